@@ -1,0 +1,1 @@
+"""What exists: models, operators, costs and rules as tables, and Datalog over them."""

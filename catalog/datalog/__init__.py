@@ -1,0 +1,1 @@
+"""Datalog in Soufflé's dialect, compiled to DuckDB SQL."""

@@ -1,0 +1,1 @@
+"""Which plan: search over substitutions, materialization, measurement and explanation."""

@@ -1,0 +1,1 @@
+"""What may change: substitutions as text, parsed, and compiled to Datalog."""

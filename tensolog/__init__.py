@@ -1,0 +1,32 @@
+"""tensolog: a declarative rule database and a Datalog-driven optimizer for tensor programs."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .catalog import Catalog
+    from .optimizer import Optimization, optimize
+
+__all__ = ["Catalog", "Optimization", "__version__", "optimize"]
+__version__ = "0.1.0"
+
+# In a source checkout the four folders lie beside this one instead of inside it; without this line
+# Python started in the checkout would find this folder first and miss them.
+if (_checkout := Path(__file__).parent.parent / "catalog" / "schema.sql").exists():
+    __path__.append(str(_checkout.parent.parent))
+
+# Heavy modules load on first use: importing tensolog itself stays cheap.
+_HOME = {"Catalog": ".catalog", "Optimization": ".optimizer", "optimize": ".optimizer"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(_HOME[name], __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

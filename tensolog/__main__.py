@@ -1,0 +1,5 @@
+"""`python -m tensolog` is the `tensolog` command."""
+
+from .cli import main
+
+main()

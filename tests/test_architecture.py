@@ -1,0 +1,51 @@
+"""The folder layout is the architecture: a folder imports only from those above it."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ORDER = ["catalog", "profiles", "rules", "optimizer", "tensolog"]
+HEAVY = ["duckdb", "numpy", "onnx", "onnxruntime", "pyarrow", "torch", "lark", "rich"]
+
+
+def sources():
+    return [path for folder in ORDER for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def folder_imported(path: Path, node: ast.ImportFrom) -> list[str]:
+    """Name the top folders that a relative import reaches from `path`."""
+    package = list(path.relative_to(ROOT).parent.parts)
+    if package[0] == "tensolog":
+        package = package[1:]
+    base = package[: len(package) - (node.level - 1)] if node.level > 1 else package
+    module = base + (node.module or "").split(".") if node.module else base
+    if module:
+        return [module[0]]
+    return [alias.name for alias in node.names]
+
+
+@pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_run_one_way(path):
+    own = ORDER.index(path.relative_to(ROOT).parts[0])
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            for folder in folder_imported(path, node):
+                if folder in ORDER:
+                    assert ORDER.index(folder) <= own, f"{path}:{node.lineno} imports {folder}"
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            assert (node.module or "").split(".")[0] not in ORDER, f"{path}:{node.lineno}"
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                assert alias.name.split(".")[0] not in ORDER, f"{path}:{node.lineno}"
+
+
+def test_import_is_light():
+    code = "import sys, tensolog; print(*sorted(sys.modules))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert not set(HEAVY) & set(loaded)
