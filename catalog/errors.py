@@ -1,0 +1,13 @@
+"""Errors a user can cause: one clear line that says what is wrong and what to do next."""
+
+
+class TensologError(Exception):
+    """Base of every error that is reported as one line and exit code 2."""
+
+
+class CatalogError(TensologError):
+    """The catalog file can't be opened, read or written."""
+
+
+class ModelError(TensologError):
+    """A model is missing, damaged, invalid or not supported."""
