@@ -1,0 +1,181 @@
+"""What a report is made of: the dictionary that `render_report` draws and `--json` prints.
+
+`Optimization.to_json()` gives a `Summary`; with `graphs` added it is a `Report`. Every key but
+those of `Headline` may be missing: its section is left out. Times are nanoseconds, `None` where
+nothing was measured. Names come from models and are never trusted.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired, TypedDict
+
+
+class Latency(TypedDict):
+    """End-to-end time of one run of the whole model."""
+
+    median_ns: float
+    spread_ns: float
+
+
+class Model(TypedDict, total=False):
+    """The model that was read."""
+
+    name: str
+    path: str | None
+    size_bytes: int
+    producer: str
+    opsets: dict[str, int]
+    inputs: dict[str, str]
+    outputs: dict[str, str]
+
+
+class Options(TypedDict, total=False):
+    """What the user asked for."""
+
+    target: str
+    threads: int
+    budget_s: float
+    allow: list[str]
+    input_shapes: dict[str, list[int]]
+    seed: int
+
+
+class Step(TypedDict):
+    """One substitution (or built-in pass), in the order in which they were tried."""
+
+    position: int
+    rule: str
+    nodes: list[str]  # names of the nodes it matched
+    removed: int
+    added: int
+    cost_before_ns: float | None
+    cost_after_ns: float | None
+    accepted: bool
+    reason: str
+    equal: NotRequired[str]  # exact | rounding | partial
+    summary: NotRequired[str]  # what the rule does, one sentence
+
+
+class Candidate(TypedDict):
+    """One plan measured end to end; the original is one of them."""
+
+    candidate: str
+    nodes: int
+    predicted_ns: float | None
+    median_ns: float | None
+    spread_ns: float | None
+    ratio: float | None  # its time / the original's time, paired by round: below 1 is faster
+    ratio_low: float | None  # 95 % interval
+    ratio_high: float | None
+    samples: int
+    verdict: str  # chosen, or why not, in a few words
+
+
+class Deviation(TypedDict):
+    """Largest difference of one output from the original's, over one input distribution."""
+
+    candidate: str
+    distribution: str
+    output: str
+    max_absolute: float
+    max_relative: float
+    tolerance: float
+    within: bool
+
+
+class OperatorCost(TypedDict):
+    """Where the time goes: all nodes of one operator together."""
+
+    op_type: str
+    calls_before: int
+    calls_after: int
+    before_ns: float
+    after_ns: float
+
+
+class NearMiss(TypedDict):
+    """A place where a rule would have fired, had one condition held."""
+
+    rule: str
+    nodes: list[str]
+    condition: str
+    detail: NotRequired[str]  # the values that broke it
+
+
+class Device(TypedDict, total=False):
+    """The machine that everything was measured on."""
+
+    name: str
+    cores: int
+    memory_bytes: int
+    instruction_set: str
+    bandwidth_bytes_per_s: float
+    peak_flops_per_s: float
+
+
+class Node(TypedDict):
+    """One node of a drawn graph. Edges follow from equal value names."""
+
+    id: int
+    name: str
+    op: str  # "Conv", or with a domain "com.microsoft:FusedConv"
+    inputs: list[str]  # value names; '' = absent; values no node makes are inputs or constants
+    outputs: list[str]
+    shape: NotRequired[list[int | str] | None]  # of the first output
+    dtype: NotRequired[str | None]
+    attributes: NotRequired[dict[str, str]]  # short texts
+    cost_ns: NotRequired[float | None]
+    cost_source: NotRequired[str]  # measured | bound
+    # In `after`: the rule that made the node. In `before`: the rule that removed it.
+    rule: NotRequired[str | None]
+
+
+class DrawnGraph(TypedDict):
+    """The main graph of a model; subgraphs count as part of the node that holds them."""
+
+    nodes: list[Node]
+    inputs: list[str]
+    outputs: list[str]
+    constants: NotRequired[dict[str, str]]  # value name -> "float32 64x3x7x7"
+
+
+class Graphs(TypedDict):
+    """The model before and after. Equal graphs are drawn once."""
+
+    before: DrawnGraph
+    after: DrawnGraph
+
+
+class Headline(TypedDict):
+    """The part without which there is nothing to say."""
+
+    tensolog: str  # version
+    chosen: str  # name of the candidate that was written; "original" when nothing won
+    verdict: str  # one sentence for people
+    nodes_before: int
+    nodes_after: int
+
+
+class Summary(Headline, total=False):
+    """What `tensolog optimize --json` prints: one JSON object."""
+
+    created_at: str  # ISO 8601, UTC
+    plan_id: int
+    model: Model
+    options: Options
+    latency_before: Latency | None
+    latency_after: Latency | None
+    steps: list[Step]
+    candidates: list[Candidate]
+    deviations: list[Deviation]
+    operators: list[OperatorCost]
+    near_misses: list[NearMiss]
+    device: Device
+    versions: dict[str, str]  # onnxruntime, onnx, python, …
+    phases: dict[str, float]  # seconds spent in each phase, in order
+
+
+class Report(Summary, total=False):
+    """A summary and the two graphs: what the HTML report draws."""
+
+    graphs: Graphs
