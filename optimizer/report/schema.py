@@ -7,7 +7,7 @@ nothing was measured. Names come from models and are never trusted.
 
 from __future__ import annotations
 
-from typing import Literal, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 
 
 class Latency(TypedDict):
