@@ -1,0 +1,1 @@
+"""Benchmarks: models with random weights, and what optimizing them gains."""
