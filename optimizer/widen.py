@@ -1,0 +1,115 @@
+"""The same model in float64: the yardstick that rounding errors are measured with."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+NARROW = (TensorProto.FLOAT, TensorProto.FLOAT16)
+# ONNX Runtime's CPU provider computes these in float32 only; they run between two casts.
+WITHOUT_DOUBLE_KERNEL = frozenset(
+    {
+        "AveragePool",
+        "Conv",
+        "ConvTranspose",
+        "Erf",
+        "Gelu",
+        "GlobalAveragePool",
+        "GroupNormalization",
+        "InstanceNormalization",
+        "LRN",
+        "Mish",
+        "Resize",
+        "RMSNormalization",
+        "RotaryEmbedding",
+        "Attention",
+        "PRelu",
+        "ThresholdedRelu",
+        "Selu",
+        "Celu",
+        "Softsign",
+        "GRU",
+        "RNN",
+        "LSTM",
+        "Einsum",
+    }
+)
+
+
+def widen(model: onnx.ModelProto) -> onnx.ModelProto | None:
+    """Turn float32 and float16 into float64 throughout; None where a model can't be turned.
+
+    Models with subgraphs, functions or operators of other domains are left alone: there a cast
+    might have to stand where this function can't see.
+    """
+    if model.functions or any(_is_foreign(node) for node in model.graph.node):
+        return None
+    wide = onnx.ModelProto()
+    wide.CopyFrom(model)
+    graph = wide.graph
+    del graph.value_info[:]
+    for tensor in graph.initializer:
+        _widen_tensor(tensor)
+    for entry in (*graph.input, *graph.output):
+        if entry.type.tensor_type.elem_type in NARROW:
+            entry.type.tensor_type.elem_type = TensorProto.DOUBLE
+    nodes = [_widened(node) for node in graph.node]
+    del graph.node[:]
+    floats = _float_values(model)
+    for node in nodes:
+        if node.op_type in WITHOUT_DOUBLE_KERNEL:
+            graph.node.extend(_between_casts(node, floats))
+        else:
+            graph.node.append(node)
+    return wide
+
+
+def _is_foreign(node: onnx.NodeProto) -> bool:
+    has_graph = any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute)
+    return has_graph or node.domain not in ("", "ai.onnx")
+
+
+def _float_values(model: onnx.ModelProto) -> set[str]:
+    """Name the values known to hold float32 or float16, by ONNX's own inference."""
+    inferred = onnx.shape_inference.infer_shapes(model)
+    entries = (*inferred.graph.value_info, *inferred.graph.input, *inferred.graph.output)
+    named = {e.name for e in entries if e.type.tensor_type.elem_type in NARROW}
+    return named | {t.name for t in model.graph.initializer if t.data_type in NARROW}
+
+
+def _widen_tensor(tensor: onnx.TensorProto) -> None:
+    if tensor.data_type in NARROW:
+        array = numpy_helper.to_array(tensor).astype(np.float64)
+        tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+
+
+def _widened(node: onnx.NodeProto) -> onnx.NodeProto:
+    wide = onnx.NodeProto()
+    wide.CopyFrom(node)
+    for attribute in wide.attribute:
+        if attribute.HasField("t"):
+            _widen_tensor(attribute.t)
+        if attribute.name in ("to", "dtype") and attribute.i in NARROW:
+            attribute.i = TensorProto.DOUBLE
+    if node.op_type == "Constant" and node.attribute[0].name in ("value_float", "value_floats"):
+        given = node.attribute[0]
+        array = np.array(given.f if given.name == "value_float" else list(given.floats))
+        del wide.attribute[:]
+        wide.attribute.append(helper.make_attribute("value", numpy_helper.from_array(array)))
+    return wide
+
+
+def _between_casts(node: onnx.NodeProto, floats: set[str]) -> list[onnx.NodeProto]:
+    before, after = [], []
+    inner = onnx.NodeProto()
+    inner.CopyFrom(node)
+    for position, name in enumerate(node.input):
+        if name in floats:
+            inner.input[position] = f"{name}/narrow/{node.output[0]}/{position}"
+            before.append(helper.make_node("Cast", [name], [inner.input[position]], to=1))
+    for position, name in enumerate(node.output):
+        if name in floats:
+            inner.output[position] = f"{name}/narrow"
+            after.append(helper.make_node("Cast", [inner.output[position]], [name], to=11))
+    return [*before, inner, *after]
