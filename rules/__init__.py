@@ -1,1 +1,33 @@
 """What may change: substitutions as text, parsed, and compiled to Datalog."""
+
+from .compile import attribute_text, compile_program
+from .errors import RuleError
+from .load import load_rules, select_rules
+from .match import check_conditions, matches
+from .misses import compile_misses, describe_miss
+from .parser import parse_rules
+from .rewrite import instantiate
+from .syntax import Rule
+from .view import ABSENT, GraphView, Match, NamedView, NewNode, Reference, Replacement
+
+__all__ = [
+    "ABSENT",
+    "GraphView",
+    "Match",
+    "NamedView",
+    "NewNode",
+    "Reference",
+    "Replacement",
+    "Rule",
+    "RuleError",
+    "attribute_text",
+    "check_conditions",
+    "compile_misses",
+    "compile_program",
+    "describe_miss",
+    "instantiate",
+    "load_rules",
+    "matches",
+    "parse_rules",
+    "select_rules",
+]
