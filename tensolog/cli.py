@@ -1,0 +1,118 @@
+"""The `tensolog` command: what leaves it, in every case, is a result or one clear line.
+
+Exit codes: 0 done; 2 bad input or options; 70 a defect of tensolog; 130 interrupted; 141 the reader
+of standard output went away; 143 terminated.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM or SIGHUP: cleans up on the same path as Ctrl-C."""
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line and exit with its code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # µ and – on an ASCII terminal
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line; return the exit code instead of exiting."""
+    debug = bool(os.environ.get("TENSOLOG_DEBUG")) or "--debug" in arguments[:1]
+    try:
+        with _one_interrupt():
+            from .commands import tensolog
+
+            code = tensolog.main(list(arguments), prog_name="tensolog", standalone_mode=False)
+            sys.stdout.flush()
+            return code if isinstance(code, int) else 0
+    except BrokenPipeError:
+        # What is left in the buffer would raise once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except Exception as error:
+        if debug:
+            raise
+        return _report(error)
+    except KeyboardInterrupt as interrupt:
+        return _report_interrupt(interrupt)
+
+
+def _report(error: Exception) -> int:
+    """Print one line about `error`; return the exit code it stands for."""
+    import click
+
+    from .catalog.errors import TensologError
+
+    match error:
+        case click.exceptions.Exit():
+            return error.exit_code
+        case click.Abort():
+            return _report_interrupt(error)
+        case click.exceptions.NoArgsIsHelpError():
+            click.echo(error.message, err=True)
+            return 2
+        case click.UsageError():
+            hint = f" (see '{error.ctx.command_path} --help')" if error.ctx else ""
+            return _fail(error.format_message() + hint, 2)
+        case click.ClickException():
+            return _fail(error.format_message(), 2)
+        case TensologError():
+            return _fail(str(error), 2)
+        case OSError() if error.filename is not None:
+            return _fail(f"{error.filename}: {error.strerror or error}", 2)
+        case MemoryError():
+            return _fail("out of memory: close other programs or use a machine with more", 2)
+    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    advice = "set TENSOLOG_DEBUG=1 for the traceback and report it, please"
+    return _fail(f"a defect of tensolog: {what} ({advice})", 70)
+
+
+def _report_interrupt(interrupt: BaseException) -> int:
+    terminated = isinstance(interrupt, Terminated)
+    written = getattr(interrupt, "written", "nothing was written")
+    print(f"{'terminated' if terminated else 'interrupted'}; {written}", file=sys.stderr)
+    return 143 if terminated else 130
+
+
+def _fail(message: str, code: int) -> int:
+    """Print `message` as one line on standard error."""
+    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    return code
+
+
+@contextmanager
+def _one_interrupt() -> Iterator[None]:
+    """Turn the first SIGINT, SIGTERM or SIGHUP into an exception; ignore more while cleaning up."""
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        for caught in before:
+            signal.signal(caught, signal.SIG_IGN)
+        raise KeyboardInterrupt if number == signal.SIGINT else Terminated
+
+    before = {}
+    try:
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            if (number := getattr(signal, name, None)) is not None and signal.getsignal(
+                number
+            ) is not signal.SIG_IGN:
+                before[number] = signal.signal(number, interrupt)
+    except ValueError:
+        pass  # not the main thread: whoever runs us keeps the signals
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,133 @@
+"""`tensolog catalog`: what the catalog holds, and models in and out of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from . import options as shared
+
+
+class TableOrCommand(click.Group):
+    """`catalog NAME` shows the table NAME, unless NAME is a subcommand."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Read an unknown subcommand as the name of a table."""
+        if args and args[0] not in self.commands:
+            args = ["table", *args]
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=TableOrCommand, invoke_without_command=True)
+@shared.catalog_option
+@click.pass_context
+def catalog(ctx: click.Context, catalog_path: str | None) -> None:
+    """List the tables, or the columns of one table.
+
+    \b
+    Examples:
+      tensolog catalog
+      tensolog catalog measurement
+      tensolog catalog import model.onnx
+      tensolog catalog export 1 -o model.onnx
+    """
+    ctx.obj = catalog_path
+    if ctx.invoked_subcommand is None:
+        _list_tables(catalog_path)
+
+
+@catalog.command(name="table", hidden=True)
+@click.argument("name")
+@click.pass_obj
+def table(catalog_path: str | None, name: str) -> None:
+    """Show the columns of one table: the same as `tensolog catalog NAME`."""
+    tables = "SELECT table_name FROM duckdb_tables() WHERE NOT internal ORDER BY ALL"
+    query = """
+        SELECT column_name AS "column", data_type AS type, coalesce(comment, '') AS meaning
+        FROM duckdb_columns() WHERE table_name = ? AND NOT internal ORDER BY column_index"""
+    from ..catalog import Catalog
+
+    with Catalog(catalog_path, read_only=True) as opened:
+        names = [row[0] for row in opened.sql(tables).fetchall()]
+        if name not in names:
+            raise click.ClickException(f"there is no table {name!r}: choose of {', '.join(names)}")
+        quoted = '"' + name.replace('"', '""') + '"'
+        count = opened.sql(f"SELECT count(*) FROM {quoted}").fetchall()[0][0]
+        rows = opened.sql(query, [name]).fetchall()
+        comments = opened.sql(
+            "SELECT comment FROM duckdb_tables() WHERE table_name = ?", [name]
+        ).fetchall()
+    click.echo(f"{name}: {comments[0][0] or 'no comment'}")
+    click.echo(f"{count} row{'' if count == 1 else 's'}\n")
+    _echo_columns([("column", "type", "meaning"), *rows])
+
+
+@catalog.command(name="import", no_args_is_help=True)
+@shared.model_argument
+@click.option("--name", help="Name in the catalog.  [default: the file's]")
+@click.pass_obj
+def import_model(catalog_path: str | None, model: Path, name: str | None) -> None:
+    """Read an ONNX model into the catalog and print its model_id.
+
+    \b
+    Example:
+      tensolog catalog import model.onnx
+    """
+    from ..catalog import Catalog
+    from ..catalog.onnx_reader import read_model
+
+    with Catalog(catalog_path) as opened:
+        click.echo(read_model(opened, model, name=name))
+
+
+@catalog.command(name="export", no_args_is_help=True)
+@click.argument("model_id", type=int)
+@click.option(
+    "-o",
+    "--output",
+    metavar="OUT.onnx",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="Where the model goes; an older file there is replaced.",
+)
+@click.pass_obj
+def export_model(catalog_path: str | None, model_id: int, output: Path) -> None:
+    """Write a model of the catalog as ONNX, equal to the one that was imported.
+
+    \b
+    Example:
+      tensolog catalog export 1 -o model.onnx
+    """
+    shared.check_output(output, what="the model")
+    from ..catalog import Catalog
+    from ..catalog.onnx_writer import write_model
+
+    with Catalog(catalog_path, read_only=True) as opened:
+        write_model(opened, model_id, output)
+
+
+def _list_tables(catalog_path: str | None) -> None:
+    from ..catalog import Catalog
+
+    with Catalog(catalog_path, read_only=True) as opened:
+        tables: list[tuple[str, str]] = opened.sql(
+            """SELECT table_name, coalesce(comment, '') FROM duckdb_tables()
+               WHERE NOT internal AND NOT temporary ORDER BY table_oid"""
+        ).fetchall()
+        counts = [
+            str(opened.sql(f'SELECT count(*) FROM "{name}"').fetchall()[0][0]) for name, _ in tables
+        ]
+        path = opened.path
+    click.echo(f"{path}\n")
+    rows = [(name, count, comment) for (name, comment), count in zip(tables, counts, strict=True)]
+    _echo_columns([("table", "rows", "meaning"), *rows], right=(1,))
+
+
+def _echo_columns(rows: list[Any], right: tuple[int, ...] = ()) -> None:
+    from ..summary import columns
+
+    click.echo(columns(rows, right=right, indent=""))

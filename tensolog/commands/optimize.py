@@ -1,0 +1,118 @@
+"""`tensolog optimize`: an ONNX model in, a measured faster one out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from . import options as shared
+
+
+@click.command(no_args_is_help=True)
+@shared.model_argument
+@click.option(
+    "-o",
+    "--output",
+    metavar="OUT.onnx",
+    type=click.Path(path_type=Path),
+    help="Where the result goes; an older file there is replaced.",
+)
+@click.option("--in-place", is_flag=True, help="Write the result over IN.onnx.")
+@shared.target_option
+@shared.threads_option
+@shared.budget_option
+@shared.allow_option
+@shared.input_shape_option
+@shared.catalog_option
+@click.option(
+    "--report",
+    metavar="FILE.html",
+    type=click.Path(path_type=Path),
+    help="Write an HTML report: graphs, costs, steps, candidates.",
+)
+@shared.json_option
+@click.option("-q", "--quiet", is_flag=True, help="No progress and no summary.")
+def optimize(
+    model: Path,
+    output: Path | None,
+    in_place: bool,
+    target: str,
+    threads: int | None,
+    budget: float,
+    allow: tuple[str, ...],
+    input_shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    catalog_path: str | None,
+    report: Path | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Write a model that computes the same and is not slower.
+
+    Rules are matched, the plans they lead to are priced with kernels measured on this machine, and
+    the best plans race the original. When none wins beyond the noise, the original is kept.
+
+    \b
+    Examples:
+      tensolog optimize model.onnx -o fast.onnx
+      tensolog optimize model.onnx -o fast.onnx --threads 1 --report report.html
+      tensolog optimize bert.onnx -o fast.onnx --input-shape input_ids=1,128
+      tensolog optimize model.onnx -o fast.onnx --target onnx --allow exact
+      tensolog optimize model.onnx -o fast.onnx --json | jq .nodes_after
+    """
+    shapes = shared.distinct_shapes(input_shapes)
+    written = _output(model, output, in_place)
+    shared.check_output(written, what="the model")
+    if report is not None:
+        shared.check_output(report, what="the report")
+
+    from ..progress import Progress
+
+    with Progress(quiet=quiet) as progress:
+        progress("reading", 0, 1, str(model))
+        from ..catalog import Catalog
+        from ..optimizer import optimize as run
+
+        with Catalog(catalog_path) as catalog:
+            result = run(
+                model,
+                target=target,
+                threads=threads,
+                budget=budget,
+                allow=allow,
+                input_shapes=shapes or None,
+                catalog=catalog,
+                progress=progress,
+            )
+            progress("writing", 0, 1, str(written))
+            result.save(written)
+            if report is not None:
+                try:
+                    result.report(report)
+                except KeyboardInterrupt as interrupt:
+                    interrupt.written = f"{written} was written, the report was not"  # type: ignore[attr-defined]
+                    raise
+            summary = result.to_json()
+    if as_json:
+        from ..json_text import json_text
+
+        click.echo(json_text({**summary, "output": str(written)}))
+    elif not quiet:
+        from ..summary import summary_text
+
+        click.echo(summary_text(summary, str(model), str(written)), nl=False)
+
+
+def _output(model: Path, output: Path | None, in_place: bool) -> Path:
+    """Decide which file is written; the input only when that was asked for."""
+    if in_place:
+        if output is not None:
+            raise click.UsageError("--in-place and -o exclude each other")
+        return model
+    if output is None:
+        raise click.UsageError("say where the result goes: -o OUT.onnx (or --in-place)")
+    if output.exists() and output.samefile(model):
+        raise click.ClickException(
+            f"{output} is the input: name another file, or say --in-place to replace it"
+        )
+    return output

@@ -1,0 +1,135 @@
+"""`tensolog sql`: any query on the catalog, in four formats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from . import options as shared
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@click.command(no_args_is_help=True)
+@click.argument("query")
+@click.option("--write", is_flag=True, help="Let the query change the catalog.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "csv", "json", "parquet"]),
+    help="[default: by the ending of -o FILE, else table]",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write to a file instead of standard output.",
+)
+@shared.catalog_option
+def sql(
+    query: str, write: bool, form: str | None, output: Path | None, catalog_path: str | None
+) -> None:
+    """Run a query on the catalog.
+
+    Models, rules, costs, plans and reasons are its rows; `tensolog catalog` lists its tables.
+    QUERY is DuckDB's SQL; `-` reads it from standard input. The catalog is opened read-only.
+
+    \b
+    Examples:
+      tensolog sql "SELECT name, equal, summary FROM rule ORDER BY name"
+      tensolog sql "SELECT op_type, count(*) FROM node GROUP BY ALL" --format csv
+      tensolog sql "FROM measurement" -o measurements.parquet
+      tensolog sql "DELETE FROM measurement WHERE runtime_version < '1.20'" --write
+    """
+    form = form or _form(output)
+    if output is not None:
+        shared.check_output(output, what="the result")
+    elif form == "parquet":
+        raise click.UsageError("parquet is not text: name a file with -o FILE")
+    if query == "-":
+        query = click.get_text_stream("stdin").read()
+
+    import duckdb
+
+    from ..catalog import Catalog
+
+    with Catalog(catalog_path, read_only=not write) as catalog:
+        try:
+            relation = catalog.sql(query)
+            result = None if relation is None else relation.to_arrow_table()
+        except duckdb.Error as error:
+            raise click.ClickException(_reason(error)) from error
+    if result is None:  # a statement without a result, such as CREATE
+        return
+    if output is not None:
+        _write(result, form, output)
+    elif form == "table":
+        from ..table import table_text
+
+        click.echo(table_text(result), nl=False)
+    elif form == "json":
+        from ..json_text import json_text
+
+        click.echo(json_text(result.to_pylist()))
+    else:
+        click.echo(_csv(result), nl=False)
+
+
+def _form(output: Path | None) -> str:
+    ending = output.suffix.lstrip(".").lower() if output is not None else ""
+    return ending if ending in ("csv", "json", "parquet") else "table"
+
+
+def _reason(error: Exception) -> str:
+    """DuckDB's message without the quoted query below it."""
+    message = str(error).split("\n\nLINE ")[0]
+    if "read-only" in message:
+        message += " (say --write to change the catalog)"
+    return message
+
+
+def _write(result: pa.Table, form: str, output: Path) -> None:
+    """Write the whole file or none of it."""
+    from ..files import replacing
+
+    with replacing(output) as temporary:
+        if form == "parquet":
+            from pyarrow import parquet
+
+            parquet.write_table(result, temporary)
+        elif form == "csv":
+            temporary.write_text(_csv(result), encoding="utf-8")
+        elif form == "json":
+            from ..json_text import json_text
+
+            temporary.write_text(json_text(result.to_pylist()) + "\n", encoding="utf-8")
+        else:
+            from ..table import table_text
+
+            temporary.write_text(table_text(result), encoding="utf-8")
+
+
+def _csv(result: pa.Table) -> str:
+    """RFC 4180 with a header; NULL is empty, lists and structs are JSON."""
+    import csv
+    import io
+    import json
+
+    from ..json_text import plain
+
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(result.column_names)
+    for batch in result.to_batches():
+        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            cells = [
+                value if isinstance(value, float) else plain(value) for value in row
+            ]  # CSV can say nan
+            writer.writerow(
+                [json.dumps(cell) if isinstance(cell, list | dict) else cell for cell in cells]
+            )
+    return text.getvalue()

@@ -1,0 +1,37 @@
+"""JSON that every reader accepts: no NaN or Infinity, no types of ours."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from datetime import date, datetime, time
+from pathlib import Path
+from typing import Any
+
+
+def json_text(value: object) -> str:
+    """One object as indented JSON; NaN and infinities become null, bytes become hex."""
+    return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def plain(value: Any) -> Any:
+    """Reduce a value to what JSON knows."""
+    match value:
+        case None | bool() | int() | str():
+            return value
+        case float():
+            return value if math.isfinite(value) else None
+        case Mapping():
+            return {str(key): plain(item) for key, item in value.items()}
+        case list() | tuple() | set() | frozenset():
+            return [plain(item) for item in value]
+        case bytes() | bytearray() | memoryview():
+            return bytes(value).hex()
+        case datetime() | date() | time():
+            return value.isoformat()
+        case Path():
+            return str(value)
+    if hasattr(value, "tolist"):  # a NumPy scalar or array
+        return plain(value.tolist())
+    return str(value)

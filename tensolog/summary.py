@@ -1,0 +1,189 @@
+"""The summary of an optimization as text; its input is `optimizer/report/schema.py`'s Summary."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from .units import format_ratio, format_size, format_spread, format_time
+
+if TYPE_CHECKING:
+    from .optimizer.report.schema import Candidate, Deviation, Step, Summary
+
+TOP_OPERATORS = 8
+SHOWN_STEPS = 12
+
+
+def summary_text(summary: Summary, source: str, target: str) -> str:
+    """Lay out a summary for a terminal of 80 columns or more; `source` and `target` are paths."""
+    parts = [
+        _headline(summary, source, target),
+        _applied(summary.get("steps", [])),
+        _operators(summary),
+        _deviations(summary.get("deviations", []), summary["chosen"]),
+        _candidates(summary.get("candidates", [])),
+    ]
+    return "\n\n".join(part for part in parts if part) + f"\n\n{summary['verdict']}\n"
+
+
+def columns(rows: Iterable[Sequence[str]], right: Sequence[int] = (), indent: str = "  ") -> str:
+    """Align cells in columns; those in `right` to the right. The last column is never padded."""
+    cells = [[one_line(cell) for cell in row] for row in rows]
+    if not cells:
+        return ""
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    lines = []
+    for row in cells:
+        padded = [
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append(indent + "  ".join(padded).rstrip())
+    return "\n".join(lines)
+
+
+def one_line(text: str) -> str:
+    """Show control characters as escapes: names in a model must not steer the terminal."""
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
+
+
+def _headline(summary: Summary, source: str, target: str) -> str:
+    options = summary.get("options", {})
+    conditions = [str(options[key]) for key in ("target",) if key in options]
+    if "threads" in options:
+        conditions.append(f"{options['threads']} thread" + "s" * (options["threads"] != 1))
+    if device := summary.get("device", {}).get("name"):
+        conditions.append(device)
+    before, after = summary["nodes_before"], summary["nodes_after"]
+    rows = [("nodes", f"{before} -> {after}")]
+    if size := summary.get("model", {}).get("size_bytes"):
+        rows.insert(0, ("size", format_size(size)))
+    was, now = summary.get("latency_before"), summary.get("latency_after")
+    if was and now:
+        was_text = format_spread(was["median_ns"], was["spread_ns"])
+        now_text = format_spread(now["median_ns"], now["spread_ns"])
+        rows.append(("latency", was_text if was == now else f"{was_text} -> {now_text}"))
+    for candidate in summary.get("candidates", []):
+        if candidate["candidate"] == summary["chosen"] != "original" and candidate["ratio"]:
+            rows.append(("ratio", _ratio(candidate)))
+    title = f"{one_line(source)} -> {one_line(target)}"
+    return "\n".join(
+        [f"{title}   ({', '.join(conditions)})" if conditions else title, columns(rows)]
+    )
+
+
+def _ratio(candidate: Candidate) -> str:
+    text = format_ratio(candidate["ratio"])
+    low, high = candidate["ratio_low"], candidate["ratio_high"]
+    if low and high:
+        text += f" (95 % interval {1 / high:.2f}x to {1 / low:.2f}x, {candidate['samples']} rounds)"
+    return text
+
+
+def _applied(steps: Sequence[Step]) -> str:
+    """One line per rule: how often, nodes saved, predicted gain, why."""
+    accepted = [step for step in steps if step["accepted"]]
+    if not accepted:
+        return "Applied\n  nothing" if steps else ""
+    by_rule: dict[str, list[Step]] = {}
+    for step in accepted:
+        by_rule.setdefault(step["rule"], []).append(step)
+    rows = []
+    for rule, fired in by_rule.items():
+        saved = sum(step["removed"] - step["added"] for step in fired)
+        rows.append(
+            (
+                rule,
+                f"{len(fired)}x",
+                f"{-saved:+d} nodes",
+                _gain(fired),
+                fired[0].get("equal", ""),
+                fired[0].get("summary") or fired[0]["reason"],
+            )
+        )
+    shown = rows[:SHOWN_STEPS]
+    rest = len(rows) - len(shown)
+    more = f"\n  and {rest} more rules (--json or --report lists them all)" if rest else ""
+    return f"Applied\n{columns(shown, right=(1, 2, 3))}{more}"
+
+
+def _gain(steps: Sequence[Step]) -> str:
+    """Predicted change of time; empty where some step has no cost."""
+    total = 0.0
+    for step in steps:
+        if step["cost_before_ns"] is None or step["cost_after_ns"] is None:
+            return ""
+        total += step["cost_after_ns"] - step["cost_before_ns"]
+    return f"{'+' if total > 0 else '-'}{format_time(abs(total))}" if total else "0"
+
+
+def _operators(summary: Summary) -> str:
+    costs = sorted(summary.get("operators", []), key=lambda cost: -cost["before_ns"])
+    before = sum(cost["before_ns"] for cost in costs)
+    if not before:
+        return ""
+    rows = [("operator", "calls", "before", "share", "calls", "after", "change")]
+    for cost in costs[:TOP_OPERATORS]:
+        change = (cost["after_ns"] - cost["before_ns"]) / cost["before_ns"]
+        rows.append(
+            (
+                cost["op_type"],
+                str(cost["calls_before"]),
+                format_time(cost["before_ns"]),
+                f"{cost['before_ns'] / before:.0%}",
+                str(cost["calls_after"]),
+                format_time(cost["after_ns"]),
+                f"{change:+.0%}" if round(change * 100) else "",
+            )
+        )
+    table = columns(rows, right=range(1, 7))
+    return f"Where the time goes (sum of kernels)\n{table}"
+
+
+def _deviations(deviations: Sequence[Deviation], chosen: str) -> str:
+    """The worst output for each input distribution, of the model that is written."""
+    worst: dict[str, Deviation] = {}
+    for deviation in deviations:
+        if deviation["candidate"] == chosen:
+            known = worst.setdefault(deviation["distribution"], deviation)
+            if _excess(deviation) > _excess(known):
+                worst[deviation["distribution"]] = deviation
+    if not worst:
+        return ""
+    rows = [("inputs", "output", "absolute", "relative", "tolerance", "")]
+    for name, deviation in worst.items():
+        rows.append(
+            (
+                name,
+                deviation["output"],
+                f"{deviation['max_absolute']:.2g}",
+                f"{deviation['max_relative']:.2g}",
+                f"{deviation['tolerance']:.2g}",
+                "within" if deviation["within"] else "BEYOND",
+            )
+        )
+    return f"Largest deviation from the original\n{columns(rows, right=(2, 3, 4))}"
+
+
+def _excess(deviation: Deviation) -> tuple[bool, float]:
+    return not deviation["within"], deviation["max_absolute"]
+
+
+def _candidates(candidates: Sequence[Candidate]) -> str:
+    if len(candidates) < 2:
+        return ""
+    rows = [("candidate", "nodes", "latency", "against the original", "")]
+    for candidate in candidates:
+        rows.append(
+            (
+                candidate["candidate"],
+                str(candidate["nodes"]),
+                format_spread(candidate["median_ns"], candidate["spread_ns"]),
+                "" if candidate["candidate"] == "original" else format_ratio(candidate["ratio"]),
+                candidate["verdict"],
+            )
+        )
+    return f"Measured end to end, interleaved\n{columns(rows, right=(1,))}"
