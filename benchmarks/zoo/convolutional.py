@@ -88,7 +88,7 @@ def _fire(net: Network, value: str, inputs: int, squeezed: int) -> str:
 
 
 # kernel, expanded width, outputs, squeeze-and-excitation, activation, stride (Howard 2019, table 1)
-_MOBILENET = (
+MOBILENET_ROWS = (
     (3, 16, 16, False, "relu", 1),
     (3, 64, 24, False, "relu", 2),
     (3, 72, 24, False, "relu", 1),
@@ -123,7 +123,7 @@ def mobilenetv3(
     channels = 16 // divide
     value = _normalized(net, value, (3, channels), 3, stride=2, activation="hard_swish")
     for row in rows:
-        kernel, expanded, outputs, squeeze, activation, stride = _MOBILENET[row]
+        kernel, expanded, outputs, squeeze, activation, stride = MOBILENET_ROWS[row]
         with net.scope(f"features.{row}"):
             shortcut, wide = value, expanded // divide
             if wide != channels:
@@ -248,9 +248,7 @@ def _normalized(
 
 def _classify(net: Network, value: str, channels: int, classes: int, batch: Dimension) -> None:
     # PyTorch's adaptive average pool comes out as either of these, depending on the exporter.
-    if net.opset >= 18:
-        value = reduce_mean(net, value, 2, 3)
-    else:
-        value = net.op("GlobalAveragePool", value)
+    newer = net.opset >= 18
+    value = reduce_mean(net, value, 2, 3) if newer else net.op("GlobalAveragePool", value)
     value = layers.classifier(net, net.op("Flatten", value, axis=1), channels, classes)
     net.output(value, "logits", (batch, classes))

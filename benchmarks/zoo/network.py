@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -50,11 +51,11 @@ class Network:
             node.input[:] = [name if input_ == value else input_ for input_ in node.input]
         self._outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
 
-    def op(self, op_type: str, *inputs: str, **attributes: object) -> str:
+    def op(self, op_type: str, *inputs: str, **attributes: Any) -> str:
         """Append a node of one output and return that output."""
         return self.ops(op_type, *inputs, outputs=1, **attributes)[0]
 
-    def ops(self, op_type: str, *inputs: str, outputs: int, **attributes: object) -> list[str]:
+    def ops(self, op_type: str, *inputs: str, outputs: int, **attributes: Any) -> list[str]:
         """Append a node of several outputs and return them."""
         name = self._fresh("/" + "/".join([*self._scopes, op_type]))
         results = [f"{name}_output_{position}" for position in range(outputs)]

@@ -210,8 +210,8 @@ def _positions(net: Network, tokens: Dimension, count: Dimension, width: int) ->
 def _causal_mask(net: Network, tokens: Dimension, count: Dimension) -> str:
     """Compute the additive mask [1, 1, s, s]: a constant, or from Range where s is dynamic."""
     if isinstance(tokens, int):
-        mask = np.triu(np.full((tokens, tokens), LOWEST, np.float32), 1)
-        return net.weight("causal_mask", mask[None, None])
+        triangle = np.triu(np.full((tokens, tokens), LOWEST, np.float32), 1)
+        return net.weight("causal_mask", triangle[None, None])
     zero, one = net.constant(0, np.int64), net.constant(1, np.int64)
     positions = net.op("Range", zero, str(count), one)
     allowed = net.op("LessOrEqual", unsqueeze(net, positions, 0), unsqueeze(net, positions, 1))
