@@ -1,9 +1,17 @@
 -- The catalog: what tensolog knows, as relations. One statement creates one table; the comments
 -- below each table are stored in the database and shown by `tensolog catalog`.
--- Bump the version in store.py and add a migration when a column changes.
+-- When anything changes here, add a migration in migrations.py, which also gives the version.
 
 CREATE TABLE catalog_version (version INTEGER NOT NULL, tensolog VARCHAR NOT NULL, created_at TIMESTAMP NOT NULL);
 COMMENT ON TABLE catalog_version IS 'One row a migration applied; the largest version is the schema in force.';
+COMMENT ON COLUMN catalog_version.version IS 'Schema version reached.';
+COMMENT ON COLUMN catalog_version.tensolog IS 'tensolog release that made or migrated the file.';
+COMMENT ON COLUMN catalog_version.created_at IS 'When, in UTC.';
+
+CREATE TABLE catalog_property (name VARCHAR PRIMARY KEY, value VARCHAR NOT NULL);
+COMMENT ON TABLE catalog_property IS 'What was loaded into the catalog, and from which release.';
+COMMENT ON COLUMN catalog_property.name IS 'Property, as operators.';
+COMMENT ON COLUMN catalog_property.value IS 'Its state, as the onnx release and the hash of classes.ops.';
 
 -- ------------------------------------------------------------------------------------- models
 
@@ -24,9 +32,36 @@ CREATE TABLE model (
     size_bytes BIGINT NOT NULL,
     created_at TIMESTAMP NOT NULL
 );
+COMMENT ON TABLE model IS 'One row a model that was read or made.';
+COMMENT ON COLUMN model.model_id IS 'Key.';
+COMMENT ON COLUMN model.name IS 'File stem, graph name or the name given by the caller.';
+COMMENT ON COLUMN model.source_path IS 'Absolute path of the file read; NULL for models from memory.';
+COMMENT ON COLUMN model.origin IS 'imported: read as it came. optimized: made from parent_model_id.';
+COMMENT ON COLUMN model.parent_model_id IS 'The model this one was made from.';
+COMMENT ON COLUMN model.ir_version IS 'ModelProto.ir_version; NULL where the field is absent, here and in the next columns.';
+COMMENT ON COLUMN model.producer_name IS 'ModelProto.producer_name.';
+COMMENT ON COLUMN model.producer_version IS 'ModelProto.producer_version.';
+COMMENT ON COLUMN model.domain IS 'ModelProto.domain.';
+COMMENT ON COLUMN model.model_version IS 'ModelProto.model_version.';
+COMMENT ON COLUMN model.doc_string IS 'ModelProto.doc_string.';
+COMMENT ON COLUMN model.rest IS 'Serialized ModelProto of the fields without a column (training_info, configuration); NULL if none.';
+COMMENT ON COLUMN model.size_bytes IS 'Size of the model with its constants.';
+COMMENT ON COLUMN model.created_at IS 'When it was stored, in UTC.';
 
-CREATE TABLE model_opset (model_id BIGINT NOT NULL, position INTEGER NOT NULL, domain VARCHAR, version BIGINT);
-CREATE TABLE model_metadata (model_id BIGINT NOT NULL, position INTEGER NOT NULL, key VARCHAR, value VARCHAR);
+CREATE TABLE model_opset (model_id BIGINT NOT NULL, position INTEGER NOT NULL, domain VARCHAR, version BIGINT, rest BLOB);
+COMMENT ON TABLE model_opset IS 'Operator sets that a model (position counts from 0) imports.';
+COMMENT ON COLUMN model_opset.model_id IS 'Model.';
+COMMENT ON COLUMN model_opset.position IS 'Order in the file.';
+COMMENT ON COLUMN model_opset.domain IS 'Operator domain; NULL or empty is ai.onnx.';
+COMMENT ON COLUMN model_opset.version IS 'Operator set version.';
+COMMENT ON COLUMN model_opset.rest IS 'Serialized remainder of the entry; NULL if none.';
+CREATE TABLE model_metadata (model_id BIGINT NOT NULL, position INTEGER NOT NULL, key VARCHAR, value VARCHAR, rest BLOB);
+COMMENT ON TABLE model_metadata IS 'ModelProto.metadata_props.';
+COMMENT ON COLUMN model_metadata.model_id IS 'Model.';
+COMMENT ON COLUMN model_metadata.position IS 'Order in the file.';
+COMMENT ON COLUMN model_metadata.key IS 'Key.';
+COMMENT ON COLUMN model_metadata.value IS 'Value.';
+COMMENT ON COLUMN model_metadata.rest IS 'Serialized remainder of the entry; NULL if none.';
 
 CREATE SEQUENCE graph_sequence;
 CREATE TABLE graph (
@@ -34,12 +69,26 @@ CREATE TABLE graph (
     model_id BIGINT NOT NULL,
     kind VARCHAR NOT NULL CHECK (kind IN ('main', 'subgraph', 'function')),
     position INTEGER NOT NULL,
+    parent_node_id BIGINT,
+    attribute_position INTEGER,
     name VARCHAR,
     domain VARCHAR,
     overload VARCHAR,
     doc_string VARCHAR,
     rest BLOB
 );
+COMMENT ON TABLE graph IS 'One row a graph: the main graph, the subgraphs held by attributes, the bodies of model functions.';
+COMMENT ON COLUMN graph.graph_id IS 'Key.';
+COMMENT ON COLUMN graph.model_id IS 'Model.';
+COMMENT ON COLUMN graph.kind IS 'main, subgraph (body of If, Loop, Scan, ...) or function (FunctionProto).';
+COMMENT ON COLUMN graph.position IS 'Order among the functions, or within the attribute that holds the subgraph.';
+COMMENT ON COLUMN graph.parent_node_id IS 'Node whose attribute holds this subgraph; NULL for main graphs and functions.';
+COMMENT ON COLUMN graph.attribute_position IS 'Which attribute of parent_node_id holds this subgraph.';
+COMMENT ON COLUMN graph.name IS 'Graph or function name.';
+COMMENT ON COLUMN graph.domain IS 'Domain of a function; NULL otherwise.';
+COMMENT ON COLUMN graph.overload IS 'Overload of a function; NULL otherwise.';
+COMMENT ON COLUMN graph.doc_string IS 'Documentation string.';
+COMMENT ON COLUMN graph.rest IS 'Serialized GraphProto or FunctionProto of the fields without a column (metadata_props, quantization_annotation; opset_import and attributes of a function); NULL if none.';
 
 CREATE SEQUENCE value_sequence;
 CREATE TABLE value (
@@ -51,8 +100,21 @@ CREATE TABLE value (
     type_source VARCHAR CHECK (type_source IN ('declared', 'inferred')),
     type BLOB
 );
+COMMENT ON TABLE value IS 'One row a tensor (or sequence, optional, map) name in a graph; names are unique within a graph.';
+COMMENT ON COLUMN value.value_id IS 'Key.';
+COMMENT ON COLUMN value.graph_id IS 'Graph that defines the name.';
+COMMENT ON COLUMN value.name IS 'Name.';
+COMMENT ON COLUMN value.dtype IS 'Element type as NumPy writes it (float32, int64, bfloat16, float8_e4m3fn, int4, string); NULL if unknown or not a tensor.';
+COMMENT ON COLUMN value.rank IS 'Number of dimensions; NULL if unknown or not a tensor.';
+COMMENT ON COLUMN value.type_source IS 'declared: the model says so. inferred: shape inference found it. NULL: unknown.';
+COMMENT ON COLUMN value.type IS 'Serialized TypeProto, declared or inferred; NULL if unknown.';
 
 CREATE TABLE dimension (value_id BIGINT NOT NULL, axis INTEGER NOT NULL, size BIGINT, symbol VARCHAR);
+COMMENT ON TABLE dimension IS 'Dimensions of tensor values of known rank.';
+COMMENT ON COLUMN dimension.value_id IS 'Value.';
+COMMENT ON COLUMN dimension.axis IS 'Axis, from 0.';
+COMMENT ON COLUMN dimension.size IS 'Size; NULL if not known.';
+COMMENT ON COLUMN dimension.symbol IS 'Name of a symbolic dimension, as batch; NULL otherwise.';
 
 CREATE TABLE graph_value (
     graph_id BIGINT NOT NULL,
@@ -61,6 +123,12 @@ CREATE TABLE graph_value (
     value_id BIGINT NOT NULL,
     rest BLOB
 );
+COMMENT ON TABLE graph_value IS 'Inputs, outputs and declared types of a graph, in the order of the file.';
+COMMENT ON COLUMN graph_value.graph_id IS 'Graph.';
+COMMENT ON COLUMN graph_value.role IS 'input, output or value_info.';
+COMMENT ON COLUMN graph_value.position IS 'Order in the file, per role.';
+COMMENT ON COLUMN graph_value.value_id IS 'Value declared.';
+COMMENT ON COLUMN graph_value.rest IS 'Serialized ValueInfoProto without its name; NULL where a function lists a name only.';
 
 CREATE TABLE constant (
     constant_hash VARCHAR PRIMARY KEY,
@@ -71,14 +139,30 @@ CREATE TABLE constant (
     location VARCHAR,
     location_offset BIGINT
 );
+COMMENT ON TABLE constant IS 'Tensors by content: equal tensors share one row.';
+COMMENT ON COLUMN constant.constant_hash IS 'SHA-256, in hexadecimal, of dtype, shape and little-endian bytes.';
+COMMENT ON COLUMN constant.dtype IS 'Element type as in value.dtype.';
+COMMENT ON COLUMN constant.shape IS 'Dimensions.';
+COMMENT ON COLUMN constant.size_bytes IS 'Size of the bytes, 4-bit and smaller types packed.';
+COMMENT ON COLUMN constant.data IS 'The bytes, little-endian; for strings each as an 8-byte length and the bytes. NULL where location is given.';
+COMMENT ON COLUMN constant.location IS 'Absolute path of the file in which the bytes lie; NULL where data is given.';
+COMMENT ON COLUMN constant.location_offset IS 'Where in location the bytes start.';
 
 CREATE TABLE initializer (
     graph_id BIGINT NOT NULL,
+    kind VARCHAR NOT NULL CHECK (kind IN ('dense', 'sparse')),
     position INTEGER NOT NULL,
     value_id BIGINT NOT NULL,
     constant_hash VARCHAR,
     rest BLOB
 );
+COMMENT ON TABLE initializer IS 'Constants that a graph binds to names.';
+COMMENT ON COLUMN initializer.graph_id IS 'Graph.';
+COMMENT ON COLUMN initializer.kind IS 'dense (TensorProto) or sparse (SparseTensorProto).';
+COMMENT ON COLUMN initializer.position IS 'Order in the file, per kind.';
+COMMENT ON COLUMN initializer.value_id IS 'Value bound.';
+COMMENT ON COLUMN initializer.constant_hash IS 'The tensor; for sparse ones its values.';
+COMMENT ON COLUMN initializer.rest IS 'Serialized proto without its bytes, which stand in it as references to constants.';
 
 -- -------------------------------------------------------------------------------------- nodes
 
@@ -94,9 +178,29 @@ CREATE TABLE node (
     doc_string VARCHAR,
     rest BLOB
 );
+COMMENT ON TABLE node IS 'One row an operator call.';
+COMMENT ON COLUMN node.node_id IS 'Key.';
+COMMENT ON COLUMN node.graph_id IS 'Graph.';
+COMMENT ON COLUMN node.position IS 'Order in the file.';
+COMMENT ON COLUMN node.op_type IS 'Operator.';
+COMMENT ON COLUMN node.domain IS 'Operator domain; NULL or empty is ai.onnx.';
+COMMENT ON COLUMN node.overload IS 'Overload of a model function.';
+COMMENT ON COLUMN node.name IS 'Node name; may be absent, empty or repeated.';
+COMMENT ON COLUMN node.doc_string IS 'Documentation string.';
+COMMENT ON COLUMN node.rest IS 'Serialized NodeProto of the fields without a column (metadata_props, device_configurations); NULL if none.';
 
 CREATE TABLE node_input (node_id BIGINT NOT NULL, position INTEGER NOT NULL, name VARCHAR NOT NULL, value_id BIGINT);
+COMMENT ON TABLE node_input IS 'What a node reads.';
+COMMENT ON COLUMN node_input.node_id IS 'Node.';
+COMMENT ON COLUMN node_input.position IS 'Operand position.';
+COMMENT ON COLUMN node_input.name IS 'Name as written; empty for an absent optional operand.';
+COMMENT ON COLUMN node_input.value_id IS 'Value meant, in this graph or one around it; NULL for an absent operand.';
 CREATE TABLE node_output (node_id BIGINT NOT NULL, position INTEGER NOT NULL, name VARCHAR NOT NULL, value_id BIGINT);
+COMMENT ON TABLE node_output IS 'What a node writes.';
+COMMENT ON COLUMN node_output.node_id IS 'Node.';
+COMMENT ON COLUMN node_output.position IS 'Result position.';
+COMMENT ON COLUMN node_output.name IS 'Name as written; empty for a result not wanted.';
+COMMENT ON COLUMN node_output.value_id IS 'Value defined; NULL for a result not wanted.';
 
 CREATE TABLE attribute (
     node_id BIGINT NOT NULL,
@@ -110,6 +214,17 @@ CREATE TABLE attribute (
     subgraph_id BIGINT,
     rest BLOB
 );
+COMMENT ON TABLE attribute IS 'Attributes of nodes.';
+COMMENT ON COLUMN attribute.node_id IS 'Node.';
+COMMENT ON COLUMN attribute.position IS 'Order in the file.';
+COMMENT ON COLUMN attribute.name IS 'Name.';
+COMMENT ON COLUMN attribute.type IS 'AttributeProto type: INT, FLOATS, GRAPH, ... .';
+COMMENT ON COLUMN attribute.value IS 'Canonical text: 3, 0.5, [1, 2], a string as it is; NULL for tensors and graphs.';
+COMMENT ON COLUMN attribute.int_value IS 'Value of an INT.';
+COMMENT ON COLUMN attribute.float_value IS 'Value of a FLOAT.';
+COMMENT ON COLUMN attribute.constant_hash IS 'Value of a TENSOR.';
+COMMENT ON COLUMN attribute.subgraph_id IS 'Value of a GRAPH; the first one of GRAPHS.';
+COMMENT ON COLUMN attribute.rest IS 'Serialized AttributeProto where the columns do not say all, without graphs and tensor bytes; NULL otherwise.';
 
 -- ------------------------------------------------------------------------------ what is known
 
@@ -127,6 +242,18 @@ CREATE TABLE operator (
     deprecated BOOLEAN NOT NULL,
     PRIMARY KEY (domain, op_type, since_version)
 );
+COMMENT ON TABLE operator IS 'Operators of ONNX, one row a version of the specification.';
+COMMENT ON COLUMN operator.domain IS 'Operator domain; empty is ai.onnx.';
+COMMENT ON COLUMN operator.op_type IS 'Operator.';
+COMMENT ON COLUMN operator.since_version IS 'Operator set version that brought this specification.';
+COMMENT ON COLUMN operator.class IS 'elementwise, contraction, reduction, movement, window, normalization, control, generator or opaque.';
+COMMENT ON COLUMN operator.commutative IS 'Whether its operands may be permuted.';
+COMMENT ON COLUMN operator.deterministic IS 'Whether equal operands give equal results.';
+COMMENT ON COLUMN operator.min_inputs IS 'Fewest operands.';
+COMMENT ON COLUMN operator.max_inputs IS 'Most operands; 2147483647 if any number.';
+COMMENT ON COLUMN operator.min_outputs IS 'Fewest results.';
+COMMENT ON COLUMN operator.max_outputs IS 'Most results; 2147483647 if any number.';
+COMMENT ON COLUMN operator.deprecated IS 'Whether this version withdraws the operator.';
 
 CREATE TABLE operator_attribute (
     domain VARCHAR NOT NULL,
@@ -137,6 +264,14 @@ CREATE TABLE operator_attribute (
     required BOOLEAN NOT NULL,
     default_value VARCHAR
 );
+COMMENT ON TABLE operator_attribute IS 'Attributes that operators take.';
+COMMENT ON COLUMN operator_attribute.domain IS 'Operator domain; empty is ai.onnx.';
+COMMENT ON COLUMN operator_attribute.op_type IS 'Operator.';
+COMMENT ON COLUMN operator_attribute.since_version IS 'Operator set version of the specification.';
+COMMENT ON COLUMN operator_attribute.name IS 'Attribute.';
+COMMENT ON COLUMN operator_attribute.type IS 'AttributeProto type.';
+COMMENT ON COLUMN operator_attribute.required IS 'Whether it must be given.';
+COMMENT ON COLUMN operator_attribute.default_value IS 'Default as canonical text, as in attribute.value; NULL if none.';
 
 CREATE SEQUENCE device_sequence;
 CREATE TABLE device (
@@ -150,6 +285,16 @@ CREATE TABLE device (
     peak_flops_per_s DOUBLE,
     measured_at TIMESTAMP
 );
+COMMENT ON TABLE device IS 'Machines that measurements were taken on.';
+COMMENT ON COLUMN device.device_id IS 'Key.';
+COMMENT ON COLUMN device.fingerprint IS 'What tells machines apart.';
+COMMENT ON COLUMN device.name IS 'Name of the processor.';
+COMMENT ON COLUMN device.cores IS 'Physical cores usable.';
+COMMENT ON COLUMN device.memory_bytes IS 'Main memory.';
+COMMENT ON COLUMN device.instruction_set IS 'Vector instructions, as avx512.';
+COMMENT ON COLUMN device.bandwidth_bytes_per_s IS 'Measured memory bandwidth.';
+COMMENT ON COLUMN device.peak_flops_per_s IS 'Measured float32 peak of one thread.';
+COMMENT ON COLUMN device.measured_at IS 'When bandwidth and peak were measured, in UTC.';
 
 CREATE TABLE kernel (
     kernel_hash VARCHAR PRIMARY KEY,
@@ -160,6 +305,14 @@ CREATE TABLE kernel (
     inputs VARCHAR NOT NULL,
     outputs VARCHAR NOT NULL
 );
+COMMENT ON TABLE kernel IS 'What is measured: one operator call with its attributes, shapes and types.';
+COMMENT ON COLUMN kernel.kernel_hash IS 'Hash of the other columns.';
+COMMENT ON COLUMN kernel.domain IS 'Operator domain.';
+COMMENT ON COLUMN kernel.op_type IS 'Operator.';
+COMMENT ON COLUMN kernel.opset IS 'Operator set version.';
+COMMENT ON COLUMN kernel.attributes IS 'Attributes as canonical text.';
+COMMENT ON COLUMN kernel.inputs IS 'Types and shapes of the operands as canonical text.';
+COMMENT ON COLUMN kernel.outputs IS 'Results asked for, as canonical text.';
 
 CREATE SEQUENCE measurement_sequence;
 CREATE TABLE measurement (
@@ -177,6 +330,20 @@ CREATE TABLE measurement (
     failure VARCHAR,
     measured_at TIMESTAMP NOT NULL
 );
+COMMENT ON TABLE measurement IS 'Measured times of kernels.';
+COMMENT ON COLUMN measurement.measurement_id IS 'Key.';
+COMMENT ON COLUMN measurement.device_id IS 'Machine.';
+COMMENT ON COLUMN measurement.kernel_hash IS 'Kernel.';
+COMMENT ON COLUMN measurement.runtime IS 'Runtime, as onnxruntime.';
+COMMENT ON COLUMN measurement.runtime_version IS 'Its release.';
+COMMENT ON COLUMN measurement.configuration IS 'Optimization level of the runtime.';
+COMMENT ON COLUMN measurement.threads IS 'Threads used.';
+COMMENT ON COLUMN measurement.median_ns IS 'Median time of a call.';
+COMMENT ON COLUMN measurement.spread_ns IS 'Interquartile range of the time of a call.';
+COMMENT ON COLUMN measurement.minimum_ns IS 'Least time of a call.';
+COMMENT ON COLUMN measurement.samples IS 'Calls timed.';
+COMMENT ON COLUMN measurement.failure IS 'Why it could not be measured; NULL if it could.';
+COMMENT ON COLUMN measurement.measured_at IS 'When, in UTC.';
 
 CREATE TABLE rule (
     rule_hash VARCHAR PRIMARY KEY,
@@ -191,6 +358,18 @@ CREATE TABLE rule (
     summary VARCHAR NOT NULL,
     text VARCHAR NOT NULL
 );
+COMMENT ON TABLE rule IS 'Rewrite rules that were loaded.';
+COMMENT ON COLUMN rule.rule_hash IS 'Hash of the text.';
+COMMENT ON COLUMN rule.name IS 'Rule name.';
+COMMENT ON COLUMN rule.family IS 'Rule file it stands in.';
+COMMENT ON COLUMN rule.tag IS 'always: applied to a fixpoint. explore: cost decides.';
+COMMENT ON COLUMN rule.equal IS 'exact, rounding or partial equality of both sides.';
+COMMENT ON COLUMN rule.finite_math IS 'Whether it assumes finite operands.';
+COMMENT ON COLUMN rule.target IS 'Target that the rule is for; NULL for any.';
+COMMENT ON COLUMN rule.opset_from IS 'Least operator set version; NULL for any.';
+COMMENT ON COLUMN rule.opset_to IS 'Greatest operator set version; NULL for any.';
+COMMENT ON COLUMN rule.summary IS 'What it does, in a line.';
+COMMENT ON COLUMN rule.text IS 'The rule as written.';
 
 CREATE TABLE rule_node (
     rule_hash VARCHAR NOT NULL,
@@ -199,6 +378,12 @@ CREATE TABLE rule_node (
     op_type VARCHAR NOT NULL,
     attributes VARCHAR NOT NULL
 );
+COMMENT ON TABLE rule_node IS 'Operator calls of the patterns of a rule.';
+COMMENT ON COLUMN rule_node.rule_hash IS 'Rule.';
+COMMENT ON COLUMN rule_node.side IS 'match or rewrite.';
+COMMENT ON COLUMN rule_node.position IS 'Order in the pattern.';
+COMMENT ON COLUMN rule_node.op_type IS 'Operator.';
+COMMENT ON COLUMN rule_node.attributes IS 'Attribute pattern as written.';
 
 CREATE TABLE rule_edge (
     rule_hash VARCHAR NOT NULL,
@@ -208,9 +393,24 @@ CREATE TABLE rule_edge (
     slot INTEGER NOT NULL,
     value VARCHAR NOT NULL
 );
+COMMENT ON TABLE rule_edge IS 'Operands and results of the operator calls of a rule.';
+COMMENT ON COLUMN rule_edge.rule_hash IS 'Rule.';
+COMMENT ON COLUMN rule_edge.side IS 'match or rewrite.';
+COMMENT ON COLUMN rule_edge.position IS 'Operator call, as in rule_node.';
+COMMENT ON COLUMN rule_edge.direction IS 'input or output.';
+COMMENT ON COLUMN rule_edge.slot IS 'Operand or result position.';
+COMMENT ON COLUMN rule_edge.value IS 'Name in the pattern.';
 
 CREATE TABLE rule_condition (rule_hash VARCHAR NOT NULL, position INTEGER NOT NULL, condition VARCHAR NOT NULL);
+COMMENT ON TABLE rule_condition IS 'Conditions of a rule.';
+COMMENT ON COLUMN rule_condition.rule_hash IS 'Rule.';
+COMMENT ON COLUMN rule_condition.position IS 'Order in the rule.';
+COMMENT ON COLUMN rule_condition.condition IS 'Condition as written.';
 CREATE TABLE rule_source (rule_hash VARCHAR NOT NULL, position INTEGER NOT NULL, source VARCHAR NOT NULL);
+COMMENT ON TABLE rule_source IS 'Where a rule comes from.';
+COMMENT ON COLUMN rule_source.rule_hash IS 'Rule.';
+COMMENT ON COLUMN rule_source.position IS 'Order in the rule.';
+COMMENT ON COLUMN rule_source.source IS 'Citation.';
 
 CREATE TABLE proof (
     rule_hash VARCHAR NOT NULL,
@@ -221,6 +421,14 @@ CREATE TABLE proof (
     time_ns BIGINT,
     proved_at TIMESTAMP NOT NULL
 );
+COMMENT ON TABLE proof IS 'What the proof gate found; any edit of a rule voids it.';
+COMMENT ON COLUMN proof.rule_hash IS 'Rule.';
+COMMENT ON COLUMN proof.status IS 'proved for all sizes, bounded, or refuted.';
+COMMENT ON COLUMN proof.method IS 'How.';
+COMMENT ON COLUMN proof.evidence IS 'Obligations, or the counterexample.';
+COMMENT ON COLUMN proof.solver IS 'Solver and release.';
+COMMENT ON COLUMN proof.time_ns IS 'Time it took.';
+COMMENT ON COLUMN proof.proved_at IS 'When, in UTC.';
 
 -- -------------------------------------------------------------------------------------- plans
 
@@ -236,6 +444,16 @@ CREATE TABLE plan (
     chosen VARCHAR NOT NULL,
     created_at TIMESTAMP NOT NULL
 );
+COMMENT ON TABLE plan IS 'One row an optimization run.';
+COMMENT ON COLUMN plan.plan_id IS 'Key.';
+COMMENT ON COLUMN plan.model_id IS 'Model optimized.';
+COMMENT ON COLUMN plan.result_model_id IS 'Model made; NULL if none was stored.';
+COMMENT ON COLUMN plan.device_id IS 'Machine.';
+COMMENT ON COLUMN plan.target IS 'Target, as onnxruntime-cpu.';
+COMMENT ON COLUMN plan.threads IS 'Threads.';
+COMMENT ON COLUMN plan.options IS 'Options of the run as JSON.';
+COMMENT ON COLUMN plan.chosen IS 'Candidate kept.';
+COMMENT ON COLUMN plan.created_at IS 'When, in UTC.';
 
 CREATE TABLE plan_step (
     plan_id BIGINT NOT NULL,
@@ -249,6 +467,17 @@ CREATE TABLE plan_step (
     accepted BOOLEAN NOT NULL,
     reason VARCHAR NOT NULL
 );
+COMMENT ON TABLE plan_step IS 'Rewrites of a plan, in order.';
+COMMENT ON COLUMN plan_step.plan_id IS 'Plan.';
+COMMENT ON COLUMN plan_step.position IS 'Order.';
+COMMENT ON COLUMN plan_step.rule IS 'Rule applied.';
+COMMENT ON COLUMN plan_step.nodes IS 'Names of the nodes matched.';
+COMMENT ON COLUMN plan_step.removed IS 'Nodes removed.';
+COMMENT ON COLUMN plan_step.added IS 'Nodes added.';
+COMMENT ON COLUMN plan_step.cost_before_ns IS 'Predicted cost before.';
+COMMENT ON COLUMN plan_step.cost_after_ns IS 'Predicted cost after.';
+COMMENT ON COLUMN plan_step.accepted IS 'Whether the step was kept.';
+COMMENT ON COLUMN plan_step.reason IS 'Why, or why not.';
 
 CREATE TABLE plan_candidate (
     plan_id BIGINT NOT NULL,
@@ -263,6 +492,18 @@ CREATE TABLE plan_candidate (
     samples INTEGER NOT NULL,
     verdict VARCHAR NOT NULL
 );
+COMMENT ON TABLE plan_candidate IS 'Models that were timed end to end.';
+COMMENT ON COLUMN plan_candidate.plan_id IS 'Plan.';
+COMMENT ON COLUMN plan_candidate.candidate IS 'Name.';
+COMMENT ON COLUMN plan_candidate.nodes IS 'Nodes.';
+COMMENT ON COLUMN plan_candidate.predicted_ns IS 'Sum of the costs of its parts.';
+COMMENT ON COLUMN plan_candidate.median_ns IS 'Measured median latency.';
+COMMENT ON COLUMN plan_candidate.spread_ns IS 'Interquartile range of the latency.';
+COMMENT ON COLUMN plan_candidate.ratio IS 'Latency of the original over latency of the candidate, paired by round.';
+COMMENT ON COLUMN plan_candidate.ratio_low IS 'Lower end of the 95 % interval of ratio.';
+COMMENT ON COLUMN plan_candidate.ratio_high IS 'Upper end of the 95 % interval of ratio.';
+COMMENT ON COLUMN plan_candidate.samples IS 'Rounds.';
+COMMENT ON COLUMN plan_candidate.verdict IS 'Kept, or why not.';
 
 CREATE TABLE plan_deviation (
     plan_id BIGINT NOT NULL,
@@ -274,3 +515,12 @@ CREATE TABLE plan_deviation (
     tolerance DOUBLE NOT NULL,
     within BOOLEAN NOT NULL
 );
+COMMENT ON TABLE plan_deviation IS 'How far the outputs of a candidate are from those of the original.';
+COMMENT ON COLUMN plan_deviation.plan_id IS 'Plan.';
+COMMENT ON COLUMN plan_deviation.candidate IS 'Name.';
+COMMENT ON COLUMN plan_deviation.distribution IS 'Distribution of the inputs.';
+COMMENT ON COLUMN plan_deviation.output IS 'Output.';
+COMMENT ON COLUMN plan_deviation.max_absolute IS 'Largest absolute difference.';
+COMMENT ON COLUMN plan_deviation.max_relative IS 'Largest difference relative to the scale of the output.';
+COMMENT ON COLUMN plan_deviation.tolerance IS 'Difference allowed.';
+COMMENT ON COLUMN plan_deviation.within IS 'Whether it is allowed.';

@@ -1,0 +1,63 @@
+"""The schema's version, and the steps that bring an older catalog up to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+@dataclass(frozen=True)
+class Migration:
+    """SQL that turns schema `version - 1` into schema `version`, comments included."""
+
+    version: int
+    sql: str
+
+
+# Version 1 is the first release's schema.sql. A change of schema.sql adds a step here that leads to
+# the same tables; catalogs made from scratch run schema.sql alone.
+MIGRATIONS: tuple[Migration, ...] = ()
+
+
+def newest_version(migrations: Sequence[Migration] = MIGRATIONS) -> int:
+    """Return the schema version that schema.sql stands for."""
+    return migrations[-1].version if migrations else 1
+
+
+def create(connection: duckdb.DuckDBPyConnection, release: str) -> None:
+    """Create every table of schema.sql in an empty database."""
+    connection.execute((resources.files(__package__) / "schema.sql").read_text(encoding="utf-8"))
+    record(connection, newest_version(), release)
+
+
+def migrate(
+    connection: duckdb.DuckDBPyConnection,
+    release: str,
+    migrations: Sequence[Migration] = MIGRATIONS,
+) -> None:
+    """Apply the steps that the catalog has not seen yet; the caller holds the transaction."""
+    reached = version_of(connection)
+    for step in migrations:
+        if step.version > reached:
+            connection.execute(step.sql)
+            record(connection, step.version, release)
+
+
+def version_of(connection: duckdb.DuckDBPyConnection) -> int:
+    """Return the schema version in force."""
+    row = connection.execute("SELECT max(version) FROM catalog_version").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def record(connection: duckdb.DuckDBPyConnection, version: int, release: str) -> None:
+    """Note that the catalog reached `version`."""
+    connection.execute(
+        "INSERT INTO catalog_version VALUES (?, ?, now()::TIMESTAMPTZ AT TIME ZONE 'UTC')",
+        [version, release],
+    )

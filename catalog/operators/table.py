@@ -1,0 +1,57 @@
+"""The operator tables: every version of every specification that the onnx package knows."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+from .classes import classes_hash
+
+if TYPE_CHECKING:
+    from ..store import Catalog
+
+
+def fill_operators(catalog: Catalog) -> None:
+    """Fill operator and operator_attribute once for each onnx release and text of classes.ops."""
+    state = f"onnx {metadata.version('onnx')}, classes {classes_hash()}"
+    known = catalog.connection.execute(
+        "SELECT value FROM catalog_property WHERE name = 'operators'"
+    ).fetchone()
+    if known == (state,):
+        return
+    from .specification import all_specifications  # onnx takes its time to load
+
+    specifications = all_specifications()
+    attributes = [(spec, attribute) for spec in specifications for attribute in spec.attributes]
+    with catalog.transaction():
+        catalog.insert(
+            "operator",
+            {
+                "domain": [spec.domain for spec in specifications],
+                "op_type": [spec.op_type for spec in specifications],
+                "since_version": [spec.since_version for spec in specifications],
+                "class": [spec.kind for spec in specifications],
+                "commutative": [spec.commutative for spec in specifications],
+                "deterministic": [spec.deterministic for spec in specifications],
+                "min_inputs": [spec.min_inputs for spec in specifications],
+                "max_inputs": [spec.max_inputs for spec in specifications],
+                "min_outputs": [spec.min_outputs for spec in specifications],
+                "max_outputs": [spec.max_outputs for spec in specifications],
+                "deprecated": [spec.deprecated for spec in specifications],
+            },
+            replace=True,
+        )
+        catalog.connection.execute("DELETE FROM operator_attribute")
+        catalog.insert(
+            "operator_attribute",
+            {
+                "domain": [spec.domain for spec, _ in attributes],
+                "op_type": [spec.op_type for spec, _ in attributes],
+                "since_version": [spec.since_version for spec, _ in attributes],
+                "name": [attribute.name for _, attribute in attributes],
+                "type": [attribute.type for _, attribute in attributes],
+                "required": [attribute.required for _, attribute in attributes],
+                "default_value": [attribute.default_text for _, attribute in attributes],
+            },
+        )
+        catalog.insert("catalog_property", {"name": ["operators"], "value": [state]}, replace=True)
