@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from ..profiles.kernel import dtype_name, element_type
 from .graph import (
     ABSENT,
     Constant,
@@ -16,8 +17,6 @@ from .graph import (
     Node,
     TensorType,
     constant_of,
-    dtype_name,
-    element_type,
 )
 
 Store = Callable[[np.ndarray, str], onnx.TensorProto]
@@ -38,9 +37,7 @@ def tensor_type(proto: onnx.TypeProto, stem: str = "") -> TensorType | None:
     return TensorType(
         dtype,
         tuple(
-            dim.dim_value
-            if dim.HasField("dim_value")
-            else dim.dim_param or f"?{stem}.{axis}"
+            dim.dim_value if dim.HasField("dim_value") else dim.dim_param or f"?{stem}.{axis}"
             for axis, dim in enumerate(proto.tensor_type.shape.dim)
         ),
     )
@@ -126,7 +123,9 @@ def load_graph(model: onnx.ModelProto, load: Loader = numpy_helper.to_array) -> 
     for name, tensor in constants.items():
         type_ = TensorType(dtype_name(tensor.data_type), tuple(tensor.dims))
         graph.set_constant(value(name), Constant(type_, tensor, load))
-    graph.inputs = tuple(value(entry.name) for entry in proto.input if entry.name not in constants)
+    graph.graph_inputs = tuple(
+        value(entry.name) for entry in proto.input if entry.name not in constants
+    )
     for node in proto.node:
         captured = {name for inner in subgraphs(node) for name in free_names(inner)}
         graph.add_node(
@@ -141,7 +140,7 @@ def load_graph(model: onnx.ModelProto, load: Loader = numpy_helper.to_array) -> 
                 proto=node,
             )
         )
-    graph.outputs = tuple(value(entry.name) for entry in proto.output)
+    graph.graph_outputs = tuple(value(entry.name) for entry in proto.output)
     for entry in (*proto.value_info, *proto.input, *proto.output):
         number = value(entry.name)
         if number not in graph.types:
@@ -164,7 +163,9 @@ def to_model(graph: Graph, store: Store | None = None) -> onnx.ModelProto:
     proto = model.graph
     original = graph.base.graph
     order = graph.order()
-    used = {value for number in order for value in graph.nodes[number].reads} | set(graph.outputs)
+    used = {value for number in order for value in graph.nodes[number].reads} | set(
+        graph.graph_outputs
+    )
     live_names = {graph.names[value] for value in used}
     constant_names = {graph.names[value] for value in graph.constants}
 
@@ -180,7 +181,7 @@ def to_model(graph: Graph, store: Store | None = None) -> onnx.ModelProto:
             proto.initializer.append(_tensor(graph.names[value], constant, store))
 
     del proto.input[:]
-    inputs = {graph.names[value] for value in graph.inputs}
+    inputs = {graph.names[value] for value in graph.graph_inputs}
     initialized = {tensor.name for tensor in proto.initializer}
     proto.input.extend(
         entry for entry in original.input if entry.name in inputs or entry.name in initialized

@@ -13,8 +13,9 @@ import onnx
 import onnxruntime
 from onnx import helper
 
+from ..profiles.kernel import element_type
 from .convert import node_proto
-from .graph import ABSENT, Constant, Graph, Node, TensorType, constant_of, element_type
+from .graph import ABSENT, Constant, Graph, Node, TensorType, constant_of
 from .infer import infer_node
 from .simplify import is_pure
 
@@ -104,9 +105,7 @@ def _fold_batch(graph: Graph, batch: list[int], limit_bytes: int) -> int:
     return len(shapes) + _store(graph, rest, results, limit_bytes)
 
 
-def _store(
-    graph: Graph, batch: list[int], results: dict[int, np.ndarray], limit_bytes: int
-) -> int:
+def _store(graph: Graph, batch: list[int], results: dict[int, np.ndarray], limit_bytes: int) -> int:
     """Keep what fits; a node whose result is too large stays, and so does all it feeds on."""
     kept_back: set[int] = set()
     for number in reversed(batch):
@@ -130,7 +129,7 @@ def _store(
 
 
 def _is_read(graph: Graph, value: int) -> bool:
-    return bool(graph.users.get(value)) or value in graph.outputs
+    return bool(graph.users.get(value)) or value in graph.graph_outputs
 
 
 def _shape_result(graph: Graph, number: int) -> np.ndarray:

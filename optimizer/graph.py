@@ -16,15 +16,16 @@ import onnx
 from onnx import helper, numpy_helper
 
 from ..catalog.operators import schema_for
+from ..profiles.kernel import dtype_name, numpy_dtype
+from ..rules import ABSENT
 
-ABSENT = -1
 Shape = tuple[int | str, ...]
 Loader = Callable[[onnx.TensorProto], np.ndarray]
 
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
-    """Element type (ONNX's lower-case name) and shape; a name stands for an unknown dimension."""
+    """Element type as numpy names it, and shape; a name stands for an unknown dimension."""
 
     dtype: str
     shape: Shape | None
@@ -37,7 +38,7 @@ class TensorType:
         count = 1
         for size in self.shape:
             count *= int(size)
-        return count * np.dtype(helper.tensor_dtype_to_np_dtype(element_type(self.dtype))).itemsize
+        return count * numpy_dtype(self.dtype).itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +80,6 @@ class Constant:
         return self.tensor if isinstance(self.tensor, np.ndarray) else self.load(self.tensor)
 
 
-def element_type(dtype: str) -> int:
-    """Give ONNX's number of a lower-case element type name."""
-    return int(onnx.TensorProto.DataType.Value(dtype.upper()))
-
-
-def dtype_name(elem_type: int) -> str:
-    """Give the lower-case name of ONNX's element type number."""
-    return str(onnx.TensorProto.DataType.Name(elem_type)).lower()
-
-
 def constant_of(array: np.ndarray) -> Constant:
     """Wrap an array as a constant."""
     dtype = dtype_name(helper.np_dtype_to_tensor_dtype(array.dtype))
@@ -104,8 +95,8 @@ class Graph:
     nodes: dict[int, Node] = field(default_factory=dict)
     constants: dict[int, Constant] = field(default_factory=dict)
     types: dict[int, TensorType] = field(default_factory=dict)
-    inputs: tuple[int, ...] = ()
-    outputs: tuple[int, ...] = ()
+    graph_inputs: tuple[int, ...] = ()
+    graph_outputs: tuple[int, ...] = ()
     producer: dict[int, int] = field(default_factory=dict)
     users: dict[int, set[int]] = field(default_factory=dict)
     reserved: frozenset[str] = frozenset()
@@ -199,11 +190,26 @@ class Graph:
             self.users.setdefault(new, set()).add(number)
         self.users[old] = set()
 
+    def transfer(self, old: int, new: int, *, rename: bool) -> None:
+        """Let everything that reads `old` read `new`, the outside included.
+
+        With `rename` the two swap their names, so that outputs and subgraphs, which go by name,
+        follow; without, nothing outside may read `old`.
+        """
+        captors = [n for n in self.users.get(old, ()) if old in self.nodes[n].captures]
+        for number in captors:
+            node = self.nodes[number]
+            self.nodes[number] = replace(node, captures=node.captures - {old} | {new})
+        self.replace_uses(old, new)
+        self.graph_outputs = tuple(new if v == old else v for v in self.graph_outputs)
+        if rename:
+            self.names[old], self.names[new] = self.names[new], self.names[old]
+
     # ---------------------------------------------------------------------------------- reading
 
     def is_pinned(self, value: int) -> bool:
         """Tell whether a value's name matters: it is an output or a subgraph reads it by name."""
-        return value in self.outputs or any(
+        return value in self.graph_outputs or any(
             value in self.nodes[number].captures for number in self.users.get(value, ())
         )
 
@@ -254,16 +260,44 @@ class Graph:
         return constant.array() if constant else None
 
     def attributes(self, node: int) -> dict[str, object]:
-        """Give a node's attributes as Python values, defaults of its operator filled in."""
+        """Give the attributes that are set on a node, as Python values."""
+        own = self.nodes[node].attributes
+        return {name: attribute_value(proto) for name, proto in own.items()}
+
+    def defaults(self, node: int) -> Mapping[str, object]:
+        """Give the defaults of a node's operator in the model's opset."""
         own = self.nodes[node]
         spec = schema_for(own.domain, own.op_type, self.opset(own.domain))
-        result = dict(spec.defaults) if spec else {}
-        result.update({name: attribute_value(proto) for name, proto in own.attributes.items()})
-        return result
+        return spec.defaults if spec else {}
 
     def attribute(self, node: int, name: str) -> object:
         """Give one attribute, its default where absent, None where there is no default."""
-        return self.attributes(node).get(name)
+        own = self.nodes[node].attributes.get(name)
+        return attribute_value(own) if own is not None else self.defaults(node).get(name)
+
+    def inputs(self, node: int) -> tuple[int, ...]:
+        """Give a node's inputs by position, ABSENT where one is left out."""
+        return self.nodes[node].inputs
+
+    def outputs(self, node: int) -> tuple[int, ...]:
+        """Give a node's outputs by position, ABSENT where one is left out."""
+        return self.nodes[node].outputs
+
+    def value_name(self, value: int) -> str:
+        """Name a value as the model does."""
+        return self.names[value] if value != ABSENT else ""
+
+    def node_name(self, node: int) -> str:
+        """Name a node, or its operator and first output where the model does not name it."""
+        own = self.nodes[node]
+        return own.name or f"{own.op_type}({self.value_name(own.outputs[0])})"
+
+    def use_count(self, value: int) -> int:
+        """Count the node inputs, graph outputs and subgraphs that read a value."""
+        return self.graph_outputs.count(value) + sum(
+            self.nodes[number].inputs.count(value) + (value in self.nodes[number].captures)
+            for number in self.users.get(value, ())
+        )
 
 
 def attribute_value(proto: onnx.AttributeProto) -> Any:

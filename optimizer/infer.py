@@ -1,14 +1,15 @@
-"""Types of values: for a whole graph, under given sizes of its free dimensions, or for new nodes."""
+"""Types of values: of a whole graph, of it under given sizes of free dimensions, of new nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import onnx
 from onnx import helper, numpy_helper, shape_inference
 
+from ..profiles.kernel import element_type
 from .convert import node_proto, tensor_type, type_proto
-from .graph import ABSENT, Constant, Graph, TensorType, element_type
+from .graph import ABSENT, Constant, Graph, TensorType
 
 # Constants up to this size can decide a shape (Reshape's target, Slice's starts); larger ones are
 # shown to the inference by type alone.
@@ -77,7 +78,7 @@ def infer_node(graph: Graph, number: int) -> dict[int, TensorType]:
 def free_dimensions(graph: Graph) -> dict[str, tuple[str, int, int]]:
     """List the free dimensions of the inputs: name -> (input, axis, rank) of its first use."""
     found: dict[str, tuple[str, int, int]] = {}
-    for value in graph.inputs:
+    for value in graph.graph_inputs:
         shape = graph.shape(value) or ()
         for axis, size in enumerate(shape):
             if isinstance(size, str):
@@ -102,12 +103,12 @@ def _decides_shapes(constant: Constant) -> bool:
 
 def _typed_model(graph: Graph, sizes: Mapping[str, int] | None) -> onnx.ModelProto:
     proto = onnx.GraphProto(name="types")
-    for value in graph.inputs:
+    for value in graph.graph_inputs:
         if value in graph.types:
             type_ = type_proto(bind(graph.types[value], sizes or {}))
             proto.input.append(helper.make_value_info(graph.names[value], type_))
     declared = {entry.name: entry for entry in (*graph.base.graph.input, *graph.base.graph.output)}
-    for value in graph.inputs:
+    for value in graph.graph_inputs:
         if value not in graph.types and graph.names[value] in declared:
             proto.input.append(declared[graph.names[value]])
     for value, constant in graph.constants.items():
@@ -127,7 +128,7 @@ def _typed_model(graph: Graph, sizes: Mapping[str, int] | None) -> onnx.ModelPro
             proto.input.append(declared[tensor.name])
     for number in graph.order():
         proto.node.append(node_proto(graph, graph.nodes[number]))
-    for value in graph.outputs:
+    for value in graph.graph_outputs:
         name = graph.names[value]
         if sizes:
             proto.output.append(onnx.ValueInfoProto(name=name))
@@ -160,8 +161,16 @@ def same_type(old: TensorType | None, new: TensorType | None) -> bool:
     )
 
 
-def contradictions(
-    types: Mapping[int, TensorType], inferred: Mapping[int, TensorType], values: Iterable[int]
-) -> list[int]:
-    """List the values whose inferred type contradicts the one they had."""
-    return [v for v in values if not same_type(types.get(v), inferred.get(v))]
+def sharpen(old: TensorType | None, new: TensorType | None) -> TensorType | None:
+    """Take of two types of one value what is known better in each dimension."""
+    if old is None or new is None or new.shape is None:
+        return old or new
+    if old.shape is None:
+        return new
+    return TensorType(
+        old.dtype,
+        tuple(
+            min(pair, key=lambda size: (isinstance(size, str), str(size).startswith("?")))
+            for pair in zip(old.shape, new.shape, strict=True)
+        ),
+    )

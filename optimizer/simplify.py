@@ -11,7 +11,7 @@ from .graph import ABSENT, Graph, Node
 def remove_dead(graph: Graph) -> int:
     """Remove the nodes that no output depends on; return how many went."""
     live: set[int] = set()
-    stack = [graph.producer[value] for value in graph.outputs if value in graph.producer]
+    stack = [graph.producer[value] for value in graph.graph_outputs if value in graph.producer]
     while stack:
         number = stack.pop()
         if number in live:
@@ -28,7 +28,7 @@ def remove_dead(graph: Graph) -> int:
 
 def remove_dead_constants(graph: Graph) -> int:
     """Remove the constants that nothing reads; return how many went."""
-    kept = {value for value, users in graph.users.items() if users} | set(graph.outputs)
+    kept = {value for value, users in graph.users.items() if users} | set(graph.graph_outputs)
     dead = [value for value in graph.constants if value not in kept]
     for value in dead:
         del graph.constants[value]

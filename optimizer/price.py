@@ -1,0 +1,103 @@
+"""Prices of nodes: kernels under concrete shapes, measured within a budget, or bounded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+from ..profiles.costs import Cost, CostModel
+from ..profiles.extract import kernel_of as extract_kernel
+from ..profiles.kernel import Kernel
+from .convert import node_proto
+from .graph import ABSENT, Graph, TensorType
+
+# Constants up to this many elements are part of a kernel: shapes, axes, indices, exponents.
+TELLING_ELEMENTS = 64
+
+Progress = Callable[[int, int, str], None]
+
+
+class Prices:
+    """What kernels cost, measured as far as a budget of seconds goes; shared by all plans."""
+
+    def __init__(self, model: CostModel, *, budget_s: float) -> None:
+        self.model = model
+        self.left_s = budget_s
+        self.measured = 0
+
+    def measure(self, kernels: Iterable[Kernel], progress: Progress | None = None) -> None:
+        """Measure what has no stored cost yet, in the order given, while the budget lasts."""
+        todo = [kernel for kernel in dict.fromkeys(kernels) if self._is_open(kernel)]
+        if not todo or self.left_s <= 0:
+            return
+        start = time.monotonic()
+        try:
+            self.measured += self.model.measure(todo, budget_s=self.left_s, progress=progress)
+        finally:
+            self.left_s -= time.monotonic() - start
+
+    def total(self, kernels: Sequence[Kernel]) -> Cost:
+        """Add up kernels; the sum is a bound as soon as one that matters is."""
+        costs = [(kernel, self.model.cost(kernel)) for kernel in kernels]
+        bounded = any(
+            cost.source == "bound" and not kernel.is_constant and self._is_open(kernel)
+            for kernel, cost in costs
+        )
+        return Cost(
+            ns=sum(cost.ns for _, cost in costs),
+            spread_ns=sum(cost.spread_ns**2 for _, cost in costs) ** 0.5,
+            source="bound" if bounded else "measured",
+        )
+
+    def _is_open(self, kernel: Kernel) -> bool:
+        return self.model.cost(kernel).source == "bound"
+
+
+def kernel_of(
+    graph: Graph,
+    number: int,
+    types: Mapping[int, TensorType],
+    constants: Collection[int] = (),
+) -> Kernel | None:
+    """Give a node's kernel; None where a shape is not known under the sizes in `types`.
+
+    `constants` names values that will be known by the time the model runs, beside the graph's own.
+    """
+    node = graph.nodes[number]
+    shapes: dict[str, tuple[str, tuple[int, ...]]] = {}
+    fixed: set[str] = set()
+    for value in (*node.inputs, *node.outputs):
+        if value == ABSENT:
+            continue
+        if value in graph.constants or value in constants:
+            fixed.add(graph.names[value])
+        type_ = types.get(value)
+        if type_ is None or type_.shape is None:
+            continue
+        if all(isinstance(size, int) for size in type_.shape):
+            shapes[graph.names[value]] = (type_.dtype, tuple(int(size) for size in type_.shape))
+    held = {
+        graph.names[value]: value
+        for value in node.inputs
+        if value in graph.constants and _is_telling(graph, value)
+    }
+    return extract_kernel(
+        node_proto(graph, node),
+        shapes,
+        lambda name: graph.constant(held[name]) if name in held else None,
+        {entry.domain: entry.version for entry in graph.base.opset_import},
+        fixed.__contains__,
+    )
+
+
+def kernels_of_graph(graph: Graph, types: Mapping[int, TensorType]) -> dict[int, Kernel]:
+    """Give the kernel of every node whose shapes are known."""
+    found = {number: kernel_of(graph, number, types) for number in graph.nodes}
+    return {number: kernel for number, kernel in found.items() if kernel is not None}
+
+
+def _is_telling(graph: Graph, value: int) -> bool:
+    count = 1
+    for size in graph.constants[value].type.shape or ():
+        count *= int(size)
+    return count <= TELLING_ELEMENTS

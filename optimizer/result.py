@@ -1,0 +1,145 @@
+"""What an optimization gives: the model, the plan, the numbers, and the reasons."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import onnx
+
+from ..catalog import Catalog
+from ..catalog.onnx_writer import build_model, write_model
+from .rewrite import Step
+from .verify import Deviation
+
+if TYPE_CHECKING:
+    from .report.schema import DrawnGraph, NearMiss, OperatorCost, Summary
+    from .report.schema import Step as ReportStep
+
+ORIGINAL = "original"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One plan measured end to end; times in nanoseconds, ratios to the original's time."""
+
+    candidate: str
+    nodes: int
+    verdict: str
+    predicted_ns: float | None = None
+    median_ns: float | None = None
+    spread_ns: float | None = None
+    ratio: float | None = None
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    samples: int = 0
+
+
+@dataclass
+class Optimization:
+    """The outcome of `optimize`; the model itself stays in the catalog until it is asked for.
+
+    `plan` lists every rewrite made or weighed on the way to the last candidate, `candidates` what
+    was raced, `deviations` what they differ in from the original. `chosen` names the winner:
+    "original" where none won beyond the noise.
+    """
+
+    plan_id: int
+    model_id: int
+    result_model_id: int
+    chosen: str
+    verdict: str
+    plan: list[Step]
+    candidates: list[Candidate]
+    deviations: list[Deviation]
+    nodes_before: int
+    nodes_after: int
+    details: Summary
+    near_misses: list[NearMiss]
+    operators: list[OperatorCost]
+    graphs: tuple[DrawnGraph, DrawnGraph]
+    catalog: Catalog | None = None
+    catalog_path: str = ""
+    _skeletons: dict[str, onnx.ModelProto] = field(default_factory=dict, repr=False)
+
+    @property
+    def model(self) -> onnx.ModelProto:
+        """Build the optimized model, its constants inline; large ones are read now."""
+        with self._open() as catalog:
+            return build_model(catalog, self.result_model_id)
+
+    @property
+    def measurements(self) -> list[Candidate]:
+        """List the candidates that were timed, the original among them."""
+        return [candidate for candidate in self.candidates if candidate.median_ns is not None]
+
+    def save(self, path: str | Path) -> None:
+        """Write the optimized model, whole or not at all; beyond 2 GB with a data file beside it."""
+        with self._open() as catalog:
+            write_model(catalog, self.result_model_id, path)
+
+    def report(self, path: str | Path) -> None:
+        """Write the HTML report: one file that needs nothing else."""
+        from .report import render_report
+        from .report.write import write_text
+
+        before, after = self.graphs
+        text = render_report({**self.to_json(), "graphs": {"before": before, "after": after}})
+        write_text(path, text)
+
+    def explain(self) -> str:
+        """Say in text what was applied, what was weighed and refused, and what nearly fired."""
+        from .explain import explain_text
+
+        return explain_text(self.plan, self.near_misses, self.verdict)
+
+    def to_json(self) -> Summary:
+        """Give everything as plain values, as `tensolog optimize --json` prints it."""
+        by_name = {candidate.candidate: candidate for candidate in self.candidates}
+        summary: Summary = {
+            **self.details,
+            "plan_id": self.plan_id,
+            "chosen": self.chosen,
+            "verdict": self.verdict,
+            "nodes_before": self.nodes_before,
+            "nodes_after": self.nodes_after,
+            "steps": steps_json(self.plan),
+            "candidates": [asdict(candidate) for candidate in self.candidates],  # type: ignore[misc]
+            "deviations": [
+                {**asdict(deviation), "within": deviation.within}  # type: ignore[typeddict-item]
+                for deviation in self.deviations
+            ],
+            "operators": self.operators,
+            "near_misses": self.near_misses,
+        }
+        for key, name in (("latency_before", ORIGINAL), ("latency_after", self.chosen)):
+            timed = by_name.get(name)
+            if timed is not None and timed.median_ns is not None:
+                summary[key] = {  # type: ignore[literal-required]
+                    "median_ns": timed.median_ns,
+                    "spread_ns": timed.spread_ns,
+                }
+        return summary
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[Catalog]:
+        if self.catalog is not None:
+            yield self.catalog
+            return
+        with Catalog(self.catalog_path, read_only=True) as catalog:
+            yield catalog
+
+
+def steps_json(plan: list[Step]) -> list[ReportStep]:
+    """Give the steps as plain values."""
+    return [
+        {  # type: ignore[typeddict-item]
+            "position": position,
+            **asdict(step),
+            "nodes": list(step.nodes),
+        }
+        for position, step in enumerate(plan)
+    ]

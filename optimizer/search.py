@@ -1,0 +1,188 @@
+"""The first search: rewrites whose gain depends on this machine, taken where measured costs say so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from ..profiles.costs import Cost
+from ..profiles.kernel import Kernel
+from ..rules import Match
+from .fold import becomes_constant
+from .graph import ABSENT, Graph, TensorType
+from .infer import bind, infer_node, infer_types, sharpen
+from .price import Prices, kernel_of
+from .rewrite import Matcher, RewriteError, Step, apply_match, simplify
+from .simplify import remove_dead
+
+# A search whose every round finds a gain ends long before; this guards against prices that cycle.
+ROUNDS = 20
+
+Report = Callable[[str, int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A match weighed: what it would remove and add, as kernels with prices."""
+
+    match: Match
+    names: tuple[str, ...]
+    removed: int
+    added: int
+    before: tuple[Kernel, ...]
+    after: tuple[Kernel, ...]
+
+
+def explore(
+    graph: Graph,
+    explorer: Matcher,
+    simplifier: Matcher,
+    prices: Prices,
+    *,
+    sizes: Mapping[str, int],
+    fold_limit: int,
+    progress: Report,
+) -> list[Step]:
+    """Apply the rewrites that measured costs favour, best first, until none does; in place.
+
+    A rewrite counts as a gain when what it adds costs less than what it removes by more than the
+    spread of both measurements. Where the budget left a kernel unmeasured nothing is concluded.
+    """
+    steps: list[Step] = []
+    weighed: dict[tuple[str, tuple[str, ...]], Step] = {}
+    for _ in range(ROUNDS):
+        found = explorer.find(graph)
+        types = bound_types(graph, sizes)
+        trials = [t for m in found if (t := weigh(graph, m, types, sizes)) is not None]
+        kernels = [k for trial in trials for k in (*trial.before, *trial.after)]
+        prices.measure(kernels, lambda done, total, what: progress("measuring", done, total, what))
+        chosen: list[Step] = []
+        touched: set[int] = set()
+        for trial, step in sorted(
+            ((trial, judge(trial, prices)) for trial in trials), key=lambda pair: _loss(pair[1])
+        ):
+            key = (step.rule, step.nodes)
+            nodes = set(trial.match.nodes.values())
+            values = set(trial.match.values.values())
+            if not step.accepted:
+                weighed.setdefault(key, step)
+                continue
+            if touched & nodes or not nodes <= set(graph.nodes):
+                continue
+            if any(v != ABSENT and _is_gone(graph, v) for v in values):
+                continue
+            try:
+                apply_match(graph, trial.match)
+            except RewriteError as error:
+                weighed[key] = replace(step, accepted=False, reason=str(error))
+                continue
+            touched |= nodes
+            weighed.pop(key, None)
+            chosen.append(step)
+        if not chosen:
+            break
+        steps += chosen
+        steps += simplify(graph, simplifier, fold_limit=fold_limit)
+        progress("searching", len(steps), 0, f"{len(graph.nodes)} nodes")
+    return steps + list(weighed.values())
+
+
+def bound_types(graph: Graph, sizes: Mapping[str, int]) -> dict[int, TensorType]:
+    """Give the types under the sizes that costs are asked for."""
+    if not sizes:
+        return dict(graph.types)
+    bound = infer_types(graph, sizes)
+    return {**{v: bind(t, sizes) for v, t in graph.types.items()}, **bound}
+
+
+def weigh(
+    graph: Graph, match: Match, types: Mapping[int, TensorType], sizes: Mapping[str, int]
+) -> Trial | None:
+    """Apply a match to a copy and list the kernels that go and come; None where it can't apply."""
+    trial = graph.copy()
+    names = tuple(graph.node_name(number) for number in match.nodes.values())
+    try:
+        added, moves = apply_match(trial, match)
+    except RewriteError:
+        return None
+    remove_dead(trial)
+    added = [number for number in added if number in trial.nodes]
+    gone = [number for number in graph.nodes if number not in trial.nodes]
+    trial.types = {
+        **{value: bind(type_, sizes) for value, type_ in trial.types.items()},
+        **types,
+        **{new: types[old] for old, new in moves.items() if old in types},
+    }
+    free: set[int] = set()
+    after: list[Kernel] = []
+    for number in added:
+        node = trial.nodes[number]
+        for value, type_ in infer_node(trial, number).items():
+            trial.types[value] = sharpen(trial.types.get(value), type_) or type_
+        if becomes_constant(trial, node, free):
+            free.update(node.outputs)
+            continue
+        kernel = kernel_of(trial, number, trial.types, constants=free)
+        if kernel is None:
+            return None
+        after.append(kernel)
+    before = [kernel_of(graph, number, types) for number in gone]
+    if any(kernel is None for kernel in before):
+        return None
+    return Trial(
+        match=match,
+        names=names,
+        removed=len(gone),
+        added=len(added),
+        before=tuple(kernel for kernel in before if kernel is not None),
+        after=tuple(after),
+    )
+
+
+def judge(trial: Trial, prices: Prices) -> Step:
+    """Decide a trial by what is measured."""
+    before, after = prices.total(trial.before), prices.total(trial.after)
+    rule = trial.match.rule
+    step = Step(
+        rule=rule.name,
+        nodes=trial.names,
+        removed=trial.removed,
+        added=trial.added,
+        accepted=False,
+        reason="",
+        equal=rule.equal,
+        summary=rule.summary,
+        cost_before_ns=before.ns,
+        cost_after_ns=after.ns,
+    )
+    if "bound" in (before.source, after.source):
+        return replace(step, reason="not measured within the budget")
+    gain = before.ns - after.ns
+    noise = (before.spread_ns**2 + after.spread_ns**2) ** 0.5
+    change = f"{_microseconds(before)} -> {_microseconds(after)}"
+    if gain > noise:
+        return replace(step, accepted=True, reason=f"cheaper: {change}")
+    return replace(step, reason=f"not cheaper beyond noise: {change}")
+
+
+def _microseconds(cost: Cost) -> str:
+    return f"{cost.ns / 1000:.1f} µs"
+
+
+def _loss(step: Step) -> float:
+    return (step.cost_after_ns or 0.0) - (step.cost_before_ns or 0.0)
+
+
+def _is_gone(graph: Graph, value: int) -> bool:
+    """Tell whether an earlier rewrite of the round took a value away."""
+    return (
+        value not in graph.constants
+        and value not in graph.producer
+        and value not in graph.graph_inputs
+    )
+
+
+def order_by_bound(kernels: Iterable[Kernel], prices: Prices) -> list[Kernel]:
+    """Sort kernels by their bound, largest first: what a budget is best spent on."""
+    distinct = list(dict.fromkeys(kernels))
+    return sorted(distinct, key=lambda kernel: -prices.total((kernel,)).ns)

@@ -1,0 +1,182 @@
+"""Outputs compared: a candidate must compute what the original does, up to the original's own error.
+
+The yardstick is the model in float64 where ONNX Runtime has the kernels (widen.py). A candidate may
+be off from it by a small multiple of what the original itself is off, at two levels of the
+runtime's optimizer, plus a few units in the last place of the output's scale.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..profiles.session import open_session
+
+Array = np.ndarray[Any, Any]
+Feeds = Mapping[str, Array]
+Source = Path | bytes
+
+# How much larger than the original's error a candidate's may be, and the floor below it: rounding
+# errors of two correct programs differ by such factors, wrong programs by orders of magnitude.
+ERROR_FACTOR = 4.0
+FLOOR_ULPS = 64.0
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """Largest difference of one output from the original's, over one input distribution.
+
+    `max_relative` is the difference divided by the output's largest magnitude; `tolerance` bounds
+    it. For integers, booleans and strings both are the share of elements that differ.
+    """
+
+    candidate: str
+    distribution: str
+    output: str
+    max_absolute: float
+    max_relative: float
+    tolerance: float
+
+    @property
+    def within(self) -> bool:
+        """Tell whether the difference is a matter of rounding."""
+        return self.max_relative <= self.tolerance
+
+
+class Verifier:
+    """The original's outputs on several inputs, on disk, and what deviates from them by how much.
+
+    One session is open at a time: large models are verified in the memory of one.
+    """
+
+    def __init__(
+        self,
+        original: Source,
+        feeds: Mapping[str, Feeds],
+        *,
+        threads: int,
+        wide: Source | None = None,
+    ) -> None:
+        """Run the original; raises what ONNX Runtime raises where it can't run on these feeds."""
+        self._folder = tempfile.TemporaryDirectory(prefix="tensolog-verify-")
+        self._feeds = dict(feeds)
+        self._threads = threads
+        self.outputs: list[str] = []
+        self._store("original", original, "all")
+        self._store("plain", original, "disabled")
+        self.yardstick = "original"
+        if wide is not None:
+            try:
+                self._store("wide", wide, "disabled")
+                self.yardstick = "wide"
+            except Exception:  # an operator without a double kernel: the original must do
+                self.yardstick = "original"
+
+    def close(self) -> None:
+        """Remove the stored outputs."""
+        self._folder.cleanup()
+
+    def deviations(self, name: str, candidate: Source) -> list[Deviation]:
+        """Compare a candidate's outputs; raises what ONNX Runtime raises where it can't run."""
+        self._store("candidate", candidate, "all")
+        found = []
+        for distribution in self._feeds:
+            for position, output in enumerate(self.outputs):
+                arrays = {
+                    kind: self._load(kind, distribution, position)
+                    for kind in ("original", "plain", self.yardstick, "candidate")
+                }
+                absolute, relative, tolerance = compare(
+                    arrays["candidate"],
+                    (arrays["original"], arrays["plain"]),
+                    arrays[self.yardstick],
+                )
+                found.append(Deviation(name, distribution, output, absolute, relative, tolerance))
+        return found
+
+    def _store(self, kind: str, source: Source, level: str) -> None:
+        session = open_session(source, threads=self._threads, level=level)
+        self.outputs = [entry.name for entry in session.get_outputs()]
+        for distribution, feeds in self._feeds.items():
+            wide = {entry.name: entry.type for entry in session.get_inputs()}
+            cast = {
+                name: array.astype(np.float64) if wide.get(name) == "tensor(double)" else array
+                for name, array in feeds.items()
+                if name in wide
+            }
+            for position, array in enumerate(session.run(None, cast)):
+                np.save(self._path(kind, distribution, position), _storable(array))
+
+    def _load(self, kind: str, distribution: str, position: int) -> Array:
+        path = self._path(kind, distribution, position)
+        return np.asarray(np.load(path, allow_pickle=True))
+
+    def _path(self, kind: str, distribution: str, position: int) -> Path:
+        return Path(self._folder.name) / f"{kind}.{distribution}.{position}.npy"
+
+
+def compare(
+    candidate: Array, originals: Sequence[Array], yardstick: Array
+) -> tuple[float, float, float]:
+    """Return absolute difference, relative difference, and the tolerance for the latter.
+
+    Where the original gives NaN or an infinity, the candidate must give the same.
+    """
+    if candidate.shape != originals[0].shape:
+        return np.inf, np.inf, 0.0
+    if candidate.dtype.kind not in "fc":
+        differs = share(candidate != originals[0])
+        return differs, differs, ERROR_FACTOR * share(originals[1] != originals[0])
+    if candidate.size == 0:
+        return 0.0, 0.0, 0.0
+    original = originals[0]
+    with np.errstate(all="ignore"):
+        finite = np.isfinite(original)
+        same = np.array_equal(candidate[~finite], original[~finite], equal_nan=True)
+        if not same or not np.isfinite(candidate[finite]).all():
+            return np.inf, np.inf, 0.0
+        measured = yardstick if np.isfinite(yardstick[finite]).all() else original
+        scale = float(np.abs(measured[finite]).max(initial=0.0)) or 1.0
+        absolute = largest(candidate[finite] - original[finite])
+        own = max(largest(run[finite] - measured[finite]) for run in originals)
+        off = largest(candidate[finite] - measured[finite])
+        floor = FLOOR_ULPS * float(np.finfo(original.dtype).eps)
+        return absolute, off / scale, ERROR_FACTOR * own / scale + floor
+
+
+def largest(difference: Array) -> float:
+    """Give the largest magnitude, 0 of nothing, infinity where it is not a number."""
+    value = float(np.abs(difference).max(initial=0.0))
+    return value if np.isfinite(value) else np.inf
+
+
+def share(differs: Array) -> float:
+    """Give the share of true elements."""
+    return float(np.mean(differs)) if np.size(differs) else 0.0
+
+
+def failures(deviations: Sequence[Deviation]) -> Iterator[str]:
+    """Say of each deviation beyond its tolerance what it is."""
+    for deviation in deviations:
+        if not deviation.within:
+            yield (
+                f"output {deviation.output!r} is off by {deviation.max_relative:.1e} of its scale "
+                f"on {deviation.distribution} inputs (tolerance {deviation.tolerance:.1e})"
+            )
+
+
+def _storable(result: object) -> Array:
+    """Make one array of a result; a sequence's or map's parts follow one another."""
+    if isinstance(result, np.ndarray):
+        return result
+    if isinstance(result, dict):
+        result = list(result.values())
+    if isinstance(result, list):
+        parts = [_storable(part).reshape(-1) for part in result]
+        return np.concatenate(parts) if parts else np.empty(0)
+    return np.asarray(result)
