@@ -1,0 +1,97 @@
+"""Roofline bounds: no kernel is faster than its bytes and its arithmetic allow.
+
+Source: Williams, Waterman and Patterson, Roofline, Communications of the ACM 52(4), 2009.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from .kernel import Kernel, TensorSpec, numpy_dtype
+from .kernel_model import output_shapes
+from .machine import Device
+
+# They need read no more of input 0 than they write.
+_READS_WHAT_IT_WRITES = frozenset(
+    {
+        "CenterCropPad", "Compress", "Expand", "Gather", "GatherElements", "GatherND", "Pad",
+        "Resize", "Slice", "Tile", "Upsample",
+    }
+)  # fmt: skip
+# They read the shape of their input, not the input.
+_READS_NOTHING = frozenset({"ConstantOfShape", "EyeLike", "RandomNormalLike", "Shape", "Size"})
+# They may stop early, write part of a buffer in place, or choose what to read.
+_UNBOUNDED = frozenset({"If", "Loop", "Scan", "ScatterElements", "ScatterND", "Scatter"})
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a kernel must move and compute: bytes, and float operations."""
+
+    bytes: float
+    flops: float
+
+
+def work(kernel: Kernel) -> Work:
+    """Return the least bytes moved and operations done; unknown operators count bytes only."""
+    if kernel.is_view or kernel.is_constant or kernel.op_type in _UNBOUNDED:
+        return Work(0.0, 0.0)
+    outputs = output_shapes(kernel)
+    written = sum(_bytes(*output) for output in outputs if output is not None)
+    read = sum(spec.size_bytes for spec in kernel.inputs if spec is not None)
+    first = kernel.inputs[0]
+    if first is not None and kernel.domain == "":
+        if kernel.op_type in _READS_NOTHING:
+            read = 0
+        elif kernel.op_type in _READS_WHAT_IT_WRITES:
+            read = read - first.size_bytes + min(first.size_bytes, written)
+            if None in outputs:
+                read = 0
+    return Work(float(read + written), _flops(kernel))
+
+
+def bound_ns(kernel: Kernel, machine: Device, threads: int = 1) -> float:
+    """Return a lower bound of the kernel's time in ns on this machine, dispatch not counted.
+
+    Threads are taken to scale perfectly, up to the machine's cores; bandwidth is the cache's.
+    """
+    done = work(kernel)
+    scale = max(1, min(threads, machine.cores)) * 1e-9
+    peak = machine.peak * _speedup(kernel)
+    return max(done.bytes / (machine.bandwidth * scale), done.flops / (peak * scale))
+
+
+def _flops(kernel: Kernel) -> float:
+    """Count multiplications and additions of contractions; 0 for every other operator."""
+    left, right = _spec(kernel, 0), _spec(kernel, 1)
+    if left is None or right is None or kernel.domain != "":
+        return 0.0
+    if kernel.op_type in {"QLinearMatMul", "QLinearConv"}:
+        right = _spec(kernel, 3) or right
+    output = output_shapes(kernel)[0]
+    made = 0 if output is None else math.prod(output[1])
+    if kernel.op_type in {"MatMul", "MatMulInteger", "QLinearMatMul"} and left.shape:
+        return 2.0 * made * left.shape[-1]
+    if kernel.op_type == "Gemm" and len(left.shape) == 2:
+        return 2.0 * made * left.shape[0 if kernel.attribute("transA", 0) else 1]
+    if kernel.op_type in {"Conv", "ConvInteger", "QLinearConv"}:
+        return 2.0 * made * math.prod(right.shape[1:])
+    if kernel.op_type == "ConvTranspose":
+        return 2.0 * left.size * math.prod(right.shape[1:])
+    return 0.0
+
+
+def _speedup(kernel: Kernel) -> float:
+    """Narrow types run that much faster than float32 at best: vector lanes, and dot products."""
+    first = _spec(kernel, 0)
+    size = 4 if first is None else numpy_dtype(first.dtype).itemsize
+    return max(1.0, (4 / size) * (2 if size == 1 else 1))
+
+
+def _spec(kernel: Kernel, position: int) -> TensorSpec | None:
+    return kernel.inputs[position] if position < len(kernel.inputs) else None
+
+
+def _bytes(dtype: str, shape: tuple[int, ...]) -> int:
+    return TensorSpec(dtype, shape).size_bytes

@@ -1,0 +1,76 @@
+"""Robust statistics of repeated timings: medians, spreads, paired ratios with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+# Scales the median absolute deviation to the standard deviation of normal data.
+_NORMAL = 1.4826
+
+
+def median_and_spread(samples: Sequence[float] | Array) -> tuple[float, float]:
+    """Return the median and 1.4826 times the median absolute deviation, in the samples' unit."""
+    values = np.asarray(samples, dtype=np.float64)
+    middle = float(np.median(values))
+    return middle, _NORMAL * float(np.median(np.abs(values - middle)))
+
+
+def quiet(reference: Sequence[float] | Array, tolerance: float = 1.1) -> Array:
+    """Mark the rounds in which the reference took at most `tolerance` times its median.
+
+    At least half of the rounds are marked; the others were disturbed by something else on the
+    machine.
+    """
+    values = np.asarray(reference, dtype=np.float64)
+    return values <= tolerance * np.median(values)
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A paired ratio: its median and the bounds of its bootstrap interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def bootstrap_ratio(
+    blocks: Sequence[tuple[Sequence[float], Sequence[float]]],
+    *,
+    seed: int = 0,
+    resamples: int = 2000,
+    confidence: float = 0.95,
+) -> Ratio:
+    """Return the median of paired ratios with its percentile bootstrap interval.
+
+    `blocks` holds (times, reference times) of equal length, one block a round; a round that gave
+    several pairs is resampled in two stages, rounds first, since its pairs share their disturbance.
+    Source: Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapters 8 and 13.
+    """
+    ratios = [
+        np.asarray(times, dtype=np.float64) / np.asarray(reference, dtype=np.float64)
+        for times, reference in blocks
+    ]
+    if not ratios:
+        raise ValueError("no rounds were timed")
+    value = float(np.median(np.concatenate(ratios)))
+    rng = np.random.default_rng(seed)
+    if all(len(block) == 1 for block in ratios):
+        flat = np.concatenate(ratios)
+        chosen = rng.integers(0, len(flat), (resamples, len(flat)))
+        medians = np.median(flat[chosen], axis=1)
+    else:
+        medians = np.empty(resamples)
+        for index in range(resamples):
+            picked = [ratios[block] for block in rng.integers(0, len(ratios), len(ratios))]
+            drawn = [block[rng.integers(0, len(block), len(block))] for block in picked]
+            medians[index] = np.median(np.concatenate(drawn))
+    tail = (1.0 - confidence) / 2
+    low, high = np.quantile(medians, [tail, 1.0 - tail])
+    return Ratio(value, float(low), float(high))
