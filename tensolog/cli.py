@@ -35,9 +35,13 @@ def run(arguments: Sequence[str]) -> int:
         with _one_interrupt():
             from .commands import tensolog
 
-            code = tensolog.main(list(arguments), prog_name="tensolog", standalone_mode=False)
+            if "_TENSOLOG_COMPLETE" in os.environ:
+                tensolog.main(list(arguments), prog_name="tensolog")
+            # Not through main(): it would swallow a broken pipe and the kind of an interrupt.
+            with tensolog.make_context("tensolog", list(arguments)) as context:
+                tensolog.invoke(context)
             sys.stdout.flush()
-            return code if isinstance(code, int) else 0
+            return 0
     except BrokenPipeError:
         # What is left in the buffer would raise once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from datetime import date, datetime, time
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ def plain(value: Any) -> Any:
             return value
         case float():
             return value if math.isfinite(value) else None
+        case Decimal():  # DuckDB's HUGEINT too
+            return int(value) if value == value.to_integral_value() else float(value)
         case Mapping():
             return {str(key): plain(item) for key, item in value.items()}
         case list() | tuple() | set() | frozenset():

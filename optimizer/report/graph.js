@@ -197,16 +197,16 @@ class GraphView {
     const box = this.boxes[index];
     if (!this.ready) return;
     this.view.scale = scale;
-    this.view.x = this.width / 2 - box.x * scale;
+    this.view.x = (this.width - 46) / 2 - box.x * scale;
     this.view.y = this.height / 2 - box.y * scale;
     this.draw();
   }
 
   select(index, { reveal = false } = {}) {
     this.selected = index;
-    if (reveal && index >= 0) this.reveal(index);
-    this.draw();
     this.onSelect(index < 0 ? null : this.boxes[index], this);
+    this.resize(); // the details beside it may have opened
+    if (reveal && index >= 0) this.reveal(index);
   }
 
   indexOf(name) {
@@ -428,7 +428,7 @@ class GraphView {
     context.fill();
     if (this.paint === "cost" && box.kind === "node") {
       const heat = this.mostCost ? Math.sqrt(box.cost / this.mostCost) : 0;
-      context.globalAlpha = (dimmed ? 0.25 : 1) * (0.06 + 0.84 * heat);
+      context.globalAlpha = (dimmed ? 0.25 : 1) * (0.1 + 0.8 * heat);
       context.fillStyle = colors.hot;
       context.fill();
       context.globalAlpha = dimmed ? 0.25 : 1;

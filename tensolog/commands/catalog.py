@@ -49,9 +49,7 @@ def table(catalog_path: str | None, name: str) -> None:
     query = """
         SELECT column_name AS "column", data_type AS type, coalesce(comment, '') AS meaning
         FROM duckdb_columns() WHERE table_name = ? AND NOT internal ORDER BY column_index"""
-    from ..catalog import Catalog
-
-    with Catalog(catalog_path, read_only=True) as opened:
+    with shared.open_to_read(catalog_path) as opened:
         names = [row[0] for row in opened.sql(tables).fetchall()]
         if name not in names:
             raise click.ClickException(f"there is no table {name!r}: choose of {', '.join(names)}")
@@ -103,17 +101,14 @@ def export_model(catalog_path: str | None, model_id: int, output: Path) -> None:
       tensolog catalog export 1 -o model.onnx
     """
     shared.check_output(output, what="the model")
-    from ..catalog import Catalog
     from ..catalog.onnx_writer import write_model
 
-    with Catalog(catalog_path, read_only=True) as opened:
+    with shared.open_to_read(catalog_path) as opened:
         write_model(opened, model_id, output)
 
 
 def _list_tables(catalog_path: str | None) -> None:
-    from ..catalog import Catalog
-
-    with Catalog(catalog_path, read_only=True) as opened:
+    with shared.open_to_read(catalog_path) as opened:
         tables: list[tuple[str, str]] = opened.sql(
             """SELECT table_name, coalesce(comment, '') FROM duckdb_tables()
                WHERE NOT internal AND NOT temporary ORDER BY table_oid"""

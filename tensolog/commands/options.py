@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from ..catalog import Catalog
 
 EQUALITIES = ("exact", "rounding", "partial")
 
@@ -61,8 +65,8 @@ catalog_option = click.option(
     "--catalog",
     "catalog_path",
     metavar="PATH",
-    envvar="TENSOLOG_CATALOG",
-    help="Catalog file, or :memory: to keep nothing.  [default: in the user's data folder]",
+    help="Catalog file, or :memory: to keep nothing.  "
+    "[default: $TENSOLOG_CATALOG, else in the user's data folder]",
 )
 threads_option = click.option(
     "--threads",
@@ -115,8 +119,6 @@ def distinct_shapes(shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> dict[str
 
 def check_output(path: Path, *, what: str) -> None:
     """Refuse a path that can't be written, before any work is done."""
-    import os
-
     folder = path.parent
     if not folder.is_dir():
         raise click.ClickException(f"{folder} is not a folder: make it first, then write {what}")
@@ -124,3 +126,13 @@ def check_output(path: Path, *, what: str) -> None:
         raise click.ClickException(f"{path} is a folder: name a file for {what}")
     if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
         raise click.ClickException(f"{path} can't be written: permission denied")
+
+
+def open_to_read(catalog_path: str | None) -> Catalog:
+    """Open a catalog for queries. The user's own is made on first use; a named one must exist."""
+    from ..catalog import Catalog
+    from ..catalog.store import default_path
+
+    if catalog_path is None and not default_path().exists():
+        Catalog().close()
+    return Catalog(catalog_path, read_only=True)

@@ -57,14 +57,15 @@ def sql(
 
     from ..catalog import Catalog
 
-    with Catalog(catalog_path, read_only=not write) as catalog:
+    opened = Catalog(catalog_path) if write else shared.open_to_read(catalog_path)
+    with opened as catalog:
         try:
             relation = catalog.sql(query)
             result = None if relation is None else relation.to_arrow_table()
         except duckdb.Error as error:
             raise click.ClickException(_reason(error)) from error
-    if result is None:  # a statement without a result, such as CREATE
-        return
+    if result is None or (result.column_names == ["Count"] and not result.num_rows):
+        return  # a statement without a result, such as CREATE
     if output is not None:
         _write(result, form, output)
     elif form == "table":
@@ -117,19 +118,26 @@ def _csv(result: pa.Table) -> str:
     """RFC 4180 with a header; NULL is empty, lists and structs are JSON."""
     import csv
     import io
-    import json
-
-    from ..json_text import plain
 
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(result.column_names)
     for batch in result.to_batches():
         for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            cells = [
-                value if isinstance(value, float) else plain(value) for value in row
-            ]  # CSV can say nan
-            writer.writerow(
-                [json.dumps(cell) if isinstance(cell, list | dict) else cell for cell in cells]
-            )
+            writer.writerow([_csv_cell(value) for value in row])
     return text.getvalue()
+
+
+def _csv_cell(value: object) -> object:
+    import json
+
+    from ..json_text import plain
+
+    match value:
+        case bool():
+            return str(value).lower()
+        case float():  # CSV, unlike JSON, can say nan
+            return value
+        case list() | dict():
+            return json.dumps(plain(value))
+    return plain(value)
