@@ -102,7 +102,7 @@ class _Builder:
         self.weights: list[TensorProto] = []
         self._random = np.random.default_rng(0)
 
-    def node(self, op_type: str, *inputs: str, **attributes: object) -> str:
+    def node(self, op_type: str, *inputs: str, **attributes: Any) -> str:
         output = f"v{len(self.nodes)}"
         self.nodes.append(helper.make_node(op_type, inputs, [output], **attributes))
         return output

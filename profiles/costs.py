@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,6 +25,7 @@ Progress = Callable[[int, int, str], None]
 
 # Kernels that share their rounds. Few enough that a round is short beside a machine's moods.
 _BATCH = 8
+_BATCH_BYTES = 128 << 20  # their sessions are alive at the same time
 _LEAST_SAMPLES, _MOST_SAMPLES = 5, 21
 _KEPT_SAMPLES = 3  # a kernel stopped by the budget or an interrupt is kept from here on
 _KERNEL_NS = 30e6  # time spent on one kernel's samples, beyond the least number
@@ -123,8 +124,8 @@ class CostModel:
         report = _Report(progress, len(todo))
         with flushed_denormals():
             reference = self._runner.prepare(REFERENCE)
-            for start in range(0, len(todo), _BATCH):
-                self._measure_batch(todo[start : start + _BATCH], reference, deadline, report)
+            for batch in _batches(todo):
+                self._measure_batch(batch, reference, deadline, report)
                 if self._clock() >= deadline:
                     break
         return report.done
@@ -207,6 +208,21 @@ class CostModel:
             [self.device.device_id, RUNTIME, runtime_version(), self.configuration, self.threads],
         ).fetchall()
         return {key: _Row(median, spread or 0.0, failure) for key, median, spread, failure in rows}
+
+
+def _batches(kernels: Iterable[Kernel]) -> Iterator[list[Kernel]]:
+    """Cut kernels into batches of bounded number and bytes, the order kept."""
+    batch: list[Kernel] = []
+    held = 0
+    for kernel in kernels:
+        size = sum(spec.size_bytes for spec in kernel.inputs if spec is not None)
+        if batch and (len(batch) == _BATCH or held + size > _BATCH_BYTES):
+            yield batch
+            batch, held = [], 0
+        batch.append(kernel)
+        held += size
+    if batch:
+        yield batch
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,18 @@ def runtime_version() -> str:
     return str(onnxruntime.__version__)
 
 
-def open_session(source: Path | str | bytes, *, threads: int, level: str = "all") -> Any:
+def open_session(
+    source: Path | str | bytes,
+    *,
+    threads: int,
+    level: str = "all",
+    optimized_path: Path | None = None,
+) -> Any:
     """Open a CPU session; raises what ONNX Runtime raises.
 
     Threads keep spinning inside a run, as users get it, but stop when the run ends: with several
     sessions in one process, the idle threads of one took up to 3/4 of the speed of the others.
+    With `optimized_path` the runtime writes the model as it runs it there.
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
@@ -42,6 +49,8 @@ def open_session(source: Path | str | bytes, *, threads: int, level: str = "all"
     options.log_severity_level = 4
     options.add_session_config_entry("session.set_denormal_as_zero", "1")
     options.add_session_config_entry("session.force_spinning_stop", "1")
+    if optimized_path is not None:
+        options.optimized_model_filepath = str(optimized_path)
     model = source if isinstance(source, bytes) else str(source)
     # The option also flips the calling thread, for good, if this is the process's first session.
     with flushed_denormals():

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from .kernel import Kernel, KernelError, TensorSpec
 from .kernel_model import build_model
+from .layout import may_be_blocked, without_reorders
 from .session import BoundRun, open_session
 
 Probe = Callable[[], float]
@@ -82,8 +83,13 @@ class SessionRunner:
 
     def _bound(self, kernel: Kernel, copies: int) -> BoundRun:
         model, feeds = build_model(kernel, copies)
+        level = self._configuration
         try:
-            session = open_session(model, threads=self._threads, level=self._configuration)
+            if may_be_blocked(kernel.op_type, level):
+                blocked = without_reorders(model, feeds, self._threads)
+                if blocked is not None:
+                    (model, feeds), level = blocked, "disabled"
+            session = open_session(model, threads=self._threads, level=level)
             return BoundRun(session, feeds)
         except KernelError:
             raise
