@@ -58,8 +58,6 @@ def _report(error: Exception) -> int:
     """Print one line about `error`; return the exit code it stands for."""
     import click
 
-    from .catalog.errors import TensologError
-
     match error:
         case click.exceptions.Exit():
             return error.exit_code
@@ -73,7 +71,7 @@ def _report(error: Exception) -> int:
             return _fail(error.format_message() + hint, 2)
         case click.ClickException():
             return _fail(error.format_message(), 2)
-        case TensologError():
+        case _ if _is_known(error):
             return _fail(str(error), 2)
         case OSError() if error.filename is not None:
             return _fail(f"{error.filename}: {error.strerror or error}", 2)
@@ -82,6 +80,12 @@ def _report(error: Exception) -> int:
     what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     advice = "set TENSOLOG_DEBUG=1 for the traceback and report it, please"
     return _fail(f"a defect of tensolog: {what} ({advice})", 70)
+
+
+def _is_known(error: Exception) -> bool:
+    """Tell whether `error` is a TensologError, without loading what defines it for --help."""
+    errors = sys.modules.get(f"{__package__}.catalog.errors")
+    return errors is not None and isinstance(error, errors.TensologError)
 
 
 def _report_interrupt(interrupt: BaseException) -> int:

@@ -11,7 +11,9 @@ class Sketch:
         self.nodes = []
         self.constants = {}
 
-    def add(self, op, *inputs, shape=(1, 64, 56, 56), weights=(), cost=None, rule=None, **attributes):
+    def add(
+        self, op, *inputs, shape=(1, 64, 56, 56), weights=(), cost=None, rule=None, **attributes
+    ):
         number = len(self.nodes)
         names = []
         for slot, weight in enumerate(weights):

@@ -1,0 +1,63 @@
+"""The summary, from made-up results."""
+
+from report_sketch import report, residual_network
+
+from tensolog.summary import columns, one_line, summary_text
+
+
+def sample(**changes):
+    return {**report(residual_network(), residual_network(folded=True)), **changes}
+
+
+def test_says_what_a_user_wants_to_know():
+    text = summary_text(sample(), "in.onnx", "out.onnx")
+    for part in (
+        "in.onnx -> out.onnx",
+        "onnxruntime-cpu, 2 threads",
+        "nodes    99 -> 64",
+        "45.1 ms ± 400 µs -> 38.2 ms ± 300 µs",
+        "1.18x faster (95 % interval 1.17x to 1.20x, 31 rounds)",
+        "FoldBatchNormalizationIntoConv",
+        "multiplies the scale of a normalization",
+        "Largest deviation from the original",
+        "simplified",
+        "plan 1 is written",
+    ):
+        assert part in text
+
+
+def test_says_plainly_that_nothing_won():
+    kept = report(residual_network(), residual_network(), chosen="original")
+    text = summary_text({**kept, "steps": []}, "in.onnx", "out.onnx")
+    assert text.rstrip().endswith("The original is kept: no plan was faster beyond the noise.")
+    assert "faster (95 %" not in text
+
+
+def test_refused_steps_are_not_listed_as_applied():
+    assert "MergeConvsSharingInput" not in summary_text(sample(), "in.onnx", "out.onnx")
+
+
+def test_needs_no_more_than_the_headline():
+    least = {key: sample()[key] for key in ("tensolog", "chosen", "verdict", "nodes_before")}
+    text = summary_text({**least, "nodes_after": 3}, "in.onnx", "out.onnx")
+    assert "99 -> 3" in text
+
+
+def test_a_beyond_deviation_stands_out():
+    data = sample()
+    data["deviations"][0] = {**data["deviations"][0], "within": False}
+    assert "BEYOND" in summary_text(data, "in.onnx", "out.onnx")
+
+
+def test_names_can_not_steer_the_terminal():
+    data = sample()
+    data["steps"][0] = {**data["steps"][0], "rule": "Evil\x1b[2J\nRule"}
+    text = summary_text(data, "in\x1b]0;title\x07.onnx", "out.onnx")
+    assert "\x1b" not in text and "\x07" not in text
+    assert r"Evil\x1b[2J\nRule" in text
+
+
+def test_columns_align():
+    assert columns([("a", "1"), ("long", "22")], right=(1,), indent="") == "a      1\nlong  22"
+    assert columns([]) == ""
+    assert one_line("größe\t") == "größe\\t"
