@@ -3,18 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import cache
+from importlib import resources
 from pathlib import Path
 
+from .errors import RuleError
+from .parser import parse_rules
 from .syntax import Rule
+
+
+@cache
+def _shipped() -> tuple[Rule, ...]:
+    found: list[Rule] = []
+    here = resources.files(__package__)
+    for file in sorted(here.iterdir(), key=lambda entry: entry.name):
+        if file.name.endswith(".rules"):
+            found += parse_rules(file.read_text(encoding="utf-8"), file.name)
+    return _distinct(found)
 
 
 def load_rules(paths: Sequence[Path] | None = None) -> tuple[Rule, ...]:
     """Read the given rule files, or all that are shipped."""
-    raise NotImplementedError
+    if paths is None:
+        return _shipped()
+    found: list[Rule] = []
+    for path in paths:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise RuleError(str(path), 1, 1, f"can't read the rules: {error}") from error
+        found += parse_rules(text, str(path))
+    return _distinct(found)
+
+
+def _distinct(rules: Sequence[Rule]) -> tuple[Rule, ...]:
+    first: dict[str, Rule] = {}
+    for rule in rules:
+        if (other := first.setdefault(rule.name, rule)) is not rule:
+            reason = f"{rule.name} is also defined in {other.path}:{other.line}"
+            raise RuleError(rule.path, rule.line, 1, reason, "rename one of them")
+    return tuple(rules)
 
 
 def select_rules(
     rules: Sequence[Rule], *, opset: int, target: str, allow: Collection[str]
 ) -> tuple[Rule, ...]:
     """Keep the rules for an opset of the default domain, a target and the allowed classes."""
-    raise NotImplementedError
+    return tuple(
+        rule
+        for rule in rules
+        if (rule.opset_from is None or rule.opset_from <= opset)
+        and (rule.opset_to is None or opset <= rule.opset_to)
+        and rule.target in (None, target)
+        and rule.equal in allow
+    )

@@ -6,15 +6,49 @@ from collections.abc import Mapping
 
 import duckdb
 
+from .bound import Bound
+from .compile import columns, remainder
+from .conditions import conditions
 from .syntax import Rule
 from .view import GraphView, Match
 
 
 def matches(rule: Rule, relations: Mapping[str, duckdb.DuckDBPyRelation]) -> list[Match]:
     """Read the matches of one rule from the evaluated program, in a stable order."""
-    raise NotImplementedError
+    rows = relations[f"match_{rule.name}"].fetchall()
+    return [match_of(rule, row) for row in sorted(rows)]
+
+
+def match_of(rule: Rule, row: tuple[int, ...]) -> Match:
+    """One row of a match relation as a match."""
+    nodes: dict[str, int] = {}
+    values: dict[str, int] = {}
+    dims: dict[str, int] = {}
+    positions: dict[str, int] = {}
+    for column, number in zip(columns(rule), row, strict=True):
+        kind, _, name = column.partition("_")
+        if kind == "n":
+            nodes[name] = number
+        elif kind == "v":
+            values[name] = number
+        elif kind == "p":
+            node, _, side = name.rpartition("_")
+            positions[f"{node}:{side}"] = number
+        else:
+            dims[name] = number
+    return Match(rule, nodes, values, dims, positions)
 
 
 def check_conditions(match: Match, view: GraphView) -> str | None:
     """Check what Datalog could not; None, or the first condition that fails with its values."""
-    raise NotImplementedError
+    left = remainder(match.rule)
+    if not left:
+        return None
+    bound = Bound(match, view)
+    return next((bound.explain(c) for c in left if not bound.holds(c)), None)
+
+
+def check_all(match: Match, view: GraphView) -> str | None:
+    """Check every condition but use counts without Datalog; None, or the first that fails."""
+    bound = Bound(match, view)
+    return next((bound.explain(c) for c in conditions(match.rule) if not bound.holds(c)), None)

@@ -2,9 +2,109 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from importlib import resources
+from pathlib import PurePath
+
+from lark import Lark, Token, Tree
+from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
+
+from .check import check_rule
+from .errors import RuleError
+from .reader import RuleReader
 from .syntax import Rule
+
+WORDS = {
+    "LPAR": "(",
+    "RPAR": ")",
+    "LSQB": "[",
+    "RSQB": "]",
+    "COMMA": ",",
+    "EQUAL": "=",
+    "LESSTHAN": "<",
+    "MORETHAN": ">",
+    "STAR": "*",
+    "QMARK": "?",
+    "NAME": "a name",
+    "INT": "a number",
+    "STRING": 'a "text"',
+    "OPERATOR": "an operator",
+    "RULE": "rule",
+    "MATCH": "match",
+    "REWRITE": "rewrite",
+}
+CLAUSES = "tags, source, opset, target, given, match, fold, rewrite, equal, finite_math"
+
+
+@lru_cache(maxsize=1)
+def _lark() -> Lark:
+    grammar = (resources.files(__package__) / "grammar.lark").read_text(encoding="utf-8")
+    return Lark(grammar, parser="lalr", lexer="contextual", propagate_positions=True)
 
 
 def parse_rules(text: str, path: str = "<rules>") -> tuple[Rule, ...]:
-    """Read rule text; RuleError names the line, the column and a way out."""
-    raise NotImplementedError
+    """Read rule text; RuleError names the line, the column and a way out.
+
+    The family of the rules is the file's stem.
+    """
+    family = PurePath(path).stem.strip("<>")
+    lines = text.splitlines()
+    rules: dict[str, Rule] = {}
+    for tree in _parse(text, path).children:
+        assert isinstance(tree, Tree)
+        comment = _comment_above(lines, tree.meta.line)
+        rule = RuleReader(path, family, comment).read(tree)
+        if rule.name in rules:
+            first = rules[rule.name].line
+            reason = f"{rule.name} is defined twice (first on line {first})"
+            raise RuleError(path, rule.line, 1, reason, "give each rule a name of its own")
+        check_rule(rule)
+        rules[rule.name] = rule
+    return tuple(rules.values())
+
+
+def _comment_above(lines: list[str], line: int) -> str:
+    """The comment block that ends right above a line (1-based), with its line ends."""
+    start = line - 1
+    while start > 0 and lines[start - 1].lstrip().startswith("#"):
+        start -= 1
+    return "".join(f"{text.strip()}\n" for text in lines[start : line - 1])
+
+
+def _parse(text: str, path: str) -> Tree[Token]:
+    try:
+        return _lark().parse(text)
+    except UnexpectedEOF as error:
+        raise _refusal(text, path, error, "the text ends in the middle of a rule", set()) from None
+    except UnexpectedToken as error:
+        if error.token.type == "$END":
+            reason = "the text ends in the middle of a rule"
+        else:
+            reason = f"unexpected '{error.token}'"
+        raise _refusal(text, path, error, reason, set(error.accepts or error.expected)) from None
+    except UnexpectedCharacters as error:
+        reason = f"unexpected '{text[error.pos_in_stream or 0]}'"
+        raise _refusal(text, path, error, reason, set(error.allowed or ())) from None
+
+
+def _refusal(
+    text: str, path: str, error: UnexpectedInput, reason: str, expected: set[str]
+) -> RuleError:
+    line, column = error.line, error.column
+    if line is None or line < 1:  # lark gives -1 at the end of the text
+        line = max(1, len(text.splitlines()))
+        column = len(text.splitlines()[-1]) + 1 if text.splitlines() else 1
+    return RuleError(path, line, max(1, column), reason, _hint(expected, reason))
+
+
+def _hint(expected: set[str], reason: str) -> str:
+    if expected == {"RULE", "$END"} or expected == {"RULE"}:
+        return "a rule starts with `rule Name`"
+    if "TAGS" in expected and "COMMA" not in expected:
+        return f"the clauses of a rule are {CLAUSES}"
+    if "COMMA" in expected and "TAGS" in expected:
+        return "separate the items of `given` by commas"
+    if expected == {"EQUAL"} or expected == {"EQUAL", "COMMA"}:
+        return "a statement reads `Y = Op<axis=1>(X, W)`; operators start with a capital"
+    words = sorted({WORDS.get(name, name.lower()) for name in expected if not name.startswith("_")})
+    return "expected " + " or ".join(words[:8]) if words else "see docs/rules.md for the grammar"

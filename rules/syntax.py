@@ -200,6 +200,9 @@ class Rule:
     path: str = field(default="<rules>", compare=False)
     line: int = field(default=0, compare=False)
 
+    def __hash__(self) -> int:
+        return hash(self.hash)
+
     @property
     def outputs(self) -> tuple[str, ...]:
         """The names bound on both sides, in the order of the match."""

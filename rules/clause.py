@@ -1,0 +1,393 @@
+"""One rule as the body of a Datalog clause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+
+import numpy as np
+
+from . import schemas
+from .conditions import (
+    Condition,
+    HasAttribute,
+    HasDefaults,
+    HasShape,
+    HasType,
+    Holds,
+    IsConstant,
+    IsKnown,
+    IsLiteral,
+    IsScalar,
+    UnusedOutputs,
+    UsedOnlyHere,
+    bindings,
+    conditions,
+    optional_values,
+)
+from .symmetry import mirrored_nodes
+from .syntax import Expression, Input, Literal, Name, Output, PatternNode, Rule, Star
+from .terms import Terms, real_text
+
+WIDTH = 5  # the inputs that `call` has columns for
+TYPE_RELATIONS = {"float": "floating", "int": "integral", "number": "numeric"}
+
+
+def quoted(text: str) -> str:
+    """A symbol as Datalog text."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def attribute_text(value: object) -> str:
+    """An attribute as the relation `attribute` spells it: `1`, `0.5`, `NOTSET`, `[0, 2, 1]`.
+
+    Floats are spelled at the float32 precision they are stored in.
+    """
+    value = schemas.plain(value)
+    if isinstance(value, float):
+        return str(np.float32(value))
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(attribute_text, value))}]"
+    return str(value)
+
+
+@dataclass
+class Part:
+    """What one condition (None: the pattern's structure) contributes to the body."""
+
+    condition: Condition | None
+    atoms: list[str]
+
+
+@dataclass
+class Clause:
+    """The body of a rule's clause, condition by condition, and what is left to Python."""
+
+    rule: Rule
+    parts: list[Part] = field(default_factory=list)
+    left_over: tuple[Condition, ...] = ()
+    sizes: list[str] = field(default_factory=list)
+
+    def columns(self) -> tuple[str, ...]:
+        """Nodes, values, positions, then dimensions and integer attributes."""
+        nodes = [f"n_{node.name}" for node in self.rule.match]
+        values = [f"v_{value}" for value in pattern_values(self.rule)]
+        positions = [f"p_{node}_{side}" for node, side in list_positions(self.rule)]
+        return (*nodes, *values, *positions, *(f"d_{name}" for name in self.sizes))
+
+    def atoms(self, without: Condition | None = None) -> list[str]:
+        """All atoms, those of one condition left out."""
+        return [
+            atom
+            for part in self.parts
+            if without is None or part.condition != without
+            for atom in part.atoms
+        ]
+
+    def text(self, relation: str) -> str:
+        """The declaration and the clause."""
+        columns = self.columns()
+        declared = ", ".join(f"{column}:number" for column in columns)
+        body = joined(self.atoms())
+        return f".decl {relation}({declared})\n{relation}({', '.join(columns)}) :-\n{body}.\n"
+
+
+def joined(atoms: Iterable[str]) -> str:
+    """Atoms of a body, one a line, repeated ones once."""
+    return ",\n".join(f"    {atom}" for atom in dict.fromkeys(atoms))
+
+
+def pattern_values(rule: Rule) -> tuple[str, ...]:
+    """The names of single values in the match, literals included, in order of occurrence."""
+    found: dict[str, None] = {}
+    for node in rule.match:
+        for item in node.inputs:
+            if item.value and not item.star:
+                found[item.value] = None
+        for output in node.outputs:
+            if not output.star:
+                found[output.value] = None
+    return tuple(found)
+
+
+def list_positions(rule: Rule) -> tuple[tuple[str, str], ...]:
+    """The nodes and sides where one operand stands between two lists."""
+    return tuple(
+        (node.name, side)
+        for node in rule.match
+        for side, stars in (
+            ("in", sum(item.star for item in node.inputs)),
+            ("out", sum(item.star for item in node.outputs)),
+        )
+        if stars == 2
+    )
+
+
+def clause_of(rule: Rule) -> Clause:
+    """Compile a rule's match and conditions."""
+    return ClauseBuilder(rule).build()
+
+
+class ClauseBuilder:
+    """Collects the atoms of a rule; a condition that Datalog can't express is left over."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self.names = bindings(rule)
+        self.optional = optional_values(rule)
+        self.nodes = {node.name: node for node in rule.match}
+        self.sizes: dict[str, int] = {}  # how many shapes a dimension stands in
+        self.needed: set[str] = set()  # the dimensions that some atom reads
+        self.terms = Terms(rule, self.needed)
+
+    def build(self) -> Clause:
+        """Compile structure first, then each condition."""
+        clause = Clause(self.rule)
+        clause.parts.append(Part(None, self._structure()))
+        self._collect_sizes()
+        left: list[Condition] = []
+        for condition in conditions(self.rule):
+            atoms, complete = self._condition(condition)
+            clause.parts.append(Part(condition, atoms))
+            if not complete:
+                left.append(condition)
+        self._add_sizes(clause)
+        clause.left_over = tuple(left)
+        return clause
+
+    # ------------------------------------------------------------------------- structure
+
+    def _structure(self) -> list[str]:
+        atoms = [atom for node in self.rule.match for atom in self.node_atoms(node)]
+        return atoms + self._distinct()
+
+    def node_atoms(self, node: PatternNode) -> list[str]:
+        """The atoms that tie one pattern node to its operands."""
+        operator = quoted(node.operator)
+        n = f"n_{node.name}"
+        starred = any(i.star for i in node.inputs) or any(o.star for o in node.outputs)
+        if not starred and len(node.inputs) <= WIDTH:
+            inputs = [f"v_{item.value}" for item in node.inputs]
+            inputs += ["-1"] * (WIDTH - len(inputs))
+            operands = ", ".join(inputs)
+            atoms = [f"call({n}, {operator}, {operands}, v_{node.outputs[0].value})"]
+            atoms += [f"output({n}, {i}, v_{o.value})" for i, o in enumerate(node.outputs) if i > 0]
+            return atoms + self._present(node)
+        atoms = [f"node({n}, {operator})"]
+        sides: tuple[tuple[str, str, Sequence[Input | Output]], ...] = (
+            ("in", "input", node.inputs),
+            ("out", "output", node.outputs),
+        )
+        for side, relation, items in sides:
+            between = sum(item.star for item in items) == 2
+            for i, item in enumerate(items):
+                position = f"p_{node.name}_{side}" if between else str(i)
+                if not item.star:
+                    atoms.append(f"{relation}({n}, {position}, v_{item.value})")
+                elif not between and item.value:
+                    atoms.append(f"{relation}({n}, {position}, l_{item.value})")
+            if side == "in" and not any(item.star for item in node.inputs):
+                atoms.append(f"!input({n}, {len(items)}, _)")
+        return atoms
+
+    def _present(self, node: PatternNode) -> list[str]:
+        """Operands that are not optional must not be -1."""
+        few = min((s.min_input for s in schemas.versions(node.operator)), default=0)
+        return [
+            f"v_{item.value} >= 0"
+            for i, item in enumerate(node.inputs)
+            if i >= few and not item.optional
+        ]
+
+    def _distinct(self) -> list[str]:
+        """Two pattern nodes are two nodes; mirror images come out once."""
+        atoms: list[str] = []
+        mirrored = mirrored_nodes(self.rule)
+        for a, b in combinations(self.rule.match, 2):
+            if a.operator != b.operator:
+                continue
+            if (a.name, b.name) in mirrored:
+                atoms.append(f"n_{a.name} < n_{b.name}")
+            elif not _feeds(a, b) and not _feeds(b, a):
+                atoms.append(f"n_{a.name} != n_{b.name}")
+        return atoms
+
+    # ------------------------------------------------------------------------- dimensions
+
+    def _collect_sizes(self) -> None:
+        """Count the shapes that each dimension stands in, those of optional operands left out."""
+        for operand in self.rule.operands:
+            for size in operand.shape or ():
+                if isinstance(size, Name) and operand.name not in self.optional:
+                    self.sizes[size.text] = self.sizes.get(size.text, 0) + 1
+
+    def _add_sizes(self, clause: Clause) -> None:
+        """Add the dimension atoms that join operands or feed a comparison, and no others."""
+        for part in clause.parts:
+            if not isinstance(part.condition, HasShape) or part.condition.optional:
+                continue
+            terms = [self._size_term(size) for size in part.condition.shape]
+            self.needed.update(t.removeprefix("d_") for t in terms if t.startswith("d_"))
+            part.atoms += shape_atoms(part.condition.value, terms)
+        clause.sizes = sorted(self.needed)
+
+    def _size_term(self, size: Expression) -> str:
+        """A size as a Datalog term; `_` where nothing depends on it, `*` for a list of sizes."""
+        match size:
+            case Literal(value):
+                return str(value)
+            case Name(text) if self.sizes[text] > 1 or text in self.needed:
+                return f"d_{text}"
+            case Star():
+                return "*"
+        return "_"
+
+    # ------------------------------------------------------------------------- conditions
+
+    def _condition(self, condition: Condition) -> tuple[list[str], bool]:
+        """The atoms that follow from a condition, and whether they imply it."""
+        match condition:
+            case IsConstant(value, optional):
+                return [f"constant{'_or_absent' if optional else ''}(v_{value})"], True
+            case IsScalar(value):
+                return [f"scalar(v_{value}, x_{value})"], True
+            case HasType(value, dtypes, optional):
+                return ([], False) if optional else ([type_atom(value, dtypes)], True)
+            case HasShape(_, shape, optional):
+                return ([], False) if optional else self._shape(shape)
+            case IsLiteral():
+                return self._literal(condition)
+            case HasAttribute():
+                return self._attribute(condition)
+            case HasDefaults(node, attributes):
+                if not self.nodes[node].attributes:
+                    return [f"!altered(n_{node}, _)"], True
+                return [f"!altered(n_{node}, {quoted(name)})" for name in attributes], True
+            case UsedOnlyHere(value, uses):
+                return [f"private(v_{value}, {uses})"], True
+            case UnusedOutputs(node, listed):
+                return [f"!uses_output_beyond(n_{node}, {listed})"], True
+            case IsKnown(dimension) if dimension in self.sizes:
+                self.needed.add(dimension)
+                return [f"d_{dimension} >= 0"], True
+            case Holds(expression):
+                return self.terms.comparison(expression)
+        return [], False
+
+    def _shape(self, shape: tuple[Expression, ...]) -> tuple[list[str], bool]:
+        """Whether Datalog can say all of a shape: lists that must agree and arithmetic it can't.
+
+        The atoms themselves come last, when it is known which sizes somebody needs.
+        """
+        plain = all(
+            isinstance(size, Literal)
+            or (isinstance(size, Name) and size.text not in self.names.attributes)
+            or (isinstance(size, Star) and self._occurrences(size.text) == 1)
+            for size in shape
+        )
+        return [], plain
+
+    def _occurrences(self, name: str) -> int:
+        return sum(
+            isinstance(size, Star) and size.text == name
+            for operand in self.rule.operands
+            for size in operand.shape or ()
+        )
+
+    def _literal(self, condition: IsLiteral) -> tuple[list[str], bool]:
+        atoms = [f"constant(v_{condition.value})"]
+        if not isinstance(condition.literal, Literal) or isinstance(condition.literal.value, str):
+            return atoms, False
+        atoms = [scalar_atom(condition.value, condition.literal.value)]
+        if condition.neighbour:
+            atoms.append(f"fits(v_{condition.value}, v_{condition.neighbour})")
+        return atoms, True
+
+    def _attribute(self, condition: HasAttribute) -> tuple[list[str], bool]:
+        node, attribute = self.nodes[condition.node], condition.attribute
+        if not schemas.is_always_set(node.operator, attribute):
+            return [], False
+        n, name = f"n_{node.name}", quoted(attribute)
+        integer = schemas.is_integer(node.operator, attribute)
+        match condition.expression:
+            case Literal(int() as value) if integer:
+                return [f"attribute_int({n}, {name}, {value})"], True
+            case Literal(value):
+                if not integer and isinstance(value, int):
+                    value = float(value)
+                return [f"attribute({n}, {name}, {quoted(attribute_text(value))})"], True
+            case Name(text) if integer:
+                self.needed.add(text)
+                return [f"attribute_int({n}, {name}, d_{text})"], True
+            case Name(text) if self._attribute_uses(text) == 1:
+                return [], True  # it binds, and nothing has to agree with it
+            case Name(text) if text in self.names.attributes:
+                return [f"attribute({n}, {name}, a_{text})"], True
+        return [], False
+
+    def _attribute_uses(self, name: str) -> int:
+        return sum(
+            isinstance(value, Name) and value.text == name
+            for node in self.rule.match
+            for _, value in node.attributes
+        )
+
+
+def _feeds(a: PatternNode, b: PatternNode) -> bool:
+    """Whether an output of a is an input of b: then they are never the same node."""
+    return bool({o.value for o in a.outputs} & {i.value for i in b.inputs})
+
+
+def shape_atoms(value: str, terms: list[str]) -> list[str]:
+    """The atoms for a declared shape: its rank, then each size that matters."""
+    match terms:
+        case []:
+            return [f"rank(v_{value}, 0)"]
+        case [d] if d != "*":
+            return [f"vector(v_{value}, {d})"]
+        case [d, e] if "*" not in terms:
+            return [f"matrix(v_{value}, {d}, {e})"]
+        case ["*", d, e]:
+            return [f"batch_of_matrices(v_{value}, {d}, {e})"]
+    if "*" not in terms:
+        atoms, star = [f"rank(v_{value}, {len(terms)})"], len(terms)
+    else:
+        atoms, star = [f"rank(v_{value}, r_{value})"], terms.index("*")
+        if len(terms) > 1:
+            atoms.append(f"r_{value} >= {len(terms) - 1}")
+    for place, term in enumerate(terms):
+        if term not in ("_", "*"):
+            front = f"dim(v_{value}, {place}, {term})"
+            back = f"last_dim(v_{value}, {len(terms) - place}, {term})"
+            atoms.append(front if place < star else back)
+    return atoms
+
+
+def type_atom(value: str, dtypes: tuple[str, ...]) -> str:
+    """The atom that a value has one of some element types."""
+    if len(dtypes) == 1 and dtypes[0] in TYPE_RELATIONS:
+        return f"{TYPE_RELATIONS[dtypes[0]]}(v_{value})"
+    if set(dtypes) == {"float32", "float64"}:
+        return f"single_or_double(v_{value})"
+    atoms = [
+        f"{TYPE_RELATIONS[t]}(v_{value})"
+        if t in TYPE_RELATIONS
+        else f"dtype(v_{value}, {quoted(t)})"
+        for t in dtypes
+    ]
+    return atoms[0] if len(atoms) == 1 else f"({'; '.join(atoms)})"
+
+
+def scalar_atom(value: str, number: float) -> str:
+    """The atom that a constant is a number, as its own element type rounds it."""
+    x = float(number)
+    rounded = {t: float(np.dtype(t).type(x)) for t in ("float16", "float32")}
+    if all(r == x for r in rounded.values()):
+        return f"scalar(v_{value}, {real_text(x)})"
+    cases = [
+        f"dtype(v_{value}, {quoted(t)}), scalar(v_{value}, {real_text(r)})"
+        for t, r in (*rounded.items(), ("float64", x))
+    ]
+    return f"({'; '.join(cases)})"

@@ -1,0 +1,435 @@
+"""Evaluation of the expressions of the rule language over the bindings of one match."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .syntax import (
+    Binary,
+    Call,
+    Expression,
+    Index,
+    ListOf,
+    Literal,
+    Name,
+    Star,
+    Unary,
+    walk,
+)
+
+Value = Any
+"""int, float, str, bool, a Symbol, or a tuple of these."""
+
+
+class Symbol(str):
+    """A symbolic dimension: equal to itself, unknown against everything else."""
+
+    __slots__ = ()
+
+
+class UnknownError(Exception):
+    """The value depends on something not known: a symbolic size, an unset attribute."""
+
+
+class Facts:
+    """What expressions may ask about operands by name; the matcher and the prover implement it."""
+
+    def shape_of(self, name: str) -> tuple[int | str, ...]:
+        """The shape of an operand; UnknownError when it has none."""
+        raise NotImplementedError
+
+    def dtype_of(self, name: str) -> str:
+        """The element type of an operand."""
+        raise NotImplementedError
+
+    def integers_of(self, name: str) -> tuple[int, ...]:
+        """The elements of a constant integer operand."""
+        raise NotImplementedError
+
+    def count_of(self, name: str) -> int:
+        """How many operands `*name` stands for; UnknownError when it is no list of operands."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of the rule language; `operands` are the argument positions that name values."""
+
+    name: str
+    signature: str
+    meaning: str
+    arity: tuple[int, int]
+    apply: Callable[..., Value]
+    operands: tuple[int, ...] = ()
+
+
+def integer(value: Value) -> int:
+    """The value as a known integer."""
+    if isinstance(value, bool | int):
+        return int(value)
+    raise UnknownError
+
+
+def sequence(value: Value) -> tuple[Value, ...]:
+    """The value as a list."""
+    if isinstance(value, tuple):
+        return value
+    raise UnknownError
+
+
+def integers(value: Value) -> tuple[int, ...]:
+    """The value as a list of known integers."""
+    return tuple(integer(item) for item in sequence(value))
+
+
+def permutation(value: Value) -> tuple[int, ...]:
+    """The value as a permutation of 0..n-1."""
+    items = integers(value)
+    if sorted(items) != list(range(len(items))):
+        raise UnknownError
+    return items
+
+
+def compose(first: Value, second: Value) -> tuple[int, ...]:
+    """The permutation that transposing by `first`, then by `second`, amounts to."""
+    p, q = permutation(first), permutation(second)
+    if len(p) != len(q):
+        raise UnknownError
+    return tuple(p[i] for i in q)
+
+
+def inverse(value: Value) -> tuple[int, ...]:
+    """The permutation that undoes one."""
+    p = permutation(value)
+    return tuple(p.index(i) for i in range(len(p)))
+
+
+def axis(value: Value, shape: tuple[int | str, ...]) -> int:
+    """An axis counted from the front."""
+    place = integer(value)
+    if not -len(shape) <= place < len(shape):
+        raise UnknownError
+    return place % len(shape)
+
+
+def axes(value: Value, rank: Value) -> tuple[int, ...]:
+    """Axes counted from the front, in ascending order."""
+    n = integer(rank)
+    places = integers(value)
+    if not all(-n <= place < n for place in places):
+        raise UnknownError
+    return tuple(sorted(place % n for place in places))
+
+
+def size_at(shape: tuple[int | str, ...], place: Value) -> int | str:
+    """One dimension of a shape, negative places from the end."""
+    i = integer(place)
+    if not -len(shape) <= i < len(shape):
+        raise UnknownError
+    return shape[i]
+
+
+def normal_equation(equation: Value) -> str:
+    """An einsum equation without blanks, its letters renamed in order of occurrence."""
+    if not isinstance(equation, str):
+        raise UnknownError
+    names: dict[str, str] = {}
+    text = ""
+    for letter in equation.replace(" ", ""):
+        if letter.isalpha():
+            letter = names.setdefault(letter, chr(ord("a") + len(names)))
+        text += letter
+    return text
+
+
+FUNCTIONS: Mapping[str, Function] = {
+    f.name: f
+    for f in (
+        Function("rank", "rank(X)", "number of dimensions", (1, 1), len, (0,)),
+        Function("dim", "dim(X, i)", "size of one dimension", (2, 2), size_at, (0,)),
+        Function("shape", "shape(X)", "list of all sizes", (1, 1), tuple, (0,)),
+        Function(
+            "size",
+            "size(X)",
+            "number of elements",
+            (1, 1),
+            lambda s: math.prod(integers(tuple(s))),
+            (0,),
+        ),
+        Function("dtype", "dtype(X)", 'element type: "float32"', (1, 1), str, (0,)),
+        Function("ints", "ints(X)", "elements of a constant, as a list", (1, 1), tuple, (0,)),
+        Function("axis", "axis(a, X)", "axis a of X counted from the front", (2, 2), axis, (1,)),
+        Function("axes", "axes(l, r)", "axes counted from the front, sorted", (2, 2), axes),
+        Function("fits", "fits(c, Y)", "c broadcasts to the shape of Y", (2, 2), bool, (0, 1)),
+        Function("len", "len(l)", "length of a list, or of `*l`", (1, 1), len),
+        Function(
+            "range",
+            "range(n), range(a, b)",
+            "integers from a (0) up to b",
+            (1, 2),
+            lambda *a: tuple(range(*(integer(x) for x in a))),
+        ),
+        Function(
+            "repeat",
+            "repeat(x, n)",
+            "n times x",
+            (2, 2),
+            lambda x, n: (x,) * integer(n),
+        ),
+        Function("prod", "prod(l)", "product of a list", (1, 1), lambda v: math.prod(integers(v))),
+        Function("sum", "sum(l)", "sum of a list", (1, 1), lambda v: sum(integers(v))),
+        Function(
+            "min",
+            "min(a, b)",
+            "the smaller",
+            (2, 2),
+            lambda a, b: min(number(a), number(b)),
+        ),
+        Function(
+            "max",
+            "max(a, b)",
+            "the larger",
+            (2, 2),
+            lambda a, b: max(number(a), number(b)),
+        ),
+        Function(
+            "take",
+            "take(l, n)",
+            "the first n of a list",
+            (2, 2),
+            lambda v, n: sequence(v)[: natural(n)],
+        ),
+        Function(
+            "drop",
+            "drop(l, n)",
+            "a list without its first n",
+            (2, 2),
+            lambda v, n: sequence(v)[natural(n) :],
+        ),
+        Function("compose", "compose(p, q)", "transposing by p, then by q", (2, 2), compose),
+        Function("inverse", "inverse(p)", "the permutation that undoes p", (1, 1), inverse),
+        Function(
+            "identity",
+            "identity(n)",
+            "the permutation that moves nothing",
+            (1, 1),
+            lambda n: tuple(range(integer(n))),
+        ),
+        Function(
+            "permute",
+            "permute(l, p)",
+            "list l in the order p",
+            (2, 2),
+            lambda v, p: tuple(sequence(v)[i] for i in permutation_of(p, len(sequence(v)))),
+        ),
+        Function(
+            "equation",
+            "equation(e)",
+            "an Einsum equation in normal spelling",
+            (1, 1),
+            normal_equation,
+        ),
+    )
+}
+
+
+def natural(value: Value) -> int:
+    """The value as an integer that is not negative."""
+    n = integer(value)
+    if n < 0:
+        raise UnknownError
+    return n
+
+
+def permutation_of(value: Value, length: int) -> tuple[int, ...]:
+    """The value as a permutation of a given length."""
+    p = permutation(value)
+    if len(p) != length:
+        raise UnknownError
+    return p
+
+
+def number(value: Value) -> int | float:
+    """The value as a known number."""
+    if isinstance(value, bool | int | float):
+        return value
+    raise UnknownError
+
+
+def evaluate(expression: Expression, names: Mapping[str, Value], facts: Facts) -> Value:
+    """The value of an expression; UnknownError where it depends on something not known."""
+    match expression:
+        case Literal(value):
+            return value
+        case Name(text):
+            if text not in names:
+                raise UnknownError
+            return names[text]
+        case ListOf(items):
+            return spliced(items, names, facts)
+        case Index(of, items) if len(items) == 1:
+            return size_at(sequence(evaluate(of, names, facts)), evaluate(items[0], names, facts))
+        case Call():
+            return _call(expression, names, facts)
+        case Unary("-", operand):
+            return -number(evaluate(operand, names, facts))
+        case Unary("not", operand):
+            return not evaluate(operand, names, facts)
+        case Binary("and" | "or"):
+            return _junction(expression, names, facts)
+        case Binary(operator, left, right):
+            return _binary(operator, evaluate(left, names, facts), evaluate(right, names, facts))
+    raise UnknownError
+
+
+def spliced(
+    items: tuple[Expression, ...], names: Mapping[str, Value], facts: Facts
+) -> tuple[Value, ...]:
+    """The values of list items, those of `*b` spliced in."""
+    result: list[Value] = []
+    for item in items:
+        if isinstance(item, Star):
+            result.extend(sequence(evaluate(Name(item.text), names, facts)))
+        else:
+            result.append(evaluate(item, names, facts))
+    return tuple(result)
+
+
+def _call(call: Call, names: Mapping[str, Value], facts: Facts) -> Value:
+    function = FUNCTIONS[call.function]
+    if call.function == "fits":
+        c, target = (facts.shape_of(operand_name(a)) for a in call.arguments)
+        return fits(c, target)
+    if call.function == "len" and isinstance(call.arguments[0], Star | Name):
+        text = call.arguments[0].text
+        return len(names[text]) if text in names else facts.count_of(text)
+    values: list[Value] = []
+    for i, argument in enumerate(call.arguments):
+        if i not in function.operands:
+            values.append(evaluate(argument, names, facts))
+        elif call.function == "dtype":
+            values.append(facts.dtype_of(operand_name(argument)))
+        elif call.function == "ints":
+            values.append(facts.integers_of(operand_name(argument)))
+        else:
+            values.append(facts.shape_of(operand_name(argument)))
+    return function.apply(*values)
+
+
+def operand_name(expression: Expression) -> str:
+    """The operand that a function's argument names."""
+    if isinstance(expression, Name | Star):
+        return expression.text
+    raise UnknownError
+
+
+def _junction(expression: Binary, names: Mapping[str, Value], facts: Facts) -> bool:
+    """Kleene's `and` and `or`: unknown only where the known side does not decide."""
+    decisive = expression.operator == "or"
+    unknown = False
+    for side in (expression.left, expression.right):
+        try:
+            if bool(evaluate(side, names, facts)) is decisive:
+                return decisive
+        except UnknownError:
+            unknown = True
+    if unknown:
+        raise UnknownError
+    return not decisive
+
+
+def _binary(operator: str, left: Value, right: Value) -> Value:
+    if operator in ("=", "!="):
+        return same(left, right) is (operator == "=")
+    if operator == "in":
+        return any(same(left, item) for item in sequence(right))
+    if operator == "++":
+        return sequence(left) + sequence(right)
+    a, b = number(left), number(right)
+    match operator:
+        case "<":
+            return a < b
+        case "<=":
+            return a <= b
+        case ">":
+            return a > b
+        case ">=":
+            return a >= b
+        case "+":
+            return a + b
+        case "-":
+            return a - b
+        case "*":
+            return a * b
+    if b == 0:
+        raise UnknownError
+    match operator:
+        case "/" if isinstance(a, int) and isinstance(b, int):
+            if a % b:  # division of sizes is exact or the condition does not hold
+                raise UnknownError
+            return a // b
+        case "/":
+            return a / b
+        case "//":
+            return a // b
+        case "%":
+            return a % b
+    raise UnknownError
+
+
+def same(left: Value, right: Value) -> bool:
+    """Whether two values are equal; unknown for sizes of which one is symbolic."""
+    if isinstance(left, tuple) and isinstance(right, tuple):
+        if len(left) != len(right):
+            return False
+        parts = [(a, b) for a, b in zip(left, right, strict=True) if not _equal(a, b)]
+        if any(not _symbolic(a, b) for a, b in parts):
+            return False
+        if parts:
+            raise UnknownError
+        return True
+    if not _equal(left, right) and _symbolic(left, right):
+        raise UnknownError
+    return _equal(left, right)
+
+
+def _equal(left: Value, right: Value) -> bool:
+    return bool(left == right)
+
+
+def _symbolic(left: Value, right: Value) -> bool:
+    """Whether one of two values that differ is a symbolic size: equal they may be after all."""
+    return isinstance(left, Symbol) or isinstance(right, Symbol)
+
+
+def fits(c: tuple[int | str, ...], target: tuple[int | str, ...]) -> bool:
+    """Whether shape c broadcasts to exactly the target."""
+    return len(c) <= len(target) and all(
+        a == 1 or a == b for a, b in zip(reversed(c), reversed(target), strict=False)
+    )
+
+
+def names_in(expression: Expression) -> set[str]:
+    """The variables of an expression, operands inside functions excluded."""
+    operands = {
+        operand_name(call.arguments[i])
+        for call in walk(expression)
+        if isinstance(call, Call)
+        for i in FUNCTIONS[call.function].operands
+        if i < len(call.arguments) and isinstance(call.arguments[i], Name)
+    }
+    return {part.text for part in walk(expression) if isinstance(part, Name | Star)} - operands
+
+
+def operands_in(expression: Expression) -> set[str]:
+    """The operands that an expression asks about."""
+    return {
+        call.arguments[i].text  # type: ignore[union-attr]
+        for call in walk(expression)
+        if isinstance(call, Call)
+        for i in FUNCTIONS[call.function].operands
+        if i < len(call.arguments) and isinstance(call.arguments[i], Name | Star)
+    }

@@ -1,0 +1,149 @@
+"""The one spelling of a rule: what the formatter prints and the hash is taken of."""
+
+from __future__ import annotations
+
+from .syntax import (
+    Alias,
+    Binary,
+    Call,
+    Expression,
+    Index,
+    Input,
+    ListOf,
+    Literal,
+    Name,
+    Operand,
+    PatternNode,
+    Rule,
+    Star,
+    Unary,
+)
+
+STRENGTH = {
+    "or": 1,
+    "and": 2,
+    "not": 3,
+    "=": 4,
+    "!=": 4,
+    "<": 4,
+    "<=": 4,
+    ">": 4,
+    ">=": 4,
+    "in": 4,
+    "+": 5,
+    "-": 5,
+    "++": 5,
+    "*": 6,
+    "/": 6,
+    "//": 6,
+    "%": 6,
+}
+
+
+def expression_text(expression: Expression, strength: int = 0) -> str:
+    """An expression with the fewest parentheses."""
+    match expression:
+        case Literal(value):
+            return f'"{value}"' if isinstance(value, str) else repr(value)
+        case Name(text):
+            return text
+        case Star(text):
+            return f"*{text}"
+        case ListOf(items):
+            return f"[{', '.join(map(expression_text, items))}]"
+        case Call(function, arguments):
+            return f"{function}({', '.join(map(expression_text, arguments))})"
+        case Index(of, items):
+            return f"{expression_text(of, 8)}[{', '.join(map(expression_text, items))}]"
+        case Unary("-", operand):
+            text, own = f"-{expression_text(operand, 7)}", 7
+        case Unary(operator, operand):
+            text, own = f"{operator} {expression_text(operand, 3)}", 3
+        case Binary(operator, left, right):
+            own = STRENGTH[operator]
+            low = own + 1 if own == 4 else own  # comparisons don't chain
+            text = f"{expression_text(left, low)} {operator} {expression_text(right, own + 1)}"
+    return f"({text})" if own < strength else text
+
+
+def operand_text(operand: Operand) -> str:
+    """An operand as `given` declares it."""
+    parts = [operand.name]
+    if operand.shape is not None:
+        parts.append(f"[{', '.join(map(expression_text, operand.shape))}]")
+    if operand.dtypes:
+        parts.append("|".join(operand.dtypes))
+    parts += [flag for flag in ("scalar", "const", "shared") if getattr(operand, flag)]
+    if operand.default is not None:
+        parts.append(f"default {expression_text(operand.default)}")
+    return " ".join(parts)
+
+
+def input_text(item: Input) -> str:
+    """One argument of a node."""
+    if item.literal is not None:
+        return expression_text(item.literal)
+    return f"{'*' if item.star else ''}{item.value or ''}{'?' if item.optional else ''}"
+
+
+def outputs_text(node: PatternNode) -> str:
+    """The names on the left of a statement."""
+    return ", ".join(f"{'*' if o.star else ''}{o.value}" for o in node.outputs)
+
+
+def operation_text(node: PatternNode) -> str:
+    """The right of a statement."""
+    attributes = [f"{name}={expression_text(value)}" for name, value in node.attributes]
+    if node.rest:
+        attributes.append(f"*{node.rest}")
+    head = node.operator.replace(":", ".")
+    if attributes:
+        head += f"<{', '.join(attributes)}>"
+    return f"{head}({', '.join(map(input_text, node.inputs))})"
+
+
+def _block(title: str, statements: list[tuple[str, str]]) -> list[str]:
+    width = max(len(left) for left, _ in statements)
+    return [f"  {title}", *(f"    {left:<{width}} = {right}" for left, right in statements)]
+
+
+def _alias(alias: Alias) -> tuple[str, str]:
+    return alias.output, input_text(alias.source)
+
+
+def rule_text(rule: Rule) -> str:
+    """A rule without its comment, in the order and spacing that all rules share."""
+    lines = [f"rule {rule.name}", f"  tags    {rule.tag}"]
+    if rule.sources:
+        lines.append(f"  source  [{', '.join(map(_source, rule.sources))}]")
+    if rule.opset_from is not None and rule.opset_to is not None:
+        lines.append(f"  opset   {rule.opset_from}..{rule.opset_to}")
+    elif rule.opset_from is not None:
+        lines.append(f"  opset   >= {rule.opset_from}")
+    if rule.target:
+        lines.append(f"  target  {rule.target}")
+    items = [operand_text(o) for o in rule.operands] + [expression_text(e) for e in rule.given]
+    if items:
+        lines += [f"  given   {items[0]}{',' if len(items) > 1 else ''}"]
+        lines += [f"          {item}," for item in items[1:-1]]
+        lines += [f"          {items[-1]}"] if len(items) > 1 else []
+    lines += _block("match", [(outputs_text(n), operation_text(n)) for n in rule.match])
+    folds = [(outputs_text(n), operation_text(n)) for n in rule.rewrite if n.fold]
+    if folds:
+        lines += _block("fold", folds)
+    made = [(outputs_text(n), operation_text(n)) for n in rule.rewrite if not n.fold]
+    lines += _block("rewrite", made + [_alias(a) for a in rule.aliases])
+    region = f" except {expression_text(rule.region)}" if rule.region is not None else ""
+    lines.append(f"  equal   {rule.equal}{region}")
+    if rule.finite_math:
+        lines.append("  finite_math")
+    return "\n".join(lines) + "\n"
+
+
+def _source(source: str) -> str:
+    return source if source.isidentifier() else f'"{source}"'
+
+
+def format_rules(rules: tuple[Rule, ...]) -> str:
+    """Rules with their comments, one blank line between them."""
+    return "\n".join(rule.comment + rule_text(rule) for rule in rules)

@@ -1,0 +1,163 @@
+"""Comparisons of `given` as Datalog atoms, as far as sizes, ranks and scalars go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from . import schemas
+from .conditions import bindings
+from .syntax import Binary, Call, Expression, ListOf, Literal, Name, Rule
+
+Atoms = tuple[list[str], bool]
+"""Atoms that follow from an expression, and whether they imply it."""
+
+LEFT_OVER: Atoms = ([], False)
+
+
+@dataclass(frozen=True)
+class Term:
+    """A Datalog term with the atoms that bind its variables.
+
+    `guards` say that the symbolic sizes in it are numbers: needed for all but plain equality.
+    """
+
+    text: str
+    atoms: tuple[str, ...] = ()
+    guards: tuple[str, ...] = ()
+    real: bool = False
+    literal: float | None = None
+    plain: bool = True
+
+
+class Terms:
+    """Compiles comparisons of one rule; `needed` collects the dimensions they read."""
+
+    def __init__(self, rule: Rule, needed: set[str]) -> None:
+        self.rule, self.needed = rule, needed
+        self.names = bindings(rule)
+        self.integers = {
+            name
+            for name, (node, attribute) in self.names.attributes.items()
+            if schemas.is_integer(self._operator(node), attribute)
+            and schemas.is_always_set(self._operator(node), attribute)
+        }
+
+    def _operator(self, node: str) -> str:
+        return next(n.operator for n in self.rule.match if n.name == node)
+
+    def comparison(self, expression: Expression) -> Atoms:
+        """Compile a condition; what Datalog can't say is left over."""
+        match expression:
+            case Binary("and", left, right):
+                first, second = self.comparison(left), self.comparison(right)
+                return first[0] + second[0], first[1] and second[1]
+            case Binary("or", left, right):
+                first, second = self.comparison(left), self.comparison(right)
+                if not (first[1] and second[1]):
+                    return LEFT_OVER
+                return [f"({', '.join(first[0])}; {', '.join(second[0])})"], True
+            case Binary("in", left, ListOf(items)):
+                cases = [self.comparison(Binary("=", left, item)) for item in items]
+                if not cases or not all(complete for _, complete in cases):
+                    return LEFT_OVER
+                return [f"({'; '.join(', '.join(atoms) for atoms, _ in cases)})"], True
+            case Call("fits", (Name(c), Name(target))) if self._beside(c, target):
+                return [f"fits(v_{c}, v_{target})"], True
+            case Binary("=", Call("shape", (Name(a),)), Call("shape", (Name(b),))):
+                if not self._beside(a, b):
+                    return LEFT_OVER
+                return [f"fits(v_{a}, v_{b})", f"fits(v_{b}, v_{a})"], True
+            case Binary("=" | "!=" | "<" | "<=" | ">" | ">=" as operator, left, right):
+                return self._compared(operator, self.term(left), self.term(right))
+        return LEFT_OVER
+
+    def _beside(self, a: str, b: str) -> bool:
+        """Whether two values meet at a node: graph.dl derives `fits` for those only."""
+        for node in self.rule.match:
+            inputs = {i.value for i in node.inputs if not i.star}
+            outputs = {o.value for o in node.outputs if not o.star}
+            if {a, b} <= inputs | outputs and not {a, b} <= outputs:
+                return True
+        return False
+
+    def _compared(self, operator: str, left: Term | None, right: Term | None) -> Atoms:
+        if left is None or right is None:
+            return LEFT_OVER
+        if left.real != right.real:
+            left, right = _as_real(left), _as_real(right)
+            if left is None or right is None:
+                return LEFT_OVER
+        atoms = [*left.atoms, *right.atoms]
+        if operator != "=" or not (left.plain and right.plain):
+            atoms += [*left.guards, *right.guards]
+        return [*atoms, f"{left.text} {operator} {right.text}"], True
+
+    def term(self, expression: Expression) -> Term | None:
+        """Compile a number; None when it is beyond Datalog."""
+        match expression:
+            case Literal(bool()):
+                return None
+            case Literal(int() as value):
+                return Term(str(value), literal=float(value))
+            case Literal(float() as value):
+                return Term(real_text(value), real=True, literal=value)
+            case Name(text) if text in self.names.scalars:
+                return Term(f"x_{text}", real=True)
+            case Name(text) if text in self.integers:
+                self.needed.add(text)
+                return Term(f"d_{text}")
+            case Name(text) if text in self.names.shapes:
+                if self.rule.operand(self.names.shapes[text][0]).default is not None:
+                    return None
+                self.needed.add(text)
+                return Term(f"d_{text}", guards=(f"d_{text} >= 0",))
+            case Call("rank", (Name(value),)):
+                return Term(f"r_{value}", (f"rank(v_{value}, r_{value})",))
+            case Call("dim", (Name(value), Literal(int() as place))):
+                return self._dim(value, place)
+            case Call("axis", (place, Name(value))):
+                return self._axis(self.term(place), value)
+            case Binary("+" | "-" | "*" as operator, left, right):
+                return self._arithmetic(operator, self.term(left), self.term(right))
+        return None
+
+    def _dim(self, value: str, place: int) -> Term:
+        if place >= 0:
+            variable = f"e_{value}_{place}"
+            atom = f"dim(v_{value}, {place}, {variable})"
+        else:
+            variable = f"e_{value}_last{-place}"
+            atom = f"last_dim(v_{value}, {-place}, {variable})"
+        return Term(variable, (atom,), (f"{variable} >= 0",))
+
+    def _axis(self, place: Term | None, value: str) -> Term | None:
+        if place is None or place.real:
+            return None
+        r = f"r_{value}"
+        atoms = (*place.atoms, f"rank(v_{value}, {r})", f"{r} > 0")
+        return Term(f"(({place.text} + {r}) % {r})", atoms, place.guards)
+
+    def _arithmetic(self, operator: str, left: Term | None, right: Term | None) -> Term | None:
+        if left is None or right is None or left.real or right.real:
+            return None
+        return Term(
+            f"({left.text} {operator} {right.text})",
+            (*left.atoms, *right.atoms),
+            (*left.guards, *right.guards),
+            plain=False,
+        )
+
+
+def _as_real(term: Term) -> Term | None:
+    if term.real:
+        return term
+    if term.literal is None:
+        return None
+    return Term(real_text(term.literal), real=True, literal=term.literal)
+
+
+def real_text(value: float) -> str:
+    """A float in positional notation, which every Datalog dialect reads."""
+    return np.format_float_positional(float(value), unique=True, trim="0")
