@@ -50,9 +50,8 @@ def migrate(
 
 def version_of(connection: duckdb.DuckDBPyConnection) -> int:
     """Return the schema version in force."""
-    row = connection.execute("SELECT max(version) FROM catalog_version").fetchone()
-    assert row is not None
-    return int(row[0])
+    ((version,),) = connection.execute("SELECT max(version) FROM catalog_version").fetchall()
+    return int(version)
 
 
 def record(connection: duckdb.DuckDBPyConnection, version: int, release: str) -> None:

@@ -115,7 +115,6 @@ def describe(catalog: Catalog) -> list[TableDescription]:
     found = []
     for name, comment in tables:
         quoted = name.replace('"', '""')
-        row = connection.execute(f'SELECT count(*) FROM "{quoted}"').fetchone()
-        assert row is not None
-        found.append(TableDescription(name, comment, row[0], tuple(columns.get(name, ()))))
+        ((rows,),) = connection.execute(f'SELECT count(*) FROM "{quoted}"').fetchall()
+        found.append(TableDescription(name, comment, rows, tuple(columns.get(name, ()))))
     return found

@@ -46,6 +46,8 @@ class Catalog:
         self.path = str(default_path() if path is None else path)
         self.read_only = read_only
         self._depth = 0
+        self.verified: dict[str, object] = {}  # constants in files whose hash was checked
+        self.side_files: dict[str, dict[str, int]] = {}  # path -> constant -> offset
         self._columns: dict[str, dict[str, pa.DataType]] = {}
         if self.path == ":memory:":
             self.connection = duckdb.connect(":memory:")
@@ -113,14 +115,12 @@ class Catalog:
         """Take `count` keys from a sequence and return the first; the others follow it."""
         if not count:
             return 0
-        row = self.connection.execute(
+        ((first, last),) = self.connection.execute(
             "SELECT min(key), max(key) FROM (SELECT nextval(?) AS key FROM range(?))",
             [sequence, count],
-        ).fetchone()
-        assert row is not None
-        first, last = int(row[0]), int(row[1])
+        ).fetchall()
         assert last - first + 1 == count, f"{sequence} is used by another thread"
-        return first
+        return int(first)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -178,8 +178,8 @@ def _release() -> str:
 
 
 def _has_tables(connection: duckdb.DuckDBPyConnection) -> bool:
-    row = connection.execute("SELECT count(*) FROM duckdb_tables() WHERE NOT internal").fetchone()
-    return row is not None and row[0] > 0
+    query = "SELECT 1 FROM duckdb_tables() WHERE NOT internal LIMIT 1"
+    return bool(connection.execute(query).fetchall())
 
 
 def _open_file(path: Path, read_only: bool) -> duckdb.DuckDBPyConnection:

@@ -1,0 +1,257 @@
+"""Content-addressed tensors: equal ones are one row; large ones stay in the files they came in."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnx.numpy_helper
+import pyarrow as pa
+
+from .errors import CatalogError, ModelError
+from .tensors import data_bytes, dtype_name, size_bytes, to_array
+
+if TYPE_CHECKING:
+    from .store import Catalog
+
+LARGE_BYTES = 1 << 16  # constants above stay in their file
+_CHUNK_BYTES = 4 << 20
+_INSERT_BYTES = 64 << 20  # Arrow copies what it inserts: do it in parts
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A row of the constant table: the bytes are `data`, or lie in `location`."""
+
+    constant_hash: str
+    dtype: str
+    shape: tuple[int, ...]
+    size_bytes: int
+    data: bytes | None
+    location: str | None = None
+    location_offset: int | None = None
+
+    @classmethod
+    def of_bytes(cls, dtype: str, shape: Iterable[int], data: bytes) -> Constant:
+        """Make the constant of bytes in memory."""
+        dims = tuple(shape)
+        return cls(hash_of(dtype, dims, [data]), dtype, dims, len(data), data)
+
+    @classmethod
+    def in_file(
+        cls, dtype: str, shape: Iterable[int], file: IO[bytes], location: str, offset: int
+    ) -> Constant:
+        """Make the constant of bytes in an open file; they are read once, for the hash."""
+        dims = tuple(shape)
+        size = size_bytes(dtype, dims)
+        digest = hash_of(dtype, dims, read_chunks(file, offset, size))
+        return cls(digest, dtype, dims, size, None, location, offset)
+
+
+def hash_of(dtype: str, shape: Sequence[int], chunks: Iterable[bytes | memoryview]) -> str:
+    """Return the SHA-256, in hexadecimal, of element type, shape and little-endian bytes."""
+    digest = hashlib.sha256(f"{dtype}{list(shape)}\n".encode())
+    for chunk in chunks:
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def read_chunks(file: IO[bytes], offset: int, size: int) -> Iterator[memoryview]:
+    """Yield bytes of a file through one buffer. Raises EOFError when the file is too short."""
+    buffer = memoryview(bytearray(min(size, _CHUNK_BYTES)))
+    file.seek(offset)
+    while size:
+        count = file.readinto(buffer[: min(size, len(buffer))])  # type: ignore[attr-defined]
+        if not count:
+            raise EOFError
+        yield buffer[:count]
+        size -= count
+
+
+def add_constant(catalog: Catalog, array: npt.NDArray[np.generic] | onnx.TensorProto) -> str:
+    """Store a tensor and return its hash; an array of objects is one of strings.
+
+    Raises ModelError for a TensorProto whose data doesn't fit its type and shape.
+    """
+    if isinstance(array, onnx.TensorProto):
+        tensor = array
+    else:
+        tensor = onnx.numpy_helper.from_array(np.asarray(array))
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        raise ModelError(f"tensor {tensor.name!r} has its data elsewhere: load it first")
+    data, _ = data_bytes(tensor)
+    constant = Constant.of_bytes(dtype_name(tensor.data_type), tensor.dims, data)
+    store_constants(catalog, [constant])
+    return constant.constant_hash
+
+
+def store_constants(catalog: Catalog, constants: Iterable[Constant]) -> None:
+    """Store constants that are not there yet; one in a file moves to the place seen last."""
+    part: list[Constant] = []
+    room = _INSERT_BYTES
+    for constant in {item.constant_hash: item for item in constants}.values():
+        part.append(constant)
+        room -= len(constant.data or b"")
+        if room <= 0:
+            _store_part(catalog, part)
+            part, room = [], _INSERT_BYTES
+    if part:
+        _store_part(catalog, part)
+
+
+def _store_part(catalog: Catalog, constants: list[Constant]) -> None:
+    rows = pa.table(
+        {
+            "constant_hash": pa.array([item.constant_hash for item in constants], pa.string()),
+            "dtype": pa.array([item.dtype for item in constants], pa.string()),
+            "shape": pa.array([item.shape for item in constants], pa.list_(pa.int64())),
+            "size_bytes": pa.array([item.size_bytes for item in constants], pa.int64()),
+            "data": pa.array([item.data for item in constants], pa.large_binary()),
+            "location": pa.array([item.location for item in constants], pa.string()),
+            "location_offset": pa.array([item.location_offset for item in constants], pa.int64()),
+        }
+    )
+    if catalog.read_only:
+        raise CatalogError(f"the catalog {catalog.path} is open for reading only")
+    catalog.connection.register("tensolog_rows", rows)
+    try:
+        # The old place of bytes in a file may be gone; what was read just now is there.
+        catalog.connection.execute(
+            "INSERT INTO constant SELECT * FROM tensolog_rows ON CONFLICT DO UPDATE SET "
+            "data = excluded.data, location = excluded.location, "
+            "location_offset = excluded.location_offset WHERE constant.data IS NULL"
+        )
+    finally:
+        catalog.connection.unregister("tensolog_rows")
+    for item in constants:
+        if item.location is not None:
+            catalog.verified[item.constant_hash] = _stamp(item.location)
+
+
+def constant_rows(
+    catalog: Catalog, hashes: Iterable[str], *, data_below: int | None = None
+) -> dict[str, Constant]:
+    """Return rows by hash, without data where it has `data_below` bytes or more.
+
+    Raises CatalogError for a hash that is not in the catalog.
+    """
+    wanted = sorted(set(hashes))
+    limit = "data"
+    if data_below is not None:
+        limit = f"CASE WHEN size_bytes < {int(data_below)} THEN data END"
+    found = {
+        row[0]: Constant(row[0], row[1], tuple(row[2]), *row[3:])
+        for row in catalog.connection.execute(
+            f"SELECT constant_hash, dtype, shape, size_bytes, {limit}, location, location_offset "
+            "FROM constant WHERE constant_hash IN (SELECT unnest(?::VARCHAR[]))",
+            [wanted],
+        ).fetchall()
+    }
+    for missing in (item for item in wanted if item not in found):
+        raise CatalogError(f"the catalog {catalog.path} has no constant {missing}")
+    return found
+
+
+def load_constant(catalog: Catalog, constant_hash: str) -> npt.NDArray[np.generic]:
+    """Return a constant as a read-only array, memory-mapped where it lies in a file.
+
+    bfloat16, float8 and the 4-bit types are those of ml_dtypes; strings are objects. Raises
+    CatalogError when the hash is unknown, or the file it lies in is gone or has changed.
+    """
+    constant = constant_rows(catalog, [constant_hash])[constant_hash]
+    if constant.location is None:
+        return to_array(constant.dtype, constant.shape, constant.data or b"")
+    verify_location(catalog, constant)
+    mapped = np.memmap(
+        constant.location,
+        np.uint8,
+        mode="r",
+        offset=constant.location_offset or 0,
+        shape=(constant.size_bytes,),
+    )
+    return to_array(constant.dtype, constant.shape, mapped)
+
+
+def constant_chunks(catalog: Catalog, constant: Constant) -> Iterator[bytes | memoryview]:
+    """Yield the bytes of a constant in parts. Raises CatalogError as `load_constant` does."""
+    if constant.location is not None:
+        verify_location(catalog, constant)
+        with Path(constant.location).open("rb", buffering=0) as file:
+            yield from read_chunks(file, constant.location_offset or 0, constant.size_bytes)
+    else:
+        row = constant
+        if constant.data is None:
+            row = constant_rows(catalog, [constant.constant_hash])[constant.constant_hash]
+        yield row.data or b""
+
+
+def constant_bytes(catalog: Catalog, constant: Constant) -> bytes:
+    """Return the bytes of a constant. Raises CatalogError as `load_constant` does."""
+    return b"".join(bytes(chunk) for chunk in constant_chunks(catalog, constant))
+
+
+def verify_location(catalog: Catalog, constant: Constant) -> None:
+    """Check size and hash of a constant in a file, once a process as long as the file stays."""
+    assert constant.location is not None
+    stamp = _stamp(constant.location)
+    if stamp is not None and catalog.verified.get(constant.constant_hash) == stamp:
+        return
+    name = constant.location
+    try:
+        with Path(name).open("rb", buffering=0) as file:
+            found = hash_of(
+                constant.dtype,
+                constant.shape,
+                read_chunks(file, constant.location_offset or 0, constant.size_bytes),
+            )
+    except OSError as error:
+        raise CatalogError(
+            f"{name}, which holds weights of the model, can't be read "
+            f"({error.strerror or error}): put it back, or import the model again"
+        ) from error
+    except EOFError:
+        found = ""
+    if found != constant.constant_hash:
+        raise CatalogError(
+            f"{name}, which holds weights of the model, has changed since it was imported: "
+            "import the model again"
+        )
+    catalog.verified[constant.constant_hash] = stamp
+
+
+def move_constants(
+    catalog: Catalog, constants: Iterable[Constant], places: Mapping[str, tuple[Path, int]]
+) -> None:
+    """Follow constants whose file was just replaced by one that holds them elsewhere."""
+    replaced = {str(path.absolute()) for path, _ in places.values()}
+    moved = [
+        (item.constant_hash, str(places[item.constant_hash][0].absolute()), offset)
+        for item in constants
+        if item.location in replaced
+        and item.constant_hash in places
+        and (offset := places[item.constant_hash][1]) is not None
+    ]
+    if catalog.read_only:
+        return
+    with catalog.transaction():
+        for constant_hash, location, offset in moved:
+            catalog.connection.execute(
+                "UPDATE constant SET location = ?, location_offset = ? WHERE constant_hash = ?",
+                [location, offset, constant_hash],
+            )
+            catalog.verified[constant_hash] = _stamp(location)
+
+
+def _stamp(location: str) -> tuple[str, int, int, int] | None:
+    try:
+        state = os.stat(location)  # noqa: PTH116 - a name, not a Path, for speed
+    except OSError:
+        return None
+    return location, state.st_ino, state.st_size, state.st_mtime_ns

@@ -1,0 +1,156 @@
+"""Models of the catalog as files: streamed, so that weights never fill the memory."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO
+
+import onnx
+
+from .assembly import reference_models
+from .constants import Constant, constant_chunks, constant_rows, move_constants
+from .errors import ModelError
+from .files import replace_together, temporary_beside
+from .side_file import make_inline, move_outside, write_constants
+from .store import Catalog
+from .tensors import CONSTANT_KEY, STORAGE_KEY, entry, model_tensors, unrefer
+from .wire import Payload, put_back
+
+PROTOBUF_BYTES = 2_000_000_000  # the limit of a message is 2 GiB; some parsers stop earlier
+_STREAMED_BYTES = 1 << 16
+_OUTSIDE_BYTES = 1 << 10  # what external_data=True moves, as onnx.save does
+
+
+def write_model(
+    catalog: Catalog,
+    model_id: int,
+    path: str | Path,
+    *,
+    external_data: bool | None = None,
+) -> None:
+    """Write a model as ONNX: the whole file appears, or none of it.
+
+    External data goes to PATH.data. By default tensors stay inside or outside as they were, and go
+    outside where the file would be over 2 GB; `external_data` says so for all. Raises ModelError
+    where the file can't be written, CatalogError for an unknown model or weights that are gone.
+    """
+    path = Path(path)
+    (model,) = reference_models(catalog, [model_id])
+    referring = [tensor for tensor in model_tensors(model) if entry(tensor, CONSTANT_KEY)]
+    rows = constant_rows(
+        catalog, (entry(tensor, CONSTANT_KEY) or "" for tensor in referring), data_below=0
+    )
+    by_tensor = [(tensor, rows[entry(tensor, CONSTANT_KEY) or ""]) for tensor in referring]
+    outside = _outside(model, by_tensor, external_data)
+    inside = sum(constant.size_bytes for tensor, constant in by_tensor if id(tensor) not in outside)
+    if inside + model.ByteSize() > PROTOBUF_BYTES:
+        if external_data is False:
+            raise ModelError(
+                f"{path} would be over 2 GB, more than one ONNX file can hold: allow external data"
+            )
+        outside |= _initializers_above(model, by_tensor, _STREAMED_BYTES)
+    try:
+        _write(catalog, model, by_tensor, outside, path)
+    except OSError as error:
+        raise ModelError(f"can't write {path}: {error.strerror or error}") from error
+
+
+TensorConstant = tuple[onnx.TensorProto, Constant]
+
+
+def _outside(
+    model: onnx.ModelProto, by_tensor: list[TensorConstant], external_data: bool | None
+) -> set[int]:
+    """Return which tensors, by id, go to the side file."""
+    if external_data is False:
+        return set()
+    if external_data:
+        return _initializers_above(model, by_tensor, _OUTSIDE_BYTES - 1)
+    return {id(tensor) for tensor, _ in by_tensor if entry(tensor, STORAGE_KEY) == "external"}
+
+
+def _initializers_above(
+    model: onnx.ModelProto, by_tensor: list[TensorConstant], limit: int
+) -> set[int]:
+    initializers = {id(tensor) for tensor in model.graph.initializer}
+    return {
+        id(tensor)
+        for tensor, constant in by_tensor
+        if constant.size_bytes > limit
+        and (id(tensor) in initializers or entry(tensor, STORAGE_KEY) == "external")
+        and constant.dtype != "string"
+        and not (entry(tensor, STORAGE_KEY) or "").startswith("verbatim")
+    }
+
+
+def _write(
+    catalog: Catalog,
+    model: onnx.ModelProto,
+    by_tensor: list[TensorConstant],
+    outside: set[int],
+    path: Path,
+) -> None:
+    side = path.with_name(path.name + ".data")
+    moves: list[tuple[Path, Path]] = []
+    places: dict[str, tuple[Path, int]] = {}
+    with ExitStack() as stack:
+        if outside:
+            file, name = stack.enter_context(temporary_beside(side))
+            constants = [constant for tensor, constant in by_tensor if id(tensor) in outside]
+            offsets = write_constants(catalog, file, constants)
+            file.close()
+            moves.append((name, side))
+            places.update({key: (side, offset) for key, offset in offsets.items()})
+        for tensor, constant in by_tensor:
+            if id(tensor) in outside:
+                offset = offsets[constant.constant_hash]
+                move_outside(tensor, side.name, offset, constant.size_bytes)
+            elif constant.size_bytes <= _STREAMED_BYTES or not _streams(tensor):
+                make_inline(catalog, tensor, constant)
+        file, name = stack.enter_context(temporary_beside(path))
+        rows = {constant.constant_hash: constant for _, constant in by_tensor}
+        places.update(
+            {key: (path, offset) for key, offset in _stream(catalog, model, rows, file).items()}
+        )
+        file.close()
+        moves.append((name, path))
+        replace_together(moves)
+    move_constants(catalog, rows.values(), places)
+
+
+def _streams(tensor: onnx.TensorProto) -> bool:
+    storage = (entry(tensor, STORAGE_KEY) or "").partition(" ")[0]
+    return storage in ("raw", "external")
+
+
+def _stream(
+    catalog: Catalog, model: onnx.ModelProto, rows: dict[str, Constant], file: IO[bytes]
+) -> dict[str, int]:
+    """Write the model with the data of its references and return where each constant starts."""
+
+    def restore(serialized: bytes) -> tuple[bytes, Payload | None]:
+        tensor = onnx.TensorProto()
+        tensor.MergeFromString(serialized)
+        if not entry(tensor, CONSTANT_KEY):
+            return serialized, None
+        constant_hash, storage = unrefer(tensor)
+        if storage == "external":
+            del tensor.external_data[:]
+            tensor.ClearField("data_location")
+        length = rows[constant_hash].size_bytes
+        return tensor.SerializeToString(), Payload(constant_hash, length)
+
+    pieces = put_back(model.SerializeToString(), CONSTANT_KEY.encode(), restore)
+    offsets: dict[str, int] = {}
+    position = 0
+    for piece in pieces:
+        if isinstance(piece, Payload):
+            offsets[piece.key] = position
+            for chunk in constant_chunks(catalog, rows[piece.key]):
+                file.write(chunk)
+            position += piece.length
+        else:
+            file.write(piece)
+            position += len(piece)
+    return offsets

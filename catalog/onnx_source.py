@@ -1,0 +1,135 @@
+"""Where models come from: a file, bytes or a message become a small message and spans."""
+
+from __future__ import annotations
+
+import mmap
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+
+from .constants import LARGE_BYTES
+from .errors import ModelError
+from .wire import Buffer, Span, WireError, begins_as_model, take_out
+
+SPAN_KEY = "tensolog_span"
+_MAGIC = {
+    b"\x89PNG": "a PNG image",
+    b"\xff\xd8\xff": "a JPEG image",
+    b"GIF8": "a GIF image",
+    b"%PDF": "a PDF document",
+    b"PK\x03\x04": "a ZIP archive (a PyTorch checkpoint?): export the model to ONNX first",
+    b"\x1f\x8b": "a gzip file: unpack it first",
+    b"\x89HDF": "an HDF5 file: convert the model to ONNX first",
+    b"TFL3": "a TensorFlow Lite model: convert it to ONNX first",
+    b"ORTM": "a model in ONNX Runtime's own format",
+    b"version https://git-lfs": "a Git LFS pointer: run `git lfs pull` first",
+}
+
+
+@dataclass
+class Source:
+    """A model without its large raw_data, and where that lies."""
+
+    model: onnx.ModelProto
+    name: str
+    path: Path | None
+    size_bytes: int
+    buffer: Buffer
+    spans: list[Span] = field(default_factory=list)
+    nonce: str = ""
+
+    def span(self, mark: str) -> Span:
+        """Return the bytes that an external_data entry of key `tensolog_span` stands for."""
+        nonce, _, index = mark.partition(":")
+        if nonce != self.nonce:  # the file itself may hold such an entry
+            raise ModelError(f"{self.name}: external data uses the reserved key {SPAN_KEY}")
+        return self.spans[int(index)]
+
+
+@contextmanager
+def open_source(source: str | Path | bytes | onnx.ModelProto) -> Iterator[Source]:
+    """Read a model from a path, serialized bytes or a message, which stays as it is.
+
+    Raises ModelError, in one line, for what is missing, damaged or no ONNX model.
+    """
+    if isinstance(source, onnx.ModelProto):
+        yield _of_message(source)
+    elif isinstance(source, bytes | bytearray | memoryview):
+        yield _parse(bytes(source), "the model", None)
+    else:
+        with _mapped(Path(source)) as buffer:
+            yield _parse(buffer, str(source), Path(source))
+
+
+def _of_message(model: onnx.ModelProto) -> Source:
+    if model.ByteSize() >= onnx.checker.MAXIMUM_PROTOBUF:
+        raise ModelError(
+            "the model is over 2 GB in memory: save it with external data and give its path"
+        )
+    return _parse(model.SerializeToString(), "the model", None)
+
+
+@contextmanager
+def _mapped(path: Path) -> Iterator[Buffer]:
+    try:
+        if path.is_dir():
+            raise ModelError(f"{path} is a folder, not a model: name the .onnx file in it")
+        with path.open("rb") as file:
+            if not path.stat().st_size:
+                raise ModelError(f"{path} is empty")
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+                yield mapped
+    except FileNotFoundError:
+        raise ModelError(f"{path} does not exist") from None
+    except OSError as error:
+        raise ModelError(f"{path} can't be read: {error.strerror or error}") from error
+
+
+def _parse(buffer: Buffer, name: str, path: Path | None) -> Source:
+    nonce = secrets.token_hex(8)
+    size = len(buffer)
+    if not size:
+        raise ModelError(f"{name} is empty")
+    try:
+        if size > LARGE_BYTES:
+            skeleton, spans = take_out(
+                buffer, LARGE_BYTES, lambda index: (SPAN_KEY, f"{nonce}:{index}")
+            )
+        else:
+            skeleton, spans = bytes(buffer[:]), []
+        model = onnx.ModelProto.FromString(skeleton)
+    except (WireError, DecodeError) as error:
+        if kind := _other_format(buffer):
+            raise ModelError(f"{name} is not an ONNX model but {kind}") from error
+        if begins_as_model(buffer):
+            raise ModelError(
+                f"{name} is truncated or damaged: {size} bytes that are no whole ONNX model"
+            ) from error
+        raise ModelError(f"{name} is not an ONNX model") from error
+    if not model.HasField("graph"):
+        kind = _other_format(buffer)
+        raise ModelError(
+            f"{name} is not an ONNX model but {kind}" if kind else f"{name} has no graph"
+        )
+    stem = path.stem if path is not None else model.graph.name or "model"
+    absolute = path.absolute() if path is not None else None
+    return Source(model, stem, absolute, size, buffer, spans, nonce)
+
+
+def _other_format(buffer: Buffer) -> str | None:
+    head = bytes(buffer[:512])
+    for magic, kind in _MAGIC.items():
+        if head.startswith(magic) or (magic in (b"TFL3", b"ORTM") and head[4:8] == magic):
+            return kind
+    try:
+        text = head.decode("utf-8", "ignore" if len(head) == 512 else "strict").strip()
+    except UnicodeDecodeError:
+        return None
+    if text and all(letter.isprintable() or letter in "\r\n\t" for letter in text):
+        return "JSON text" if text[0] in "{[" else "text"
+    return None

@@ -1,0 +1,100 @@
+"""Side files: constants as ONNX external data, written once and shared by several models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import IO
+
+import onnx
+
+from .constants import Constant, constant_bytes, constant_chunks, constant_rows
+from .errors import CatalogError
+from .store import Catalog
+from .tensors import CONSTANT_KEY, entry, fill, model_tensors, unrefer
+
+ALIGNMENT = 4096  # runtimes map external data that starts at a page
+
+
+def refer_to_side_file(catalog: Catalog, model: onnx.ModelProto, path: Path) -> None:
+    """Write the constants that a skeleton refers to into `path`, and refer to them there.
+
+    Constants that earlier calls of this process wrote to `path` are used again. Tensors of
+    attributes get their data inline. Raises CatalogError for a file that something else made.
+    """
+    known = catalog.side_files.setdefault(str(path.absolute()), {})
+    if path.exists() and not known:
+        raise CatalogError(f"{path} exists already: give the name of a new file for the constants")
+    referring = [tensor for tensor in model_tensors(model) if entry(tensor, CONSTANT_KEY)]
+    rows = constant_rows(
+        catalog, (entry(tensor, CONSTANT_KEY) or "" for tensor in referring), data_below=0
+    )
+    initializers = {id(tensor) for tensor in _dense_initializers(model)}
+    outside = [tensor for tensor in referring if id(tensor) in initializers]
+    new = {entry(tensor, CONSTANT_KEY) or "": None for tensor in outside}
+    missing = [rows[item] for item in new if item not in known]
+    if missing:
+        _append(catalog, path, missing, known)
+    for tensor in referring:
+        constant = rows[entry(tensor, CONSTANT_KEY) or ""]
+        if id(tensor) in initializers:
+            move_outside(tensor, path.name, known[constant.constant_hash], constant.size_bytes)
+        else:
+            make_inline(catalog, tensor, constant)
+
+
+def _dense_initializers(model: onnx.ModelProto) -> list[onnx.TensorProto]:
+    return list(model.graph.initializer)
+
+
+def _append(catalog: Catalog, path: Path, constants: list[Constant], known: dict[str, int]) -> None:
+    start = path.stat().st_size if path.exists() else 0
+    written: dict[str, int] = {}
+    try:
+        with path.open("ab") as file:
+            written = write_constants(catalog, file, constants, start)
+    except OSError as error:
+        raise CatalogError(f"can't write {path}: {error.strerror or error}") from error
+    finally:
+        if len(written) < len(constants) and path.exists():
+            with path.open("ab") as file:
+                file.truncate(start)
+    known.update(written)
+
+
+def write_constants(
+    catalog: Catalog, file: IO[bytes], constants: Iterable[Constant], position: int = 0
+) -> dict[str, int]:
+    """Write constants, each aligned to a page, and return where each one starts."""
+    written: dict[str, int] = {}
+    for constant in constants:
+        if constant.constant_hash in written:
+            continue
+        padding = -position % ALIGNMENT
+        file.write(bytes(padding))
+        position += padding
+        written[constant.constant_hash] = position
+        for chunk in constant_chunks(catalog, constant):
+            file.write(chunk)
+        position += constant.size_bytes
+    return written
+
+
+def move_outside(tensor: onnx.TensorProto, location: str, offset: int, length: int) -> None:
+    """Turn a reference into external data."""
+    unrefer(tensor)
+    del tensor.external_data[:]
+    tensor.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in (("location", location), ("offset", offset), ("length", length)):
+        tensor.external_data.add(key=key, value=str(value))
+
+
+def make_inline(catalog: Catalog, tensor: onnx.TensorProto, constant: Constant) -> None:
+    """Turn a reference into a tensor that holds its data; what was external becomes raw_data."""
+    _, storage = unrefer(tensor)
+    if storage == "external":
+        del tensor.external_data[:]
+        tensor.ClearField("data_location")
+        storage = "raw"
+    if storage != "verbatim":
+        fill(tensor, constant_bytes(catalog, constant), storage)
