@@ -227,16 +227,18 @@ def verify_location(catalog: Catalog, constant: Constant) -> None:
 
 
 def move_constants(
-    catalog: Catalog, constants: Iterable[Constant], places: Mapping[str, tuple[Path, int]]
+    catalog: Catalog,
+    constants: Iterable[Constant],
+    places: Mapping[str, tuple[Path, int]],
+    replaced: Iterable[Path],
 ) -> None:
-    """Follow constants whose file was just replaced by one that holds them elsewhere."""
-    replaced = {str(path.absolute()) for path, _ in places.values()}
+    """Follow constants whose file was just replaced to where they lie now: file and offset."""
+    gone = {str(path.absolute()) for path in replaced}
     moved = [
-        (item.constant_hash, str(places[item.constant_hash][0].absolute()), offset)
+        (item.constant_hash, str(path.absolute()), offset)
         for item in constants
-        if item.location in replaced
-        and item.constant_hash in places
-        and (offset := places[item.constant_hash][1]) is not None
+        if item.location in gone
+        for path, offset in [places[item.constant_hash]]
     ]
     if catalog.read_only:
         return

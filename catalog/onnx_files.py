@@ -116,7 +116,7 @@ def _write(
         file.close()
         moves.append((name, path))
         replace_together(moves)
-    move_constants(catalog, rows.values(), places)
+    move_constants(catalog, rows.values(), places, [target for _, target in moves])
 
 
 def _streams(tensor: onnx.TensorProto) -> bool:

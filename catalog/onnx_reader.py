@@ -111,8 +111,10 @@ def _add(
         inferred = infer_types(readable)
         for item in payloads:
             item.refer()
-        external = sum(item.constant.size_bytes for item in payloads if item.storage == "external")
-        size = source.size_bytes + external
+        elsewhere = ("external", "reference")
+        size = source.size_bytes + sum(
+            item.constant.size_bytes for item in payloads if item.storage in elsewhere
+        )
         reader = _Reader(rows)
         checkpoint = rows.checkpoint()
         try:
