@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -17,6 +16,7 @@ from .kernel import (
     Opaque,
     TensorSpec,
     TensorValue,
+    dtype_name,
     element_type,
     numpy_dtype,
 )
@@ -42,7 +42,7 @@ def build_model(kernel: Kernel, copies: int = 1) -> tuple[bytes, dict[str, Array
     if kernel.is_view and not kernel.is_constant:
         spec = kernel.inputs[0]
         assert spec is not None
-        single = replace(spec, shape=(1,), value=None)
+        single = TensorSpec(spec.dtype, (1,))
         kernel = Kernel("", "Identity", _OLDEST_OPSET, (), (single,))
     _refuse(kernel)
     rng = np.random.default_rng(0)
@@ -101,21 +101,14 @@ def output_shapes(kernel: Kernel) -> tuple[tuple[str, tuple[int, ...]] | None, .
     shapes: list[tuple[str, tuple[int, ...]] | None] = []
     for name in made:
         tensor = found.get(name)
-        if tensor is None or not tensor.HasField("shape"):
+        if tensor is None or not tensor.elem_type or not tensor.HasField("shape"):
             shapes.append(None)
         elif all(size.HasField("dim_value") for size in tensor.shape.dim):
-            dtype = numpy_name(tensor.elem_type)
+            dtype = dtype_name(tensor.elem_type)
             shapes.append((dtype, tuple(size.dim_value for size in tensor.shape.dim)))
         else:
             shapes.append(None)
     return tuple(shapes)
-
-
-def numpy_name(element: int) -> str:
-    """Return the dtype name of an element type, "float32" for one that is not known."""
-    from .kernel import dtype_name
-
-    return dtype_name(element) if element else "float32"
 
 
 def kernel_input(

@@ -164,13 +164,13 @@ def measure_peak() -> float:
 
 
 def _stored(catalog: Catalog) -> Device | None:
-    row = catalog.connection.execute(
+    rows = catalog.connection.execute(
         "SELECT device_id, name, cores, bandwidth_bytes_per_s, peak_flops_per_s FROM device"
         " WHERE fingerprint = ? AND bandwidth_bytes_per_s IS NOT NULL"
         " AND peak_flops_per_s IS NOT NULL",
         [identity().fingerprint],
-    ).fetchone()
-    return None if row is None else Device(*row)
+    ).fetchall()
+    return Device(*rows[0]) if rows else None
 
 
 def _cpuinfo() -> dict[str, str]:

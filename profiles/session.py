@@ -34,20 +34,23 @@ def open_session(
     *,
     threads: int,
     level: str = "all",
+    flush_denormals: bool = True,
     optimized_path: Path | None = None,
 ) -> Any:
     """Open a CPU session; raises what ONNX Runtime raises.
 
     Threads keep spinning inside a run, as users get it, but stop when the run ends: with several
     sessions in one process, the idle threads of one took up to 3/4 of the speed of the others.
-    With `optimized_path` the runtime writes the model as it runs it there.
+    `flush_denormals` concerns its worker threads; the calling thread is flushed by
+    denormals.flushed_denormals. With `optimized_path` the runtime writes the model as it runs it
+    there.
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.graph_optimization_level = LEVELS[level]
     options.log_severity_level = 4
-    options.add_session_config_entry("session.set_denormal_as_zero", "1")
+    options.add_session_config_entry("session.set_denormal_as_zero", str(int(flush_denormals)))
     options.add_session_config_entry("session.force_spinning_stop", "1")
     if optimized_path is not None:
         options.optimized_model_filepath = str(optimized_path)

@@ -1,0 +1,71 @@
+"""What sessions leave behind, and the kernels in the runtime's own layout."""
+
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from tensolog.profiles.denormals import flushed_denormals, flushes
+from tensolog.profiles.kernel import Kernel, TensorSpec
+from tensolog.profiles.kernel_model import build_model
+from tensolog.profiles.layout import may_be_blocked, without_reorders
+from tensolog.profiles.session import open_session
+
+PLACE = TensorSpec("float32", (1, 32, 12, 12))
+
+
+def test_denormals_are_flushed_inside_of_the_block_only():
+    assert not flushes()
+    with flushed_denormals() as worked:
+        assert flushes() == worked
+        with flushed_denormals():
+            assert flushes() == worked
+        assert flushes() == worked
+    assert not flushes()
+    with pytest.raises(KeyError), flushed_denormals():
+        raise KeyError
+    assert not flushes()
+
+
+def test_the_first_session_of_a_process_leaves_denormals_alone():
+    code = (
+        "from tensolog.profiles.denormals import flushes\n"
+        "from tensolog.profiles.machine import measure_peak\n"
+        "assert measure_peak() > 0\n"
+        "assert not flushes()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def conv(channels):
+    weight = TensorSpec("float32", (channels, 32, 3, 3), constant=True)
+    return Kernel("", "Conv", 18, {"pads": [1, 1, 1, 1]}, (PLACE, weight))
+
+
+@pytest.mark.parametrize("channels", [32, 40, 3])
+def test_a_convolution_without_its_reorders_computes_the_same(channels):
+    model, feeds = build_model(conv(channels))
+    expected = open_session(model, threads=1).run(None, feeds)[0]
+    stripped = without_reorders(model, feeds, threads=1)
+    if stripped is None:
+        pytest.skip("this processor has no blocked layout")
+    blocked_model, blocked_feeds = stripped
+    operators = {node.op_type for node in onnx.load_from_string(blocked_model).graph.node}
+    assert operators.isdisjoint({"ReorderInput", "ReorderOutput"})
+    got = open_session(blocked_model, threads=1, level="disabled").run(None, blocked_feeds)[0]
+    if got.shape != expected.shape or channels % 8 == 0:
+        # [n, c, h, w] holds blocks [n, c / b, h, w, b]
+        (source,) = blocked_feeds.values()
+        block = next(b for b in (16, 8, 4) if source.shape[1] % b == 0 and got.shape[1] % b == 0)
+        n, c, h, w = got.shape
+        got = got.reshape(n, c // block, h, w, block).transpose(0, 1, 4, 2, 3)
+        got = got.reshape(n, c, h, w)[:, :channels]
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_other_operators_have_no_reorders():
+    model, feeds = build_model(Kernel("", "Relu", 18, (), (PLACE,)))
+    assert without_reorders(model, feeds, threads=1) is None
+    assert may_be_blocked("Conv", "all") and not may_be_blocked("Conv", "extended")
+    assert not may_be_blocked("Relu", "all")

@@ -1,0 +1,96 @@
+"""The statistics against numpy, brute force and simulation."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tensolog.profiles.statistics import bootstrap_ratio, median_and_spread, quiet
+
+times = st.lists(st.floats(1, 1e6), min_size=1, max_size=30)
+
+
+@given(times)
+def test_median_and_spread_against_sorting(samples):
+    def middle(values):
+        ordered = sorted(values)
+        half = len(ordered) // 2
+        return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+
+    median, spread = median_and_spread(samples)
+    assert median == pytest.approx(middle(samples))
+    expected = 1.4826 * middle([abs(sample - middle(samples)) for sample in samples])
+    assert spread == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_spread_estimates_the_standard_deviation():
+    samples = np.random.default_rng(0).normal(100, 5, 20000)
+    assert median_and_spread(samples)[1] == pytest.approx(5, rel=0.05)
+
+
+@given(times)
+def test_at_least_half_of_the_rounds_are_quiet(reference):
+    kept = quiet(reference)
+    assert 2 * kept.sum() >= len(reference)
+    assert max(np.array(reference)[kept]) <= 1.1 * np.median(reference)
+
+
+def test_disturbed_rounds_are_left_out():
+    assert quiet([10, 10.5, 20, 10, 30]).tolist() == [True, True, False, True, False]
+
+
+def test_small_samples_against_all_resamples():
+    ratios = [0.8, 0.9, 1.0, 1.3]
+    medians = [np.median(drawn) for drawn in itertools.product(ratios, repeat=4)]
+    low, high = np.quantile(medians, [0.025, 0.975])
+    blocks = [([ratio], [1.0]) for ratio in ratios]
+    ratio = bootstrap_ratio(blocks, resamples=20000)
+    assert ratio.value == pytest.approx(0.95)
+    assert ratio.low == pytest.approx(low, abs=0.02)
+    assert ratio.high == pytest.approx(high, abs=0.02)
+
+
+def simulate(rng, factor, rounds=25):
+    """Rounds of a machine with moods: both models share a round's mood."""
+    mood = np.exp(rng.normal(0, 0.5, rounds))
+    return [
+        ([factor * slow * np.exp(rng.normal(0, 0.05))], [slow * np.exp(rng.normal(0, 0.05))])
+        for slow in mood
+    ]
+
+
+def test_the_interval_covers_as_often_as_it_says():
+    rng = np.random.default_rng(1)
+    covered = 0
+    for trial in range(300):
+        ratio = bootstrap_ratio(simulate(rng, 1.2), seed=trial, resamples=400)
+        covered += ratio.low <= 1.2 <= ratio.high
+    assert 0.90 <= covered / 300 <= 0.99
+
+
+def test_pairing_sees_through_moods():
+    rng = np.random.default_rng(2)
+    blocks = simulate(rng, 1.1)
+    ratio = bootstrap_ratio(blocks)
+    assert 1.0 < ratio.low < ratio.value < ratio.high < 1.2
+
+
+def test_blocks_count_as_one_disturbance():
+    """Ten pairs of one turn are not ten independent ones."""
+    rng = np.random.default_rng(3)
+    effects = np.exp(rng.normal(0, 0.1, 6))
+    blocks = [(list(effect * np.exp(rng.normal(0, 0.01, 10))), [1.0] * 10) for effect in effects]
+    flat = [([time], [1.0]) for block, _ in blocks for time in block]
+    clustered, naive = bootstrap_ratio(blocks), bootstrap_ratio(flat)
+    assert clustered.high - clustered.low > 1.5 * (naive.high - naive.low)
+
+
+def test_a_model_against_itself_is_exactly_one():
+    ratio = bootstrap_ratio([([5.0, 6.0], [5.0, 6.0]), ([7.0], [7.0])])
+    assert (ratio.value, ratio.low, ratio.high) == (1.0, 1.0, 1.0)
+
+
+def test_no_rounds_are_an_error():
+    with pytest.raises(ValueError, match="no rounds"):
+        bootstrap_ratio([])
