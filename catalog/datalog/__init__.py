@@ -1,1 +1,7 @@
-"""Datalog in Soufflé's dialect, compiled to DuckDB SQL."""
+"""Datalog over the catalog's tables: Souffle's dialect, compiled to DuckDB SQL."""
+
+from .engine import Relations, evaluate, explain
+from .program import Program, parse
+from .syntax import DatalogError
+
+__all__ = ["DatalogError", "Program", "Relations", "evaluate", "explain", "parse"]

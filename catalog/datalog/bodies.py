@@ -1,0 +1,424 @@
+"""A conjunction as FROM and WHERE: the part of the compiler that knows about variables."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from .expressions import (
+    SQL_TYPE,
+    check_pattern,
+    constant,
+    cut,
+    functor_sql,
+    literal_value,
+    quote,
+)
+from .kinds import FLOAT, NUMBER, UNSIGNED, Kinds
+from .scope import counts_rows, grounded, literal_required, required
+from .syntax import (
+    Aggregate,
+    Atom,
+    Cast,
+    Comparison,
+    DatalogError,
+    Expression,
+    Functor,
+    Literal,
+    Negation,
+    Number,
+    String,
+    Truth,
+    Variable,
+    Wildcard,
+    aggregates,
+    literal_expressions,
+    literal_variables,
+    variables,
+)
+
+_MAIN = ""  # stands among a group's variables for: read by the recursion
+_SIMPLE = re.compile(r"[a-z]+[0-9]+\.\w+|\(?-?[0-9]+\)?::\w+|'[^']*'(::DOUBLE)?|NULL")
+
+
+@dataclass(frozen=True)
+class Table:
+    """What an atom reads: a FROM item, its columns, and a condition with @ for its alias."""
+
+    sql: str
+    columns: tuple[str, ...]
+    condition: str | None = None
+
+
+class Body:
+    """One conjunction under translation."""
+
+    def __init__(
+        self,
+        kinds: Kinds,
+        tables: Mapping[str, Table],
+        special: Mapping[Atom, Table] | None = None,
+        outer: Body | None = None,
+    ) -> None:
+        self.kinds = kinds
+        self.tables = tables
+        self.special = special or {}
+        self.names: itertools.count[int] = outer.names if outer else itertools.count()
+        self.values: dict[str, str] = dict(outer.values) if outer else {}
+        self.sources: list[str] = []
+        self.conditions: list[str] = []
+        self.faults: list[tuple[str, str]] = []
+        self._shared: dict[str, str] = {}
+
+    # -- clauses of the SELECT
+
+    def tail(self) -> str:
+        """Spell FROM and WHERE."""
+        text = f" FROM {', '.join(self.sources)}" if self.sources else ""
+        if self.conditions:
+            text += f" WHERE {' AND '.join(self.conditions)}"
+        return text
+
+    def guard(self, value: str) -> str:
+        """Wrap a selected value so that a fault met by a whole solution is an error."""
+        if not self.faults:
+            return value
+        cases = " ".join(
+            f"WHEN {condition} THEN error({quote(message)})" for condition, message in self.faults
+        )
+        return f"CASE {cases} ELSE {value} END"
+
+    def share(self, sql: str) -> str:
+        """Name an expression that is used more than once."""
+        if _SIMPLE.fullmatch(sql):
+            return sql
+        if sql not in self._shared:
+            alias = f"x{next(self.names)}"
+            item = f"(SELECT {sql} AS v) AS {alias}"
+            self.sources.append(f"LATERAL {item}" if self.sources else item)
+            self._shared[sql] = f"{alias}.v"
+        return self._shared[sql]
+
+    # -- literals
+
+    def add(self, literals: Sequence[Literal], needed: Iterable[str], rows: bool = False) -> Body:
+        """Translate a conjunction whose variables are grounded.
+
+        `needed` are the variables read outside of it. Atoms that bind nothing needed become
+        EXISTS, unless `rows` says that each combination of rows counts.
+        """
+        apart: list[list[Literal]] = []
+        existential: set[Atom] = set()
+        if not rows:
+            literals, apart = self._split(literals, set(needed))
+            existential = self._existential(literals, set(needed))
+        pending: list[Comparison] = []
+        columns: dict[Comparison, str] = {}
+        for literal in literals:
+            if isinstance(literal, Atom) and literal not in existential:
+                self._atom(literal, pending, columns)
+        pending.extend(b for b in literals if isinstance(b, Comparison))
+        self._constraints(pending, columns)
+        for atom in literals:
+            if isinstance(atom, Atom) and atom in existential:
+                self._exists(atom, "EXISTS")
+        for literal in literals:
+            if isinstance(literal, Negation):
+                self._exists(literal.atom, "NOT EXISTS")
+            elif isinstance(literal, Truth):
+                self.conditions.append("TRUE" if literal.value else "FALSE")
+        for part in apart:
+            other = Body(self.kinds, self.tables, self.special, self).add(part, ())
+            value = other.guard("1")
+            self.conditions.append(f"EXISTS (SELECT {value}{other.tail()})")
+        return self
+
+    def _split(
+        self, literals: Sequence[Literal], needed: set[str]
+    ) -> tuple[list[Literal], list[list[Literal]]]:
+        """Set apart the literals that share no variable with the rest: they are mere tests."""
+        groups: list[tuple[set[str], list[Literal]]] = []
+        main: list[Literal] = []
+        for literal in literals:
+            names = literal_required(literal) - self.values.keys()
+            recursive = isinstance(literal, Atom) and literal in self.special
+            if not names and not isinstance(literal, Atom):
+                main.append(literal)
+                continue
+            mine = [g for g in groups if g[0] & names]
+            joined = (
+                names.union(*(g[0] for g in mine)) | ({_MAIN} if recursive else set()),
+                [*(b for g in mine for b in g[1]), literal],
+            )
+            groups = [g for g in groups if g not in mine] + [joined]
+        apart = []
+        for names, members in groups:
+            whole = names & needed or _MAIN in names
+            heavy = any(
+                True for b in members for e in literal_expressions(b) for _ in aggregates(e)
+            )
+            if whole or heavy or (len(groups) == 1 and not main and _rowlike(members)):
+                main.extend(members)
+            else:
+                apart.append(members)
+        kept = set(map(id, main))
+        return [b for b in literals if id(b) in kept], apart
+
+    def _existential(self, literals: Sequence[Literal], needed: set[str]) -> set[Atom]:
+        """Choose atoms that only test: all that they bind is bound elsewhere or unused."""
+        uses: dict[str, int] = dict.fromkeys(needed, 2)
+        for literal in literals:
+            for variable in literal_variables(literal):
+                uses[variable.name] = uses.get(variable.name, 0) + 1
+        candidates = []
+        for literal in literals:
+            if not isinstance(literal, Atom) or literal in self.special:
+                continue
+            dropped = [
+                a
+                for a in literal.arguments
+                if isinstance(a, Wildcard) or (isinstance(a, Variable) and uses[a.name] == 1)
+            ]
+            if dropped:
+                candidates.append(literal)
+        # One such atom multiplies nothing: the join with it is as good.
+        if len(candidates) < 2:
+            return set()
+        chosen: set[Atom] = set()
+        bound = frozenset(self.values)
+        for atom in reversed(candidates):
+            rest = [b for b in literals if b is not atom and b not in chosen]
+            kept = {
+                v.name
+                for a in atom.arguments
+                for v in variables(a, inside=False)
+                if uses[v.name] > 1
+            }
+            if kept <= grounded(rest, bound) and any(isinstance(b, Atom) for b in rest):
+                chosen.add(atom)
+        return chosen
+
+    def table(self, atom: Atom) -> Table:
+        """Find what an atom reads."""
+        return self.special.get(atom) or self.tables[atom.name]
+
+    def _atom(self, atom: Atom, pending: list[Comparison], columns: dict[Comparison, str]) -> None:
+        table = self.table(atom)
+        alias = f"t{next(self.names)}"
+        self.sources.append(f"{table.sql} AS {alias}")
+        if table.condition:
+            self.conditions.append(table.condition.replace("@", alias))
+        for column, argument in zip(table.columns, atom.arguments, strict=False):
+            value = f"{alias}.{column}"
+            if isinstance(argument, Wildcard):
+                continue
+            if isinstance(argument, Variable):
+                if argument.name in self.values:
+                    self.conditions.append(f"{value} = {self.values[argument.name]}")
+                else:
+                    self.values[argument.name] = value
+            else:
+                equal = Comparison("=", argument, argument, argument.position)
+                columns[equal] = value
+                pending.append(equal)
+
+    def _bound(self, expression: Expression) -> bool:
+        return required(expression) <= self.values.keys()
+
+    def _constraints(self, pending: list[Comparison], columns: Mapping[Comparison, str]) -> None:
+        # Aggregates last: they need the variables that other equalities bind.
+        while pending:
+            for late in (False, True):
+                done = [c for c in pending if self._try(c, columns, late)]
+                if done:
+                    gone = set(done)
+                    pending = [c for c in pending if c not in gone]
+                    break
+            else:
+                raise DatalogError.at(
+                    pending[0].position, "this constraint has a variable that nothing binds"
+                )
+
+    def _try(self, literal: Comparison, columns: Mapping[Comparison, str], late: bool) -> bool:
+        left, right = literal.left, literal.right
+        heavy = any(True for side in (left, right) for _ in aggregates(side))
+        if heavy and not late:
+            return False
+        if literal in columns:
+            if not self._bound(left):
+                return False
+            self._condition(lambda: f"{columns[literal]} = {self.sql(left)}")
+            return True
+        if isinstance(right, Functor) and right.name == "range":
+            return self._range(left, right)
+        left_bound, right_bound = self._bound(left), self._bound(right)
+        if left_bound and right_bound:
+            self._condition(lambda: self._compare(literal))
+            return True
+        if literal.operator == "=":
+            for side, other, ready in ((left, right, right_bound), (right, left, left_bound)):
+                if isinstance(side, Variable) and ready:
+                    value = self.sql(other)
+                    self.values[side.name] = value if len(value) < 60 else self.share(value)
+                    return True
+        return False
+
+    def _condition(self, build: object) -> None:
+        before = len(self.faults)
+        text = build()  # type: ignore[operator]
+        # A fault makes the condition NULL: let it pass, and the guard reports it.
+        self.conditions.append(f"({text}) IS NOT FALSE" if len(self.faults) > before else text)
+
+    def _range(self, left: Expression, node: Functor) -> bool:
+        if not all(self._bound(a) for a in node.arguments):
+            return False
+        assert isinstance(left, Variable)
+        kind = self.kinds.of(node)
+        arguments = [self.share(self.sql(a)) for a in node.arguments]
+        start, end = arguments[:2]
+        step = arguments[2] if len(arguments) == 3 else None
+        alias = f"u{next(self.names)}"
+        rows = _range_rows(start, end, step, kind, node)
+        item = f"(SELECT unnest({rows})::{SQL_TYPE[kind]} AS v) AS {alias}"
+        self.sources.append(f"LATERAL {item}" if self.sources else item)
+        self.values[left.name] = f"{alias}.v"
+        return True
+
+    def _compare(self, literal: Comparison) -> str:
+        operator = literal.operator
+        pattern = literal.left if operator.lstrip("!") == "match" else None
+        if isinstance(pattern, String) and not check_pattern(pattern.value, pattern.position):
+            return "FALSE"
+        left, right = self.sql(literal.left), self.sql(literal.right)
+        if operator.endswith("match"):
+            test = f"regexp_full_match({right}, {left})"
+        elif operator.endswith("contains"):
+            test = f"contains({right}, {left})"
+        else:
+            return f"{left} {'<>' if operator == '!=' else operator} {right}"
+        return f"NOT {test}" if operator.startswith("!") else test
+
+    def _exists(self, atom: Atom, word: str) -> None:
+        table = self.table(atom)
+        alias = f"n{next(self.names)}"
+        tests = [table.condition.replace("@", alias)] if table.condition else []
+        seen: dict[str, str] = {}
+        for column, argument in zip(table.columns, atom.arguments, strict=False):
+            if isinstance(argument, Wildcard):
+                continue
+            value = f"{alias}.{column}"
+            if isinstance(argument, Variable) and argument.name not in self.values:
+                # A variable of its own, met twice.
+                if argument.name in seen:
+                    tests.append(f"{value} = {seen[argument.name]}")
+                seen.setdefault(argument.name, value)
+                continue
+            tests.append(f"{value} = {self.sql(argument)}")
+        where = f" WHERE {' AND '.join(tests)}" if tests else ""
+        self.conditions.append(f"{word} (SELECT 1 FROM {table.sql} AS {alias}{where})")
+
+    # -- expressions
+
+    def sql(self, node: Expression) -> str:
+        """Translate an expression whose variables are bound."""
+        if isinstance(node, Variable):
+            return self.values[node.name]
+        if isinstance(node, Number | String):
+            kind = self.kinds.of(node)
+            return constant(literal_value(node, kind), kind)
+        if isinstance(node, Cast):
+            value, source, kind = (
+                self.sql(node.value),
+                self.kinds.of(node.value),
+                self.kinds.of(node),
+            )
+            return value if source == kind else cut(f"({value})::HUGEINT", kind)
+        if isinstance(node, Functor):
+            arguments = [self.sql(a) for a in node.arguments]
+            return functor_sql(node, arguments, self.kinds, self.share, self._fault)
+        if isinstance(node, Aggregate):
+            return self._aggregate(node)
+        raise DatalogError.at(node.position, "an underscore can't be a value")
+
+    def _fault(self, condition: str, message: str) -> None:
+        if (condition, message) not in self.faults:
+            self.faults.append((condition, message))
+
+    def _aggregate(self, node: Aggregate) -> str:
+        inner = Body(self.kinds, self.tables, self.special, self)
+        rows = counts_rows(node)
+        literals = node.body
+        if node.name == "count" and not rows:
+            literals = tuple(_named(b, f"_{next(self.names)}x") for b in literals)
+        every = {v.name for b in literals for v in literal_variables(b, inside=False)}
+        inner.add(literals, every, rows or node.name in ("min", "max"))
+        kind = self.kinds.of(node)
+        target = "1" if node.target is None else inner.sql(node.target)
+        if inner.faults:
+            target = inner.guard(target)
+        if rows or node.name in ("min", "max"):
+            select = f"SELECT {_combine(node, target, kind, inner, rows)} AS v{inner.tail()}"
+        else:
+            names = sorted(every - self.values.keys())
+            distinct = [f"{inner.values[name]} AS v{i}" for i, name in enumerate(names)]
+            distinct.append(f"{target} AS target")
+            value = _combine(node, "target", kind, inner, rows)
+            select = (
+                f"SELECT {value} AS v FROM (SELECT DISTINCT {', '.join(distinct)}{inner.tail()})"
+            )
+        alias = f"g{next(self.names)}"
+        item = f"({select}) AS {alias}"
+        self.sources.append(f"LATERAL {item}" if self.sources else item)
+        if node.name in ("min", "max", "mean"):
+            self.conditions.append(f"{alias}.v IS NOT NULL")
+        return f"{alias}.v"
+
+
+def _combine(node: Aggregate, target: str, kind: str, inner: Body, rows: bool) -> str:
+    if node.name == "count":
+        return f"count({target})" if target != "1" else "count(*)"
+    if node.name in ("min", "max"):
+        return f"{node.name}({target})"
+    order = ""
+    if rows and (kind == FLOAT or node.name == "mean"):
+        # Float sums depend on the order: take the rows', as a scan of Souffle's index would.
+        columns = [value for name, value in inner.values.items() if value.startswith("t")]
+        order = f" ORDER BY {', '.join(columns)}" if columns else ""
+    if node.name == "mean":
+        return f"sum(({target})::DOUBLE{order}) / count(*)"
+    if kind == FLOAT:
+        return f"coalesce(sum({target}{order}), 0::DOUBLE)"
+    if kind == NUMBER:
+        return cut(f"coalesce(sum({target}), 0)::HUGEINT", kind)
+    assert kind == UNSIGNED
+    return cut(f"coalesce(sum({target}), 0)::HUGEINT", kind)
+
+
+def _range_rows(start: str, end: str, step: str | None, kind: str, node: Functor) -> str:
+    if kind == FLOAT:
+        raise DatalogError.at(node.position, "range over floats is outside the dialect")
+    first, last = f"({start})::BIGINT", f"({end})::BIGINT"
+    if step is None:
+        return f"range({first}, {last}, CASE WHEN {start} <= {end} THEN 1 ELSE -1 END)"
+    by = f"({step})::BIGINT"
+    once = f"CASE WHEN {start} = {end} THEN []::BIGINT[] ELSE [{first}] END"
+    return f"CASE WHEN {step} = 0 THEN {once} ELSE range({first}, {last}, nullif({by}, 0)) END"
+
+
+def _named(literal: Literal, prefix: str) -> Literal:
+    """Give the wildcards of a positive atom names, so that they count."""
+    if not isinstance(literal, Atom):
+        return literal
+    arguments = tuple(
+        Variable(f"{prefix}{i}{literal.position.line}_{literal.position.column}@", a.position)
+        if isinstance(a, Wildcard)
+        else a
+        for i, a in enumerate(literal.arguments)
+    )
+    return Atom(literal.name, arguments, literal.position)
+
+
+def _rowlike(literals: Sequence[Literal]) -> bool:
+    return sum(isinstance(b, Atom) for b in literals) == 1

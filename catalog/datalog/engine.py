@@ -1,0 +1,244 @@
+"""Running a program's plan on a DuckDB connection."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+
+import duckdb
+import pyarrow as pa
+
+from .expressions import SQL_TYPE
+from .plan import MAX_VALUES, Loop, Relation, Step, create, quoted
+from .program import Program
+from .syntax import DatalogError, Position
+
+_ARROW = {
+    "number": pa.int64(),
+    "unsigned": pa.uint64(),
+    "float": pa.float64(),
+    "symbol": pa.string(),
+}
+_PREFIX = "dl:"
+
+
+class Relations(Mapping[str, duckdb.DuckDBPyRelation]):
+    """The relations of an evaluated program, read lazily from its temporary tables.
+
+    Columns bear the declared names. A relation without columns has one named `present`, and one
+    row where it holds. The next evaluation on the same connection replaces them all.
+    """
+
+    def __init__(self, program: Program, connection: duckdb.DuckDBPyConnection) -> None:
+        self._program = program
+        self._connection = connection
+
+    def __getitem__(self, name: str) -> duckdb.DuckDBPyRelation:
+        return self._connection.sql(f"SELECT {self._columns(name)} FROM {self.sql(name)}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._program.relations)
+
+    def __len__(self) -> int:
+        return len(self._program.relations)
+
+    def sql(self, name: str) -> str:
+        """Name the temporary table of a relation, quoted for use in SQL; columns c0, c1, …."""
+        return self._program.relations[name].sql
+
+    def _columns(self, name: str) -> str:
+        relation = self._program.relations[name]
+        names = [a.name for a in self._program.declarations[name].attributes]
+        used: set[str] = set()
+        out = []
+        for column, label in zip(relation.columns, names or ["present"], strict=True):
+            # DuckDB's names ignore case; ours don't.
+            while label.lower() in used:
+                label += "_"
+            used.add(label.lower())
+            out.append(f"{column} AS {quoted(label)}")
+        return ", ".join(out)
+
+
+def evaluate(
+    program: Program,
+    connection: duckdb.DuckDBPyConnection,
+    *,
+    inputs: Mapping[str, str] | None = None,
+    schema: str | None = None,
+    only: Collection[str] | None = None,
+) -> Relations:
+    """Evaluate a program; everything made is temporary and replaced by the next evaluation.
+
+    `inputs` maps relation names to SQL (a table's name or a query) whose columns are taken by
+    position; an input relation without entry is read from the table of its name, in `schema` if
+    given. `only` restricts the work to these relations and what they need. Raises DatalogError
+    for inputs that are missing or don't fit and for what stops Souffle too: division by zero,
+    to_number of a symbol without number.
+    """
+    given = dict(inputs or {})
+    for name in given:
+        if name not in program.relations:
+            raise _error(program, name, f"there is no relation {name} to read an input into")
+    wanted = None if only is None else needed(program, only)
+    _drop(connection)
+    for relation in program.relations.values():
+        if wanted is not None and relation.name not in wanted:
+            continue
+        if relation.is_input or relation.name in given:
+            _read(program, relation, connection, given.get(relation.name), schema)
+        if len(set(relation.facts)) > MAX_VALUES:
+            _load_facts(relation, connection)
+    for step in program.steps:
+        if wanted is None or wanted & set(step.relations):
+            _run(program, step, connection)
+    return Relations(program, connection)
+
+
+def needed(program: Program, names: Collection[str]) -> set[str]:
+    """Name the relations that some relations depend on, themselves included."""
+    from .stratify import uses
+
+    found: set[str] = set()
+    queue = list(names)
+    while queue:
+        name = queue.pop()
+        if name in found:
+            continue
+        found.add(name)
+        relation = program.relations[name]
+        for rule in relation.rules:
+            queue.extend(u.relation for u in uses(rule.clause.body, rule.clause.head.arguments))
+        for dominance in relation.dominances:
+            queue.extend(u.relation for u in uses(dominance.subsumption.body))
+    return found
+
+
+def _drop(connection: duckdb.DuckDBPyConnection) -> None:
+    """Drop what an earlier evaluation left."""
+    tables = connection.execute(
+        "SELECT table_name FROM duckdb_tables() WHERE temporary AND starts_with(table_name, ?)",
+        [_PREFIX],
+    ).fetchall()
+    if tables:
+        connection.execute(";".join(f"DROP TABLE temp.{quoted(t)}" for (t,) in tables))
+
+
+def _read(
+    program: Program,
+    relation: Relation,
+    connection: duckdb.DuckDBPyConnection,
+    source: str | None,
+    schema: str | None,
+) -> None:
+    """Copy an input, cast to the declared kinds, without duplicates."""
+    if source is None:
+        source = quoted(relation.name)
+        if schema is not None:
+            source = f"{quoted(schema)}.{source}"
+    if re.match(r"\s*(select|with|from|values)\b", source, re.IGNORECASE):
+        source = f"({source})"
+    wanted = relation.columns
+    names = ", ".join(f"i{n}" for n in range(len(wanted)))
+    values = ", ".join(
+        f"coalesce(i{n}, error('NULL in column {n + 1}'))::{kind} AS {column}"
+        for n, (column, kind) in enumerate(zip(wanted, relation.types, strict=True))
+    )
+    if not relation.kinds:
+        query = f"SELECT DISTINCT TRUE AS present FROM {source} AS i"
+    else:
+        query = f"SELECT DISTINCT {values} FROM {source} AS i({names})"
+    alone = relation.is_input and not (
+        relation.rules or relation.facts or relation.dominances or relation.is_equivalence
+    )
+    target = relation.sql if alone else relation.input_sql
+    try:
+        connection.execute(create(target, query))
+    except duckdb.Error as error:
+        text = _first_line(error)
+        raise _error(
+            program, relation.name, f"can't read the input of relation {relation.name}: {text}"
+        ) from None
+
+
+def _load_facts(relation: Relation, connection: duckdb.DuckDBPyConnection) -> None:
+    rows = list(dict.fromkeys(relation.facts))
+    columns = [
+        pa.array(values, type=_ARROW[kind])
+        for values, kind in zip(zip(*rows, strict=True), relation.kinds, strict=True)
+    ]
+    load(relation.facts_sql, pa.table(columns, names=list(relation.columns)), connection)
+
+
+def load(table: str, data: pa.Table, connection: duckdb.DuckDBPyConnection) -> None:
+    """Copy an Arrow table into a temporary table."""
+    view = f"{_PREFIX}arrow"
+    connection.register(view, data)
+    try:
+        connection.execute(create(table, f"SELECT * FROM {quoted(view)}"))
+    finally:
+        connection.unregister(view)
+
+
+def _run(program: Program, step: Step, connection: duckdb.DuckDBPyConnection) -> None:
+    try:
+        if step.loop is None:
+            connection.execute(";".join(step.statements))
+        else:
+            _iterate(step.loop, connection)
+    except duckdb.Error as error:
+        names = ", ".join(step.relations)
+        raise _error(
+            program, step.relations[0], f"evaluating {names} failed: {_first_line(error)}"
+        ) from None
+
+
+def _iterate(loop: Loop, connection: duckdb.DuckDBPyConnection) -> None:
+    """Run rounds until nothing is new.
+
+    Driven from here because tuples leave again between rounds, which no recursive query can say.
+    """
+    connection.execute(";".join(loop.start))
+    round_sql = ";".join((*loop.derive, *loop.settle))
+    while True:
+        count = connection.execute(loop.count).fetchone()
+        if count is None or not count[0]:
+            break
+        connection.execute(round_sql)
+    connection.execute(";".join(loop.finish))
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).split("\n")[0]
+    return re.sub(r"^[A-Za-z ]*Error: ", "", text)
+
+
+def _error(program: Program, name: str, reason: str) -> DatalogError:
+    declaration = program.declarations.get(name)
+    place = declaration.position if declaration else Position(program.path, 1, 1)
+    return DatalogError.at(place, reason)
+
+
+def explain(program: Program) -> str:
+    """Describe the strata and the SQL that computes them."""
+    lines: list[str] = []
+    by_name = {name: step for step in program.steps for name in step.relations}
+    for number, stratum in enumerate(program.strata, 1):
+        names = ", ".join(stratum.relations)
+        step = by_name.get(stratum.relations[0])
+        how = "recursive" if stratum.recursive else "input" if step is None else "not recursive"
+        lines.append(f"-- stratum {number}: {names} ({how})")
+        if step is None:
+            continue
+        if step.loop is None:
+            lines.extend(f"{statement};" for statement in step.statements)
+        else:
+            lines.extend(f"{statement};" for statement in step.loop.start)
+            lines.append("-- repeat while something is new (subsumption takes tuples away)")
+            lines.extend(f"{s};" for s in (*step.loop.derive, *step.loop.settle))
+        lines.append("")
+    lines.extend(f"-- note: {note}" for note in program.notes)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+__all__ = ["SQL_TYPE", "Relations", "evaluate", "explain", "load", "needed"]

@@ -1,0 +1,226 @@
+"""Operators and functors as DuckDB SQL, with the meaning that Souffle's 64-bit build gives them.
+
+Integers wrap: DuckDB would raise, so they are computed in 128 bits and cut (1.5 ns a value).
+What stops Souffle (division by zero, to_number("x")) is NULL here and named as a fault, which the
+clause turns into an error when a solution of its whole body meets it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from .kinds import FLOAT, NUMBER, SYMBOL, UNSIGNED, Kinds
+from .syntax import Cast, DatalogError, Expression, Functor, Number, Position, String
+
+SQL_TYPE = {NUMBER: "BIGINT", UNSIGNED: "UBIGINT", FLOAT: "DOUBLE", SYMBOL: "VARCHAR"}
+_HALF = "9223372036854775808::HUGEINT"
+_MASK = "18446744073709551615::HUGEINT"
+_LARGE = "9223372036854775808.0::DOUBLE"
+
+Fault = Callable[[str, str], None]
+Share = Callable[[str], str]
+
+
+def signed(huge: str) -> str:
+    """Cut a HUGEINT expression to a wrapped BIGINT."""
+    return f"(((({huge}) + {_HALF}) & {_MASK}) - {_HALF})::BIGINT"
+
+
+def unsigned(huge: str) -> str:
+    """Cut a HUGEINT expression to a wrapped UBIGINT."""
+    return f"(({huge}) & {_MASK})::UBIGINT"
+
+
+def quote(text: str) -> str:
+    """Spell a string literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def constant(value: int | float | str, kind: str) -> str:
+    """Spell a constant of a kind."""
+    if kind == SYMBOL:
+        return quote(str(value))
+    if kind == FLOAT:
+        return f"'{float(value)!r}'::DOUBLE"
+    return f"({value})::{SQL_TYPE[kind]}" if value < 0 else f"{value}::{SQL_TYPE[kind]}"  # type: ignore[operator]
+
+
+def literal_value(node: Number | String, kind: str) -> int | float | str:
+    """Give the Python value of a constant of a kind."""
+    if isinstance(node, String):
+        return node.value
+    return float(node.value) if kind == FLOAT else int(node.value)
+
+
+def cut(huge: str, kind: str) -> str:
+    """Cut a HUGEINT expression to the kind's width."""
+    return signed(huge) if kind == NUMBER else unsigned(huge)
+
+
+def _huge(text: str) -> str:
+    return f"({text})::HUGEINT"
+
+
+def functor_sql(
+    node: Functor,
+    arguments: list[str],
+    kinds: Kinds,
+    share: Share,
+    fault: Fault,
+) -> str:
+    """Translate a functor; `share` names an expression used twice, `fault` reports failures."""
+    name, kind = node.name, kinds.of(node)
+    if name in _CONVERT:
+        return _convert(node, arguments[0], kinds, share, fault)
+    if name == "neg":
+        return f"(-{arguments[0]})" if kind == FLOAT else signed(f"-{_huge(arguments[0])}")
+    if name in ("min", "max"):
+        return f"{'least' if name == 'min' else 'greatest'}({', '.join(arguments)})"
+    if name == "cat":
+        return "(" + " || ".join(arguments) + ")"
+    if name == "strlen":
+        return f"strlen({arguments[0]})"
+    if name == "substr":
+        return _substring(*(share(a) for a in arguments))
+    if name == "bnot":
+        return f"(~{arguments[0]})"
+    if name == "lnot":
+        return f"(({arguments[0]}) = 0)::{SQL_TYPE[kind]}"
+    left, right = arguments
+    if kind == FLOAT:
+        return f"pow({left}, {right})" if name == "^" else f"({left} {name} {right})"
+    return _integer(name, left, right, kind, share, fault)
+
+
+def _integer(name: str, left: str, right: str, kind: str, share: Share, fault: Fault) -> str:
+    if name in ("+", "-"):
+        return cut(f"{_huge(left)} {name} {_huge(right)}", kind)
+    if name == "*":
+        if kind == NUMBER:
+            return signed(f"{_huge(left)} * {_huge(right)}")
+        product = f"({left})::UHUGEINT * ({right})::UHUGEINT"
+        return f"(({product}) & 18446744073709551615::UHUGEINT)::UBIGINT"
+    if name in ("/", "%"):
+        operator = "//" if name == "/" else "%"
+        if re.fullmatch(r"\(?-?[0-9]+\)?::U?BIGINT", right) and not re.match(r"\(?-?0*\)?:", right):
+            if not right.startswith("("):
+                return f"({left} {operator} {right})"
+            return cut(f"{_huge(left)} {operator} {_huge(right)}", kind)
+        right = share(right)
+        fault(f"{right} = 0", "division by zero")
+        return cut(f"{_huge(left)} {operator} nullif({_huge(right)}, 0)", kind)
+    if name == "^":
+        return _truncate(share(f"pow(({left})::DOUBLE, ({right})::DOUBLE)"), kind)
+    if name in ("band", "bor"):
+        return f"({left} {'&' if name == 'band' else '|'} {right})"
+    if name == "bxor":
+        return f"xor({left}, {right})"
+    if name in ("bshl", "bshr", "bshru"):
+        return _shift(name, left, right, kind)
+    left, right = f"(({left}) <> 0)", f"(({right}) <> 0)"
+    logical = {
+        "land": f"{left} AND {right}",
+        "lor": f"{left} OR {right}",
+        "lxor": f"{left} <> {right}",
+    }
+    return f"({logical[name]})::{SQL_TYPE[kind]}"
+
+
+def _shift(name: str, left: str, right: str, kind: str) -> str:
+    # The shift counts modulo 64; negative counts have their low six bits taken too.
+    count = f"(({right}) & 63)"
+    if name == "bshl":
+        return cut(f"{_huge(left)} * (1::HUGEINT << {count}::HUGEINT)", kind)
+    if kind == UNSIGNED:
+        return f"({left} >> {count})"
+    if name == "bshru":
+        return signed(f"({unsigned(_huge(left))} >> {count}::UBIGINT)::HUGEINT")
+    # Rounding towards minus infinity, as an arithmetic shift does, on the value moved above zero.
+    moved = f"({_huge(left)} + {_HALF})"
+    lifted = f"(({moved} >> {count}::HUGEINT) - ({_HALF} >> {count}::HUGEINT))"
+    return f"{lifted}::BIGINT"
+
+
+def _truncate(value: str, kind: str) -> str:
+    """Convert a shared DOUBLE to an integer as x86-64 does: 2^63 and beyond give the minimum."""
+    small = f"{value} >= -{_LARGE} AND {value} < {_LARGE}"
+    inside = f"trunc({value})::BIGINT"
+    if kind == NUMBER:
+        return f"CASE WHEN {small} THEN {inside} ELSE (-9223372036854775808)::BIGINT END"
+    return (
+        f"CASE WHEN {small} THEN {unsigned(_huge(inside))} "
+        f"WHEN {value} >= {_LARGE} AND {value} < 18446744073709551616.0::DOUBLE "
+        f"THEN trunc({value})::UBIGINT ELSE 0::UBIGINT END"
+    )
+
+
+def _substring(text: str, start: str, length: str) -> str:
+    """Cut bytes, as std::string::substr does; a wrong start gives the empty string."""
+    end = f"CASE WHEN {length} < 0 OR {length} > strlen({text}) THEN strlen({text}) "
+    end += f"ELSE {start} + {length} END"
+    return (
+        f"CASE WHEN {start} < 0 OR {start} >= strlen({text}) OR {length} = 0 THEN '' "
+        f"WHEN strlen({text}) = length({text}) THEN array_slice({text}, {start} + 1, {end}) "
+        f"ELSE decode(array_slice(encode({text}), {start} + 1, {end})) END"
+    )
+
+
+_CONVERT = frozenset({"to_float", "to_number", "to_string", "to_unsigned", "ord"})
+_INTEGER_PREFIX = r"^[ \t\n\v\f\r]*([+-]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|[0-9]+))"
+_FLOAT_PREFIX = (
+    r"^[ \t\n\v\f\r]*([+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+    r"|[iI][nN][fF](?:[iI][nN][iI][tT][yY])?|[nN][aA][nN]))"
+)
+
+
+def _convert(node: Functor, value: str, kinds: Kinds, share: Share, fault: Fault) -> str:
+    source, kind = kinds.of(node.arguments[0]), kinds.of(node)
+    if node.name == "ord" and source in (SYMBOL, FLOAT):
+        raise DatalogError.at(
+            node.position,
+            f"ord of a {source} is outside the dialect: it would expose how values are stored",
+        )
+    if source == kind:
+        return value
+    if kind == SYMBOL:
+        return f"format('{{:.6f}}', {value})" if source == FLOAT else f"({value})::VARCHAR"
+    if source == SYMBOL:
+        return _from_symbol(node.name, value, kind, share, fault)
+    if kind == FLOAT:
+        return f"({value})::DOUBLE"
+    if source == FLOAT:
+        return _truncate(share(value), kind)
+    return cut(_huge(value), kind)
+
+
+def _from_symbol(name: str, value: str, kind: str, share: Share, fault: Fault) -> str:
+    """Read a leading number as std::stoll and std::stod do, ignoring what follows it."""
+    if kind == FLOAT:
+        digits = share(f"regexp_extract({value}, {quote(_FLOAT_PREFIX)}, 1)")
+        result = share(f"TRY_CAST({digits} AS DOUBLE)")
+    else:
+        digits = share(f"regexp_extract({value}, {quote(_INTEGER_PREFIX)}, 1)")
+        plain = f"replace(replace({digits}, '-', ''), '+', '')"
+        huge = f"TRY_CAST({plain} AS HUGEINT) * (CASE WHEN {digits} LIKE '-%' THEN -1 ELSE 1 END)"
+        result = share(unsigned(huge) if kind == UNSIGNED else f"TRY_CAST({huge} AS BIGINT)")
+    fault(f"{result} IS NULL", f"{name} of a symbol that holds no number")
+    return result
+
+
+def check_pattern(pattern: str, position: Position) -> bool:
+    """Say whether a constant pattern is valid; raises DatalogError where RE2 can't match it."""
+    if re.search(r"\(\?[=!<]|\\[1-9]", re.sub(r"\\\\", "", pattern)):
+        raise DatalogError.at(
+            position, "a pattern with look-ahead or back-reference is outside the dialect"
+        )
+    try:
+        re.compile(pattern)
+    except re.error:
+        return False
+    return True
+
+
+def is_plain(node: Expression) -> bool:
+    """Say whether an expression is a constant."""
+    return isinstance(node, Number | String) or (isinstance(node, Cast) and is_plain(node.value))

@@ -1,0 +1,199 @@
+"""Relations marked `inline` whose clauses bind too little to be computed: unfolded where read.
+
+An inline relation that stands on its own feet is computed like any other, which gives the same
+result; only add(x, y, z) :- z = x + y and its like need their callers.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+from .scope import grounded, rename_atom, rename_literal, substitution
+from .syntax import (
+    Aggregate,
+    Atom,
+    Clause,
+    Comparison,
+    DatalogError,
+    Declaration,
+    Expression,
+    Literal,
+    Negation,
+    Variable,
+    Wildcard,
+    aggregates,
+    literal_expressions,
+    literal_variables,
+    variables,
+)
+
+MAX_CLAUSES = 4096
+
+
+def inline(clauses: Sequence[Clause], declarations: Mapping[str, Declaration]) -> list[Clause]:
+    """Unfold the inline relations that can't be computed; raises DatalogError for cycles."""
+    marked = {n for n, d in declarations.items() if "inline" in d.qualifiers}
+    if not marked:
+        return list(clauses)
+    unsafe = {c.head.name for c in clauses if c.head.name in marked and not _safe(c)}
+    # One that reads an unsafe one may be unsafe itself: unfold it, too.
+    changed = True
+    while changed:
+        changed = False
+        for clause in clauses:
+            name = clause.head.name
+            if name in marked - unsafe and any(_reads(b, unsafe) for b in clause.body):
+                unsafe.add(name)
+                changed = True
+    if not unsafe:
+        return list(clauses)
+    bodies: dict[str, list[Clause]] = {name: [] for name in unsafe}
+    for clause in clauses:
+        if clause.head.name in unsafe:
+            bodies[clause.head.name].append(clause)
+    unfolder = _Unfolder(bodies)
+    out: list[Clause] = []
+    for clause in clauses:
+        if clause.head.name not in unsafe:
+            out.extend(unfolder.unfold(clause))
+    return out
+
+
+def _safe(clause: Clause) -> bool:
+    bound = grounded(clause.body)
+    heads = (Negation(clause.head, clause.head.position),)
+    return all(
+        v.name in bound for b in (*clause.body, *heads) for v in literal_variables(b, inside=False)
+    )
+
+
+def _reads(literal: Literal, names: set[str]) -> bool:
+    atom = literal.atom if isinstance(literal, Negation) else literal
+    return isinstance(atom, Atom) and atom.name in names
+
+
+class _Unfolder:
+    def __init__(self, bodies: Mapping[str, list[Clause]]) -> None:
+        self.bodies = bodies
+        self.numbers = itertools.count()
+
+    def unfold(self, clause: Clause) -> list[Clause]:
+        """Replace every call in a clause; several clauses where a relation has several."""
+        done: list[Clause] = []
+        work = [(clause, 0)]
+        while work:
+            current, depth = work.pop()
+            if depth > 200:
+                raise DatalogError.at(
+                    clause.position, "inline relations call each other in a cycle"
+                )
+            self._check_aggregates(current)
+            index = next(
+                (i for i, b in enumerate(current.body) if _reads(b, set(self.bodies))), None
+            )
+            if index is None:
+                done.append(current)
+                if len(done) > MAX_CLAUSES:
+                    raise DatalogError.at(
+                        clause.position, f"inlining gives more than {MAX_CLAUSES} clauses"
+                    )
+                continue
+            literal = current.body[index]
+            options = (
+                self._absent(literal) if isinstance(literal, Negation) else self._present(literal)
+            )
+            for option in options:
+                body = (*current.body[:index], *option, *current.body[index + 1 :])
+                work.append((Clause(current.head, body, current.position), depth + 1))
+        return done[::-1]
+
+    def _check_aggregates(self, clause: Clause) -> None:
+        for literal in (*clause.body, Negation(clause.head, clause.head.position)):
+            for expression in literal_expressions(literal):
+                for node in aggregates(expression):
+                    self._replace_in(node)
+
+    def _replace_in(self, node: Aggregate) -> None:
+        """Unfold inside an aggregate, where only a relation of one clause can be."""
+        body = list(node.body)
+        index = 0
+        while index < len(body):
+            literal = body[index]
+            if _reads(literal, set(self.bodies)):
+                if isinstance(literal, Negation):
+                    options = self._absent(literal)
+                else:
+                    options = self._present(literal)
+                if len(options) != 1:
+                    raise DatalogError.at(
+                        literal.position, "this inline relation has several clauses, not for here"
+                    )
+                body[index : index + 1] = options[0]
+            else:
+                index += 1
+        node.body = tuple(body)
+
+    def _fresh(self, clause: Clause) -> Clause:
+        number = next(self.numbers)
+        names: dict[str, Expression] = {
+            v.name: Variable(f"{v.name}@i{number}", v.position)
+            for b in (*clause.body, Negation(clause.head, clause.position))
+            for v in literal_variables(b)
+        }
+        change = substitution(names)
+        return Clause(
+            rename_atom(clause.head, change),
+            tuple(rename_literal(b, change) for b in clause.body),
+            clause.position,
+        )
+
+    def _present(self, literal: Literal) -> list[tuple[Literal, ...]]:
+        assert isinstance(literal, Atom)
+        out = []
+        for clause in self.bodies[literal.name]:
+            fresh = self._fresh(clause)
+            names, equalities = self._match(fresh.head, literal)
+            change = substitution(names)
+            body = tuple(rename_literal(b, change) for b in fresh.body)
+            out.append((*(rename_literal(e, change) for e in equalities), *body))
+        return out
+
+    def _match(self, head: Atom, call: Atom) -> tuple[dict[str, Expression], list[Comparison]]:
+        """Match a head's arguments with a call's: substitute variables, equate the rest."""
+        names: dict[str, Expression] = {}
+        equalities = []
+        for formal, actual in zip(head.arguments, call.arguments, strict=True):
+            if isinstance(actual, Wildcard):
+                actual = Variable(f"_@i{next(self.numbers)}", actual.position)
+            if isinstance(formal, Variable) and formal.name not in names:
+                names[formal.name] = actual
+            else:
+                equalities.append(Comparison("=", formal, actual, actual.position))
+        return names, equalities
+
+    def _absent(self, literal: Negation) -> list[tuple[Literal, ...]]:
+        """Negate a call: each clause of the relation must fail in one of its literals."""
+        from .parser import negate
+
+        out: list[tuple[Literal, ...]] = [()]
+        for clause in self.bodies[literal.atom.name]:
+            fresh = self._fresh(clause)
+            if any(isinstance(a, Wildcard) for a in literal.atom.arguments):
+                raise DatalogError.at(
+                    literal.position, "a negated inline relation needs all its arguments"
+                )
+            names, equalities = self._match(fresh.head, literal.atom)
+            heads = {v.name for a in fresh.head.arguments for v in variables(a)}
+            for b in fresh.body:
+                for v in literal_variables(b):
+                    if v.name not in heads:
+                        raise DatalogError.at(
+                            literal.position,
+                            f"{literal.atom.name} is inline with a variable of its own, "
+                            "so it can't be negated",
+                        )
+            change = substitution(names)
+            literals = [rename_literal(b, change) for b in (*equalities, *fresh.body)]
+            out = [(*left, negate(right)) for left in out for right in literals]
+        return out

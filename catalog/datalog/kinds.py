@@ -1,0 +1,332 @@
+"""The four kinds of values, the types declared over them, and inference over a clause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from .scope import shown
+from .syntax import (
+    Aggregate,
+    Atom,
+    Cast,
+    Comparison,
+    DatalogError,
+    Declaration,
+    Expression,
+    Functor,
+    Literal,
+    Negation,
+    Number,
+    Position,
+    String,
+    TypeDeclaration,
+    Variable,
+)
+
+NUMBER, UNSIGNED, FLOAT, SYMBOL = "number", "unsigned", "float", "symbol"
+KINDS = (NUMBER, UNSIGNED, FLOAT, SYMBOL)
+_ALL = frozenset(KINDS)
+_NUMERIC = frozenset({NUMBER, UNSIGNED, FLOAT})
+_INTEGRAL = frozenset({NUMBER, UNSIGNED})
+_ARITHMETIC = frozenset({"+", "-", "*", "/", "^"})
+_BITWISE = frozenset({"%", "band", "bor", "bxor", "bshl", "bshr", "bshru", "land", "lor", "lxor"})
+_CONVERSIONS = {
+    "to_float": FLOAT,
+    "to_number": NUMBER,
+    "to_string": SYMBOL,
+    "to_unsigned": UNSIGNED,
+    "ord": NUMBER,
+}
+_ARITY = {
+    "strlen": (1, 1),
+    "substr": (3, 3),
+    "to_float": (1, 1),
+    "to_number": (1, 1),
+    "to_string": (1, 1),
+    "to_unsigned": (1, 1),
+    "ord": (1, 1),
+    "range": (2, 3),
+    "cat": (1, None),
+    "min": (2, None),
+    "max": (2, None),
+}
+
+
+def resolve_types(types: Iterable[TypeDeclaration]) -> dict[str, str]:
+    """Map every type name to its kind; raises DatalogError for unknown, cyclic or mixed types."""
+    declared: dict[str, TypeDeclaration] = {}
+    for declaration in types:
+        if declaration.name in KINDS:
+            raise DatalogError.at(
+                declaration.position, f"type {declaration.name} is predefined, name yours otherwise"
+            )
+        if declaration.name in declared:
+            raise DatalogError.at(
+                declaration.position, f"type {declaration.name} is declared twice"
+            )
+        declared[declaration.name] = declaration
+    kinds = {kind: kind for kind in KINDS}
+    for start in declared.values():
+        _resolve_type(start, declared, kinds)
+    return kinds
+
+
+def _resolve_type(
+    start: TypeDeclaration, declared: Mapping[str, TypeDeclaration], kinds: dict[str, str]
+) -> None:
+    stack = [start]
+    while stack:
+        current = stack[-1]
+        if current.name in kinds:
+            stack.pop()
+            continue
+        waiting = [part for part in current.parts if part not in kinds and part != current.name]
+        for part in waiting:
+            if part not in declared:
+                raise DatalogError.at(
+                    current.position, f"type {current.name} is built on {part}, which is undefined"
+                )
+        if waiting:
+            if any(declared[part] in stack for part in waiting):
+                raise DatalogError.at(
+                    current.position, f"type {current.name} is defined by way of itself"
+                )
+            stack.append(declared[waiting[0]])
+            continue
+        # A union may name itself; Souffle refuses that, and so does an empty rest.
+        found = {kinds[part] for part in current.parts if part in kinds}
+        if not found or current.name in current.parts:
+            raise DatalogError.at(
+                current.position, f"type {current.name} is defined by way of itself"
+            )
+        if len(found) > 1:
+            raise DatalogError.at(
+                current.position,
+                f"union type {current.name} mixes {' and '.join(sorted(found))}",
+            )
+        kinds[current.name] = found.pop()
+        stack.pop()
+
+
+class Kinds:
+    """The kind of every expression of one clause."""
+
+    def __init__(
+        self,
+        columns: Mapping[str, tuple[str, ...]],
+        types: Mapping[str, str],
+    ) -> None:
+        self._columns = columns
+        self._types = types
+        self._parent: dict[object, object] = {}
+        self._options: dict[object, frozenset[str]] = {}
+        self._casts: list[Cast] = []
+
+    def of(self, expression: Expression) -> str:
+        """Name the kind; a constant that could be of several is a number if it may be."""
+        options = self._options.get(self._find(self._key(expression)), _ALL)
+        return next(kind for kind in KINDS if kind in options)
+
+    def infer(self, literals: Iterable[Literal]) -> Kinds:
+        """Infer over a clause's body and head; raises DatalogError where kinds clash."""
+        for literal in literals:
+            self._literal(literal)
+        for cast in self._casts:
+            have, want = self.of(cast.value), self.of(cast)
+            if have != want and {have, want} != _INTEGRAL:
+                raise DatalogError.at(
+                    cast.position,
+                    f"as() from {have} to {want} is outside the dialect: "
+                    "it would expose how values are stored",
+                )
+        return self
+
+    @staticmethod
+    def _key(expression: Expression) -> object:
+        return expression.name if isinstance(expression, Variable) else expression
+
+    def _find(self, key: object) -> object:
+        path = []
+        while (parent := self._parent.get(key, key)) is not key:
+            path.append(key)
+            key = parent
+        for node in path:
+            self._parent[node] = key
+        return key
+
+    def _restrict(self, expression: Expression, options: frozenset[str]) -> None:
+        key = self._find(self._key(expression))
+        before = self._options.get(key, _ALL)
+        after = before & options
+        if not after:
+            self._clash(expression, before, options)
+        self._options[key] = after
+
+    def _unify(self, left: Expression, right: Expression) -> None:
+        a, b = self._find(self._key(left)), self._find(self._key(right))
+        if a is b:
+            return
+        before, other = self._options.get(a, _ALL), self._options.get(b, _ALL)
+        if not before & other:
+            self._clash(right, other, before)
+        self._parent[a] = b
+        self._options[b] = before & other
+
+    @staticmethod
+    def _clash(expression: Expression, have: frozenset[str], want: frozenset[str]) -> None:
+        def spell(options: frozenset[str]) -> str:
+            return " or ".join(kind for kind in KINDS if kind in options)
+
+        if isinstance(expression, Variable):
+            what = f"variable {shown(expression.name)}"
+        elif isinstance(expression, String):
+            what = "this string"
+        elif isinstance(expression, Number):
+            what = f"the constant {expression.value}"
+        elif isinstance(expression, Functor):
+            what = f"the result of {'-' if expression.name == 'neg' else expression.name}"
+        else:
+            what = "this value"
+        raise DatalogError.at(
+            expression.position, f"type clash: {what} is {spell(have)}, but {spell(want)} is needed"
+        )
+
+    def _literal(self, literal: Literal) -> None:
+        if isinstance(literal, Atom | Negation):
+            atom = literal.atom if isinstance(literal, Negation) else literal
+            self._atom(atom)
+        elif isinstance(literal, Comparison):
+            self._expression(literal.left)
+            self._expression(literal.right)
+            if literal.operator.lstrip("!") in ("match", "contains"):
+                self._restrict(literal.left, frozenset({SYMBOL}))
+                self._restrict(literal.right, frozenset({SYMBOL}))
+            else:
+                self._unify(literal.left, literal.right)
+
+    def _atom(self, atom: Atom) -> None:
+        if atom.name not in self._columns:
+            raise DatalogError.at(atom.position, f"relation {atom.name} is not declared")
+        columns = self._columns[atom.name]
+        if len(columns) != len(atom.arguments):
+            raise DatalogError.at(
+                atom.position,
+                f"relation {atom.name} has {len(columns)} "
+                f"{'column' if len(columns) == 1 else 'columns'}, not {len(atom.arguments)}",
+            )
+        for argument, kind in zip(atom.arguments, columns, strict=True):
+            self._expression(argument)
+            self._restrict(argument, frozenset({kind}))
+
+    def _expression(self, expression: Expression) -> None:
+        if isinstance(expression, String):
+            self._restrict(expression, frozenset({SYMBOL}))
+        elif isinstance(expression, Number):
+            self._restrict(expression, _constant_kinds(expression))
+        elif isinstance(expression, Cast):
+            self._cast(expression)
+        elif isinstance(expression, Functor):
+            for argument in expression.arguments:
+                self._expression(argument)
+            self._functor(expression)
+        elif isinstance(expression, Aggregate):
+            self._aggregate(expression)
+
+    def _cast(self, cast: Cast) -> None:
+        kind = self._types.get(cast.type_name)
+        if kind is None:
+            raise DatalogError.at(cast.position, f"type {cast.type_name} is not defined")
+        self._expression(cast.value)
+        if isinstance(cast.value, Number | String):
+            self._restrict(cast.value, frozenset({kind}))
+        self._restrict(cast, frozenset({kind}))
+        self._casts.append(cast)
+
+    def _functor(self, node: Functor) -> None:
+        name, arguments = node.name, node.arguments
+        fewest, most = _ARITY.get(name, (len(arguments), len(arguments)))
+        if len(arguments) < fewest or (most is not None and len(arguments) > most):
+            raise DatalogError.at(
+                node.position, f"{name} does not take {_count(len(arguments), 'argument')}"
+            )
+        if name in _CONVERSIONS:
+            self._restrict(node, frozenset({_CONVERSIONS[name]}))
+        elif name == "cat":
+            for part in (*arguments, node):
+                self._restrict(part, frozenset({SYMBOL}))
+        elif name == "strlen":
+            self._restrict(arguments[0], frozenset({SYMBOL}))
+            self._restrict(node, frozenset({NUMBER}))
+        elif name == "substr":
+            self._restrict(arguments[0], frozenset({SYMBOL}))
+            self._restrict(arguments[1], frozenset({NUMBER}))
+            self._restrict(arguments[2], frozenset({NUMBER}))
+            self._restrict(node, frozenset({SYMBOL}))
+        else:
+            options = _ALL
+            if name in _ARITHMETIC or name == "range":
+                options = _NUMERIC
+            elif name in _BITWISE or name in ("bnot", "lnot"):
+                options = _INTEGRAL
+            elif name == "neg":
+                options = frozenset({NUMBER, FLOAT})
+            self._restrict(node, options)
+            for argument in arguments:
+                self._restrict(argument, options)
+                self._unify(node, argument)
+
+    def _aggregate(self, node: Aggregate) -> None:
+        for literal in node.body:
+            self._literal(literal)
+        if node.target is not None:
+            self._expression(node.target)
+            self._restrict(node.target, _NUMERIC)
+        if node.name == "count":
+            self._restrict(node, frozenset({NUMBER}))
+        elif node.name == "mean":
+            self._restrict(node, frozenset({FLOAT}))
+        else:
+            assert node.target is not None
+            self._restrict(node, _NUMERIC)
+            self._unify(node, node.target)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _constant_kinds(node: Number) -> frozenset[str]:
+    if node.kind is not None:
+        if node.kind == UNSIGNED and not 0 <= node.value < 1 << 64:
+            raise DatalogError.at(node.position, f"{node.value} does not fit in 64 bits")
+        return frozenset({node.kind})
+    options = {FLOAT}
+    if -(1 << 63) <= node.value < 1 << 63:
+        options.add(NUMBER)
+    if 0 <= node.value < 1 << 64:
+        options.add(UNSIGNED)
+    if options == {FLOAT}:
+        raise DatalogError.at(node.position, f"{node.value} does not fit in 64 bits")
+    return frozenset(options)
+
+
+def column_kinds(
+    declarations: Mapping[str, Declaration], types: Mapping[str, str]
+) -> dict[str, tuple[str, ...]]:
+    """Map each relation to its columns' kinds; raises DatalogError for unknown types."""
+    columns: dict[str, tuple[str, ...]] = {}
+    for declaration in declarations.values():
+        seen: dict[str, Position] = {}
+        for attribute in declaration.attributes:
+            if attribute.type_name not in types:
+                raise DatalogError.at(
+                    attribute.position, f"type {attribute.type_name} is not defined"
+                )
+            if attribute.name in seen:
+                raise DatalogError.at(
+                    attribute.position,
+                    f"relation {declaration.name} has two columns named {attribute.name}",
+                )
+            seen[attribute.name] = attribute.position
+        columns[declaration.name] = tuple(types[a.type_name] for a in declaration.attributes)
+    return columns

@@ -1,0 +1,528 @@
+"""Text to syntax tree: the grammar's rules turned into nodes while the parser runs."""
+
+from __future__ import annotations
+
+import functools
+import importlib.resources
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from lark import Lark, Token
+from lark.exceptions import UnexpectedInput, UnexpectedToken, VisitError
+from lark.visitors import Transformer_NonRecursive
+
+from .preprocess import Source, preprocess
+from .syntax import (
+    Aggregate,
+    Atom,
+    Attribute,
+    Block,
+    Cast,
+    Clause,
+    Comparison,
+    Component,
+    ComponentType,
+    DatalogError,
+    Declaration,
+    Directive,
+    Expression,
+    Formula,
+    Functor,
+    Instance,
+    Literal,
+    Negation,
+    Number,
+    Position,
+    String,
+    Subsumption,
+    Truth,
+    TypeDeclaration,
+    Variable,
+    Wildcard,
+)
+
+MAX_DEPTH = 100
+MAX_CONJUNCTIONS = 4096
+_NEGATED = {
+    "=": "!=",
+    "!=": "=",
+    "<": ">=",
+    "<=": ">",
+    ">": "<=",
+    ">=": "<",
+    "match": "!match",
+    "contains": "!contains",
+    "!match": "match",
+    "!contains": "contains",
+}
+_ESCAPES = {
+    '"': '"',
+    "'": "'",
+    "\\": "\\",
+    "a": "\a",
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+}
+_LEGACY = {
+    "itof": "to_float",
+    "utof": "to_float",
+    "ftoi": "to_number",
+    "utoi": "to_number",
+    "itou": "to_unsigned",
+    "ftou": "to_unsigned",
+}
+
+
+def parse_block(text: str, path: str, define: Mapping[str, str] | None = None) -> Block:
+    """Parse a whole program into its declarations and clauses; raises DatalogError."""
+    source = preprocess(text, path, define)
+    try:
+        tree = _parser().parse(source.text)
+    except UnexpectedInput as error:
+        raise _syntax_error(error, source) from None
+    try:
+        block: Block = _Builder(source).transform(tree)
+    except VisitError as error:
+        raise error.orig_exc from None
+    return block
+
+
+@functools.cache
+def _parser() -> Lark:
+    grammar = importlib.resources.files(__package__).joinpath("grammar.lark")
+    return Lark(
+        grammar.read_text(encoding="utf-8"),
+        parser="lalr",
+        start="program",
+        maybe_placeholders=True,
+    )
+
+
+def _syntax_error(error: UnexpectedInput, source: Source) -> DatalogError:
+    if isinstance(error, UnexpectedToken) and error.token.type == "$END":
+        position = source.position(max(1, len(source.lines) - 1), 1)
+        last = max((i for i, line in enumerate(source.lines) if line.strip()), default=0)
+        position = source.position(last + 1, len(source.lines[last].rstrip()) + 1)
+        return DatalogError.at(position, "the program ends in the middle of a clause")
+    position = source.position(error.line, error.column)
+    if isinstance(error, UnexpectedToken):
+        text = str(error.token)
+        shown = text if len(text) <= 30 else text[:27] + "..."
+        reason = f"syntax error at {shown!r}"
+        if text in ("input", "output") and error.token.type == "QUALIFIER":
+            reason += " (a reserved word)"
+        wanted = sorted(_SPELLING.get(name, "") for name in error.accepts or error.expected)
+        wanted = [word for word in wanted if word]
+        if 0 < len(wanted) <= 6:
+            reason += f"; expected {' or '.join(wanted)}"
+        return DatalogError.at(position, reason)
+    line = source.lines[error.line - 1] if error.line <= len(source.lines) else ""
+    rest = line[error.column - 1 :]
+    word = re.match(r"\.[A-Za-z_]+", rest)
+    if word:
+        return DatalogError.at(position, f"unknown directive {word.group()}")
+    return DatalogError.at(position, f"unexpected character {rest[:1]!r}")
+
+
+_SPELLING = {
+    "IDENT": "a name",
+    "DOT": "'.'",
+    "COMMA": "','",
+    "LPAR": "'('",
+    "RPAR": "')'",
+    "RBRACE": "'}'",
+    "RSQB": "']'",
+    "COLON": "':'",
+    "SEMICOLON": "';'",
+    "STRING": "a string",
+    "EQUAL": "'='",
+    "LE": "'<='",
+    "COMPARE": "a comparison",
+    "__ANON_0": "'<:'",
+}
+
+
+def _refuse(position: Position, construct: str, why: str = "") -> DatalogError:
+    reason = f"{construct} is outside the dialect"
+    return DatalogError.at(position, f"{reason}: {why}" if why else reason)
+
+
+def unescape(token: str) -> str | None:
+    """Read a quoted string; None where an escape is unknown."""
+    if "\\" not in token:
+        return token[1:-1]
+    out: list[str] = []
+    index = 1
+    while index < len(token) - 1:
+        if token[index] == "\\":
+            escaped = _ESCAPES.get(token[index + 1])
+            if escaped is None:
+                return None
+            out.append(escaped)
+            index += 2
+        else:
+            out.append(token[index])
+            index += 1
+    return "".join(out)
+
+
+def _integer(text: str) -> int:
+    return int(text, 0) if text[:2] in ("0x", "0b") else int(text)
+
+
+Children = list[Any]
+
+
+class _Builder(Transformer_NonRecursive[Token, Block]):
+    """One method a grammar rule, of the same name."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__()
+        self.source = source
+
+    def at(self, token: Token) -> Position:
+        return self.source.position(token.line or 1, token.column or 1)
+
+    # -- the program and its items
+
+    def program(self, items: Children) -> Block:
+        return _block(items)
+
+    def qualified(self, tokens: Children) -> tuple[str, Position]:
+        return "".join(tokens), self.at(tokens[0])
+
+    def names(self, tokens: Children) -> Children:
+        return tokens
+
+    def attributes(self, items: Children) -> tuple[Attribute, ...]:
+        return tuple(items)
+
+    def attribute(self, items: Children) -> Attribute:
+        name, (type_name, position), mark = items
+        if mark is not None:
+            raise _refuse(position, "a lattice attribute")
+        return Attribute(str(name), type_name, position)
+
+    def qualifiers(self, tokens: Children) -> Children:
+        return tokens
+
+    def key(self, tokens: Children) -> Children:
+        return tokens
+
+    def choice(self, items: Children) -> Token:
+        token: Token = items[0]
+        return token
+
+    def declaration(self, items: Children) -> list[Declaration | Directive]:
+        _, names, attributes, qualifiers, choice = items
+        if choice is not None:
+            raise _refuse(self.at(choice), "choice-domain", "its result depends on the engine")
+        for token in qualifiers:
+            if token in ("btree_min", "btree_max", "btree_sum", "data", "hash", "override"):
+                raise _refuse(self.at(token), f"the qualifier {token}")
+        words = frozenset(str(token) for token in qualifiers)
+        out: list[Declaration | Directive] = []
+        for name in names:
+            position = self.at(name)
+            out.append(Declaration(str(name), attributes or (), words - _ACTIONS, position))
+            out.extend(
+                Directive(str(token), str(name), {}, position)
+                for token in qualifiers
+                if token in _ACTIONS
+            )
+        return out
+
+    def type_subset(self, items: Children) -> TypeDeclaration:
+        _, name, (base, _) = items
+        return TypeDeclaration(str(name), "subset", (base,), self.at(name))
+
+    def type_union(self, items: Children) -> TypeDeclaration:
+        _, name, *parts = items
+        form = "alias" if len(parts) == 1 else "union"
+        return TypeDeclaration(str(name), form, tuple(p for p, _ in parts), self.at(name))
+
+    def type_symbol(self, items: Children) -> TypeDeclaration:
+        return TypeDeclaration(str(items[1]), "subset", ("symbol",), self.at(items[1]))
+
+    def type_number(self, items: Children) -> TypeDeclaration:
+        return TypeDeclaration(str(items[1]), "subset", ("number",), self.at(items[1]))
+
+    def branch(self, items: Children) -> Children:
+        return items
+
+    def type_record(self, items: Children) -> TypeDeclaration:
+        raise _refuse(self.at(items[1]), f"the record type {items[1]}")
+
+    def type_sum(self, items: Children) -> TypeDeclaration:
+        raise _refuse(self.at(items[1]), f"the algebraic data type {items[1]}")
+
+    def directive(self, items: Children) -> list[Directive]:
+        word, targets, parameters = items
+        if word == ".limitsize":
+            raise _refuse(self.at(word), ".limitsize", "where it stops depends on the engine")
+        return [
+            Directive(str(word)[1:], name, dict(parameters or ()), position)
+            for name, position in targets
+        ]
+
+    def targets(self, items: Children) -> Children:
+        return items
+
+    def parameters(self, items: Children) -> Children:
+        return [item for item in items if item is not None]
+
+    def parameter(self, items: Children) -> tuple[str, str]:
+        key, value = items
+        if value.type == "STRING":
+            return str(key), self._text(value)
+        return str(key), str(value)
+
+    def pragma(self, items: Children) -> str:
+        words = " ".join(str(item) for item in items if item is not None)
+        position = self.at(items[0])
+        return f"{position.path}:{position.line}: {words} ignored"
+
+    def component_type(self, items: Children) -> ComponentType:
+        name, *arguments = items
+        return ComponentType(
+            str(name), tuple(str(a) for a in arguments if a is not None), self.at(name)
+        )
+
+    def component(self, items: Children) -> Component:
+        types = [item for item in items if isinstance(item, ComponentType)]
+        rest = [i for i in items if not isinstance(i, ComponentType | Token) and i is not None]
+        return Component(types[0], tuple(types[1:]), _block(rest), types[0].position)
+
+    def instance(self, items: Children) -> Instance:
+        return Instance(str(items[1]), items[2], self.at(items[1]))
+
+    def override(self, items: Children) -> Token:
+        token: Token = items[1]
+        return token
+
+    def functor_types(self, items: Children) -> Children:
+        return items
+
+    def functor_type(self, items: Children) -> Children:
+        return items
+
+    def functor_declaration(self, items: Children) -> None:
+        raise _refuse(self.at(items[0]), f"the user-defined functor {items[1]}")
+
+    def lattice(self, items: Children) -> None:
+        raise _refuse(self.at(items[0]), f"the lattice {items[1]}")
+
+    # -- clauses
+
+    def plan(self, items: Children) -> None:
+        return None
+
+    def heads(self, items: Children) -> Children:
+        return items
+
+    def fact(self, items: Children) -> Clause:
+        head = items[0]
+        return Clause(head, (), head.position)
+
+    def clause(self, items: Children) -> list[Clause]:
+        heads, body = items[0], items[1]
+        bodies = conjunctions(body)
+        return [Clause(head, b, head.position) for head in heads for b in bodies]
+
+    def subsumption(self, items: Children) -> list[Subsumption]:
+        dominated, _, dominating, body = items[:4]
+        position = dominated.position
+        return [Subsumption(dominated, dominating, b, position) for b in conjunctions(body)]
+
+    def body(self, items: Children) -> Formula | Literal:
+        if len(items) == 1:
+            formula: Formula | Literal = items[0]
+            return formula
+        return Formula("or", tuple(items), items[0].position)
+
+    def conjunction(self, items: Children) -> Formula | Literal:
+        if len(items) == 1:
+            formula: Formula | Literal = items[0]
+            return formula
+        return Formula("and", tuple(items), items[0].position)
+
+    def negation(self, items: Children) -> Formula:
+        return Formula("not", (items[1],), self.at(items[0]))
+
+    def atom(self, items: Children) -> Atom:
+        (name, position), arguments = items
+        return Atom(name, arguments or (), position)
+
+    def arguments(self, items: Children) -> tuple[Expression, ...]:
+        return tuple(items)
+
+    def comparison(self, items: Children) -> Comparison:
+        left, operator, right = items
+        return Comparison(str(operator), left, right, left.position)
+
+    def predicate(self, items: Children) -> Comparison:
+        return Comparison(str(items[0]), items[1], items[2], self.at(items[0]))
+
+    def truth(self, items: Children) -> Truth:
+        return Truth(items[0] == "true", self.at(items[0]))
+
+    # -- expressions
+
+    def _functor(self, name: str, arguments: tuple[Expression, ...], position: Position) -> Functor:
+        depth = 1 + max((getattr(a, "depth", 1) for a in arguments), default=0)
+        if depth > MAX_DEPTH:
+            raise DatalogError.at(position, f"this expression nests more than {MAX_DEPTH} deep")
+        return Functor(name, arguments, position, depth)
+
+    def infix(self, items: Children) -> Functor:
+        left, operator, right = items
+        return self._functor(str(operator), (left, right), left.position)
+
+    def prefix(self, items: Children) -> Expression:
+        operator, operand = items
+        position = self.at(operator)
+        if operator == "-":
+            if isinstance(operand, Number) and operand.value >= 0:
+                return Number(-operand.value, operand.kind, position)
+            return self._functor("neg", (operand,), position)
+        return self._functor(str(operator), (operand,), position)
+
+    def variable(self, items: Children) -> Variable:
+        return Variable(str(items[0]), self.at(items[0]))
+
+    def wildcard(self, items: Children) -> Wildcard:
+        return Wildcard(self.at(items[0]))
+
+    def _text(self, token: Token) -> str:
+        value = unescape(str(token))
+        if value is None:
+            raise DatalogError.at(self.at(token), f"unknown escape in {token}")
+        return value
+
+    def string(self, items: Children) -> String:
+        return String(self._text(items[0]), self.at(items[0]))
+
+    def number(self, items: Children) -> Number:
+        return Number(_integer(str(items[0])), None, self.at(items[0]))
+
+    def unsigned(self, items: Children) -> Number:
+        return Number(_integer(str(items[0])[:-1]), "unsigned", self.at(items[0]))
+
+    def float(self, items: Children) -> Number:
+        return Number(float(items[0]), "float", self.at(items[0]))
+
+    def address(self, items: Children) -> Number:
+        parts = [int(part) for part in items[0].split(".")]
+        if max(parts) > 255:
+            raise DatalogError.at(self.at(items[0]), "an IP address has parts of 0 to 255")
+        value = (parts[0] << 24) + (parts[1] << 16) + (parts[2] << 8) + parts[3]
+        # The address is assembled in 32 bits, so that 128.0.0.0 and above come out negative.
+        return Number(value - (1 << 32) if value >> 31 else value, None, self.at(items[0]))
+
+    def functor(self, items: Children) -> Functor:
+        name = str(items[0])
+        if name == "fold":
+            raise _refuse(self.at(items[0]), "fold")
+        return self._functor(_LEGACY.get(name, name), items[1] or (), self.at(items[0]))
+
+    def extremum(self, items: Children) -> Functor:
+        return self._functor(str(items[0]), (items[1], *items[2]), self.at(items[0]))
+
+    def cast(self, items: Children) -> Cast:
+        return Cast(items[1], items[2][0], self.at(items[0]))
+
+    def aggregate_body(self, items: Children) -> Formula | Literal:
+        formula: Formula | Literal = items[0]
+        return formula
+
+    def aggregate(self, items: Children) -> Aggregate:
+        name, target, body = items
+        position = self.at(name)
+        bodies = conjunctions(body)
+        if len(bodies) != 1:
+            raise _refuse(position, f"disjunction inside {name}", "give it a relation of its own")
+        if (target is None) != (name == "count"):
+            what = "takes no expression" if target is not None else "needs an expression"
+            raise DatalogError.at(position, f"{name} {what}")
+        return Aggregate(str(name), target, bodies[0], position)
+
+    def counter(self, items: Children) -> None:
+        name = {"$": "the counter $", "autoinc": "autoinc()"}.get(str(items[0]), "__ITERATION__()")
+        raise _refuse(self.at(items[0]), name, "its values depend on the evaluation order")
+
+    def nil(self, items: Children) -> None:
+        raise _refuse(self.at(items[0]), "nil", "records are not supported")
+
+    def record(self, items: Children) -> None:
+        raise _refuse(self.at(items[0]), "a record", "give its fields columns of their own")
+
+    def branch_value(self, items: Children) -> None:
+        raise _refuse(self.at(items[0]), "a value of an algebraic data type")
+
+    def user_functor(self, items: Children) -> None:
+        raise _refuse(self.at(items[0]), "a user-defined functor")
+
+
+_ACTIONS = frozenset({"input", "output", "printsize"})
+
+
+def _block(items: Children) -> Block:
+    block = Block()
+    for item in items:
+        if isinstance(item, str) and not isinstance(item, Token):
+            block.notes.append(item)
+            continue
+        for part in item if isinstance(item, list) else [item]:
+            if isinstance(part, Declaration):
+                block.declarations.append(part)
+            elif isinstance(part, Directive):
+                block.directives.append(part)
+            elif isinstance(part, TypeDeclaration):
+                block.types.append(part)
+            elif isinstance(part, Clause):
+                block.clauses.append(part)
+            elif isinstance(part, Subsumption):
+                block.subsumptions.append(part)
+            elif isinstance(part, Component):
+                block.components.append(part)
+            elif isinstance(part, Instance):
+                block.instances.append(part)
+            elif isinstance(part, Token):
+                block.overrides.append(str(part))
+    return block
+
+
+def conjunctions(formula: Formula | Literal, negated: bool = False) -> list[tuple[Literal, ...]]:
+    """Bring a body into disjunctive normal form; raises DatalogError where it explodes."""
+    if not isinstance(formula, Formula):
+        return [(negate(formula) if negated else formula,)]
+    if formula.connective == "not":
+        return conjunctions(formula.parts[0], not negated)
+    parts = [conjunctions(part, negated) for part in formula.parts]
+    if (formula.connective == "or") != negated:
+        return [conjunction for part in parts for conjunction in part]
+    out: list[tuple[Literal, ...]] = [()]
+    for part in parts:
+        out = [left + right for left in out for right in part]
+        if len(out) > MAX_CONJUNCTIONS:
+            raise DatalogError.at(
+                formula.position,
+                f"this body unfolds into more than {MAX_CONJUNCTIONS} conjunctions",
+            )
+    return out
+
+
+def negate(literal: Literal) -> Literal:
+    """Negate one literal."""
+    if isinstance(literal, Atom):
+        return Negation(literal, literal.position)
+    if isinstance(literal, Negation):
+        return literal.atom
+    if isinstance(literal, Truth):
+        return Truth(not literal.value, literal.position)
+    return Comparison(_NEGATED[literal.operator], literal.left, literal.right, literal.position)

@@ -1,0 +1,273 @@
+"""A parsed and checked program, with its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from .components import expand
+from .expressions import literal_value
+from .inline import inline
+from .kinds import Kinds, column_kinds, resolve_types
+from .parser import parse_block
+from .plan import Compiler, Dominance, Relation, Row, Rule, Step
+from .scope import check_grounded, resolve
+from .stratify import Stratum, stratify
+from .syntax import (
+    Atom,
+    Block,
+    Clause,
+    DatalogError,
+    Declaration,
+    Directive,
+    Number,
+    Position,
+    String,
+    Subsumption,
+    Variable,
+    Wildcard,
+)
+
+
+@dataclass(eq=False)
+class Program:
+    """A checked program.
+
+    `declarations` and `kinds` are keyed by relation name; `kinds` gives each column's kind
+    (number, unsigned, float, symbol). `inputs`, `outputs` and `printsizes` are its directives,
+    `strata` the order of evaluation, `steps` the SQL, `notes` what was accepted and ignored.
+    """
+
+    path: str
+    declarations: dict[str, Declaration]
+    kinds: dict[str, tuple[str, ...]]
+    inputs: dict[str, Directive]
+    outputs: list[Directive]
+    printsizes: list[Directive]
+    relations: dict[str, Relation]
+    strata: tuple[Stratum, ...]
+    steps: tuple[Step, ...]
+    notes: list[str]
+
+
+def parse(text: str, path: str = "<program>", define: Mapping[str, str] | None = None) -> Program:
+    """Parse, check and compile a program; raises DatalogError(path, line, column, reason).
+
+    `path` names the file in errors and anchors #include; `define` gives macros, as -D does.
+    """
+    return build(parse_block(text, path, define), path)
+
+
+def build(block: Block, path: str) -> Program:
+    """Check and compile a syntax tree."""
+    expand(block)
+    declarations = _declared(block.declarations)
+    types = resolve_types(block.types)
+    columns = column_kinds(declarations, types)
+    _check_qualifiers(declarations, columns, block.subsumptions)
+    inputs, outputs, printsizes = _directives(block.directives, declarations)
+    relations = {
+        name: Relation(
+            name,
+            f"dl:{index}:{name}",
+            columns[name],
+            is_input=name in inputs,
+            is_equivalence="eqrel" in declarations[name].qualifiers,
+        )
+        for index, name in enumerate(declarations)
+    }
+    clauses: list[Clause] = []
+    for clause in block.clauses:
+        fact = None if clause.body else _fact(clause.head, columns)
+        if fact is None:
+            clauses.append(clause)
+        else:
+            relations[clause.head.name].facts.append(fact)
+    for clause in clauses:
+        _check_atoms((clause.head,), columns)
+    clauses = inline(clauses, declarations)
+    clauses.extend(_equivalences(clauses, relations))
+    resolved = []
+    for clause in clauses:
+        scoped = resolve(clause)
+        kinds = Kinds(columns, types).infer((*scoped.body, scoped.head))
+        check_grounded(scoped)
+        relations[clause.head.name].rules.append(Rule(scoped, kinds))
+        resolved.append(scoped)
+    subsumptions = []
+    for subsumption in block.subsumptions:
+        dominance = _dominance(subsumption, columns, types)
+        relations[subsumption.dominated.name].dominances.append(dominance)
+        subsumptions.append(dominance.subsumption)
+    strata = stratify(list(declarations), resolved, subsumptions)
+    compiler = Compiler(relations)
+    steps = tuple(step for stratum in strata if (step := compiler.step(stratum)) is not None)
+    return Program(
+        path,
+        declarations,
+        columns,
+        inputs,
+        outputs,
+        printsizes,
+        relations,
+        strata,
+        steps,
+        block.notes,
+    )
+
+
+def _declared(declarations: Iterable[Declaration]) -> dict[str, Declaration]:
+    out: dict[str, Declaration] = {}
+    for declaration in declarations:
+        if declaration.name in out:
+            first = out[declaration.name].position
+            raise DatalogError.at(
+                declaration.position,
+                f"relation {declaration.name} is declared twice (first in line {first.line})",
+            )
+        out[declaration.name] = declaration
+    return out
+
+
+def _check_qualifiers(
+    declarations: Mapping[str, Declaration],
+    columns: Mapping[str, tuple[str, ...]],
+    subsumptions: Iterable[Subsumption],
+) -> None:
+    for declaration in declarations.values():
+        if "eqrel" in declaration.qualifiers:
+            kinds = columns[declaration.name]
+            if len(kinds) != 2 or kinds[0] != kinds[1]:
+                raise DatalogError.at(
+                    declaration.position,
+                    f"eqrel relation {declaration.name} needs two columns of one type",
+                )
+    for subsumption in subsumptions:
+        dominated, dominating = subsumption.dominated, subsumption.dominating
+        _check_atoms((dominated, dominating), columns)
+        if dominated.name != dominating.name:
+            raise DatalogError.at(
+                dominating.position,
+                f"subsumption compares tuples of one relation, not of {dominated.name} "
+                f"and {dominating.name}",
+            )
+        if not columns[dominated.name]:
+            raise DatalogError.at(
+                dominated.position, f"subsumption needs columns, {dominated.name} has none"
+            )
+
+
+def _check_atoms(atoms: Iterable[Atom], columns: Mapping[str, tuple[str, ...]]) -> None:
+    for atom in atoms:
+        if atom.name not in columns:
+            raise DatalogError.at(atom.position, f"relation {atom.name} is not declared")
+        have, want = len(atom.arguments), len(columns[atom.name])
+        if have != want:
+            raise DatalogError.at(
+                atom.position,
+                f"relation {atom.name} has {want} {'column' if want == 1 else 'columns'}, "
+                f"not {have}",
+            )
+
+
+def _directives(
+    directives: Iterable[Directive], declarations: Mapping[str, Declaration]
+) -> tuple[dict[str, Directive], list[Directive], list[Directive]]:
+    inputs: dict[str, Directive] = {}
+    outputs: list[Directive] = []
+    printsizes: list[Directive] = []
+    for directive in directives:
+        if directive.relation not in declarations:
+            raise DatalogError.at(
+                directive.position, f"relation {directive.relation} is not declared"
+            )
+        if directive.action == "input":
+            inputs[directive.relation] = directive
+        elif directive.action == "output":
+            outputs.append(directive)
+        else:
+            printsizes.append(directive)
+    return inputs, outputs, printsizes
+
+
+def _fact(head: Atom, columns: Mapping[str, tuple[str, ...]]) -> Row | None:
+    """Read a fact of constants; None where it has to be computed, or is wrong."""
+    kinds = columns.get(head.name)
+    if kinds is None or len(kinds) != len(head.arguments):
+        return None
+    row: list[int | float | str] = []
+    for argument, kind in zip(head.arguments, kinds, strict=True):
+        if isinstance(argument, String) and kind == "symbol":
+            row.append(argument.value)
+        elif isinstance(argument, Number) and _fits(argument, kind):
+            row.append(literal_value(argument, kind))
+        else:
+            return None
+    return tuple(row)
+
+
+def _fits(node: Number, kind: str) -> bool:
+    if node.kind is not None:
+        return node.kind == kind
+    if kind == "number":
+        return -(1 << 63) <= node.value < 1 << 63
+    if kind == "unsigned":
+        return 0 <= node.value < 1 << 64
+    return kind == "float"
+
+
+def _equivalences(clauses: list[Clause], relations: Mapping[str, Relation]) -> list[Clause]:
+    """Write an eqrel's laws as rules where it takes part in a recursion of its own."""
+    reads: dict[str, set[str]] = {name: set() for name in relations}
+    for clause in clauses:
+        reads[clause.head.name] |= {b.name for b in clause.body if isinstance(b, Atom)}
+    out = []
+    for name, relation in relations.items():
+        if not relation.is_equivalence:
+            continue
+        reached, queue = set(reads[name]), list(reads[name])
+        while queue:
+            for other in reads.get(queue.pop(), ()):
+                if other not in reached:
+                    reached.add(other)
+                    queue.append(other)
+        if name in reached:
+            relation.is_equivalence = False
+            out.extend(_laws(name))
+    return out
+
+
+def _laws(name: str) -> list[Clause]:
+    here = Position("<eqrel>", 0, 0)
+
+    def atom(*names: str) -> Atom:
+        return Atom(name, tuple(Variable(n, here) for n in names), here)
+
+    return [
+        Clause(atom("x", "x"), (atom("x", "y"),), here),
+        Clause(atom("y", "x"), (atom("x", "y"),), here),
+        Clause(atom("x", "z"), (atom("x", "y"), atom("y", "z")), here),
+    ]
+
+
+def _dominance(
+    subsumption: Subsumption, columns: Mapping[str, tuple[str, ...]], types: Mapping[str, str]
+) -> Dominance:
+    """Resolve a subsumption's scopes and infer its kinds."""
+    place = subsumption.position
+    dominated = Atom(
+        subsumption.dominated.name,
+        tuple(
+            Variable(f"_{i}@0", a.position) if isinstance(a, Wildcard) else a
+            for i, a in enumerate(subsumption.dominated.arguments)
+        ),
+        subsumption.dominated.position,
+    )
+    nothing = Atom("", (), place)
+    clause = Clause(nothing, (dominated, subsumption.dominating, *subsumption.body), place)
+    scoped = resolve(clause)
+    kinds = Kinds(columns, types).infer(scoped.body)
+    check_grounded(scoped)
+    first, second, *body = scoped.body
+    assert isinstance(first, Atom) and isinstance(second, Atom)
+    return Dominance(Subsumption(first, second, tuple(body), place), kinds)

@@ -1,0 +1,303 @@
+"""The abstract syntax of a Datalog program, as the parser leaves it and the compiler reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ..errors import TensologError
+
+
+class Position(NamedTuple):
+    """Where a construct starts: file, line and column, both counted from 1."""
+
+    path: str
+    line: int
+    column: int
+
+
+class DatalogError(TensologError):
+    """A program that is wrong, or outside the dialect; says where and why."""
+
+    def __init__(self, path: str, line: int, column: int, reason: str) -> None:
+        super().__init__(f"{path}:{line}:{column}: {reason}")
+        self.path = path
+        self.line = line
+        self.column = column
+        self.reason = reason
+
+    @classmethod
+    def at(cls, position: Position, reason: str) -> DatalogError:
+        """Build the error for a position."""
+        return cls(position.path, position.line, position.column, reason)
+
+
+# Nodes compare by identity: one text may hold many equal expressions of different kinds.
+
+
+@dataclass(eq=False, slots=True)
+class Variable:
+    """A named variable."""
+
+    name: str
+    position: Position
+
+
+@dataclass(eq=False, slots=True)
+class Wildcard:
+    """The unnamed variable `_`."""
+
+    position: Position
+
+
+@dataclass(eq=False, slots=True)
+class Number:
+    """A numeric constant; `kind` is None where the context decides (5 may be a float)."""
+
+    value: int | float
+    kind: str | None
+    position: Position
+
+
+@dataclass(eq=False, slots=True)
+class String:
+    """A symbol constant."""
+
+    value: str
+    position: Position
+
+
+@dataclass(eq=False, slots=True)
+class Functor:
+    """An operator or a built-in function applied to its arguments."""
+
+    name: str
+    arguments: tuple[Expression, ...]
+    position: Position
+    depth: int = 1
+
+
+@dataclass(eq=False, slots=True)
+class Cast:
+    """`as(expression, type)`."""
+
+    value: Expression
+    type_name: str
+    position: Position
+
+
+@dataclass(eq=False, slots=True)
+class Aggregate:
+    """`count`, `sum`, `min`, `max` or `mean` over a body."""
+
+    name: str
+    target: Expression | None
+    body: tuple[Literal, ...]
+    position: Position
+    local: frozenset[str] = frozenset()  # its own variables, once scopes are resolved
+
+
+Expression = Variable | Wildcard | Number | String | Functor | Cast | Aggregate
+
+
+@dataclass(eq=False, slots=True)
+class Atom:
+    """A relation applied to arguments."""
+
+    name: str
+    arguments: tuple[Expression, ...]
+    position: Position
+
+
+@dataclass(eq=False, slots=True)
+class Negation:
+    """A negated atom."""
+
+    atom: Atom
+    position: Position
+
+
+@dataclass(eq=False, slots=True)
+class Comparison:
+    """A constraint: = != < <= > >= match contains !match !contains."""
+
+    operator: str
+    left: Expression
+    right: Expression
+    position: Position
+
+
+@dataclass(eq=False, slots=True)
+class Truth:
+    """The constraint `true` or `false`."""
+
+    value: bool
+    position: Position
+
+
+Literal = Atom | Negation | Comparison | Truth
+
+
+@dataclass(eq=False, slots=True)
+class Formula:
+    """A body before normalization: `and`, `or` or `not` over formulas and literals."""
+
+    connective: str
+    parts: tuple[Formula | Literal, ...]
+    position: Position
+
+
+@dataclass(eq=False, slots=True)
+class Clause:
+    """One head and a conjunction; a fact has an empty body."""
+
+    head: Atom
+    body: tuple[Literal, ...]
+    position: Position
+
+
+@dataclass(eq=False, slots=True)
+class Subsumption:
+    """`dominated <= dominating :- body`: the first tuple goes where the second one exists."""
+
+    dominated: Atom
+    dominating: Atom
+    body: tuple[Literal, ...]
+    position: Position
+
+
+@dataclass(eq=False, slots=True)
+class Attribute:
+    """A column of a relation: its name and the name of its type."""
+
+    name: str
+    type_name: str
+    position: Position
+
+
+@dataclass(eq=False, slots=True)
+class Declaration:
+    """A declared relation."""
+
+    name: str
+    attributes: tuple[Attribute, ...]
+    qualifiers: frozenset[str]
+    position: Position
+
+
+@dataclass(eq=False, slots=True)
+class TypeDeclaration:
+    """A declared type: `form` is alias, subset or union over the `parts`."""
+
+    name: str
+    form: str
+    parts: tuple[str, ...]
+    position: Position
+
+
+@dataclass(eq=False, slots=True)
+class Directive:
+    """`.input`, `.output` or `.printsize` of one relation, with its parameters."""
+
+    action: str
+    relation: str
+    parameters: dict[str, str]
+    position: Position
+
+
+@dataclass(eq=False, slots=True)
+class ComponentType:
+    """A component's name with its parameters or arguments."""
+
+    name: str
+    arguments: tuple[str, ...]
+    position: Position
+
+
+@dataclass(eq=False, slots=True)
+class Instance:
+    """`.init name = component`."""
+
+    name: str
+    component: ComponentType
+    position: Position
+
+
+@dataclass(eq=False, slots=True)
+class Block:
+    """What stands in a program or in a component's braces."""
+
+    declarations: list[Declaration] = field(default_factory=list)
+    types: list[TypeDeclaration] = field(default_factory=list)
+    directives: list[Directive] = field(default_factory=list)
+    clauses: list[Clause] = field(default_factory=list)
+    subsumptions: list[Subsumption] = field(default_factory=list)
+    components: list[Component] = field(default_factory=list)
+    instances: list[Instance] = field(default_factory=list)
+    overrides: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass(eq=False, slots=True)
+class Component:
+    """`.comp name<parameters> : bases { block }`."""
+
+    type: ComponentType
+    bases: tuple[ComponentType, ...]
+    block: Block
+    position: Position
+
+
+def children(expression: Expression) -> tuple[Expression, ...]:
+    """Name the direct subexpressions; an aggregate's body is not among them."""
+    if isinstance(expression, Functor):
+        return expression.arguments
+    if isinstance(expression, Cast):
+        return (expression.value,)
+    return ()
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """Visit an expression and all below it, but not into aggregates."""
+    stack = [expression]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(children(node))
+
+
+def literal_expressions(literal: Literal) -> tuple[Expression, ...]:
+    """Name the top expressions of a literal."""
+    if isinstance(literal, Atom):
+        return literal.arguments
+    if isinstance(literal, Negation):
+        return literal.atom.arguments
+    if isinstance(literal, Comparison):
+        return (literal.left, literal.right)
+    return ()
+
+
+def variables(expression: Expression, *, inside: bool = True) -> Iterator[Variable]:
+    """Visit every variable; `inside` says whether aggregates are entered."""
+    for node in walk(expression):
+        if isinstance(node, Variable):
+            yield node
+        elif isinstance(node, Aggregate) and inside:
+            if node.target is not None:
+                yield from variables(node.target)
+            for literal in node.body:
+                yield from literal_variables(literal)
+
+
+def literal_variables(literal: Literal, *, inside: bool = True) -> Iterator[Variable]:
+    """Visit every variable of a literal; `inside` says whether aggregates are entered."""
+    for expression in literal_expressions(literal):
+        yield from variables(expression, inside=inside)
+
+
+def aggregates(expression: Expression) -> Iterator[Aggregate]:
+    """Visit the aggregates of an expression, not those nested in them."""
+    for node in walk(expression):
+        if isinstance(node, Aggregate):
+            yield node
