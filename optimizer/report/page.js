@@ -150,6 +150,7 @@ function headline() {
 // ------------------------------------------------------------------------------- graphs
 
 const views = {};
+let showSide = () => {};
 
 function graphSection() {
   const { graphs } = data;
@@ -178,11 +179,14 @@ function graphSection() {
     // Both change their width: fit again once the frames have it.
     requestAnimationFrame(() => sides.forEach((side) => views[side]?.fit()));
   };
+  let buttons = null;
+  showSide = (side) => frames[side].hidden && buttons?.children[sides.indexOf(side)].click();
   const shown = () => sides.filter((side) => !frames[side].hidden).map((side) => views[side]);
   const tools = make("div.tools");
   if (!same) {
     const wanted = window.innerWidth < 900 ? "after" : "both";
-    tools.append(choice("Shown", { before: "Before", after: "After", both: "Both" }, wanted, show));
+    buttons = choice("Shown", { before: "Before", after: "After", both: "Both" }, wanted, show);
+    tools.append(buttons);
     setTimeout(() => show(wanted), 0);
   } else {
     setTimeout(() => show("before"), 0);
@@ -340,8 +344,10 @@ function nodeLink(name) {
   const link = make("button.link.mono", { type: "button" }, name);
   link.onclick = () => {
     document.getElementById("graph").scrollIntoView();
-    const view = views[side];
-    if (view) view.select(view.indexOf(name), { reveal: true });
+    showSide(side);
+    // A graph that was hidden is laid out first.
+    const reveal = () => (views[side]?.ready ? views[side].select(views[side].indexOf(name), { reveal: true }) : setTimeout(reveal, 50));
+    setTimeout(reveal, 50);
   };
   return link;
 }
