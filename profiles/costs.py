@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,6 +30,11 @@ _BATCH_BYTES = 128 << 20  # their sessions are alive at the same time
 _LEAST_SAMPLES, _MOST_SAMPLES = 5, 21
 _KEPT_SAMPLES = 3  # a kernel stopped by the budget or an interrupt is kept from here on
 _KERNEL_NS = 30e6  # time spent on one kernel's samples, beyond the least number
+# A round is calm if the reference took at most this many times the least it ever took. Where few
+# rounds are calm, up to this many times as many are run; on a machine that stays busy the
+# quieter half of them is taken.
+_CALM = 1.25
+_PATIENCE = 3
 
 
 @dataclass(frozen=True)
@@ -80,6 +86,7 @@ class CostModel:
         self.device: Device = load_device(catalog)
         self._rows = self._load()
         self._bounds: dict[str, float] = {}
+        self._least_reference = self._load_reference()
 
     def predict(self, kernels: Iterable[Kernel]) -> dict[Kernel, Cost]:
         """Return each kernel's stored measurement, or its roofline bound where there is none."""
@@ -124,10 +131,15 @@ class CostModel:
         report = _Report(progress, len(todo))
         with flushed_denormals():
             reference = self._runner.prepare(REFERENCE)
-            for batch in _batches(todo):
-                self._measure_batch(batch, reference, deadline, report)
+            if (
+                REFERENCE.hash not in self._rows
+            ):  # on record, to know the machine's best from now on
+                own = report if REFERENCE in todo else _Report(None, 1)
+                self._measure_batch([REFERENCE], reference, deadline, own)
+            for batch in _batches(kernel for kernel in todo if kernel != REFERENCE):
                 if self._clock() >= deadline:
                     break
+                self._measure_batch(batch, reference, deadline, report)
         return report.done
 
     def _measure_batch(
@@ -145,10 +157,11 @@ class CostModel:
                 except KernelError as error:
                     self._store(kernel, None, str(error))
                     report(kernel)
-            while open_ := [entry for entry in timed if not entry.finished]:
+            while open_ := [entry for entry in timed if not entry.finished(self._calm(references))]:
                 if self._clock() >= deadline:
                     break
                 references.append(reference())
+                self._least_reference = min(self._least_reference, references[-1])
                 self._random.shuffle(open_)
                 for entry in open_:
                     if self._clock() >= deadline:
@@ -156,9 +169,14 @@ class CostModel:
                     entry.samples.append((len(references) - 1, entry.probe()))
         finally:
             for entry in timed:
-                if entry.finished or len(entry.samples) >= _KEPT_SAMPLES:
-                    self._store(entry.kernel, entry.summary(references), None)
+                if len(entry.samples) >= _KEPT_SAMPLES:
+                    summary = entry.summary(references, self._calm(references))
+                    self._store(entry.kernel, summary, None)
                     report(entry.kernel)
+
+    def _calm(self, references: Sequence[float]) -> list[bool]:
+        """Mark the rounds in which the machine was about as fast as it ever was."""
+        return [taken <= _CALM * self._least_reference for taken in references]
 
     def _store(self, kernel: Kernel, summary: _Summary | None, failure: str | None) -> None:
         """Commit one row, and remember it."""
@@ -199,13 +217,32 @@ class CostModel:
             )
         self._rows[kernel.hash] = row
 
+    def _load_reference(self) -> float:
+        """Return the least time of the reference kernel on record, infinity if there is none."""
+        rows = self._catalog.connection.execute(
+            "SELECT min(minimum_ns) FROM measurement WHERE kernel_hash = ? AND device_id = ?"
+            " AND runtime = ? AND runtime_version = ? AND configuration = ? AND threads = ?",
+            [REFERENCE.hash, *self._key()],
+        ).fetchall()
+        return math.inf if rows[0][0] is None else float(rows[0][0])
+
+    def _key(self) -> list[object]:
+        """Return what a stored measurement must agree with, beside its kernel."""
+        return [
+            self.device.device_id,
+            RUNTIME,
+            runtime_version(),
+            self.configuration,
+            self.threads,
+        ]
+
     def _load(self) -> dict[str, _Row]:
         """Read this machine's rows; the newest of several for one kernel stands."""
         rows = self._catalog.connection.execute(
             "SELECT kernel_hash, median_ns, spread_ns, failure FROM measurement"
             " WHERE device_id = ? AND runtime = ? AND runtime_version = ?"
             " AND configuration = ? AND threads = ? ORDER BY measurement_id",
-            [self.device.device_id, RUNTIME, runtime_version(), self.configuration, self.threads],
+            self._key(),
         ).fetchall()
         return {key: _Row(median, spread or 0.0, failure) for key, median, spread, failure in rows}
 
@@ -241,17 +278,26 @@ class _Timed:
         self.probe = probe
         self.samples: list[tuple[int, float]] = []
 
-    @property
-    def finished(self) -> bool:
-        count = len(self.samples)
+    def finished(self, calm: Sequence[bool]) -> bool:
+        """Say whether there are enough samples of calm rounds, or it takes too long to get them."""
         spent = sum(ns for _, ns in self.samples)
-        return count >= _MOST_SAMPLES or (count >= _LEAST_SAMPLES and spent >= _KERNEL_NS)
+        count = len(self.samples)
+        calm_count = sum(calm[number] for number, _ in self.samples)
+        for samples, factor in ((calm_count, 1), (count, _PATIENCE)):
+            if samples >= _MOST_SAMPLES * factor:
+                return True
+            if samples >= _LEAST_SAMPLES * factor and spent >= _KERNEL_NS * factor:
+                return True
+        return False
 
-    def summary(self, references: Sequence[float]) -> _Summary:
-        """Summarize the samples of the quiet rounds."""
+    def summary(self, references: Sequence[float], calm: Sequence[bool]) -> _Summary:
+        """Summarize the samples of the calm rounds, or of the quiet ones where few were calm."""
         rounds = [number for number, _ in self.samples]
         times = np.array([ns for _, ns in self.samples])
-        kept = times[quiet([references[number] for number in rounds])]
+        chosen = np.array([calm[number] for number in rounds])
+        if chosen.sum() < _KEPT_SAMPLES:
+            chosen = quiet([references[number] for number in rounds])
+        kept = times[chosen]
         median, spread = median_and_spread(kept)
         return _Summary(median, spread, float(times.min()), len(kept))
 

@@ -12,7 +12,7 @@ from .kernel import numpy_dtype
 
 Array = np.ndarray[Any, Any]
 
-# Values are drawn once up to here and repeated beyond: timing needs no more, and it saves minutes.
+# Values are drawn once up to here and repeated beyond: random numbers take longer than most models.
 _PERIOD = 1 << 20
 
 
@@ -79,10 +79,14 @@ def random_array(
     *,
     low: int = 0,
     high: int = 2,
+    period: int = _PERIOD,
 ) -> Array:
-    """Return an array of `dtype` and `shape`; integers lie in [low, high)."""
+    """Return an array of `dtype` and `shape`; integers lie in [low, high).
+
+    Values repeat after `period` elements.
+    """
     size = int(np.prod(shape, dtype=np.int64))
-    drawn = min(size, _PERIOD)
+    drawn = min(size, period)
     target = numpy_dtype(dtype)
     values: Array
     if target.kind == "O":

@@ -25,6 +25,7 @@ Array = np.ndarray[Any, Any]
 
 SIZE_LIMIT = 1 << 30  # bytes; a protobuf ends at 2 GiB, and copies are made on the way
 _OLDEST_OPSET = 7  # ONNX Runtime supports no older one
+_PERIOD = 1 << 14  # elements after which random data repeats
 _IR_VERSION = 10  # understood by every supported ONNX Runtime
 
 # Where a float operator is undefined or leaves its usual path outside of a range: draw inside it.
@@ -123,7 +124,7 @@ def kernel_input(
             )
         return np.array(spec.value).astype(numpy_dtype(spec.dtype)).reshape(spec.shape)
     low, high = _integer_range(kernel, position)
-    array = random_array(rng, spec.dtype, spec.shape, low=low, high=high)
+    array = random_array(rng, spec.dtype, spec.shape, low=low, high=high, period=_PERIOD)
     if array.dtype.kind != "f":
         return array
     if kernel.op_type in _POSITIVE or (kernel.op_type == "BatchNormalization" and position == 4):
