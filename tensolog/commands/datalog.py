@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -55,7 +56,15 @@ def run(program: Path, facts: Path, out: Path, engine: str) -> None:
     """
     from ..catalog.datalog.files import run_files
 
-    run_files(program, facts, out, engine=engine)
+    made = not out.exists()
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        run_files(program, facts, out, engine=engine)
+    except BaseException:
+        if made:
+            with suppress(OSError):
+                out.rmdir()
+        raise
 
 
 @datalog.command(no_args_is_help=True)

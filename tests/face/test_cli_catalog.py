@@ -1,0 +1,257 @@
+"""`sql`, `catalog`, `datalog` and `rules` as a user types them."""
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+
+import onnx
+import pyarrow.parquet as pq
+import pytest
+from commandline import leftovers, process
+
+import tensolog
+
+
+def test_the_users_catalog_is_made_on_first_use(cli, own_catalog):
+    assert not own_catalog.exists()
+    outcome = cli("sql", "SELECT count(*) AS models FROM model")
+    assert outcome.code == 0
+    assert outcome.out.split() == ["models", "──────", "0", "(1", "row)"]
+    assert own_catalog.exists()
+
+
+def test_a_named_catalog_must_exist(cli, tmp_path):
+    line = cli("sql", "SELECT 1", "--catalog", tmp_path / "typo.duckdb").refused()
+    assert "typo.duckdb" in line
+    assert leftovers(tmp_path) == []
+
+
+QUERY = (
+    "SELECT * FROM (VALUES (1, 'a,b\"c', NULL, 1.5, true, [1, 2]), "
+    "(2, E'two\\nlines', 7, 'nan'::DOUBLE, false, [])) AS t(n, s, m, d, b, l)"
+)
+
+
+def test_csv(cli):
+    rows = list(csv.reader(io.StringIO(cli("sql", QUERY, "--format", "csv").out)))
+    assert rows == [
+        ["n", "s", "m", "d", "b", "l"],
+        ["1", 'a,b"c', "", "1.5", "true", "[1, 2]"],
+        ["2", "two\nlines", "7", "nan", "false", "[]"],
+    ]
+
+
+def test_json(cli):
+    assert json.loads(cli("sql", QUERY, "--format", "json").out) == [
+        {"n": 1, "s": 'a,b"c', "m": None, "d": 1.5, "b": True, "l": [1, 2]},
+        {"n": 2, "s": "two\nlines", "m": 7, "d": None, "b": False, "l": []},
+    ]
+
+
+def test_table(cli):
+    assert cli("sql", QUERY).out.splitlines() == [
+        "n  s      m    d  b      l",
+        "───────────────────────────────",
+        '1  a,b"c     1.5  true   [1, 2]',
+        "2  two    7  nan  false  []",
+        "   lines",
+        "(2 rows)",
+    ]
+
+
+def test_sums_of_integers_are_integers(cli):
+    query = "SELECT sum(range) AS total FROM range(10)"  # HUGEINT
+    assert json.loads(cli("sql", query, "--format", "json").out) == [{"total": 45}]
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "parquet", "txt"])
+def test_files_by_their_ending(ending, cli, tmp_path):
+    path = tmp_path / f"result.{ending}"
+    outcome = cli("sql", "SELECT 42 AS answer", "-o", path)
+    assert (outcome.code, outcome.out) == (0, "")
+    if ending == "parquet":
+        assert pq.read_table(path).to_pylist() == [{"answer": 42}]
+    else:
+        text = path.read_text(encoding="utf-8")
+        assert "42" in text and text.endswith("\n")
+    assert leftovers(tmp_path, path.name) == []
+    umask = os.umask(0)
+    os.umask(umask)
+    assert path.stat().st_mode & 0o777 == 0o666 & ~umask
+
+
+def test_parquet_needs_a_file(cli):
+    assert "-o FILE" in cli("sql", "SELECT 1", "--format", "parquet").refused()
+
+
+def test_reads_only_unless_told(cli):
+    assert "--write" in cli("sql", "CREATE TABLE mine(a INT)").refused()
+    assert cli("sql", "CREATE TABLE mine(a INT)", "--write").code == 0
+    assert cli("sql", "INSERT INTO mine VALUES (1), (2)", "--write").code == 0
+    assert json.loads(cli("sql", "FROM mine", "--format", "json").out) == [{"a": 1}, {"a": 2}]
+
+
+@pytest.mark.parametrize(
+    "query", ["SELEC 1", "FROM nowhere", "SELECT 1/'x'", "SELECT error('a\nb')"]
+)
+def test_bad_queries_are_one_line(query, cli):
+    cli("sql", query).refused()
+
+
+def test_query_from_standard_input():
+    done = process("sql", "-", "--format", "csv", input="SELECT 1 AS one")
+    assert (done.returncode, done.stdout) == (0, "one\n1\n")
+
+
+def test_a_reader_that_leaves_is_no_error():
+    command = [sys.executable, "-m", "tensolog", "sql", "SELECT 1"]
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, check=False)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_damaged_catalog_is_reported_and_left_alone(cli, tmp_path):
+    path = tmp_path / "catalog.duckdb"
+    for content in (b"not a database", b"", os.urandom(20_000)):
+        path.write_bytes(content)
+        line = cli("sql", "SELECT 1", "--catalog", path).refused()
+        assert str(path) in line
+        assert path.read_bytes() == content
+    assert leftovers(tmp_path, path.name) == []
+
+
+HOLD = """
+import sys, tensolog
+with tensolog.Catalog(sys.argv[1]) as catalog:
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_held_catalog_is_a_clear_error(cli, own_catalog):
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(own_catalog)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert holder.stdout.readline() == b"held\n"
+    try:
+        line = cli("sql", "SELECT 1").refused()
+        assert str(own_catalog) in line
+    finally:
+        holder.communicate()
+    assert cli("sql", "SELECT 1").code == 0
+
+
+def test_catalog_lists_every_table_with_its_meaning(cli, own_catalog):
+    out = cli("catalog").out
+    assert out.startswith(f"{own_catalog}\n")
+    with tensolog.Catalog(own_catalog, read_only=True) as catalog:
+        query = "SELECT table_name, comment FROM duckdb_tables() WHERE NOT internal"
+        tables = catalog.sql(query).fetchall()
+    assert len(tables) > 20
+    for name, comment in tables:
+        line = next(line for line in out.splitlines() if line.split()[:1] == [name])
+        assert line.endswith(comment)
+
+
+def test_catalog_of_one_table(cli):
+    lines = cli("catalog", "measurement").out.splitlines()
+    assert lines[0].startswith("measurement: ")
+    assert lines[1] == "0 rows"
+    assert any(line.startswith("median_ns") and "DOUBLE" in line for line in lines)
+    assert "measurement" in cli("catalog", "measurment").refused()
+
+
+def test_models_go_in_and_come_out(cli, small_model, tmp_path):
+    number = cli("catalog", "import", small_model).out.strip()
+    out = tmp_path / "again.onnx"
+    assert cli("catalog", "export", number, "-o", out).code == 0
+    assert onnx.load(out).SerializeToString() == onnx.load(small_model).SerializeToString()
+    cli("catalog", "export", "999", "-o", tmp_path / "none.onnx").refused()
+    assert leftovers(tmp_path, "again.onnx", "small.onnx") == []
+
+
+REACH = """// What reaches what?
+.decl edge(a: symbol, b: symbol)
+.decl reaches(a: symbol, b: symbol)
+.input edge
+.output reaches
+reaches(a, b) :- edge(a, b).
+reaches(a, c) :- reaches(a, b), edge(b, c).
+"""
+
+
+@pytest.fixture
+def program(tmp_path):
+    (tmp_path / "facts").mkdir()
+    (tmp_path / "facts" / "edge.facts").write_text("a\tb\nb\tc\n", encoding="utf-8")
+    path = tmp_path / "reach.dl"
+    path.write_text(REACH, encoding="utf-8")
+    return path
+
+
+def test_datalog_runs_as_souffle_does(cli, program, tmp_path):
+    outcome = cli("datalog", "run", program, "-F", tmp_path / "facts", "-D", tmp_path / "out")
+    assert outcome.code == 0, outcome.err
+    rows = (tmp_path / "out" / "reaches.csv").read_text(encoding="utf-8").splitlines()
+    assert sorted(rows) == ["a\tb", "a\tc", "b\tc"]
+
+
+def test_datalog_explains(cli, program):
+    out = cli("datalog", "explain", program).out
+    assert "reaches" in out and "SELECT" in out.upper()
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        (".decl p(x: number)\np(x) :- q(x).\n", ":2:"),
+        (".decl p(x: number\n", ":1:"),
+        (".decl p(x: number)\np(x) :- !p(x).\n", ":2:"),
+    ],
+)
+def test_datalog_errors_have_a_place(text, part, cli, tmp_path):
+    path = tmp_path / "bad.dl"
+    path.write_text(text, encoding="utf-8")
+    line = cli("datalog", "run", path, "-F", tmp_path, "-D", tmp_path / "out").refused()
+    assert f"bad.dl{part}" in line.replace(", line ", ":")
+    assert leftovers(tmp_path, "bad.dl") == []
+
+
+def test_datalog_without_facts(cli, program, tmp_path):
+    cli("datalog", "run", program, "-F", tmp_path, "-D", tmp_path / "out").refused()
+
+
+def test_datalog_of_binary_nonsense(cli, tmp_path):
+    path = tmp_path / "bad.dl"
+    path.write_bytes(b"\xff\xfe\x00")
+    assert "UTF-8" in cli("datalog", "explain", path).refused()
+
+
+def test_rules(cli):
+    listed = json.loads(cli("rules", "list", "--json").out)
+    assert listed
+    for rule in listed:
+        assert cli("rules", "show", rule["name"]).out.count(f"rule {rule['name']}") == 1
+        assert rule["name"] in cli("rules", "list").out
+
+
+def test_an_unknown_rule_has_near_names(cli):
+    name = json.loads(cli("rules", "list", "--json").out)[0]["name"]
+    assert name in cli("rules", "show", name[:-1]).refused()
+
+
+def test_rules_check(cli, tmp_path):
+    name = json.loads(cli("rules", "list", "--json").out)[0]["name"]
+    text = cli("rules", "show", name).out
+    path = tmp_path / "mine.rules"
+    path.write_text(text, encoding="utf-8")
+    assert "1 rule, well-formed" in cli("rules", "check", path).out
+    path.write_text(text.replace("match", "mtach"), encoding="utf-8")
+    assert "mine.rules:" in cli("rules", "check", path).refused()
