@@ -15,6 +15,7 @@ from .conditions import (
     HasShape,
     HasType,
     Holds,
+    IsComputable,
     IsConstant,
     IsKnown,
     IsLiteral,
@@ -34,6 +35,7 @@ from .expressions import (
     evaluate,
     fits,
     names_in,
+    number,
     operands_in,
     same,
 )
@@ -107,13 +109,18 @@ class Bound(Facts):
         return actual[place:]
 
     def _shape(self, name: str) -> tuple[int | str, ...] | None:
-        value = self.match.values.get(name, ABSENT)
+        return self._shape_at(self.match.values.get(name, ABSENT))
+
+    def _shape_at(self, value: int) -> tuple[int | str, ...] | None:
         shape = None if value == ABSENT else self.view.shape(value)
         if shape is None:
             return None
         return tuple(Symbol(size) if isinstance(size, str) else size for size in shape)
 
     def _number(self, name: str) -> int | float | None:
+        default = self.rule.operand(name).default
+        if self.value(name) == ABSENT and default is not None:
+            return number(self.evaluate(default))
         array = self.constant(name)
         return None if array is None or array.size != 1 else array.reshape(()).item()
 
@@ -126,7 +133,7 @@ class Bound(Facts):
 
     def attribute(self, node: str, name: str) -> Value:
         """An attribute with schema and implicit defaults filled in; None when it has no value."""
-        n, operator = self.match.nodes[node], self.patterns[node].operator
+        n, operator = self.match.nodes[node], self.operator(node)
         value = schemas.plain(self.view.attribute(n, name))
         if value is not None:
             return value
@@ -142,9 +149,22 @@ class Bound(Facts):
         shape = self.view.shape(inputs[0]) if inputs and inputs[0] != ABSENT else None
         return None if shape is None else len(shape)
 
+    def _kernel(self, node: str) -> tuple[int | str, ...] | None:
+        """The kernel's sizes as the weight of a convolution has them."""
+        inputs = self.view.inputs(self.match.nodes[node])
+        if "Conv" not in self.operator(node) or len(inputs) < 2:
+            return None
+        shape = self.view.shape(inputs[1])
+        return None if shape is None else shape[2:]
+
+    def operator(self, node: str) -> str:
+        """The operator of a pattern node, that of the graph where the pattern has a variable."""
+        pattern = self.patterns[node]
+        return self.view.op_type(self.match.nodes[node]) if pattern.choices else pattern.operator
+
     def remaining(self, node: str, mentioned: tuple[str, ...]) -> dict[str, object]:
         """The attributes of a node beside the mentioned ones, those at their default left out."""
-        operator = self.patterns[node].operator
+        operator = self.operator(node)
         rank = self._first_rank(node)
         defaults = schemas.attribute_defaults(operator, self.rule.opset_from, self.rule.opset_to)
         kept: dict[str, object] = {}
@@ -154,7 +174,9 @@ class Bound(Facts):
             usual = len(default) == 1 and value in default
             if name in mentioned or usual:
                 continue
-            if value != schemas.implicit_default(operator, name, rank):
+            if value != schemas.implicit_default(operator, name, rank) and not (
+                name == "kernel_shape" and value == self._kernel(node)
+            ):
                 kept[name] = value
         return kept
 
@@ -176,6 +198,10 @@ class Bound(Facts):
     def integers_of(self, name: str) -> tuple[int, ...]:
         """The elements of a constant integer operand."""
         array = self.constant(name)
+        default = self.rule.operand(name).default
+        if array is None and default is not None and self.value(name) == ABSENT:
+            number = self.evaluate(default)
+            return number if isinstance(number, tuple) else (number,)
         if array is None or array.dtype.kind not in "iu":
             raise UnknownError
         return tuple(int(item) for item in array.reshape(-1))
@@ -185,6 +211,14 @@ class Bound(Facts):
         if name not in self.lists:
             raise UnknownError
         return len(self.lists[name])
+
+    def shapes_of(self, name: str) -> tuple[tuple[int | str, ...], ...]:
+        """The shapes of the operands that `*name` stands for."""
+        found = [self._shape_at(value) for value in self.lists.get(name, (ABSENT,))]
+        known = tuple(shape for shape in found if shape is not None)
+        if len(known) != len(found):
+            raise UnknownError
+        return known
 
     def evaluate(self, expression: Expression) -> Value:
         """The value of an expression under this match; UnknownError where it has none."""
@@ -229,6 +263,8 @@ class Bound(Facts):
                 pattern = self.patterns[node]
                 side = "in" if any(i.star and i.value == value for i in pattern.inputs) else "out"
                 return self.listed(node, value, side) == self.lists[value]
+            case IsComputable(expression):
+                return _is_known(self.evaluate(expression))
             case IsKnown(dimension):
                 return isinstance(self.names.get(dimension), int)
             case Holds(expression):
@@ -275,7 +311,7 @@ class Bound(Facts):
 
     def _mentioned(self, condition: Condition) -> set[str]:
         match condition:
-            case Holds(expression) | HasAttribute(_, _, expression):
+            case Holds(expression) | IsComputable(expression) | HasAttribute(_, _, expression):
                 return names_in(expression) | operands_in(expression)
             case HasShape(value, shape):
                 sizes = (names_in(size) for size in shape if not isinstance(size, Literal))
@@ -285,6 +321,12 @@ class Bound(Facts):
             case IsConstant(value) | HasType(value) | IsLiteral(value) | IsScalar(value):
                 return {value}
         return set()
+
+
+def _is_known(value: Value) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_known, value))
+    return not isinstance(value, Symbol)
 
 
 def _shown(value: Value) -> str:

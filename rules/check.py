@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import NoReturn
 
@@ -51,6 +52,10 @@ def _check_words(rule: Rule) -> None:
 
 
 def _check_operator(rule: Rule, node: PatternNode) -> None:
+    if node.choices:
+        for operator in node.choices:
+            _check_operator(rule, replace(node, op_type=operator, choices=()))
+        return
     if node.domain not in ("", "ai.onnx.ml"):
         return  # contributed operators: onnx has no schema of them
     at = (node.line, node.column)
@@ -104,7 +109,7 @@ def _check_match(rule: Rule) -> None:
 
 
 def _check_defaults(rule: Rule, node: PatternNode) -> None:
-    if node.rest is not None or node.domain:
+    if node.rest is not None or node.domain or node.choices:
         return
     defaults = schemas.attribute_defaults(node.operator, rule.opset_from, rule.opset_to)
     for name, values in defaults.items():
@@ -152,6 +157,10 @@ def _check_operands(rule: Rule) -> None:
 def _check_rewrite(rule: Rule) -> None:
     matched = {value for node in rule.match for value in _values(node)}
     interior = {o.value for n in rule.match for o in n.outputs} - set(rule.outputs)
+    for name in sorted(interior & set(bindings(rule).lists)):
+        if not rule.operand(name).shared:
+            hint = f"declare it in `given`: {name} shared"
+            _refuse(rule, f"the values of *{name} may have other users", hint)
     optional = optional_values(rule)
     constants = {o.name for o in rule.operands if o.const}
     constants |= {i.value for n in rule.match for i in n.inputs if i.literal and i.value}
@@ -181,6 +190,9 @@ def _check_rewrite(rule: Rule) -> None:
         if alias.output not in rule.outputs or alias.output in made:
             hint = "the left name must be an output of the match, bound once"
             _refuse(rule, f"{alias.output} can't stand for another value", hint, *at)
+        if alias.source.star != (alias.output in bindings(rule).lists):
+            hint = "write `*B = *A` for lists, `Y = X` for values"
+            _refuse(rule, f"{alias.output} is a list or it is none", hint, *at)
         if (source := alias.source.value) is not None:
             if source not in matched | made:
                 _refuse(rule, f"{source} is unknown", _closest(source, matched | made), *at)

@@ -94,6 +94,11 @@ class Clause:
         return f".decl {relation}({declared})\n{relation}({', '.join(columns)}) :-\n{body}.\n"
 
 
+def choice_name(rule: Rule, variable: str) -> str:
+    """What the relation `choice` calls an operator variable of a rule."""
+    return f"{rule.name}.{variable}"
+
+
 def joined(atoms: Iterable[str]) -> str:
     """Atoms of a body, one a line, repeated ones once."""
     return ",\n".join(f"    {atom}" for atom in dict.fromkeys(atoms))
@@ -165,17 +170,20 @@ class ClauseBuilder:
 
     def node_atoms(self, node: PatternNode) -> list[str]:
         """The atoms that tie one pattern node to its operands."""
-        operator = quoted(node.operator)
+        operator, atoms = quoted(node.operator), []
+        if node.choices:
+            operator = f"o_{node.op_type}"
+            atoms = [f"choice({quoted(choice_name(self.rule, node.op_type))}, {operator})"]
         n = f"n_{node.name}"
         starred = any(i.star for i in node.inputs) or any(o.star for o in node.outputs)
         if not starred and len(node.inputs) <= WIDTH:
             inputs = [f"v_{item.value}" for item in node.inputs]
             inputs += ["-1"] * (WIDTH - len(inputs))
             operands = ", ".join(inputs)
-            atoms = [f"call({n}, {operator}, {operands}, v_{node.outputs[0].value})"]
+            atoms += [f"call({n}, {operator}, {operands}, v_{node.outputs[0].value})"]
             atoms += [f"output({n}, {i}, v_{o.value})" for i, o in enumerate(node.outputs) if i > 0]
             return atoms + self._present(node)
-        atoms = [f"node({n}, {operator})"]
+        atoms += [f"node({n}, {operator})"]
         sides: tuple[tuple[str, str, Sequence[Input | Output]], ...] = (
             ("in", "input", node.inputs),
             ("out", "output", node.outputs),
@@ -194,7 +202,8 @@ class ClauseBuilder:
 
     def _present(self, node: PatternNode) -> list[str]:
         """Operands that are not optional must not be -1."""
-        few = min((s.min_input for s in schemas.versions(node.operator)), default=0)
+        known = [s for operator in node.operators for s in schemas.versions(operator)]
+        few = min((s.min_input for s in known), default=0)
         return [
             f"v_{item.value} >= 0"
             for i, item in enumerate(node.inputs)
@@ -251,6 +260,8 @@ class ClauseBuilder:
         match condition:
             case IsConstant(value, optional):
                 return [f"constant{'_or_absent' if optional else ''}(v_{value})"], True
+            case IsScalar(value) if value in self.optional:
+                return [f"constant_or_absent(v_{value})"], False
             case IsScalar(value):
                 return [f"scalar(v_{value}, x_{value})"], True
             case HasType(value, dtypes, optional):
@@ -307,7 +318,7 @@ class ClauseBuilder:
 
     def _attribute(self, condition: HasAttribute) -> tuple[list[str], bool]:
         node, attribute = self.nodes[condition.node], condition.attribute
-        if not schemas.is_always_set(node.operator, attribute):
+        if node.choices or not schemas.is_always_set(node.operator, attribute):
             return [], False
         n, name = f"n_{node.name}", quoted(attribute)
         integer = schemas.is_integer(node.operator, attribute)

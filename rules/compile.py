@@ -7,7 +7,7 @@ from functools import cache
 from importlib import resources
 
 from . import schemas
-from .clause import attribute_text, clause_of, quoted
+from .clause import attribute_text, choice_name, clause_of, quoted
 from .conditions import Condition, HasDefaults, conditions
 from .syntax import Rule
 
@@ -35,20 +35,23 @@ def compile_program(rules: Sequence[Rule]) -> str:
 
 
 def default_facts(rules: Sequence[Rule]) -> str:
-    """Facts `default_attribute` for the operators whose attributes some pattern leaves out."""
+    """Facts that rules need: defaults of attributes they leave out, choices of operators."""
     facts: set[str] = set()
     for rule in rules:
         asked = {c.node for c in conditions(rule) if isinstance(c, HasDefaults)}
         for node in rule.match:
             if node.name not in asked:
                 continue
-            defaults = schemas.attribute_defaults(node.operator, rule.opset_from, rule.opset_to)
-            for name, values in defaults.items():
-                for value in values:
+            for operator in node.operators:
+                defaults = schemas.attribute_defaults(operator, rule.opset_from, rule.opset_to)
+                for name, value in ((n, v) for n, values in defaults.items() for v in values):
                     spelled = quoted(attribute_text(value))
-                    facts.add(
-                        f"default_attribute({quoted(node.operator)}, {quoted(name)}, {spelled})."
-                    )
+                    fact = f"{quoted(operator)}, {quoted(name)}, {spelled}"
+                    facts.add(f"default_attribute({fact}).")
+    for rule in rules:
+        for variable, operators in rule.choices:
+            name = quoted(choice_name(rule, variable))
+            facts |= {f"choice({name}, {quoted(operator)})." for operator in operators}
     return "".join(f"{fact}\n" for fact in sorted(facts))
 
 

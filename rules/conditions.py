@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
-from .expressions import names_in
+from .expressions import names_in, operands_in
 from .format import expression_text
 from .schemas import attribute_names, max_outputs
 from .syntax import Expression, Name, PatternNode, Rule, Star
@@ -157,6 +157,16 @@ class IsKnown:
 
 
 @dataclass(frozen=True)
+class IsComputable:
+    """An expression of the right side has a known value."""
+
+    expression: Expression
+
+    def __str__(self) -> str:
+        return f"{expression_text(self.expression)} is known"
+
+
+@dataclass(frozen=True)
 class Holds:
     """A comparison, or `fits`, of the rule's `given`."""
 
@@ -179,6 +189,7 @@ Condition = (
     | UsedOnlyHere
     | UnusedOutputs
     | IsKnown
+    | IsComputable
     | Holds
 )
 
@@ -276,6 +287,7 @@ def conditions(rule: Rule) -> tuple[Condition, ...]:
         *_use_conditions(rule),
         *(Holds(expression) for expression in rule.given),
         *(IsKnown(name) for name in sorted(_computed_with(rule))),
+        *(IsComputable(e) for e in dict.fromkeys(_made_with(rule)) if operands_in(e)),
     )
 
 
@@ -307,7 +319,11 @@ def _attribute_conditions(rule: Rule) -> Iterator[Condition]:
             yield HasAttribute(node.name, attribute, expression)
         mentioned = tuple(name for name, _ in node.attributes)
         if node.rest is None:
-            others = attribute_names(node.operator, rule.opset_from, rule.opset_to)
+            others = {
+                name
+                for operator in node.operators
+                for name in attribute_names(operator, rule.opset_from, rule.opset_to)
+            }
             if unmentioned := tuple(sorted(others - set(mentioned))):
                 yield HasDefaults(node.name, unmentioned)
         elif rests[node.rest] != node.name:
@@ -333,23 +349,23 @@ def _use_conditions(rule: Rule) -> Iterator[Condition]:
             if not free and not output.star:
                 yield UsedOnlyHere(output.value, used.count(output.value))
         starred = any(o.star for o in node.outputs)
-        if not starred and max_outputs(node.operator) > len(node.outputs):
+        most = max(map(max_outputs, node.operators))
+        if not starred and most > len(node.outputs):
             yield UnusedOutputs(node.name, len(node.outputs))
+
+
+def _made_with(rule: Rule) -> Iterator[Expression]:
+    """The expressions of the right side."""
+    for node in rule.rewrite:
+        yield from (expression for _, expression in node.attributes)
+        yield from (i.literal for i in node.inputs if i.literal is not None)
+    yield from (a.source.literal for a in rule.aliases if a.source.literal is not None)
 
 
 def _computed_with(rule: Rule) -> set[str]:
     """The dimensions whose numbers the right side needs."""
     shapes = bindings(rule).shapes
-    used: set[str] = set()
-    for node in rule.rewrite:
-        for _, expression in node.attributes:
-            used |= names_in(expression)
-        for item in node.inputs:
-            if item.literal is not None:
-                used |= names_in(item.literal)
-    for alias in rule.aliases:
-        if alias.source.literal is not None:
-            used |= names_in(alias.source.literal)
+    used = {name for expression in _made_with(rule) for name in names_in(expression)}
     for operand in rule.operands:  # a default is spread over the declared shape
         if operand.default is not None:
             for size in operand.shape or ():

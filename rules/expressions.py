@@ -53,6 +53,10 @@ class Facts:
         """How many operands `*name` stands for; UnknownError when it is no list of operands."""
         raise NotImplementedError
 
+    def shapes_of(self, name: str) -> tuple[tuple[int | str, ...], ...]:
+        """The shapes of the operands that `*name` stands for."""
+        raise NotImplementedError
+
 
 @dataclass(frozen=True)
 class Function:
@@ -132,6 +136,11 @@ def size_at(shape: tuple[int | str, ...], place: Value) -> int | str:
     return shape[i]
 
 
+def sizes_at(shapes: tuple[tuple[int | str, ...], ...], place: Value) -> tuple[int | str, ...]:
+    """One dimension of each of several shapes."""
+    return tuple(size_at(shape, place) for shape in shapes)
+
+
 def normal_equation(equation: Value) -> str:
     """An einsum equation without blanks, its letters renamed in order of occurrence."""
     if not isinstance(equation, str):
@@ -181,19 +190,24 @@ FUNCTIONS: Mapping[str, Function] = {
         ),
         Function("prod", "prod(l)", "product of a list", (1, 1), lambda v: math.prod(integers(v))),
         Function("sum", "sum(l)", "sum of a list", (1, 1), lambda v: sum(integers(v))),
+        Function("min", "min(a, b), min(l)", "the least", (1, 2), lambda *a: min(numbers(a))),
+        Function("max", "max(a, b), max(l)", "the largest", (1, 2), lambda *a: max(numbers(a))),
         Function(
-            "min",
-            "min(a, b)",
-            "the smaller",
+            "plus",
+            "plus(l, m)",
+            "two lists added item by item",
             (2, 2),
-            lambda a, b: min(number(a), number(b)),
+            lambda v, w: tuple(
+                a + b for a, b in zip(integers(v), integers(w), strict=same_length(v, w))
+            ),
         ),
+        Function("sizes", "sizes(A, i)", "dimension i of each of `*A`", (2, 2), sizes_at, (0,)),
         Function(
-            "max",
-            "max(a, b)",
-            "the larger",
+            "place",
+            "place(i, n)",
+            "a bound of Slice among n elements: counted from the front, clamped",
             (2, 2),
-            lambda a, b: max(number(a), number(b)),
+            lambda i, n: max(0, min(integer(n), integer(i) + (integer(n) if i < 0 else 0))),
         ),
         Function(
             "take",
@@ -234,6 +248,21 @@ FUNCTIONS: Mapping[str, Function] = {
         ),
     )
 }
+
+
+def numbers(values: tuple[Value, ...]) -> tuple[int | float, ...]:
+    """The values, or the items of a list that is the only one, as known numbers."""
+    items = sequence(values[0]) if len(values) == 1 else values
+    if not items:
+        raise UnknownError
+    return tuple(number(item) for item in items)
+
+
+def same_length(left: Value, right: Value) -> bool:
+    """True for lists of one length; UnknownError otherwise."""
+    if len(sequence(left)) != len(sequence(right)):
+        raise UnknownError
+    return True
 
 
 def natural(value: Value) -> int:
@@ -314,6 +343,8 @@ def _call(call: Call, names: Mapping[str, Value], facts: Facts) -> Value:
             values.append(facts.dtype_of(operand_name(argument)))
         elif call.function == "ints":
             values.append(facts.integers_of(operand_name(argument)))
+        elif call.function == "sizes":
+            values.append(facts.shapes_of(operand_name(argument)))
         else:
             values.append(facts.shape_of(operand_name(argument)))
     return function.apply(*values)

@@ -108,7 +108,7 @@ def _block(title: str, statements: list[tuple[str, str]]) -> list[str]:
 
 
 def _alias(alias: Alias) -> tuple[str, str]:
-    return alias.output, input_text(alias.source)
+    return f"{'*' if alias.source.star else ''}{alias.output}", input_text(alias.source)
 
 
 def rule_text(rule: Rule) -> str:
@@ -122,7 +122,9 @@ def rule_text(rule: Rule) -> str:
         lines.append(f"  opset   >= {rule.opset_from}")
     if rule.target:
         lines.append(f"  target  {rule.target}")
-    items = [operand_text(o) for o in rule.operands] + [expression_text(e) for e in rule.given]
+    items = [f"{name} in [{', '.join(names)}]" for name, names in rule.choices]
+    items += [operand_text(o) for o in rule.operands]
+    items += [expression_text(e) for e in rule.given]
     if items:
         lines += [f"  given   {items[0]}{',' if len(items) > 1 else ''}"]
         lines += [f"          {item}," for item in items[1:-1]]

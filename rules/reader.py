@@ -98,6 +98,7 @@ class RuleReader:
     opsets: tuple[int | None, int | None] = (None, None)
     region: Expression | None = None
     taken: set[str] = field(default_factory=set)
+    choices: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def read(self, tree: Node) -> Rule:
         """Read the tree of one rule; RuleError where clauses are missing or repeated."""
@@ -105,6 +106,7 @@ class RuleReader:
         self.taken = {str(t) for t in tree.scan_values(lambda t: isinstance(t, Token))}
         for clause in clauses:
             self._clause(cast(Node, clause))
+        self._choose()
         line = tree.meta.line
         for word in ("tags", "match", "rewrite", "equal"):
             if word not in self.seen:
@@ -125,6 +127,7 @@ class RuleReader:
             sources=tuple(self.sources),
             operands=tuple(self.operands.values()),
             given=tuple(self.given),
+            choices=tuple(self.choices.items()),
             match=tuple(self.match),
             rewrite=tuple(self.rewrite),
             aliases=tuple(self.aliases),
@@ -136,6 +139,23 @@ class RuleReader:
         text = rule_text(rule)
         digest = hashlib.sha256(text.encode()).hexdigest()
         return replace(rule, text=self.comment + text, hash=digest)
+
+    def _choose(self) -> None:
+        """Turn `Op in [Relu, Tanh]` into the choices of the nodes whose operator is `Op`."""
+        used = {node.op_type for node in self.match}
+        choices: dict[str, tuple[str, ...]] = {}
+        for said in list(self.given):
+            match said:
+                case Binary("in", Name(text), ListOf(items)) if text in used:
+                    choices[text] = tuple(i.text for i in items if isinstance(i, Name))
+        for nodes in (self.match, self.rewrite):
+            nodes[:] = [replace(n, choices=choices.get(n.op_type, ())) for n in nodes]
+        self.choices = choices
+        self.given = [
+            said
+            for said in self.given
+            if not (isinstance(said, Binary) and said.left in [Name(c) for c in choices])
+        ]
 
     def _summary(self, name: str, line: int) -> str:
         """The first sentence of the comment, without the rule's name it opens with."""
@@ -225,10 +245,12 @@ class RuleReader:
         if matching or fold:
             where = "match" if matching else "fold"
             raise self._error(right, f"`{where}` needs an operator here", "write `Y = Op(X)`")
-        if len(outputs) != 1 or outputs[0].star:
-            raise self._error(tree, "only one name can stand for another", "write one line each")
-        if right.data == "alias_value":
-            source = Input(str(right.children[0]))
+        lists = right.data == "alias_list"
+        if len(outputs) != 1 or outputs[0].star != lists:
+            hint = "write `Y = X` or `*B = *A`, one line each"
+            raise self._error(tree, "one name stands for one value", hint)
+        if right.data in ("alias_value", "alias_list"):
+            source = Input(str(right.children[-1]), star=right.data == "alias_list")
         else:
             source = Input(literal=expression(cast(Node, right.children[0])))
         self.aliases.append(Alias(outputs[0].value, source, tree.meta.line, tree.meta.column))
@@ -268,8 +290,8 @@ class RuleReader:
                 tuple(attributes),
                 rest,
                 fold,
-                tree.meta.line,
-                tree.meta.column,
+                line=tree.meta.line,
+                column=tree.meta.column,
             )
         )
 

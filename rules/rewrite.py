@@ -45,9 +45,12 @@ class _Builder:
             for node in self.rule.rewrite:
                 self._node(node)
             for alias in self.rule.aliases:
-                target = self.match.values[alias.output]
-                dtype = self.view.dtype(target)
-                self.outputs[target] = self._reference(alias.source, dtype)[0]
+                targets = self._matched_outputs(alias.output, alias.source.star)
+                dtype = self.view.dtype(targets[0]) if targets else None
+                sources = self._reference(alias.source, dtype)
+                if len(targets) != len(sources):
+                    raise UnknownError
+                self.outputs.update(zip(targets, sources, strict=True))
         except UnknownError:
             reason = f"{self.rule.name}: the right side needs a value that this match lacks"
             hint = "state in `given` what it computes with"
@@ -77,9 +80,10 @@ class _Builder:
                 if dtype:
                     self.dtypes[name] = dtype
         self.made.update(o.value for o in node.outputs)
+        op_type = self._chosen(node)
         self.nodes.append(
             NewNode(
-                node.op_type,
+                op_type,
                 node.domain,
                 tuple(inputs),
                 tuple(outputs),
@@ -87,6 +91,13 @@ class _Builder:
                 node.fold,
             )
         )
+
+    def _chosen(self, node: PatternNode) -> str:
+        """The operator: for a variable, the one that the match found."""
+        if not node.choices:
+            return node.op_type
+        name = next(n.name for n in self.rule.match if n.op_type == node.op_type)
+        return self.bound.operator(name)
 
     def _matched_outputs(self, name: str, star: bool) -> list[int]:
         if star:
@@ -174,11 +185,11 @@ class _Builder:
     def _literal_type(
         self, node: PatternNode, position: int, types: list[str | None]
     ) -> str | None:
-        variable = schemas.type_variable(node.operator, position)
+        variable = schemas.type_variable(node.operators[0], position)
         if variable.startswith("tensor("):
             return _element_type(variable)
         for i, dtype in enumerate(types):
-            if dtype and schemas.type_variable(node.operator, i) == variable:
+            if dtype and schemas.type_variable(node.operators[0], i) == variable:
                 return dtype
         if variable == "Tind":
             return "int64"
@@ -189,11 +200,11 @@ class _Builder:
             return "bool"
         if node.op_type == "Cast":
             return None
-        variable = schemas.type_variable(node.operator, 0, output=True)
+        variable = schemas.type_variable(node.operators[0], 0, output=True)
         if variable.startswith("tensor("):
             return _element_type(variable)
         for i, dtype in enumerate(types):
-            if dtype and schemas.type_variable(node.operator, i) == variable:
+            if dtype and schemas.type_variable(node.operators[0], i) == variable:
                 return dtype
         return next((dtype for dtype in types if dtype), None)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import combinations
 
+from .schemas import commutative
 from .syntax import (
     Binary,
     Call,
@@ -82,6 +83,8 @@ def _join_shapes(swap: dict[str, str], x: Operand, y: Operand) -> bool:
 def _node(swap: dict[str, str], node: PatternNode) -> object:
     inputs = tuple(replace(i, value=swap.get(i.value or "", i.value)) for i in node.inputs)
     outputs = tuple(replace(o, value=swap.get(o.value, o.value)) for o in node.outputs)
+    if node.operator in commutative() and len(inputs) == 2:
+        inputs = tuple(sorted(inputs, key=repr))
     attributes = tuple((name, renamed(swap, value)) for name, value in node.attributes)
     return (node.operator, inputs, outputs, frozenset(attributes), node.rest)
 

@@ -140,7 +140,10 @@ class Output:
 
 @dataclass(frozen=True)
 class PatternNode:
-    """`outputs = domain.Op<attributes, *rest>(inputs)`; named after its first output."""
+    """`outputs = domain.Op<attributes, *rest>(inputs)`; named after its first output.
+
+    `choices` is empty but for an operator variable, which `given` declares: `Op in [Relu, Tanh]`.
+    """
 
     name: str
     op_type: str
@@ -150,6 +153,7 @@ class PatternNode:
     attributes: tuple[tuple[str, Expression], ...] = ()
     rest: str | None = None
     fold: bool = False
+    choices: tuple[str, ...] = ()
     line: int = field(default=0, compare=False)
     column: int = field(default=0, compare=False)
 
@@ -158,10 +162,15 @@ class PatternNode:
         """The operator as the Datalog relations name it: `Conv`, `com.microsoft:FusedConv`."""
         return f"{self.domain}:{self.op_type}" if self.domain else self.op_type
 
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """The operators that the node may be: one, or the choices of a variable."""
+        return self.choices or (self.operator,)
+
 
 @dataclass(frozen=True)
 class Alias:
-    """`Y = X` or `Y = 0` in a rewrite: an output taken over by a matched value or a constant."""
+    """`Y = X`, `*B = *A` or `Y = 0` in a rewrite: an output taken over by something known."""
 
     output: str
     source: Input
@@ -192,6 +201,7 @@ class Rule:
     sources: tuple[str, ...]
     operands: tuple[Operand, ...]
     given: tuple[Expression, ...]
+    choices: tuple[tuple[str, tuple[str, ...]], ...]
     match: tuple[PatternNode, ...]
     rewrite: tuple[PatternNode, ...]
     aliases: tuple[Alias, ...]

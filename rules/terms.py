@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import schemas
-from .conditions import bindings
+from .conditions import bindings, optional_values
 from .syntax import Binary, Call, Expression, ListOf, Literal, Name, Rule
 
 Atoms = tuple[list[str], bool]
@@ -37,15 +37,21 @@ class Terms:
     def __init__(self, rule: Rule, needed: set[str]) -> None:
         self.rule, self.needed = rule, needed
         self.names = bindings(rule)
+        self.optional = optional_values(rule)
         self.integers = {
             name
             for name, (node, attribute) in self.names.attributes.items()
-            if schemas.is_integer(self._operator(node), attribute)
-            and schemas.is_always_set(self._operator(node), attribute)
+            if self._is_integer(node, attribute)
         }
 
-    def _operator(self, node: str) -> str:
-        return next(n.operator for n in self.rule.match if n.name == node)
+    def _is_integer(self, node: str, attribute: str) -> bool:
+        """Whether `attribute_int` always lists the attribute of a pattern node."""
+        operators = next(n.operators for n in self.rule.match if n.name == node)
+        return (
+            len(operators) == 1
+            and schemas.is_integer(operators[0], attribute)
+            and schemas.is_always_set(operators[0], attribute)
+        )
 
     def comparison(self, expression: Expression) -> Atoms:
         """Compile a condition; what Datalog can't say is left over."""
@@ -103,7 +109,7 @@ class Terms:
                 return Term(str(value), literal=float(value))
             case Literal(float() as value):
                 return Term(real_text(value), real=True, literal=value)
-            case Name(text) if text in self.names.scalars:
+            case Name(text) if text in self.names.scalars and text not in self.optional:
                 return Term(f"x_{text}", real=True)
             case Name(text) if text in self.integers:
                 self.needed.add(text)

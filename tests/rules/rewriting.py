@@ -1,0 +1,95 @@
+"""Apply a replacement to an ONNX model, and run models: the tests' own, minimal optimizer."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import helper, numpy_helper
+
+
+def apply(replacement, view):
+    """A new model with the replacement made; fold lines stay ordinary nodes."""
+    model = onnx.ModelProto()
+    model.CopyFrom(view.model)
+    graph = model.graph
+    del graph.value_info[:]
+    prefix = "new."
+    name = {}
+
+    def reference(item):
+        if isinstance(item, int):
+            return view.names[item]
+        return prefix + item if item else ""
+
+    taken = {
+        prefix + ref if isinstance(ref, str) else view.names[ref]: view.names[value]
+        for value, ref in replacement.outputs.items()
+    }
+    new = []
+    for node in replacement.nodes:
+        made = helper.make_node(
+            node.op_type,
+            [reference(i) for i in node.inputs],
+            [prefix + o for o in node.outputs],
+            domain=node.domain,
+            **node.attributes,
+        )
+        new.append(made)
+    for local, array in replacement.constants.items():
+        graph.initializer.append(numpy_helper.from_array(np.asarray(array), prefix + local))
+    for value, item in replacement.outputs.items():
+        name[view.names[value]] = reference(item)
+    kept = [n for i, n in enumerate(view.nodes) if i not in replacement.removed or _shared(n, name)]
+    del graph.node[:]
+    for node in [*kept, *new]:
+        copy = graph.node.add()
+        copy.CopyFrom(node)
+        outputs = [f"old.{o}" if o in name else o for o in node.output]
+        del copy.output[:]
+        copy.output.extend(outputs)
+    for old, instead in name.items():
+        graph.node.append(helper.make_node("Identity", [instead], [old]))
+    del taken
+    _drop_dead(graph)
+    _sort(graph)
+    return model
+
+
+def _shared(node, replaced):
+    """A matched node stays when an output of it is not replaced; dead ones go later."""
+    return any(o and o not in replaced for o in node.output)
+
+
+def _drop_dead(graph):
+    while True:
+        used = {i for n in graph.node for i in n.input} | {o.name for o in graph.output}
+        dead = [n for n in graph.node if not any(o in used for o in n.output)]
+        if not dead:
+            return
+        for node in dead:
+            graph.node.remove(node)
+
+
+def _sort(graph):
+    ready = {i.name for i in graph.input} | {t.name for t in graph.initializer} | {""}
+    waiting, ordered = list(graph.node), []
+    while waiting:
+        node = next(n for n in waiting if all(i in ready for i in n.input))
+        waiting.remove(node)
+        ready |= set(node.output)
+        ordered.append(node)
+    copies = [onnx.NodeProto.FromString(n.SerializeToString()) for n in ordered]
+    del graph.node[:]
+    graph.node.extend(copies)
+
+
+def run(model, feeds):
+    """The outputs of a model under ONNX Runtime without its optimizer."""
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    session = ort.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+    wanted = {i.name for i in session.get_inputs()}
+    return session.run(None, {k: v for k, v in feeds.items() if k in wanted})
