@@ -186,7 +186,7 @@ class Mixed(nn.Module):
 
     def __init__(self, inputs: int, width: int, kernel: int) -> None:
         super().__init__()
-        narrow = width * 2 // 3
+        narrow = width * 3 // 4
         self.single = unit(inputs, width)
         self.factored = nn.Sequential(
             unit(inputs, narrow),
