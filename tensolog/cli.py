@@ -90,8 +90,8 @@ def _is_known(error: Exception) -> bool:
 
 def _report_interrupt(interrupt: BaseException) -> int:
     terminated = isinstance(interrupt, Terminated)
-    written = getattr(interrupt, "written", "nothing was written")
-    print(f"{'terminated' if terminated else 'interrupted'}; {written}", file=sys.stderr)
+    state = getattr(interrupt, "__notes__", ["nothing was written"])[0]
+    print(f"{'terminated' if terminated else 'interrupted'}; {state}", file=sys.stderr)
     return 143 if terminated else 130
 
 

@@ -15,7 +15,6 @@ from . import options as shared
 @shared.target_option
 @shared.allow_option
 @shared.input_shape_option
-@shared.catalog_option
 @shared.json_option
 def explain(
     model: Path,
@@ -23,7 +22,6 @@ def explain(
     target: str,
     allow: tuple[str, ...],
     input_shapes: tuple[tuple[str, tuple[int, ...]], ...],
-    catalog_path: str | None,
     as_json: bool,
 ) -> None:
     """Say which rules fire where, and why the others do not.

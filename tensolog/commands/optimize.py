@@ -65,10 +65,15 @@ def optimize(
     shared.check_output(written, what="the model")
     if report is not None:
         shared.check_output(report, what="the report")
+        if report.resolve() in (model.resolve(), written.resolve()):
+            raise click.UsageError("--report names the same file as a model")
 
     from ..progress import Progress
 
-    with Progress(quiet=quiet) as progress:
+    with (
+        shared.on_interrupt("no model was written; what was measured is kept"),
+        Progress(quiet=quiet) as progress,
+    ):
         progress("reading", 0, 1, str(model))
         from ..catalog import Catalog
         from ..optimizer import optimize as run
@@ -87,11 +92,8 @@ def optimize(
             progress("writing", 0, 1, str(written))
             result.save(written)
             if report is not None:
-                try:
+                with shared.on_interrupt(f"{written} was written, the report was not"):
                     result.report(report)
-                except KeyboardInterrupt as interrupt:
-                    interrupt.written = f"{written} was written, the report was not"  # type: ignore[attr-defined]
-                    raise
             summary = result.to_json()
     if as_json:
         from ..json_text import json_text

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +13,7 @@ import click
 if TYPE_CHECKING:
     from ..catalog import Catalog
 
-EQUALITIES = ("exact", "rounding", "partial")
+EQUALITIES = ("exact", "rounding")
 
 
 class InputShape(click.ParamType):
@@ -94,7 +96,7 @@ allow_option = click.option(
     type=Allowed(),
     default="exact,rounding",
     show_default=True,
-    help="Substitutions by how equal they are: bit for bit, up to rounding, or partial.",
+    help="Substitutions by how equal they are: bit for bit, or up to rounding.",
 )
 input_shape_option = click.option(
     "--input-shape",
@@ -115,6 +117,16 @@ def distinct_shapes(shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> dict[str
         if collected.setdefault(name, shape) != shape:
             raise click.UsageError(f"--input-shape names {name!r} twice, with different sizes")
     return collected
+
+
+@contextmanager
+def on_interrupt(state: str) -> Iterator[None]:
+    """Have an interrupt of the block say `state`; what an inner block says goes first."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        interrupt.add_note(state)
+        raise
 
 
 def check_output(path: Path, *, what: str) -> None:

@@ -45,7 +45,10 @@ def profile(
     shapes = shared.distinct_shapes(input_shapes)
     from ..progress import Progress
 
-    with Progress(quiet=quiet) as progress:
+    with (
+        shared.on_interrupt("what was measured is kept"),
+        Progress(quiet=quiet) as progress,
+    ):
         progress("reading", 0, 1, str(model))
         from ..catalog import Catalog
         from ..optimizer import profile_model
