@@ -27,14 +27,14 @@ Progress = Callable[[int, int, str], None]
 # Kernels that share their rounds. Few enough that a round is short beside a machine's moods.
 _BATCH = 8
 _BATCH_BYTES = 128 << 20  # their sessions are alive at the same time
-_LEAST_SAMPLES, _MOST_SAMPLES = 5, 21
+_LEAST_SAMPLES, _MOST_SAMPLES = 5, 15
 _KEPT_SAMPLES = 3  # a kernel stopped by the budget or an interrupt is kept from here on
-_KERNEL_NS = 30e6  # time spent on one kernel's samples, beyond the least number
+_KERNEL_NS = 15e6  # sum of one kernel's samples from which the least number is enough
 # A round is calm if the reference took at most this many times the least it ever took. Where few
 # rounds are calm, up to this many times as many are run; on a machine that stays busy the
 # quieter half of them is taken.
 _CALM = 1.25
-_PATIENCE = 3
+_PATIENCE = 2
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,9 @@ Progress = Callable[[float, str], None]
 _LAP_NS = 3e6
 _MOST_RUNS = 200
 _LEAST_ROUNDS, _MOST_ROUNDS = 5, 400
-_BLOCK = 5  # laps of one session while it is alive, when sessions take turns
+# Laps of one session while it is alive, when sessions take turns: at least so many, and as many
+# more as fit in half of the time that loading it took.
+_LEAST_BLOCK, _MOST_BLOCK = 5, 25
 # A session holds the weights and, for most operators, a packed copy of them.
 _MEMORY_FACTOR = 2
 
@@ -233,11 +235,18 @@ class _Field:
             times: dict[str, list[float]] = {}
             for name in self._order():
                 self._tell(name)
+                start = self._clock()
                 runner = self._load(name)
                 runs = _runs_per_lap(runner)
-                times[name] = [runner.time(runs) for _ in range(_BLOCK)]
+                half = self._clock() + (self._clock() - start) / 2
+                laps = [runner.time(runs) for _ in range(_LEAST_BLOCK)]
+                while len(laps) < _MOST_BLOCK and self._clock() < half:
+                    laps.append(runner.time(runs))
+                times[name] = laps
                 del runner
                 gc.collect()  # a session's memory must be free before the next one is loaded
+            least = min(map(len, times.values()))  # pairs need as many of each
+            times = {name: laps[:least] for name, laps in times.items()}
             blocks.append(times)
         return blocks
 

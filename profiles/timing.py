@@ -13,13 +13,16 @@ from .session import BoundRun, open_session
 Probe = Callable[[], float]
 """Takes one sample and returns nanoseconds per kernel."""
 
-# A sample lasts at least this long, so that the clock's steps and an interrupt weigh little.
+# A sample is the median of this many runs: a short kernel is repeated, a long one is not, and in
+# between three runs are enough to leave out one that lost its time slice.
 _SAMPLE_NS = 50_000
 _MOST_RUNS = 30
+_ONCE_NS = 1_000_000
 # With several threads each run first wakes the workers, inside a model they are awake already:
-# short kernels are therefore timed as several copies in one run.
-_COPIES = 6
-_SHORT_NS = 300_000
+# short kernels are therefore timed as several copies in one run of about this length. A longer
+# run would lose its time slice more often.
+_MOST_COPIES = 6
+_COPIES_NS = 150_000
 # No kernel is free: what the subtraction leaves is cut here.
 _LEAST_NS = 50.0
 
@@ -55,11 +58,14 @@ class SessionRunner:
         overhead = self.overhead_ns()
         run = self._bound(kernel, 1)
         copies = 1
-        if self._threads > 1 and not kernel.is_view and min(run.time(), run.time()) < _SHORT_NS:
-            copies = _COPIES
+        once = min(run.time() for _ in range(3))
+        if self._threads > 1 and not kernel.is_view:
+            copies = max(1, min(_MOST_COPIES, round(_COPIES_NS / once)))
+        if copies > 1:
             run = self._bound(kernel, copies)
-        once = min(run.time(), run.time())
-        runs = max(1, min(_MOST_RUNS, round(_SAMPLE_NS / once)))
+            once = min(run.time() for _ in range(3))
+        fewest = 3 if once < _ONCE_NS else 1
+        runs = max(fewest, min(_MOST_RUNS, round(_SAMPLE_NS / once)))
 
         def probe() -> float:
             if runs > 1:
