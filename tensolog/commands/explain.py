@@ -21,7 +21,7 @@ def explain(
     rule: str | None,
     target: str,
     allow: tuple[str, ...],
-    input_shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    input_shapes: shared.Shapes,
     as_json: bool,
 ) -> None:
     """Say which rules fire where, and why the others do not.
@@ -35,11 +35,10 @@ def explain(
       tensolog explain model.onnx --rule FoldBatchNormalizationIntoConv
       tensolog explain model.onnx --json | jq '.near_misses[].condition'
     """
-    shapes = shared.distinct_shapes(input_shapes)
     from ..optimizer import explain_model
 
     explanation = explain_model(
-        model, rule=rule, target=target, allow=allow, input_shapes=shapes or None
+        model, rule=rule, target=target, allow=allow, input_shapes=input_shapes or None
     )
     if as_json:
         from ..json_text import json_text

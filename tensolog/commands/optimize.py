@@ -41,7 +41,7 @@ def optimize(
     threads: int | None,
     budget: float,
     allow: tuple[str, ...],
-    input_shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    input_shapes: shared.Shapes,
     catalog_path: str | None,
     report: Path | None,
     as_json: bool,
@@ -60,7 +60,6 @@ def optimize(
       tensolog optimize model.onnx -o fast.onnx --target onnx --allow exact
       tensolog optimize model.onnx -o fast.onnx --json | jq .nodes_after
     """
-    shapes = shared.distinct_shapes(input_shapes)
     written = _output(model, output, in_place)
     shared.check_output(written, what="the model")
     if report is not None:
@@ -85,7 +84,7 @@ def optimize(
                 threads=threads,
                 budget=budget,
                 allow=allow,
-                input_shapes=shapes or None,
+                input_shapes=input_shapes or None,
                 catalog=catalog,
                 progress=progress,
             )

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,47 +16,38 @@ if TYPE_CHECKING:
 EQUALITIES = ("exact", "rounding")
 
 
-class InputShape(click.ParamType):
-    """`name=1,3,224,224` as (name, (1, 3, 224, 224)); the name may itself hold `=`."""
+Shapes = dict[str, tuple[int, ...]]
 
-    name = "name=d,d,…"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, tuple[int, ...]]:
-        """Split at the last `=`; every dimension is an integer of at least 1."""
-        if isinstance(value, tuple):
-            return value
-        name, equals, sizes = str(value).rpartition("=")
+def _shapes(_: click.Context, option: click.Parameter, values: tuple[str, ...]) -> Shapes:
+    """Read `name=1,3,224,224`, repeated; the name may itself hold `=`."""
+    shapes: Shapes = {}
+    for value in values:
+        name, equals, sizes = value.rpartition("=")
         if not equals or not name:
-            self.fail(f"{value!r} is not of the form name=1,3,224,224", param, ctx)
+            raise click.BadParameter(f"{value!r} is not of the form name=1,3,224,224", param=option)
         try:
             shape = tuple(int(size) for size in sizes.replace("x", ",").split(","))
         except ValueError:
-            self.fail(f"{sizes!r} in {value!r} is not a list of integers", param, ctx)
+            raise click.BadParameter(
+                f"{sizes!r} in {value!r} is not a list of integers", param=option
+            ) from None
         if min(shape) < 1:
-            self.fail(f"{value!r}: every dimension must be at least 1", param, ctx)
-        return name, shape
+            raise click.BadParameter(f"{value!r}: every dimension must be at least 1", param=option)
+        if shapes.setdefault(name, shape) != shape:
+            raise click.BadParameter(f"{name!r} is given twice, with two shapes", param=option)
+    return shapes
 
 
-class Allowed(click.ParamType):
-    """`exact,rounding` as ("exact", "rounding")."""
-
-    name = "list"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, ...]:
-        """Split at commas; each word is one of `EQUALITIES`."""
-        if isinstance(value, tuple):
-            return value
-        words = tuple(word.strip() for word in str(value).split(",") if word.strip())
-        for word in words:
-            if word not in EQUALITIES:
-                self.fail(f"{word!r} is none of {', '.join(EQUALITIES)}", param, ctx)
-        if not words:
-            self.fail(f"name at least one of {', '.join(EQUALITIES)}", param, ctx)
-        return words
+def _classes(_: click.Context, option: click.Parameter, value: str) -> tuple[str, ...]:
+    """Read `exact,rounding`."""
+    words = tuple(word.strip() for word in value.split(",") if word.strip())
+    for word in words:
+        if word not in EQUALITIES:
+            raise click.BadParameter(f"{word!r} is none of {', '.join(EQUALITIES)}", param=option)
+    if not words:
+        raise click.BadParameter(f"name at least one of {', '.join(EQUALITIES)}", param=option)
+    return words
 
 
 FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
@@ -93,7 +84,8 @@ target_option = click.option(
 )
 allow_option = click.option(
     "--allow",
-    type=Allowed(),
+    metavar="LIST",
+    callback=_classes,
     default="exact,rounding",
     show_default=True,
     help="Substitutions by how equal they are: bit for bit, or up to rounding.",
@@ -101,22 +93,14 @@ allow_option = click.option(
 input_shape_option = click.option(
     "--input-shape",
     "input_shapes",
-    type=InputShape(),
+    metavar="NAME=D,D,…",
     multiple=True,
+    callback=_shapes,
     help="Size to measure a dynamic input at; the model stays dynamic. Repeat per input.",
 )
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object on standard output."
 )
-
-
-def distinct_shapes(shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> dict[str, tuple[int, ...]]:
-    """Collect repeated --input-shape options; naming an input twice is a mistake."""
-    collected: dict[str, tuple[int, ...]] = {}
-    for name, shape in shapes:
-        if collected.setdefault(name, shape) != shape:
-            raise click.UsageError(f"--input-shape names {name!r} twice, with different sizes")
-    return collected
 
 
 @contextmanager

@@ -25,7 +25,7 @@ def profile(
     model: Path,
     threads: int | None,
     budget: float,
-    input_shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    input_shapes: shared.Shapes,
     catalog_path: str | None,
     as_json: bool,
     quiet: bool,
@@ -42,7 +42,6 @@ def profile(
       tensolog profile model.onnx --threads 1 --budget 60
       tensolog profile model.onnx --json
     """
-    shapes = shared.distinct_shapes(input_shapes)
     from ..progress import Progress
 
     with (
@@ -58,7 +57,7 @@ def profile(
                 model,
                 threads=threads,
                 budget=budget,
-                input_shapes=shapes or None,
+                input_shapes=input_shapes or None,
                 catalog=catalog,
                 progress=progress,
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,7 +52,7 @@ def sql(
     elif form == "parquet":
         raise click.UsageError("parquet is not text: name a file with -o FILE")
     if query == "-":
-        query = click.get_text_stream("stdin").read()
+        query = sys.stdin.read()
 
     import duckdb
 
