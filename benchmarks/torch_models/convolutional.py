@@ -186,7 +186,7 @@ class Mixed(nn.Module):
 
     def __init__(self, inputs: int, width: int, kernel: int) -> None:
         super().__init__()
-        narrow = width * 3 // 4
+        narrow = (width * 2 // 3 + 15) // 16 * 16  # whole blocks of channels, as real widths are
         self.single = unit(inputs, width)
         self.factored = nn.Sequential(
             unit(inputs, narrow),

@@ -189,7 +189,7 @@ def inception(
 
 def _mixed(net: Network, value: str, inputs: int, width: int, kernel: int) -> tuple[str, int]:
     """Join four branches: 1x1; 1x1 and k x k factored; twice that; pool and 1x1."""
-    narrow = width * 3 // 4
+    narrow = (width * 2 // 3 + 15) // 16 * 16  # whole blocks of channels, as real widths are
     single = _unit(net, value, (inputs, width))
     factored = _unit(net, value, (inputs, narrow))
     factored = _unit(net, factored, (narrow, narrow), (1, kernel))
