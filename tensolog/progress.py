@@ -86,14 +86,20 @@ class Progress:
 
 def _bars(stream: TextIO) -> Bars:
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
     from rich.table import Column
+    from rich.text import Text
+
+    class Seconds(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            seconds = task.finished_time if task.finished_time is not None else task.elapsed
+            return Text(f"{seconds or 0:5.1f} s", style="progress.elapsed")
 
     return Progress(
         SpinnerColumn(finished_text="[green]✓"),
         TextColumn("{task.description}", table_column=Column(min_width=17)),
         BarColumn(bar_width=24),
-        TimeElapsedColumn(),
+        Seconds(),
         # Kernel labels hold brackets: no markup.
         TextColumn(
             "{task.fields[detail]}", markup=False, table_column=Column(ratio=1, no_wrap=True)
