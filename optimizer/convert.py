@@ -9,8 +9,8 @@ import onnx
 from onnx import helper, numpy_helper
 
 from ..profiles.kernel import dtype_name, element_type
+from ..rules import ABSENT
 from .graph import (
-    ABSENT,
     Constant,
     Graph,
     Loader,

@@ -14,8 +14,9 @@ import onnxruntime
 from onnx import helper
 
 from ..profiles.kernel import element_type
+from ..rules import ABSENT
 from .convert import node_proto
-from .graph import ABSENT, Constant, Graph, Node, TensorType, constant_of
+from .graph import Constant, Graph, Node, TensorType, constant_of
 from .infer import infer_node
 from .simplify import is_pure
 

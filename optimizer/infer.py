@@ -8,8 +8,9 @@ import onnx
 from onnx import helper, numpy_helper, shape_inference
 
 from ..profiles.kernel import element_type
+from ..rules import ABSENT
 from .convert import node_proto, tensor_type, type_proto
-from .graph import ABSENT, Constant, Graph, TensorType
+from .graph import Constant, Graph, TensorType
 
 # Constants up to this size can decide a shape (Reshape's target, Slice's starts); larger ones are
 # shown to the inference by type alone.

@@ -8,8 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from ..profiles.costs import Cost, CostModel
 from ..profiles.extract import kernel_of as extract_kernel
 from ..profiles.kernel import Kernel
+from ..rules import ABSENT
 from .convert import node_proto
-from .graph import ABSENT, Graph, TensorType
+from .graph import Graph, TensorType
 
 # Constants up to this many elements are part of a kernel: shapes, axes, indices, exponents.
 TELLING_ELEMENTS = 64

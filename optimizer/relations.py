@@ -49,11 +49,11 @@ def graph_facts(graph: Graph) -> dict[str, list[tuple[object, ...]]]:
             if value != ABSENT:
                 facts["output"].append((number, position, value))
         facts["captured"] += [(value,) for value in node.captures]
-        for name, value in {**graph.defaults(number), **graph.attributes(number)}.items():
-            if _is_plain(value):
-                facts["attribute"].append((number, name, attribute_text(value)))
-            if isinstance(value, int):
-                facts["attribute_int"].append((number, name, value))
+        for name, given in {**graph.defaults(number), **graph.attributes(number)}.items():
+            if _is_plain(given):
+                facts["attribute"].append((number, name, attribute_text(given)))
+            if isinstance(given, int):
+                facts["attribute_int"].append((number, name, given))
         if node.operator not in operators:
             operators.add(node.operator)
             spec = schema_for(node.domain, node.op_type, graph.opset(node.domain))

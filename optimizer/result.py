@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,14 +12,13 @@ import onnx
 
 from ..catalog import Catalog
 from ..catalog.onnx_writer import build_model, write_model
+from .contest import ORIGINAL
 from .rewrite import Step
 from .verify import Deviation
 
 if TYPE_CHECKING:
     from .report.schema import DrawnGraph, NearMiss, OperatorCost, Summary
     from .report.schema import Step as ReportStep
-
-ORIGINAL = "original"
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,6 @@ class Optimization:
     graphs: tuple[DrawnGraph, DrawnGraph]
     catalog: Catalog | None = None
     catalog_path: str = ""
-    _skeletons: dict[str, onnx.ModelProto] = field(default_factory=dict, repr=False)
 
     @property
     def model(self) -> onnx.ModelProto:
@@ -77,18 +75,16 @@ class Optimization:
         return [candidate for candidate in self.candidates if candidate.median_ns is not None]
 
     def save(self, path: str | Path) -> None:
-        """Write the optimized model, whole or not at all; beyond 2 GB with a data file beside it."""
+        """Write the model, whole or not at all; beyond 2 GB with a data file beside it."""
         with self._open() as catalog:
             write_model(catalog, self.result_model_id, path)
 
     def report(self, path: str | Path) -> None:
         """Write the HTML report: one file that needs nothing else."""
-        from .report import render_report
-        from .report.write import write_text
+        from .report import write_report
 
         before, after = self.graphs
-        text = render_report({**self.to_json(), "graphs": {"before": before, "after": after}})
-        write_text(path, text)
+        write_report(path, {**self.to_json(), "graphs": {"before": before, "after": after}})
 
     def explain(self) -> str:
         """Say in text what was applied, what was weighed and refused, and what nearly fired."""
@@ -136,10 +132,18 @@ class Optimization:
 def steps_json(plan: list[Step]) -> list[ReportStep]:
     """Give the steps as plain values."""
     return [
-        {  # type: ignore[typeddict-item]
+        {
             "position": position,
-            **asdict(step),
+            "rule": step.rule,
             "nodes": list(step.nodes),
+            "removed": step.removed,
+            "added": step.added,
+            "cost_before_ns": step.cost_before_ns,
+            "cost_after_ns": step.cost_after_ns,
+            "accepted": step.accepted,
+            "reason": step.reason,
+            "equal": step.equal,
+            "summary": step.summary,
         }
         for position, step in enumerate(plan)
     ]

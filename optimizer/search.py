@@ -1,4 +1,4 @@
-"""The first search: rewrites whose gain depends on this machine, taken where measured costs say so."""
+"""The first search: rewrites whose gain depends on the machine, taken where costs say so."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from ..profiles.costs import Cost
 from ..profiles.kernel import Kernel
-from ..rules import Match
+from ..rules import ABSENT, Match
 from .fold import becomes_constant
-from .graph import ABSENT, Graph, TensorType
+from .graph import Graph, TensorType
 from .infer import bind, infer_node, infer_types, sharpen
 from .price import Prices, kernel_of
 from .rewrite import Matcher, RewriteError, Step, apply_match, simplify

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 
 from ..catalog.operators import schema_for
-from .graph import ABSENT, Graph, Node
+from ..rules import ABSENT
+from .graph import Graph, Node
 
 
 def remove_dead(graph: Graph) -> int:

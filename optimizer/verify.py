@@ -1,4 +1,4 @@
-"""Outputs compared: a candidate must compute what the original does, up to the original's own error.
+"""Outputs compared: a candidate computes what the original does, up to the original's own error.
 
 The yardstick is the model in float64 where ONNX Runtime has the kernels (widen.py). A candidate may
 be off from it by a small multiple of what the original itself is off, at two levels of the

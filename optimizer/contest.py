@@ -1,0 +1,198 @@
+"""Plans against the original: outputs compared, then timed end to end; the winner must be sure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..profiles.feeds import DISTRIBUTIONS, random_feeds
+from ..profiles.race import Lap, RaceError, race, verdict
+from .graph import Graph
+from .phases import Phases
+from .rewrite import Step
+from .setting import Setting
+from .sizes import guesses, other_sizes
+from .verify import Array, Deviation, Feeds, Verifier, failures
+
+ORIGINAL = "original"
+MOVES_INTEGERS = frozenset(
+    {"Cast", "Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Unsqueeze"}
+)
+# Of the race, what a second one may take, in which the winner must win again.
+CONFIRMING_SHARE = 0.3
+# What sessions raced at once may hold: the promise is three times the model and 500 MB in all.
+RACE_BYTES = 300 << 20
+
+
+@dataclass
+class Plan:
+    """One way to compute the model: its graph, the steps to it, and what was found out about it."""
+
+    name: str
+    graph: Graph
+    steps: list[Step] = field(default_factory=list)
+    source: Path | bytes = b""
+    deviations: list[Deviation] = field(default_factory=list)
+    refusal: str = ""
+    lap: Lap | None = None
+    predicted_ns: float | None = None
+
+
+class Contest:
+    """The original, run on generated inputs, and what challenges it."""
+
+    def __init__(
+        self,
+        original: Plan,
+        setting: Setting,
+        phases: Phases,
+        *,
+        given: Mapping[str, int],
+        size_bytes: int,
+        widened: Path | None,
+    ) -> None:
+        """Run the original on likely sizes of its free dimensions, `given` ones kept.
+
+        Raises what ONNX Runtime raises where the model runs on none of them.
+        """
+        self.original = original
+        self.setting = setting
+        self.phases = phases
+        self.size_bytes = size_bytes
+        self.sizes: dict[str, int] = dict(given)
+        self._verifier = self._first_that_runs(given, widened)
+        self._others: Verifier | None = None
+        other = other_sizes(self.sizes, given)
+        if other is not None:
+            try:
+                feeds = {"other sizes": self.feeds("normal", other)}
+                self._others = self._verifier_of(feeds, None)
+            except Exception:  # the model fixes a size that it declares as free
+                self._others = None
+
+    def close(self) -> None:
+        """Remove what was stored."""
+        for verifier in (self._verifier, self._others):
+            if verifier is not None:
+                verifier.close()
+
+    def feeds(self, distribution: str, sizes: Mapping[str, int] | None = None) -> Feeds:
+        """Generate inputs; those with a default of the model's own keep it.
+
+        Integers that index a table range over its rows; others are 0 and 1, as masks are.
+        """
+        graph = self.original.graph
+        bound = self.sizes if sizes is None else sizes
+        defaults = {tensor.name for tensor in graph.base.graph.initializer}
+        seed = self.setting.seed + DISTRIBUTIONS.index(distribution)
+        feeds: dict[str, Array] = {}
+        for value in graph.graph_inputs:
+            name, type_ = graph.names[value], graph.types.get(value)
+            if name in defaults:
+                continue
+            if type_ is None or type_.shape is None:
+                raise RaceError(
+                    f"no inputs can be generated for {name!r}: its type is not a tensor's"
+                )
+            shape = tuple(
+                bound.get(size, 1) if isinstance(size, str) else size for size in type_.shape
+            )
+            rows = table_rows(graph, value)
+            feeds |= random_feeds({name: (type_.dtype, shape)}, distribution, seed, high=rows)
+        return feeds
+
+    def verify(self, plan: Plan) -> None:
+        """Compare a plan's outputs with the original's; a plan that deviates is refused."""
+        try:
+            plan.deviations = self._verifier.deviations(plan.name, plan.source)
+            if self._others is not None:
+                plan.deviations += self._others.deviations(plan.name, plan.source)
+        except Exception as error:  # whatever the runtime raises, the plan can't be used
+            plan.refusal = f"does not run: {' '.join(str(error).split())[:300]}"
+            return
+        plan.refusal = next(failures(plan.deviations), "")
+
+    def race(self, plans: Sequence[Plan], budget_s: float) -> Plan:
+        """Time the plans that are not refused; return the winner, the original where none is sure.
+
+        The fastest that beats the original beyond the noise must do so a second time, alone.
+        """
+        field_ = [self.original, *(plan for plan in plans if not plan.refusal)]
+        share = 1.0 - CONFIRMING_SHARE if len(field_) > 1 else 1.0
+        laps = self._race(field_, budget_s * share, self.setting.seed, "racing")
+        for plan in field_:
+            plan.lap = laps[plan.name]
+        faster = [plan for plan in field_[1:] if verdict(laps[plan.name]) == "faster"]
+        for plan in sorted(faster, key=lambda plan: laps[plan.name].ratio):
+            again = self._race(
+                [self.original, plan],
+                budget_s * CONFIRMING_SHARE,
+                self.setting.seed + 1,
+                "confirming",
+            )
+            if again[plan.name].ratio_high < 1.0:
+                return plan
+            plan.refusal = "won once, but not when raced again"
+        return self.original
+
+    def _race(
+        self, plans: Sequence[Plan], budget_s: float, seed: int, phase: str
+    ) -> dict[str, Lap]:
+        def tell(share: float, label: str) -> None:
+            self.phases.tell(phase, round(100 * share), 100, label)
+
+        with self.phases(phase):
+            return race(
+                {plan.name: plan.source for plan in plans},
+                dict(self.feeds("normal")),
+                threads=self.setting.threads,
+                budget_s=budget_s,
+                reference=ORIGINAL,
+                progress=tell,
+                memory_budget=RACE_BYTES + 2 * self.size_bytes,
+                seed=seed,
+            )
+
+    def _first_that_runs(self, given: Mapping[str, int], widened: Path | None) -> Verifier:
+        failure: Exception | None = None
+        for sizes in guesses(self.original.graph, given):
+            self.sizes = sizes
+            feeds = {name: self.feeds(name) for name in self._distributions()}
+            try:
+                return self._verifier_of(feeds, widened)
+            except Exception as error:  # another guess may suit the model
+                failure = failure or error
+        assert failure is not None
+        raise failure
+
+    def _distributions(self) -> tuple[str, ...]:
+        """Choose distributions; where no input is a float they differ in the seed alone."""
+        graph = self.original.graph
+        dtypes = {type_.dtype for v in graph.graph_inputs if (type_ := graph.types.get(v))}
+        return DISTRIBUTIONS if any("float" in dtype for dtype in dtypes) else DISTRIBUTIONS[:2]
+
+    def _verifier_of(self, feeds: Mapping[str, Feeds], widened: Path | None) -> Verifier:
+        return Verifier(self.original.source, feeds, threads=self.setting.threads, wide=widened)
+
+
+def table_rows(graph: Graph, value: int) -> int:
+    """Give the number of rows of the smallest table that a value indexes; 2 where there is none.
+
+    Followed through the operators that only move integers about.
+    """
+    found: list[int] = []
+    stack, seen = [value], {value}
+    while stack:
+        current = stack.pop()
+        for number in graph.users.get(current, ()):
+            node = graph.nodes[number]
+            if node.operator == "Gather" and node.inputs[1] == current:
+                shape = graph.shape(node.inputs[0])
+                axis = graph.attribute(number, "axis")
+                if shape and isinstance(axis, int) and isinstance(shape[axis], int):
+                    found.append(int(shape[axis]))
+            elif node.operator in MOVES_INTEGERS and node.outputs[0] not in seen:
+                seen.add(node.outputs[0])
+                stack.append(node.outputs[0])
+    return max(1, min(found, default=2))

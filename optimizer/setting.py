@@ -1,0 +1,47 @@
+"""What an optimization is asked to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..catalog.errors import TensologError
+from ..rules import Rule, select_rules
+from .graph import Graph
+
+TARGETS = ("onnxruntime-cpu", "onnx")
+CLASSES = ("exact", "rounding")
+FOLD_LIMIT = 64 * 1024
+
+
+class OptionError(TensologError, ValueError):
+    """An option with a value that there is none of."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Target, threads, seconds for measuring, allowed classes, shapes, bytes, random seed."""
+
+    target: str = TARGETS[0]
+    threads: int = 1
+    budget: float = 20.0
+    allow: tuple[str, ...] = CLASSES
+    input_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    fold_limit: int = FOLD_LIMIT
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.target not in TARGETS:
+            raise OptionError(f"unknown target {self.target!r}; known: {', '.join(TARGETS)}")
+        for name in self.allow:
+            if name not in CLASSES:
+                raise OptionError(f"unknown class {name!r} to allow; known: {', '.join(CLASSES)}")
+        if self.threads < 1:
+            raise OptionError(f"threads must be at least 1, not {self.threads}")
+        if not self.budget >= 0:
+            raise OptionError(f"the budget is in seconds and can't be {self.budget}")
+
+    def select(self, rules: Sequence[Rule], graph: Graph, tag: str) -> list[Rule]:
+        """Choose the rules of a tag that may be applied to a graph."""
+        chosen = select_rules(rules, opset=graph.opset(), target=self.target, allow=self.allow)
+        return [rule for rule in chosen if rule.tag == tag]

@@ -1,0 +1,141 @@
+"""Looking without changing: what rules would do to a model, and what its kernels cost."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..catalog import Catalog
+from ..catalog.errors import ModelError
+from ..catalog.onnx_reader import read_model
+from ..catalog.onnx_writer import skeleton_model
+from ..profiles.machine import cores
+from ..profiles.profile import profile
+from ..rules import Rule, load_rules
+from .explain import Explanation, near_misses
+from .graph import Graph
+from .infer import infer_types
+from .phases import Progress
+from .price import kernels_of_graph
+from .realize import Workshop
+from .rewrite import Matcher, Step, simplify
+from .search import bound_types
+from .setting import CLASSES, FOLD_LIMIT, TARGETS, OptionError, Setting
+from .sizes import guesses, sizes_from
+
+if TYPE_CHECKING:
+    from .driver import Source
+
+
+def explain_model(
+    model: Source,
+    *,
+    rule: str | None = None,
+    target: str = TARGETS[0],
+    allow: Collection[str] = CLASSES,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    rules: Sequence[Rule] | None = None,
+) -> Explanation:
+    """Say which rules fire where in a model, and which nearly do; nothing is measured or stored.
+
+    `rule` restricts the answer to one rule. Arguments are those of `optimize`; it raises the same.
+    """
+    setting = Setting(target=target, allow=tuple(allow))
+    base = load_rules() if rules is None else tuple(rules)
+    if rule is not None and rule not in {known.name for known in base}:
+        raise OptionError(f"there is no rule {rule!r}: tensolog rules list names them all")
+    with Catalog(":memory:") as catalog, Workshop(catalog) as workshop:
+        model_id = read_model(catalog, model)
+        graph = workshop.read(skeleton_model(catalog, model_id))
+        graph.types = infer_types(graph)
+        sizes_from(graph, input_shapes or {})
+        always = setting.select(base, graph, "always")
+        explorative = setting.select(base, graph, "explore")
+        fired = simplify(graph, Matcher(catalog.connection, always), fold_limit=FOLD_LIMIT)
+        weighed = [
+            Step(
+                rule=match.rule.name,
+                nodes=tuple(graph.node_name(number) for number in match.nodes.values()),
+                removed=len(match.nodes),
+                added=len(match.rule.rewrite),
+                accepted=False,
+                reason="cost decides",
+                equal=match.rule.equal,
+                summary=match.rule.summary,
+            )
+            for match in Matcher(catalog.connection, explorative).find(graph)
+        ]
+        near = near_misses(catalog.connection, (*always, *explorative), graph)
+        seen = {step.rule for step in (*fired, *weighed)} | {miss["rule"] for miss in near}
+        idle = [known.name for known in base if known.name not in seen]
+        explanation = Explanation(_name_of(model), fired, weighed, near, idle)
+    return explanation if rule is None else _only(explanation, rule)
+
+
+def _only(explanation: Explanation, rule: str) -> Explanation:
+    return replace(
+        explanation,
+        fired=[step for step in explanation.fired if step.rule == rule],
+        weighed=[step for step in explanation.weighed if step.rule == rule],
+        near_misses=[miss for miss in explanation.near_misses if miss["rule"] == rule],
+        idle=[name for name in explanation.idle if name == rule],
+    )
+
+
+def _name_of(model: Source) -> str:
+    return str(model) if isinstance(model, (str, Path)) else "model"
+
+
+def profile_model(
+    model: Source,
+    *,
+    threads: int | None = None,
+    budget: float = 20.0,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    catalog: Catalog,
+    progress: Progress | None = None,
+) -> list[dict[str, Any]]:
+    """Measure a model's kernels, dearest first, for `budget` seconds; what is stored is reused.
+
+    Returns one row a kernel: kernel (a label), operator, calls, nodes, median_ns, spread_ns, source
+    ("measured" or "bound"), failure. The model itself is not stored. Raises as `optimize` does.
+    """
+    setting = Setting(threads=cores() if threads is None else threads, budget=budget)
+    with Catalog(":memory:") as scratch, Workshop(scratch) as workshop:
+        model_id = read_model(scratch, model)
+        graph = workshop.read(skeleton_model(scratch, model_id))
+        graph.types = infer_types(graph)
+        kernels = _kernels(graph, sizes_from(graph, input_shapes or {}))
+    tell = progress or (lambda phase, done, total, detail: None)
+    found = profile(
+        catalog,
+        kernels,
+        threads=setting.threads,
+        budget_s=setting.budget,
+        progress=lambda done, total, label: tell("measuring", done, total, label),
+    )
+    return [
+        {
+            "kernel": row.kernel.label(),
+            "operator": row.kernel.op_type,
+            "calls": row.count,
+            "nodes": list(row.nodes),
+            "median_ns": row.cost.ns,
+            "spread_ns": row.cost.spread_ns,
+            "source": row.cost.source,
+            "failure": row.failure,
+        }
+        for row in found.kernels
+    ]
+
+
+def _kernels(graph: Graph, given: Mapping[str, int]) -> list[Any]:
+    sizes = next(guesses(graph, given))
+    kernels = kernels_of_graph(graph, bound_types(graph, sizes))
+    if not kernels and graph.nodes:
+        raise ModelError(
+            "no shape in the model is known: give the shapes of its inputs with --input-shape"
+        )
+    return [(graph.node_name(number), kernel) for number, kernel in kernels.items()]

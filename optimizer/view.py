@@ -1,0 +1,105 @@
+"""A graph as people see it: nodes with shapes and prices, and where the time goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..profiles.kernel import Kernel
+from ..rules import ABSENT
+from .graph import Graph, TensorType
+from .price import Prices
+
+if TYPE_CHECKING:
+    from .report.schema import DrawnGraph, OperatorCost
+    from .report.schema import Node as DrawnNode
+
+SHOWN_CHARACTERS = 60
+
+
+def predicted_ns(kernels: Mapping[int, Kernel], prices: Prices) -> float:
+    """Add up what the nodes of a graph are expected to cost."""
+    return sum(prices.model.cost(kernel).ns for kernel in kernels.values())
+
+
+def operator_costs(
+    before: tuple[Graph, Mapping[int, Kernel]],
+    after: tuple[Graph, Mapping[int, Kernel]],
+    prices: Prices,
+) -> list[OperatorCost]:
+    """Add up nodes and their costs by operator, dearest first."""
+    found: dict[str, OperatorCost] = {}
+    for side, (graph, kernels) in (("before", before), ("after", after)):
+        for number, node in graph.nodes.items():
+            row = found.setdefault(
+                node.operator,
+                {
+                    "op_type": node.operator,
+                    "calls_before": 0,
+                    "calls_after": 0,
+                    "before_ns": 0.0,
+                    "after_ns": 0.0,
+                },
+            )
+            cost = prices.model.cost(kernels[number]).ns if number in kernels else 0.0
+            if side == "before":
+                row["calls_before"] += 1
+                row["before_ns"] += cost
+            else:
+                row["calls_after"] += 1
+                row["after_ns"] += cost
+    return sorted(found.values(), key=lambda row: -max(row["before_ns"], row["after_ns"]))
+
+
+def drawn_graph(
+    graph: Graph,
+    types: Mapping[int, TensorType],
+    kernels: Mapping[int, Kernel],
+    prices: Prices | None,
+    rules: Mapping[int, str],
+) -> DrawnGraph:
+    """Describe a graph for the report; `rules` names the rule that made or removed a node."""
+    nodes: list[DrawnNode] = []
+    for number in graph.order():
+        node = graph.nodes[number]
+        first = types.get(node.outputs[0]) if node.outputs else None
+        drawn: DrawnNode = {
+            "id": number,
+            "name": graph.node_name(number),
+            "op": node.operator,
+            "inputs": [graph.value_name(value) for value in node.inputs],
+            "outputs": [graph.value_name(value) for value in node.outputs],
+            "shape": list(first.shape) if first and first.shape is not None else None,
+            "dtype": first.dtype if first else None,
+            "attributes": {name: _short(value) for name, value in graph.attributes(number).items()},
+            "rule": rules.get(number) or node.rule or None,
+        }
+        if prices is not None and number in kernels:
+            cost = prices.model.cost(kernels[number])
+            drawn["cost_ns"] = cost.ns
+            drawn["cost_source"] = cost.source
+        nodes.append(drawn)
+    read = {v for node in graph.nodes.values() for v in node.reads if v != ABSENT}
+    return {
+        "nodes": nodes,
+        "inputs": [graph.names[value] for value in graph.graph_inputs],
+        "outputs": [graph.names[value] for value in graph.graph_outputs],
+        "constants": {
+            graph.names[value]: _described(constant.type)
+            for value, constant in graph.constants.items()
+            if value in read
+        },
+    }
+
+
+def _described(type_: TensorType) -> str:
+    return f"{type_.dtype} {'x'.join(map(str, type_.shape or ())) or 'scalar'}"
+
+
+def _short(value: object) -> str:
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype} {'x'.join(map(str, value.shape)) or 'scalar'}"
+    text = str(list(value)) if isinstance(value, tuple) else str(value)
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 1]}…"

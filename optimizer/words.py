@@ -1,0 +1,163 @@
+"""What an optimization found out, in words and plain values."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib import metadata
+from typing import TYPE_CHECKING
+
+import onnx
+import onnxruntime
+
+from ..catalog import Catalog
+from ..profiles.machine import device
+from .contest import ORIGINAL, Plan
+from .convert import tensor_type
+from .phases import Phases
+from .result import Candidate
+from .setting import Setting
+
+if TYPE_CHECKING:
+    from .report.schema import Device, Summary
+
+
+def candidate_of(plan: Plan, *, winner: bool, raced: bool) -> Candidate:
+    """Describe a plan and how it fared."""
+    lap = plan.lap
+    return Candidate(
+        candidate=plan.name,
+        nodes=len(plan.graph.nodes),
+        verdict=_verdict(plan, winner=winner, raced=raced),
+        predicted_ns=plan.predicted_ns,
+        median_ns=lap.median_ns if lap else None,
+        spread_ns=lap.spread_ns if lap else None,
+        ratio=lap.ratio if lap else None,
+        ratio_low=lap.ratio_low if lap else None,
+        ratio_high=lap.ratio_high if lap else None,
+        samples=lap.samples if lap else 0,
+    )
+
+
+def _verdict(plan: Plan, *, winner: bool, raced: bool) -> str:
+    if winner:
+        return "chosen"
+    if plan.name == ORIGINAL:
+        return "the reference"
+    if plan.refusal:
+        return f"refused: {plan.refusal}"
+    if not raced:
+        return "not raced"
+    if plan.lap is None:
+        return "beaten"
+    return {"faster": "faster, but not the fastest", "slower": "slower", "noise": "no faster"}[
+        plan.lap.verdict
+    ]
+
+
+def verdict_of(winner: Plan, plans: Sequence[Plan], problem: str) -> str:
+    """Say in one sentence how it ended."""
+    if problem:
+        return f"The original is kept: ONNX Runtime could not run it here ({problem})."
+    if winner.lap is not None and winner in plans:
+        lap = winner.lap
+        return (
+            f"The {winner.name} plan is {1 / lap.ratio:.2f}x as fast as the original "
+            f"(95 % interval {1 / lap.ratio_high:.2f}x to {1 / lap.ratio_low:.2f}x)."
+        )
+    if not plans:
+        return "The original is kept: no rewrite applies to it."
+    refused = [plan for plan in plans if plan.refusal]
+    if len(refused) == len(plans):
+        return f"The original is kept: every plan was refused ({refused[0].refusal})."
+    return "The original is kept: no plan was faster beyond the noise."
+
+
+def details(
+    catalog: Catalog,
+    setting: Setting,
+    phases: Phases,
+    model_id: int,
+    skeleton: onnx.ModelProto,
+    sizes: Mapping[str, int],
+) -> Summary:
+    """Collect what a reader of the numbers has to know: model, options, machine, versions."""
+    ((name, path, size_bytes),) = catalog.connection.execute(
+        "SELECT name, source_path, size_bytes FROM model WHERE model_id = ?", [model_id]
+    ).fetchall()
+    bound = {
+        entry.name: [size if isinstance(size, int) else sizes.get(size, -1) for size in shape]
+        for entry in skeleton.graph.input
+        if (type_ := tensor_type(entry.type, entry.name)) and (shape := type_.shape) is not None
+        if any(isinstance(size, str) for size in shape)
+    }
+    return {
+        "tensolog": _version("tensolog"),
+        "chosen": "",
+        "verdict": "",
+        "nodes_before": 0,
+        "nodes_after": 0,
+        "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "model": {
+            "name": name,
+            "path": path,
+            "size_bytes": size_bytes,
+            "producer": f"{skeleton.producer_name} {skeleton.producer_version}".strip(),
+            "opsets": {entry.domain: entry.version for entry in skeleton.opset_import},
+            "inputs": {entry.name: _type_text(entry) for entry in skeleton.graph.input},
+            "outputs": {entry.name: _type_text(entry) for entry in skeleton.graph.output},
+        },
+        "options": {
+            "target": setting.target,
+            "threads": setting.threads,
+            "budget_s": setting.budget,
+            "allow": list(setting.allow),
+            "input_shapes": bound,
+            "seed": setting.seed,
+        },
+        "device": _device(catalog),
+        "versions": {
+            **{name: _version(name) for name in ("onnxruntime", "onnx", "duckdb", "numpy")},
+            "python": platform.python_version(),
+        },
+        "phases": dict(phases.seconds),
+    }
+
+
+def _type_text(entry: onnx.ValueInfoProto) -> str:
+    type_ = tensor_type(entry.type, entry.name)
+    if type_ is None:
+        return "no tensor"
+    if type_.shape is None:
+        return type_.dtype
+    shown = ("?" if str(size).startswith("?") else str(size) for size in type_.shape)
+    return f"{type_.dtype}[{', '.join(shown)}]"
+
+
+def _device(catalog: Catalog) -> Device:
+    rows = catalog.connection.execute(
+        "SELECT name, cores, memory_bytes, instruction_set, bandwidth_bytes_per_s, "
+        "peak_flops_per_s FROM device WHERE device_id = ?",
+        [device(catalog)],
+    ).fetchall()
+    if not rows:
+        return {}
+    (row,) = rows
+    return {
+        "name": row[0],
+        "cores": row[1],
+        "memory_bytes": row[2],
+        "instruction_set": row[3],
+        "bandwidth_bytes_per_s": row[4],
+        "peak_flops_per_s": row[5],
+    }
+
+
+def _version(package: str) -> str:
+    if package == "onnxruntime":
+        return str(onnxruntime.__version__)
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "unknown"
