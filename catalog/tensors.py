@@ -100,6 +100,12 @@ def data_bytes(tensor: onnx.TensorProto) -> tuple[bytes, str]:
         if any(len(getattr(tensor, field)) for field in _TYPED_FIELDS):
             return raw, "verbatim"
         return raw, "raw"
+    if _BITS[dtype] == 6:  # one code an item, but packed in raw_data
+        try:
+            packed = onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor)).raw_data
+        except ValueError as error:
+            raise ModelError(f"tensor {tensor.name!r} does not fit its shape: {error}") from error
+        return packed, "verbatim"
     field, wide, narrow = _typed(dtype)
     values = np.asarray(getattr(tensor, field), wide)
     data = values.astype(narrow).tobytes() if narrow != wide else values.tobytes()
@@ -255,8 +261,7 @@ def graph_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
     """Yield every tensor of a graph and the graphs in it."""
     yield from graph.initializer
     for sparse in graph.sparse_initializer:
-        yield sparse.values
-        yield sparse.indices
+        yield from sparse_tensors(sparse)
     for node in graph.node:
         yield from attribute_tensors(node.attribute)
 
@@ -272,8 +277,14 @@ def attribute_tensors(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onn
         for graph in attribute.graphs:
             yield from graph_tensors(graph)
         if attribute.HasField("sparse_tensor"):
-            yield attribute.sparse_tensor.values
-            yield attribute.sparse_tensor.indices
+            yield from sparse_tensors(attribute.sparse_tensor)
         for sparse in attribute.sparse_tensors:
-            yield sparse.values
-            yield sparse.indices
+            yield from sparse_tensors(sparse)
+
+
+def sparse_tensors(sparse: onnx.SparseTensorProto) -> Iterator[onnx.TensorProto]:
+    """Yield values and indices of a sparse tensor, those that are there."""
+    if sparse.HasField("values"):
+        yield sparse.values
+    if sparse.HasField("indices"):
+        yield sparse.indices

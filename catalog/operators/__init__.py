@@ -1,7 +1,13 @@
 """Operator specifications as data."""
 
 from .classes import Classification, classifications, parse_classes
-from .specification import AttributeSpec, OperatorSpec, all_specifications, schema_for
+from .specification import (
+    AttributeSpec,
+    OperatorSpec,
+    all_specifications,
+    first_version,
+    schema_for,
+)
 
 __all__ = [
     "AttributeSpec",
@@ -9,6 +15,7 @@ __all__ = [
     "OperatorSpec",
     "all_specifications",
     "classifications",
+    "first_version",
     "parse_classes",
     "schema_for",
 ]

@@ -82,10 +82,24 @@ def schema_for(domain: str, op_type: str, opset: int) -> OperatorSpec | None:
     return _specification(schema)
 
 
-def all_specifications() -> list[OperatorSpec]:
+@cache
+def all_specifications() -> tuple[OperatorSpec, ...]:
     """Return every version of every operator that onnx knows, ordered by name and version."""
     found = [_specification(schema) for schema in onnx.defs.get_all_schemas_with_history()]
-    return sorted(found, key=lambda spec: (spec.domain, spec.op_type, spec.since_version))
+    return tuple(sorted(found, key=lambda spec: (spec.domain, spec.op_type, spec.since_version)))
+
+
+@cache
+def first_version(domain: str, op_type: str) -> int | None:
+    """Return the operator set that brought an operator; None for one that ONNX never had."""
+    return min(
+        (
+            spec.since_version
+            for spec in all_specifications()
+            if (spec.domain, spec.op_type) == (domain, op_type)
+        ),
+        default=None,
+    )
 
 
 def _specification(schema: Any) -> OperatorSpec:

@@ -16,8 +16,8 @@ def fill_operators(catalog: Catalog) -> None:
     state = f"onnx {metadata.version('onnx')}, classes {classes_hash()}"
     known = catalog.connection.execute(
         "SELECT value FROM catalog_property WHERE name = 'operators'"
-    ).fetchone()
-    if known == (state,):
+    ).fetchall()
+    if known == [(state,)]:
         return
     from .specification import all_specifications  # onnx takes its time to load
 
