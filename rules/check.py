@@ -79,8 +79,6 @@ def _check_operator(rule: Rule, node: PatternNode) -> None:
     stars = [i for i in node.inputs if i.star]
     if stars and not schemas.is_variadic(node.operator):
         _refuse(rule, f"{node.operator} has no variable inputs", "name them one by one", *at)
-    if any(len([s for s in side if s.star]) > 2 for side in (node.inputs, node.outputs)):
-        _refuse(rule, "more than two lists at one node", "write `*A, X, *B`", *at)
 
 
 def _check_match(rule: Rule) -> None:
@@ -95,6 +93,8 @@ def _check_match(rule: Rule) -> None:
         sides: tuple[Sequence[Input | Output], ...] = (node.inputs, node.outputs)
         for side in sides:
             stars = [i for i, item in enumerate(side) if item.star]
+            if len(stars) > 2:
+                _refuse(rule, "more than two lists at one node", "write `*A, X, *B`", node.line)
             if len(stars) == 2 and (stars[1] - stars[0] != 2 or stars != [0, 2] or len(side) != 3):
                 hint = "two lists enclose exactly one operand: `*A, X, *B`"
                 _refuse(rule, f"can't match the operands of {node.name}", hint, node.line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from .bound import Bound
 from .conditions import conditions, optional_values, types_of
 from .expressions import Facts, UnknownError, Value, evaluate
 from .model_view import ModelView, dtype_name
-from .sampling import RejectedError, Sampler
+from .sampling import PARAMETERS, RejectedError, Sampler
 from .syntax import Binary, Expression, Input, ListOf, Literal, Name, PatternNode, Rule, Star
 from .view import Match
 
@@ -164,6 +164,8 @@ class _Builder(Facts):
     # ---------------------------------------------------------------------------- nodes
 
     def _node(self, node: PatternNode) -> None:
+        if node.choices:
+            node = replace(node, op_type=self.rng.choice(node.choices), choices=())
         operands = self._operands(node)
         known: list[tuple[int, ...] | None] = []
         for position, name in enumerate(operands):
@@ -226,7 +228,8 @@ class _Builder(Facts):
             return self.tensors[name].shape
         declared = self.rule.operand(name).shape
         if declared is None:
-            return self._fitting(name)
+            parameter = position in PARAMETERS.get(node.op_type, ())
+            return None if parameter else self._fitting(name)
         try:
             shape: list[Value] = []
             for size in declared:
@@ -272,6 +275,10 @@ class _Builder(Facts):
         """The attributes whose values are settled before the shapes are."""
         fixed: dict[str, Value] = {}
         for name, expression in node.attributes:
+            if isinstance(expression, Name) and expression.text not in self.names:
+                early = self.sampler.early(name, self.rule.given)
+                if early is not None:
+                    self.names[expression.text] = early
             try:
                 fixed[name] = evaluate(expression, self.names, self)
             except UnknownError:
@@ -380,7 +387,7 @@ class _Builder(Facts):
             array = np.asarray(solved, np.int64)
         else:
             array = self.sampler.parameter(node.op_type, position, shapes, attributes, outputs)
-        if array.dtype != np.int64:
+        if array.dtype.kind == "f":
             array = array.astype(self._dtype(node, position, name))
         self.tensors[name] = _Tensor(str(array.dtype), tuple(array.shape), array)
 

@@ -75,6 +75,11 @@ class ModelView:
         known = schema.attributes.get(name)
         return None if known is None else schemas.default_of(known)
 
+    def schema_attributes(self, node: int) -> tuple[str, ...]:
+        """The names of all attributes that the node's operator has."""
+        op = self.nodes[node]
+        return tuple(onnx.defs.get_schema(op.op_type, self.opset, op.domain).attributes)
+
     def attributes(self, node: int) -> Mapping[str, object]:
         """The attributes that are set on the node."""
         return {

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .expressions import Value
-from .syntax import Expression
+from .syntax import Expression, Literal, walk
 
 Shape = tuple[int, ...]
 Shapes = list[Shape | None]
@@ -31,6 +31,7 @@ PARAMETERS = {
     "Clip": {1, 2},
     "Gather": {1},
     "Tile": {1},
+    "Dropout": {1, 2},
     "ReduceSum": {1},
     "ReduceMean": {1},
     "ReduceMax": {1},
@@ -53,6 +54,7 @@ class Sampler:
 
     def __init__(self, rng: random.Random, opset: int) -> None:
         self.rng, self.opset = rng, opset
+        self.axis: int | None = None
 
     def size(self) -> int:
         """A dimension: 1 often enough to meet broadcasting, otherwise small."""
@@ -98,7 +100,7 @@ class Sampler:
         if operator == "Gemm":
             return self._gemm(known, partial, fixed)
         if operator in WINDOWED:
-            return self._windowed(operator, known, partial)
+            return self._windowed(operator, known, partial, fixed.get("group"))
         if operator == "BatchNormalization":
             return self._normalization(known, partial)
         if operator == "Concat":
@@ -176,7 +178,9 @@ class Sampler:
             result[2] = self.fitting(target)
         return result
 
-    def _windowed(self, operator: str, known: Shapes, partial: list[Partial]) -> Shapes:
+    def _windowed(
+        self, operator: str, known: Shapes, partial: list[Partial], group: Value
+    ) -> Shapes:
         x, weight = known[0], known[1] if len(known) > 1 else None
         spatial = self.rng.choice([1, 2, 2, 3])
         if x is not None:
@@ -194,7 +198,9 @@ class Sampler:
             sizes = [self.rng.randint(5, 9) if s is None else s for s in given[2:]]
             channels = given[1]
             if channels is None and weight is not None:
-                channels = weight[0] if transposed else weight[1] * self.rng.choice([1, 1, 2])
+                channels = (
+                    weight[0] if transposed else weight[1] * (group or self.rng.choice([1, 1, 2]))
+                )
             batch = given[0] or self.rng.choice([1, 2])
             x = (batch, channels or self.rng.choice([1, 2, 4]), *sizes)
             result[0] = x
@@ -202,7 +208,8 @@ class Sampler:
             given = list(partial[1] or [None] * (2 + spatial))
             if len(given) != 2 + spatial:
                 raise RejectedError
-            groups = self.rng.choice([g for g in (1, 1, 1, 2, x[1]) if x[1] % g == 0])
+            fitting = [g for g in (1, 1, 1, 2, x[1]) if x[1] % g == 0]
+            groups = group or self.rng.choice(fitting)
             kernel = [self.rng.randint(1, 3) if s is None else s for s in given[2:]]
             if transposed:
                 head = [given[0] or x[1], given[1] or self.rng.choice([1, 2, 3])]
@@ -279,7 +286,7 @@ class Sampler:
                 order = list(range(rank))
                 self.rng.shuffle(order)
                 return tuple(order)
-            case "axis" if operator == "Concat":
+            case "axis" if operator == "Concat" and self.axis is not None:
                 return self.axis
             case "axis" if operator == "Flatten":
                 return self.rng.randint(-rank, rank)
@@ -299,12 +306,22 @@ class Sampler:
                 return self._group(operator, shapes)
             case "strides" | "dilations" | "pads" | "kernel_shape":
                 return self._window(operator, shapes).get(name)
-            case "equation":
-                return self._equation(given)
+            case "mode":
+                return self.rng.choice(["constant", "edge"])
+            case "ratio" | "seed":
+                return {"ratio": 0.25, "seed": 1}[name]
+            case "to":
+                return self.rng.choice([1, 7, 11])
         raise RejectedError
 
-    def _equation(self, given: Sequence[Expression]) -> Value:
-        raise RejectedError
+    def early(self, name: str, given: Sequence[Expression]) -> Value | None:
+        """A value for an attribute on which the shapes depend; None for the others."""
+        if name in ("transA", "transB"):
+            return self.rng.randint(0, 1)
+        if name == "equation":
+            spellings = [text for condition in given for text in _texts(condition)]
+            return self.rng.choice(spellings) if spellings else None
+        return None
 
     def axes(self, rank: int) -> tuple[int, ...]:
         """Some distinct axes of a rank, sometimes counted from the end."""
@@ -390,12 +407,16 @@ class Sampler:
                 return self._ints(sorted(self.rng.sample(range(rank + count), count)))
             case "Slice":
                 return self._slice(position, shapes)
+            case "Pad" if position == 1 and self.rng.random() < 0.2:
+                return self._ints([0] * (2 * rank))
             case "Pad" if position == 1:
                 pads = [self.rng.randint(0, 2) if i >= 2 else 0 for i in range(rank)]
                 more = [self.rng.randint(0, 2) if i >= 2 else 0 for i in range(rank)]
                 return self._ints([*pads, *more])
-            case "Pad":
+            case "Pad" if position == 2:
                 return np.zeros((), np.float32)
+            case "Dropout":
+                return np.asarray(0.25, np.float32) if position == 1 else np.asarray(False)
             case "Clip":
                 low = self.rng.choice([-1.0, 0.0, -0.5])
                 return np.asarray(low if position == 1 else low + self.rng.random(), np.float32)
@@ -444,10 +465,11 @@ class Sampler:
             self.axis = self.rng.randrange(len(x))
             self.start = self.rng.randrange(x[self.axis])
             return self._ints([self.start])
+        axis = self.axis or 0
         if position == 2:
-            return self._ints([self.rng.randint(self.start + 1, x[self.axis])])
+            return self._ints([self.rng.randint(self.start + 1, x[axis])])
         if position == 3:
-            return self._ints([self.axis])
+            return self._ints([axis])
         return self._ints([1])
 
     def output_count(self, operator: str, arrays: list[Any], attributes: dict[str, Value]) -> int:
@@ -455,3 +477,12 @@ class Sampler:
         if operator == "Split" and len(arrays) > 1 and arrays[1] is not None:
             return len(arrays[1])
         return 1
+
+
+def _texts(expression: Expression) -> list[str]:
+    """The texts in a condition: the spellings it allows."""
+    return [
+        part.value
+        for part in walk(expression)
+        if isinstance(part, Literal) and isinstance(part.value, str)
+    ]

@@ -1,0 +1,100 @@
+"""Find the matches of rules in many small models at once: one database, ids offset per model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import duckdb
+import pyarrow as pa
+from tensolog.catalog.datalog import evaluate, parse
+from tensolog.rules import attribute_text, compile_program, matches
+from tensolog.rules.schemas import commutative
+
+STRIDE = 1000
+COLUMNS = {
+    "node": (pa.int64(), pa.string()),
+    "input": (pa.int64(), pa.int64(), pa.int64()),
+    "output": (pa.int64(), pa.int64(), pa.int64()),
+    "attribute": (pa.int64(), pa.string(), pa.string()),
+    "attribute_int": (pa.int64(), pa.string(), pa.int64()),
+    "constant": (pa.int64(),),
+    "scalar": (pa.int64(), pa.float64()),
+    "dtype": (pa.int64(), pa.string()),
+    "rank": (pa.int64(), pa.int64()),
+    "dim": (pa.int64(), pa.int64(), pa.int64()),
+    "graph_output": (pa.int64(),),
+    "captured": (pa.int64(),),
+    "commutative": (pa.string(),),
+}
+
+
+def facts(views):
+    """The relations of rules/graph.dl for models; model i has ids from i * STRIDE on."""
+    rows = {name: [] for name in COLUMNS}
+    rows["commutative"] = [(op,) for op in sorted(commutative())]
+    symbols = {}
+    for i, view in enumerate(views):
+        base = i * STRIDE
+        for n in range(len(view.nodes)):
+            rows["node"].append((base + n, view.op_type(n)))
+            rows["input"] += [(base + n, p, base + v) for p, v in enumerate(view.inputs(n)) if v >= 0]
+            rows["output"] += [
+                (base + n, p, base + v) for p, v in enumerate(view.outputs(n)) if v >= 0
+            ]
+            for name in {*view.attributes(n), *view.schema_attributes(n)}:
+                value = view.attribute(n, name)
+                if value is not None:
+                    rows["attribute"].append((base + n, name, attribute_text(value)))
+                if isinstance(value, int):
+                    rows["attribute_int"].append((base + n, name, value))
+        for v, name in enumerate(view.names):
+            array = view.constants.get(name)
+            if array is not None:
+                rows["constant"].append((base + v,))
+                if array.size == 1:
+                    rows["scalar"].append((base + v, float(array.reshape(()))))
+            if (dtype := view.dtype(v)) is not None:
+                rows["dtype"].append((base + v, dtype))
+            if (shape := view.shape(v)) is not None:
+                rows["rank"].append((base + v, len(shape)))
+                for axis, d in enumerate(shape):
+                    size = d if isinstance(d, int) else -1 - symbols.setdefault(d, len(symbols))
+                    rows["dim"].append((base + v, axis, size))
+        rows["graph_output"] += [(base + view.ids[o.name],) for o in view.model.graph.output]
+    return {
+        name: pa.table(
+            [
+                pa.array([row[k] for row in rows[name]], kind)
+                for k, kind in enumerate(COLUMNS[name])
+            ],
+            [f"c{k}" for k in range(len(COLUMNS[name]))],
+        )
+        for name in COLUMNS
+    }
+
+
+def evaluated(text, views):
+    """The relations of a program over some models."""
+    connection = duckdb.connect()
+    inputs = {}
+    for name, table in facts(views).items():
+        connection.register(f"in_{name}", table)
+        inputs[name] = f"in_{name}"
+    relations = evaluate(parse(text), connection, inputs=inputs)
+    relations.keep_alive = connection
+    return relations
+
+
+def local(match):
+    """The model's number and the match with the model's own ids."""
+    number = next(iter(match.nodes.values())) // STRIDE
+    base = number * STRIDE
+    nodes = {k: v - base for k, v in match.nodes.items()}
+    values = {k: v - base if v >= 0 else v for k, v in match.values.items()}
+    return number, replace(match, nodes=nodes, values=values)
+
+
+def find(rules, views):
+    """All matches of some rules: pairs of the model's number and the match in it."""
+    relations = evaluated(compile_program(rules), views)
+    return [local(match) for rule in rules for match in matches(rule, relations)]
