@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,13 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from ..catalog import Catalog
 from .costs import CostModel
+from .denormals import flushed_denormals
 from .extract import kernels_of
 from .feeds import random_feeds
 from .kernel import VALUE_LIMIT, Kernel, dtype_name
-from .race import race
+from .session import BoundRun, open_session
+from .statistics import median_and_spread, quiet
+from .timing import REFERENCE, SessionRunner
 
 Array = np.ndarray[Any, Any]
 
@@ -34,44 +38,48 @@ def main() -> None:
     options = parser.parse_args()
     models = {path.stem: onnx.load(str(path)) for path in options.models}
     if not models:
-        models = {"mlp": mlp(), "convnet": convnet(), "transformer": transformer()}
+        models = {name: build() for name, build in MODELS.items()}
     print(
-        f"{'model':12} {'configuration':14} {'sum us':>10} {'measured us':>12} {'sum/measured':>13}"
+        f"{'model':12} {'configuration':13} {'sum us':>9} {'measured us':>12} {'least us':>9} ratio"
     )
     with Catalog(options.catalog) as catalog:
         for name, model in models.items():
+            inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+            kernels = [kernel for _, kernel in static_kernels(inferred)]
             for configuration in ("disabled", "all"):
                 costs = CostModel(catalog, threads=options.threads, configuration=configuration)
-                row = _compare(model, costs, options.budget)
-                kernels, total, measured = row
-                ratio = total / measured
+                costs.measure(kernels, budget_s=options.budget)
+                total = sum(costs.cost(kernel).ns for kernel in kernels)
+                measured, least = end_to_end(model, options.threads, configuration)
                 print(
-                    f"{name:12} {configuration:14} {total / 1e3:10.1f} {measured / 1e3:12.1f}",
-                    end="",
+                    f"{name:12} {configuration:13} {total / 1e3:9.1f} {measured / 1e3:12.1f}"
+                    f" {least / 1e3:9.1f} {total / measured:5.2f}",
+                    flush=True,
                 )
-                print(f" {ratio:13.2f}")
-                for kernel in kernels[:12] if options.kernels else []:
-                    print(f"    {costs.cost(kernel).ns / 1e3:10.1f} us  {kernel.label()}")
+                dearest = sorted(kernels, key=lambda kernel: -costs.cost(kernel).ns)
+                for kernel in dearest[:12] if options.kernels else []:
+                    print(f"    {costs.cost(kernel).ns / 1e3:9.1f} us  {kernel.label()}")
 
 
-def _compare(
-    model: ModelProto, costs: CostModel, budget_s: float
-) -> tuple[list[Kernel], float, float]:
-    inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
-    kernels = [kernel for _, kernel in static_kernels(inferred)]
-    costs.measure(kernels, budget_s=budget_s)
-    total = sum(costs.cost(kernel).ns for kernel in kernels)
+def end_to_end(
+    model: ModelProto, threads: int, configuration: str, seconds: float = 2.0
+) -> tuple[float, float]:
+    """Return the median and the minimum time of a whole model in ns, over quiet rounds."""
     held = {tensor.name for tensor in model.graph.initializer}
     inputs = {info.name: tensor_type(info) for info in model.graph.input if info.name not in held}
-    lap = race(
-        {"model": model.SerializeToString()},
-        random_feeds(inputs),
-        threads=costs.threads,
-        budget_s=2.0,
-        reference="model",
-        levels=costs.configuration,
-    )["model"]
-    return sorted(kernels, key=lambda kernel: -costs.cost(kernel).ns), total, lap.median_ns
+    times: list[float] = []
+    references: list[float] = []
+    with flushed_denormals():
+        reference = SessionRunner(threads, configuration).prepare(REFERENCE)
+        session = open_session(model.SerializeToString(), threads=threads, level=configuration)
+        run = BoundRun(session, random_feeds(inputs))
+        end = time.monotonic() + seconds
+        while not times or time.monotonic() < end:
+            references.append(reference())
+            run.time()
+            times.append(run.time())
+    kept = np.array(times)[quiet(references)]
+    return median_and_spread(kept)[0], min(times)
 
 
 def static_kernels(model: ModelProto) -> list[tuple[str, Kernel]]:
