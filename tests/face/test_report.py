@@ -11,7 +11,7 @@ import pytest
 from browser import CHROMIUM, Browser
 from hypothesis import given
 from hypothesis import strategies as st
-from report_sketch import report, residual_network, transformer
+from report_sketch import Sketch, report, residual_network, transformer
 from tensolog.optimizer.report import render_report
 from tensolog.optimizer.report.render import embedded_json
 
@@ -234,9 +234,26 @@ def test_a_click_shows_the_node_and_search_finds_it(browser, tmp_path):
     assert browser.problems == []
 
 
-def test_a_huge_graph_falls_back_to_plain_layers(browser, tmp_path):
+def test_a_long_chain_is_cut_into_pieces(browser, tmp_path):
     sketch = transformer(150)
     assert len(sketch["nodes"]) > 5000
     draw(browser, tmp_path, report(sketch, sketch, chosen="original"))
     assert browser.evaluate("views.before.boxes.every(box => Number.isFinite(box.x + box.y))")
+    # Blocks stand below one another, and only the mask's edges are too long for the layout.
+    assert browser.evaluate("views.before.size.width") < 1500
+    far = browser.evaluate("views.before.edges.filter(edge => edge.far).map(edge => edge.value)")
+    assert set(far) == {sketch["nodes"][0]["outputs"][0]}
+    assert browser.problems == []
+
+
+def test_what_can_not_be_cut_gets_plain_layers(browser, tmp_path):
+    """A ladder: every layer feeds the next and the one after it."""
+    rungs = Sketch()
+    a, b = rungs.add("Relu", "x"), rungs.add("Relu", "x")
+    for _ in range(900):
+        a, b = rungs.add("Add", a, b), rungs.add("Mul", a, b)
+    graph = rungs.graph(["x"], [a, b])
+    draw(browser, tmp_path, report(graph, graph, chosen="original"))
+    boxes = browser.evaluate("views.before.boxes.map(({x, y}) => [x, y])")
+    assert len({tuple(box) for box in boxes}) == len(boxes)
     assert browser.problems == []
