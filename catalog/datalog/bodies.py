@@ -103,16 +103,25 @@ class Body:
 
     # -- literals
 
-    def add(self, literals: Sequence[Literal], needed: Iterable[str], rows: bool = False) -> Body:
+    def add(
+        self,
+        literals: Sequence[Literal],
+        needed: Iterable[str],
+        *,
+        rows: bool = False,
+        whole: bool = False,
+    ) -> Body:
         """Translate a conjunction whose variables are grounded.
 
         `needed` are the variables read outside of it. Atoms that bind nothing needed become
-        EXISTS, unless `rows` says that each combination of rows counts.
+        EXISTS, unless `rows` says that each combination of rows counts; `whole` says that the
+        literals hang together.
         """
         apart: list[list[Literal]] = []
         existential: set[Atom] = set()
         if not rows:
-            literals, apart = self._split(literals, set(needed))
+            if not whole:
+                literals, apart = self._split(literals, set(needed))
             existential = self._existential(literals, set(needed))
         pending: list[Comparison] = []
         columns: dict[Comparison, str] = {}
@@ -130,7 +139,7 @@ class Body:
             elif isinstance(literal, Truth):
                 self.conditions.append("TRUE" if literal.value else "FALSE")
         for part in apart:
-            other = Body(self.kinds, self.tables, self.special, self).add(part, ())
+            other = Body(self.kinds, self.tables, self.special, self).add(part, (), whole=True)
             value = other.guard("1")
             self.conditions.append(f"EXISTS (SELECT {value}{other.tail()})")
         return self
@@ -353,12 +362,17 @@ class Body:
         if node.name == "count" and not rows:
             literals = tuple(_named(b, f"_{next(self.names)}x") for b in literals)
         every = {v.name for b in literals for v in literal_variables(b, inside=False)}
-        inner.add(literals, every, rows or node.name in ("min", "max"))
+        inner.add(literals, every, rows=rows or node.name in ("min", "max"))
         kind = self.kinds.of(node)
         target = "1" if node.target is None else inner.sql(node.target)
         if inner.faults:
             target = inner.guard(target)
-        if rows or node.name in ("min", "max"):
+        outer = node.target is not None and required(node.target) & self.values.keys()
+        if (rows or node.name in ("min", "max")) and outer:
+            # SQL takes an aggregate over outer columns alone for one of the outer query.
+            value = _combine(node, "target", kind, inner, False)
+            select = f"SELECT {value} AS v FROM (SELECT {target} AS target{inner.tail()})"
+        elif rows or node.name in ("min", "max"):
             select = f"SELECT {_combine(node, target, kind, inner, rows)} AS v{inner.tail()}"
         else:
             names = sorted(every - self.values.keys())

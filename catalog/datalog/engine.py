@@ -201,8 +201,8 @@ def _iterate(loop: Loop, connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(";".join(loop.start))
     round_sql = ";".join((*loop.derive, *loop.settle))
     while True:
-        count = connection.execute(loop.count).fetchone()
-        if count is None or not count[0]:
+        # Fetch all: an unfinished result would block the connection.
+        if not connection.execute(loop.count).fetchall()[0][0]:
             break
         connection.execute(round_sql)
     connection.execute(";".join(loop.finish))

@@ -292,8 +292,7 @@ def _write(
 ) -> None:
     name = directive.relation
     relation = program.relations[name]
-    found = connection.execute(f"SELECT count(*) FROM {relations.sql(name)}").fetchone()
-    report.rows[name] = found[0] if found else 0
+    report.rows[name] = _size(relations, name, connection)
     parameters = directive.parameters
     if directive.action == "printsize" or parameters.get("IO") == "stdoutprintsize":
         pieces.append(f"{name}\t{report.rows[name]}\n")
@@ -311,6 +310,12 @@ def _write(
     path = folder / parameters.get("filename", f"{name}.csv")
     write_atomically(path, header, lines)
     report.files[name] = path
+
+
+def _size(relations: Relations, name: str, connection: duckdb.DuckDBPyConnection) -> int:
+    # Fetch all: an unfinished result would block the connection.
+    rows = connection.execute(f"SELECT count(*) FROM {relations.sql(name)}").fetchall()
+    return int(rows[0][0])
 
 
 def write_atomically(path: Path, header: str, lines: Iterator[str]) -> None:
@@ -337,9 +342,7 @@ def _lines(
 ) -> Iterator[str]:
     """Give a relation's lines, sorted, as Souffle's CSV writer spells values."""
     if not relation.kinds:
-        count = connection.execute(f"SELECT count(*) FROM {relations.sql(relation.name)}")
-        found = count.fetchone()
-        if found and found[0]:
+        if _size(relations, relation.name, connection):
             yield "()\n"
         return
     quoting = directive.parameters.get("rfc4180") == "true"

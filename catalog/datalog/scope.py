@@ -184,9 +184,9 @@ class _Resolver:
         extra: list[Literal],
     ) -> Aggregate:
         within = {v.name for v in variables(node)}
-        direct = {v.name for b in node.body for v in literal_variables(b)}
         targets = set() if node.target is None else {v.name for v in variables(node.target)}
-        injected = (within & bound) - (targets & direct)
+        # What the expression reads is the body's where the body binds it.
+        injected = (within & bound) - (targets & grounded(node.body, bound - targets))
         witnesses = ((within & outside) - bound - targets) & grounded(node.body)
         if witnesses:
             if node.name not in ("min", "max"):

@@ -1,0 +1,38 @@
+import duckdb
+import pytest
+
+from tensolog.catalog.datalog import evaluate, parse
+
+
+@pytest.fixture
+def connection():
+    with duckdb.connect(":memory:") as opened:
+        yield opened
+
+
+@pytest.fixture
+def run(connection):
+    """Evaluate a program text; gives each relation as a set of tuples."""
+
+    def evaluated(text, inputs=None):
+        return sets(text, connection, inputs)
+
+    return evaluated
+
+
+def sets(text, connection, inputs=None):
+    program = parse(text)
+    sources = {}
+    for index, (name, rows) in enumerate((inputs or {}).items()):
+        kinds = program.relations[name].types
+        columns = ", ".join(f"c{i} {k}" for i, k in enumerate(kinds))
+        connection.execute(f"CREATE OR REPLACE TABLE given{index} ({columns})")
+        if rows:
+            marks = ", ".join("?" for _ in kinds)
+            connection.executemany(f"INSERT INTO given{index} VALUES ({marks})", rows)
+        sources[name] = f"given{index}"
+    relations = evaluate(program, connection, inputs=sources)
+    return {
+        name: {() if not program.kinds[name] else row for row in relations[name].fetchall()}
+        for name in relations
+    }

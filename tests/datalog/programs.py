@@ -1,0 +1,176 @@
+"""Random programs: safe, stratified and terminating by construction."""
+
+import re
+
+from hypothesis import strategies as st
+
+NUMBERS = [-3, -2, -1, 0, 1, 2, 3, 5, 63, 9223372036854775807, -9223372036854775808]
+STRINGS = ["", "a", "b", "ab", "Ab", "aba", "12", "é", "a'b"]
+BASE = {"n": "n", "e": "nn", "s": "ns", "w": "nnn"}
+KIND = {"n": "number", "s": "symbol"}
+VARIABLES = {"n": ["x", "y", "z", "v"], "s": ["s", "t"]}
+
+
+def spell(value):
+    return '"' + value + '"' if isinstance(value, str) else str(value)
+
+
+def values(kind):
+    if kind == "s":
+        return st.sampled_from(STRINGS)
+    return st.one_of(st.integers(-2, 4), st.integers(0, 3), st.sampled_from(NUMBERS))
+
+
+@st.composite
+def expressions(draw, kind, bound, depth=2, aggregates=(), guarded=False):
+    """An expression over bound variables; `guarded` keeps its values in a finite set."""
+    names = bound[kind]
+    simple = [st.just(n) for n in names] or [values(kind).map(spell)]
+    if depth == 0 or draw(st.integers(0, 2)) == 0:
+        return draw(st.one_of(*simple, values(kind).map(spell)))
+    inner = expressions(kind, bound, depth - 1, aggregates, guarded)
+    number = expressions("n", bound, depth - 1, aggregates, guarded)
+    symbol = expressions("s", bound, depth - 1, aggregates, guarded)
+    if guarded:
+        if kind == "n":
+            return f"(({draw(inner)}) band 7)"
+        return draw(st.one_of(*simple))
+    if aggregates and kind == "n" and draw(st.integers(0, 3)) == 0:
+        return draw(aggregate(bound, aggregates))
+    if kind == "s":
+        choice = draw(st.integers(0, 3))
+        if choice == 0:
+            return f"cat({draw(inner)}, {draw(inner)})"
+        if choice == 1:
+            return f"to_string({draw(number)})"
+        if choice == 2:
+            return f"substr({draw(inner)}, {draw(st.integers(-1, 3))}, {draw(st.integers(0, 3))})"
+        return f"{draw(st.sampled_from(['min', 'max']))}({draw(inner)}, {draw(inner)})"
+    choice = draw(st.integers(0, 8))
+    if choice <= 2:
+        operator = draw(st.sampled_from(["+", "-", "*"]))
+        return f"({draw(inner)} {operator} {draw(inner)})"
+    if choice == 3:
+        operator = draw(st.sampled_from(["/", "%"]))
+        return f"({draw(inner)} {operator} {draw(st.sampled_from([-3, -1, 1, 2, 5]))})"
+    if choice == 4:
+        words = ["band", "bor", "bxor", "bshl", "bshr", "bshru", "land", "lor", "lxor"]
+        return f"({draw(inner)} {draw(st.sampled_from(words))} {draw(inner)})"
+    if choice == 5:
+        return f"({draw(st.sampled_from(['-', 'bnot ', 'lnot ']))}({draw(inner)}))"
+    if choice == 6:
+        return f"{draw(st.sampled_from(['min', 'max']))}({draw(inner)}, {draw(inner)})"
+    if choice == 7:
+        return f"strlen({draw(symbol)})"
+    return f"({draw(inner)} ^ {draw(st.integers(0, 3))})"
+
+
+@st.composite
+def atom(draw, name, kinds, bound, fresh=True):
+    """An atom; extends `bound` with the variables that it binds."""
+    arguments = []
+    for kind in kinds:
+        choice = draw(st.integers(0, 9))
+        if choice == 0:
+            arguments.append(spell(draw(values(kind))))
+        elif choice <= 2:
+            arguments.append("_")
+        elif fresh:
+            arguments.append(draw(st.sampled_from(VARIABLES[kind])))
+        else:
+            arguments.append(draw(st.sampled_from(bound[kind])) if bound[kind] else "_")
+    if fresh:
+        for argument, kind in zip(arguments, kinds, strict=True):
+            if argument in VARIABLES[kind] and argument not in bound[kind]:
+                bound[kind].append(argument)
+    return f"{name}({', '.join(arguments)})"
+
+
+@st.composite
+def aggregate(draw, bound, relations):
+    """An aggregate whose body reads lower relations, correlated or not."""
+    inner = {k: list(v) for k, v in bound.items()}
+    body = []
+    for _ in range(draw(st.integers(1, 2))):
+        name, kinds = draw(st.sampled_from(relations))
+        body.append(draw(atom(name, kinds, inner)))
+    if draw(st.booleans()) and inner["n"]:
+        body.append(draw(constraint(inner)))
+    word = draw(st.sampled_from(["count", "sum", "min", "max"]))
+    target = ""
+    if word != "count":
+        own = [n for n in inner["n"] if any(f"({n}" in b or f" {n}" in b for b in body)]
+        target = draw(st.sampled_from(own)) if own else "1"
+        if draw(st.integers(0, 3)) == 0:
+            target = f"{target} + 1"
+    return f"{word} {target} : {{ {', '.join(body)} }}"
+
+
+@st.composite
+def constraint(draw, bound, aggregates=()):
+    kind = "s" if bound["s"] and draw(st.integers(0, 3)) == 0 else "n"
+    left = draw(expressions(kind, bound, 1))
+    right = draw(expressions(kind, bound, 1, aggregates))
+    if kind == "s" and draw(st.booleans()):
+        return f"{draw(st.sampled_from(['', '!']))}contains({left}, {right})"
+    return f"{left} {draw(st.sampled_from(['=', '!=', '<', '<=', '>', '>=']))} {right}"
+
+
+@st.composite
+def rule(draw, name, kinds, positive, lower, recursive):
+    bound = {"n": [], "s": []}
+    body = []
+    loops = False
+    for _ in range(draw(st.integers(1, 3))):
+        other, other_kinds = draw(st.sampled_from(positive))
+        loops = loops or other in recursive
+        body.append(draw(atom(other, other_kinds, bound)))
+    aggregates = [] if loops else lower
+    for _ in range(draw(st.integers(0, 2))):
+        choice = draw(st.integers(0, 4))
+        if choice <= 1:
+            body.append(draw(constraint(bound, lower)))
+        elif choice == 2:
+            other, other_kinds = draw(st.sampled_from(lower))
+            body.append("!" + draw(atom(other, other_kinds, bound, fresh=False)))
+        elif choice == 3 and not loops:
+            fresh = [v for v in VARIABLES["n"] if v not in bound["n"]]
+            if fresh:
+                value = draw(expressions("n", bound, 2, aggregates))
+                if not re.search(rf"\b{fresh[0]}\b", value):
+                    body.append(f"{fresh[0]} = {value}")
+                    bound["n"].append(fresh[0])
+        elif bound["n"]:
+            left, right = draw(constraint(bound)), draw(constraint(bound))
+            body.append(f"({left} ; {right})")
+    order = draw(st.permutations(body))
+    head = []
+    for kind in kinds:
+        head.append(draw(expressions(kind, bound, 1, aggregates, guarded=loops)))
+    return f"{name}({', '.join(head)}) :- {', '.join(order)}."
+
+
+@st.composite
+def programs(draw):
+    lines = []
+    for name, kinds in BASE.items():
+        columns = ", ".join(f"c{i}:{KIND[k]}" for i, k in enumerate(kinds))
+        lines.append(f".decl {name}({columns})")
+        for _ in range(draw(st.integers(0, 6))):
+            lines.append(f"{name}({', '.join(spell(draw(values(k))) for k in kinds)}).")
+    lower = list(BASE.items())
+    for group in range(draw(st.integers(1, 3))):
+        members = []
+        for index in range(draw(st.integers(1, 2))):
+            kinds = "".join(draw(st.lists(st.sampled_from("nnns"), min_size=1, max_size=3)))
+            members.append((f"d{group}{index}", kinds))
+        for name, kinds in members:
+            columns = ", ".join(f"c{i}:{KIND[k]}" for i, k in enumerate(kinds))
+            lines.append(f".decl {name}({columns})")
+        recursive = {name for name, _ in members}
+        for name, kinds in members:
+            lines.append(draw(rule(name, kinds, lower, lower, set())))
+            for _ in range(draw(st.integers(0, 2))):
+                lines.append(draw(rule(name, kinds, lower + members, lower, recursive)))
+        lower = lower + members
+    return "\n".join(lines)

@@ -1,0 +1,515 @@
+"""A naive evaluator: sets of tuples, bottom-up, straight from the syntax tree.
+
+It shares the parser with the engine and nothing else: kinds are carried by the values, scopes are
+those of the environment at hand, strata are numbers raised until they fit.
+"""
+
+import itertools
+import math
+import re
+
+from tensolog.catalog.datalog.parser import parse_block
+from tensolog.catalog.datalog.syntax import (
+    Aggregate,
+    Atom,
+    Cast,
+    Comparison,
+    Functor,
+    Negation,
+    Number,
+    String,
+    Truth,
+    Variable,
+    Wildcard,
+)
+
+KINDS = {"number", "unsigned", "float", "symbol"}
+
+
+class Unsigned(int):
+    """A value of kind unsigned."""
+
+
+class Open(int):
+    """A constant whose kind its context decides."""
+
+
+class Unbound(Exception):
+    """An expression has a variable without value yet."""
+
+
+class Nothing(Exception):
+    """A minimum, maximum or mean of nothing."""
+
+
+class Fault(Exception):
+    """What stops Souffle."""
+
+
+def wrap(value, kind):
+    if kind is Unsigned:
+        return Unsigned(value & (1 << 64) - 1)
+    value &= (1 << 64) - 1
+    return value - (1 << 64) if value >> 63 else value
+
+
+def kind_of(*values):
+    for value in values:
+        if isinstance(value, float):
+            return float
+        if isinstance(value, Unsigned):
+            return Unsigned
+    return int
+
+
+def truncated(value, kind):
+    """Convert a double as x86-64 does."""
+    inside = -(2.0**63) <= value < 2.0**63
+    if kind is int:
+        return int(value) if inside else -(1 << 63)
+    if inside:
+        return wrap(int(value), Unsigned)
+    return Unsigned(int(value)) if 2.0**63 <= value < 2.0**64 else Unsigned(0)
+
+
+def cdiv(a, b):
+    if b == 0:
+        raise Fault("division by zero")
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def power(a, b):
+    try:
+        return math.pow(a, b)
+    except OverflowError:
+        return math.inf
+    except ValueError:
+        return math.inf if a == 0 else math.nan
+
+
+def arithmetic(name, a, b):
+    kind = kind_of(a, b)
+    if kind is float:
+        a, b = float(a), float(b)
+        if name == "/":
+            if b == 0:
+                return math.nan if a == 0 else math.copysign(math.inf, a)
+            return a / b
+        return {"+": a + b, "-": a - b, "*": a * b}[name] if name != "^" else power(a, b)
+    a, b = int(a), int(b)
+    if name == "^":
+        return truncated(power(float(a), float(b)), kind)
+    if name in ("/", "%"):
+        quotient = cdiv(a, b)
+        return wrap(quotient if name == "/" else a - quotient * b, kind)
+    if name in ("bshl", "bshr", "bshru"):
+        count = b & 63
+        if name == "bshl":
+            return wrap(a << count, kind)
+        if name == "bshru":
+            a &= (1 << 64) - 1
+        return wrap(a >> count, kind)
+    table = {
+        "+": lambda: a + b,
+        "-": lambda: a - b,
+        "*": lambda: a * b,
+        "band": lambda: a & b,
+        "bor": lambda: a | b,
+        "bxor": lambda: a ^ b,
+        "land": lambda: int(bool(a) and bool(b)),
+        "lor": lambda: int(bool(a) or bool(b)),
+        "lxor": lambda: int(bool(a) != bool(b)),
+    }
+    return wrap(table[name](), kind)
+
+
+def leading(pattern, text):
+    match = re.match(pattern, text)
+    if not match:
+        raise Fault("no number")
+    return match.group(1)
+
+
+def convert(name, value):
+    if name == "ord":
+        return wrap(int(value), int)
+    if name == "to_string":
+        if isinstance(value, str):
+            return value
+        return f"{value:.6f}" if isinstance(value, float) else str(int(value))
+    if name == "to_float":
+        if isinstance(value, str):
+            return float(leading(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)", value))
+        return float(value)
+    kind = int if name == "to_number" else Unsigned
+    if isinstance(value, str):
+        value = int(leading(r"\s*([+-]?\d+)", value))
+        if kind is int and not -(1 << 63) <= value < 1 << 63:
+            raise Fault("too large")
+        return wrap(value, kind)
+    if isinstance(value, float):
+        return truncated(value, kind)
+    return wrap(int(value), kind)
+
+
+def substring(text, start, length):
+    data = text.encode()
+    if start < 0 or start > len(data):
+        return ""
+    return (data[start:] if length < 0 else data[start : start + length]).decode()
+
+
+def ordered(values):
+    return min(values), max(values)
+
+
+class Evaluator:
+    def __init__(self, text, inputs=None):
+        block = parse_block(text, "<reference>")
+        types = {k: k for k in KINDS}
+        for _ in block.types:
+            for declared in block.types:
+                found = [types[p] for p in declared.parts if p in types]
+                if found:
+                    types[declared.name] = found[0]
+        self.kinds = {d.name: [types[a.type_name] for a in d.attributes] for d in block.declarations}
+        self.equivalences = {d.name for d in block.declarations if "eqrel" in d.qualifiers}
+        self.clauses = block.clauses
+        self.subsumptions = block.subsumptions
+        self.relations = {name: set() for name in self.kinds}
+        for name, rows in (inputs or {}).items():
+            self.relations[name] = {
+                tuple(self.typed(v, k) for v, k in zip(row, self.kinds[name], strict=True))
+                for row in rows
+            }
+
+    @staticmethod
+    def typed(value, kind):
+        return {"number": int, "unsigned": Unsigned, "float": float, "symbol": str}[kind](value)
+
+    # -- strata
+
+    def reads(self, node, strict=False):
+        if isinstance(node, Atom):
+            yield node.name, strict
+            for argument in node.arguments:
+                yield from self.reads(argument, strict)
+        elif isinstance(node, Negation):
+            for name, _ in self.reads(node.atom):
+                yield name, True
+        elif isinstance(node, Comparison):
+            yield from self.reads(node.left, strict)
+            yield from self.reads(node.right, strict)
+        elif isinstance(node, Functor):
+            for argument in node.arguments:
+                yield from self.reads(argument, strict)
+        elif isinstance(node, Aggregate):
+            for literal in node.body:
+                for name, _ in self.reads(literal):
+                    yield name, True
+            if node.target is not None:
+                yield from self.reads(node.target, True)
+
+    def levels(self):
+        level = dict.fromkeys(self.relations, 0)
+        for _ in range(len(level) + 1):
+            changed = False
+            for clause in self.clauses:
+                for part in (*clause.body, *clause.head.arguments):
+                    for name, strict in self.reads(part):
+                        least = level[name] + strict
+                        if level[clause.head.name] < least:
+                            level[clause.head.name] = least
+                            changed = True
+            if not changed:
+                return level
+        raise ValueError("not stratifiable")
+
+    # -- evaluation
+
+    def run(self):
+        level = self.levels()
+        for number in range(max(level.values(), default=0) + 1):
+            clauses = [c for c in self.clauses if level[c.head.name] == number]
+            names = {n for n in level if level[n] == number}
+            while True:
+                before = {n: set(self.relations[n]) for n in names}
+                for clause in clauses:
+                    for env in list(self.solve(clause.body, {})):
+                        self.derive(clause.head, env)
+                for name in names & self.equivalences:
+                    self.close(name)
+                for name in names:
+                    self.subsume(name)
+                if before == {n: self.relations[n] for n in names}:
+                    break
+        return self.relations
+
+    def derive(self, head, env):
+        pairs = zip(head.arguments, self.kinds[head.name], strict=True)
+        try:
+            row = tuple(self.typed(self.value(a, env), k) for a, k in pairs)
+        except Nothing:
+            return
+        self.relations[head.name].add(row)
+
+    def close(self, name):
+        rows = self.relations[name]
+        while True:
+            new = {(b, a) for a, b in rows} | {(a, a) for a, _ in rows}
+            new |= {(a, d) for a, b in rows for c, d in rows if b == c}
+            if new <= rows:
+                return
+            rows |= new
+
+    def subsume(self, name):
+        beaten = set()
+        for s in self.subsumptions:
+            if s.dominated.name != name:
+                continue
+            for low, high in itertools.permutations(self.relations[name], 2):
+                env = self.match(s.dominated, low, {})
+                env = None if env is None else self.match(s.dominating, high, env)
+                if env is not None and any(True for _ in self.solve(s.body, env)):
+                    beaten.add(low)
+        self.relations[name] -= beaten
+
+    def match(self, atom, row, env):
+        env = dict(env)
+        later = []
+        for argument, value in zip(atom.arguments, row, strict=True):
+            if isinstance(argument, Wildcard):
+                continue
+            if isinstance(argument, Variable) and argument.name not in env:
+                env[argument.name] = value
+            else:
+                later.append((argument, value))
+        for argument, value in later:
+            try:
+                if self.value(argument, env) != value:
+                    return None
+            except Unbound:
+                env.setdefault("later", [])
+                env["later"] = [*env["later"], (argument, value)]
+        return env
+
+    def solve(self, literals, env):
+        """Yield the environments that satisfy a conjunction."""
+        pending = [b for b in literals if not isinstance(b, Atom)]
+        atoms = [b for b in literals if isinstance(b, Atom)]
+        yield from self._atoms(atoms, pending, env)
+
+    def _atoms(self, atoms, pending, env):
+        if atoms:
+            for row in self.relations[atoms[0].name]:
+                extended = self.match(atoms[0], row, env)
+                if extended is not None:
+                    yield from self._atoms(atoms[1:], pending, extended)
+            return
+        yield from self._pending(pending, env)
+
+    def _pending(self, pending, env):
+        if not pending:
+            for argument, value in env.get("later", []):
+                if self.value(argument, env) != value:
+                    return
+            yield env
+            return
+        heavy = [p for p in pending if self._has_aggregate(p)]
+        light = [p for p in pending if p not in heavy and not isinstance(p, Negation)]
+        negations = [p for p in pending if isinstance(p, Negation)]
+        for literal in (*light, *heavy, *negations):
+            try:
+                results = list(self._test(literal, env))
+            except Unbound:
+                continue
+            except Nothing:
+                return
+            rest = [p for p in pending if p is not literal]
+            for extended in results:
+                yield from self._pending(rest, extended)
+            return
+        raise Unbound(pending)
+
+    def _has_aggregate(self, node):
+        if isinstance(node, Aggregate):
+            return True
+        if isinstance(node, Comparison):
+            return self._has_aggregate(node.left) or self._has_aggregate(node.right)
+        if isinstance(node, Functor):
+            return any(self._has_aggregate(a) for a in node.arguments)
+        return False
+
+    def _test(self, literal, env):
+        if isinstance(literal, Truth):
+            if literal.value:
+                yield env
+        elif isinstance(literal, Negation):
+            for argument in literal.atom.arguments:
+                if not isinstance(argument, Wildcard):
+                    self.value(argument, env)
+            rows = self.relations[literal.atom.name]
+            if not any(self.match(literal.atom, row, env) is not None for row in rows):
+                yield env
+        else:
+            yield from self._compare(literal, env)
+
+    def _compare(self, literal, env):
+        left, right = literal.left, literal.right
+        if isinstance(right, Functor) and right.name == "range":
+            values = self._range(right, env)
+            if isinstance(left, Variable) and left.name not in env:
+                for value in values:
+                    yield {**env, left.name: value}
+            elif self.value(left, env) in values:
+                yield env
+            return
+        if literal.operator == "=":
+            for side, other in ((left, right), (right, left)):
+                if isinstance(side, Variable) and side.name not in env:
+                    yield {**env, side.name: self.value(other, env)}
+                    return
+        a, b = self.value(left, env), self.value(right, env)
+        if isinstance(a, str):
+            a, b = a.encode(), b.encode()
+        holds = {
+            "=": lambda: a == b,
+            "!=": lambda: a != b,
+            "<": lambda: a < b,
+            "<=": lambda: a <= b,
+            ">": lambda: a > b,
+            ">=": lambda: a >= b,
+            "match": lambda: re.fullmatch(a, b) is not None,
+            "!match": lambda: re.fullmatch(a, b) is None,
+            "contains": lambda: a in b,
+            "!contains": lambda: a not in b,
+        }[literal.operator]()
+        if holds:
+            yield env
+
+    def _range(self, node, env):
+        bounds = [self.value(a, env) for a in node.arguments]
+        kind = kind_of(*bounds)
+        start, end = int(bounds[0]), int(bounds[1])
+        step = int(bounds[2]) if len(bounds) == 3 else (1 if start <= end else -1)
+        if step == 0:
+            return [wrap(start, kind)] if start != end else []
+        return [wrap(v, kind) for v in range(start, end, step)]
+
+    def value(self, node, env):
+        if isinstance(node, Variable):
+            if node.name not in env:
+                raise Unbound(node.name)
+            return env[node.name]
+        if isinstance(node, String):
+            return node.value
+        if isinstance(node, Number):
+            if node.kind == "unsigned":
+                return Unsigned(node.value)
+            return float(node.value) if node.kind == "float" else Open(node.value)
+        if isinstance(node, Cast):
+            value = self.value(node.value, env)
+            kinds = {"number": int, "unsigned": Unsigned}
+            return wrap(int(value), kinds[node.type_name]) if node.type_name in kinds else value
+        if isinstance(node, Aggregate):
+            return self.aggregate(node, env)
+        return self.functor(node, [self.value(a, env) for a in node.arguments])
+
+    @staticmethod
+    def functor(node, values):
+        name = node.name
+        if name in ("to_number", "to_float", "to_string", "to_unsigned", "ord"):
+            return convert(name, values[0])
+        if name == "cat":
+            return "".join(values)
+        if name == "strlen":
+            return len(values[0].encode())
+        if name == "substr":
+            return substring(*values)
+        if name in ("min", "max"):
+            return (min if name == "min" else max)(values)
+        if name == "neg":
+            value = values[0]
+            return -value if isinstance(value, float) else wrap(-int(value), kind_of(value))
+        if name == "bnot":
+            return wrap(~int(values[0]), kind_of(values[0]))
+        if name == "lnot":
+            return wrap(int(not values[0]), kind_of(values[0]))
+        return arithmetic(name, *values)
+
+    def aggregate(self, node, env):
+        body_names = {v for b in node.body if isinstance(b, Atom) for v in self._names(b)}
+        for b in node.body:
+            if isinstance(b, Comparison) and b.operator == "=":
+                body_names |= {s.name for s in (b.left, b.right) if isinstance(s, Variable)}
+        targets = set() if node.target is None else set(self._names(node.target))
+        inner = {k: v for k, v in env.items() if k not in targets & body_names}
+        atoms = [b for b in node.body if isinstance(b, Atom)]
+        names = [v for a in atoms for v in self._names(a)]
+        by_rows = (
+            len(atoms) == 1
+            and len(names) == len(set(names))
+            and not any(self._has_aggregate(b) for b in node.body)
+            and not any(self._ranges(b) for b in node.body)
+        )
+        body = node.body
+        if node.name == "count" and not by_rows:
+            body = tuple(self._named(b, i) for i, b in enumerate(body))
+        values = []
+        seen = set()
+        for solution in self.solve(body, inner):
+            key = frozenset((k, v) for k, v in solution.items() if k != "later")
+            if not by_rows and key in seen:
+                continue
+            seen.add(key)
+            values.append(1 if node.target is None else self.value(node.target, solution))
+        if node.name == "count":
+            return len(values)
+        if node.name == "sum":
+            kind = kind_of(*values)
+            return math.fsum(values) if kind is float else wrap(sum(map(int, values)), kind)
+        if not values:
+            raise Nothing
+        if node.name == "mean":
+            return math.fsum(values) / len(values)
+        return min(values) if node.name == "min" else max(values)
+
+    def _ranges(self, node):
+        if isinstance(node, Comparison):
+            return self._ranges(node.left) or self._ranges(node.right)
+        return isinstance(node, Functor) and (
+            node.name == "range" or any(self._ranges(a) for a in node.arguments)
+        )
+
+    @staticmethod
+    def _named(literal, number):
+        if not isinstance(literal, Atom):
+            return literal
+        arguments = tuple(
+            Variable(f"_{number}_{i}", a.position) if isinstance(a, Wildcard) else a
+            for i, a in enumerate(literal.arguments)
+        )
+        return Atom(literal.name, arguments, literal.position)
+
+    def _names(self, node):
+        if isinstance(node, Variable):
+            yield node.name
+        elif isinstance(node, Functor | Atom):
+            for argument in node.arguments:
+                yield from self._names(argument)
+        elif isinstance(node, Negation):
+            yield from self._names(node.atom)
+        elif isinstance(node, Comparison):
+            yield from self._names(node.left)
+            yield from self._names(node.right)
+        elif isinstance(node, Aggregate):
+            for literal in node.body:
+                yield from self._names(literal)
+
+
+def run(text, inputs=None):
+    """Evaluate a program; gives each relation as a set of tuples."""
+    return {
+        name: {tuple(int(v) if isinstance(v, int) else v for v in row) for row in rows}
+        for name, rows in Evaluator(text, inputs).run().items()
+    }
