@@ -120,25 +120,30 @@ class Contest:
         """
         field_ = [self.original, *(plan for plan in plans if not plan.refusal)]
         share = 1.0 - CONFIRMING_SHARE if len(field_) > 1 else 1.0
-        laps = self._race(field_, budget_s * share, self.setting.seed, "racing")
+        laps = self.time(field_, budget_s * share, phase="racing")
         for plan in field_:
             plan.lap = laps[plan.name]
         faster = [plan for plan in field_[1:] if verdict(laps[plan.name]) == "faster"]
         for plan in sorted(faster, key=lambda plan: laps[plan.name].ratio):
-            again = self._race(
-                [self.original, plan],
-                budget_s * CONFIRMING_SHARE,
-                self.setting.seed + 1,
-                "confirming",
+            again = self.time(
+                [self.original, plan], budget_s * CONFIRMING_SHARE, phase="confirming", seed=1
             )
             if again[plan.name].ratio_high < 1.0:
                 return plan
             plan.refusal = "won once, but not when raced again"
         return self.original
 
-    def _race(
-        self, plans: Sequence[Plan], budget_s: float, seed: int, phase: str
+    def time(
+        self,
+        plans: Sequence[Plan],
+        budget_s: float,
+        *,
+        phase: str,
+        reference: str = ORIGINAL,
+        seed: int = 0,
     ) -> dict[str, Lap]:
+        """Time plans end to end, interleaved, against the one named `reference`."""
+
         def tell(share: float, label: str) -> None:
             self.phases.tell(phase, round(100 * share), 100, label)
 
@@ -148,10 +153,10 @@ class Contest:
                 dict(self.feeds("normal")),
                 threads=self.setting.threads,
                 budget_s=budget_s,
-                reference=ORIGINAL,
+                reference=reference,
                 progress=tell,
                 memory_budget=RACE_BYTES + 2 * self.size_bytes,
-                seed=seed,
+                seed=self.setting.seed + seed,
             )
 
     def _first_that_runs(self, given: Mapping[str, int], widened: Path | None) -> Verifier:

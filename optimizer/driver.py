@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,17 +15,19 @@ from ..catalog.onnx_writer import skeleton_model
 from ..profiles.costs import CostModel
 from ..profiles.kernel import Kernel
 from ..profiles.machine import cores
-from ..rules import Rule, load_rules, store_rules
+from ..rules import Rule, load_rules
 from .contest import ORIGINAL, Contest, Plan
 from .explain import near_misses
 from .infer import infer_types
 from .phases import Phases, Progress
+from .planner import Planner
 from .price import Prices, kernels_of_graph
 from .realize import Workshop
 from .record import record_plan
 from .result import Optimization
-from .rewrite import Matcher, Step, simplify
-from .search import bound_types, explore, order_by_bound
+from .rewrite import Step
+from .screening import harmless, screen
+from .search import bound_types, order_by_bound
 from .setting import CLASSES, FOLD_LIMIT, TARGETS, Setting
 from .sizes import sizes_from
 from .view import drawn_graph, operator_costs, predicted_ns
@@ -38,6 +41,8 @@ Source = str | Path | bytes | onnx.ModelProto
 # Of the budget, what measuring kernels may take; racing has the rest, and at least some seconds.
 MEASURING_SHARE = 0.4
 LEAST_RACE_S = 2.0
+# Of the race, what is kept back to find out, where nothing wins, which rules do harm.
+SCREENING_SHARE = 0.5
 
 
 def optimize(
@@ -98,14 +103,11 @@ def _run(
 ) -> Optimization:
     with Workshop(catalog) as workshop:
         run = _Run(catalog, setting, phases, rules, workshop, source)
-        run.rewrite()
+        run.propose(run.planner.simplify("simplified"))
         contest = run.open_contest()
         if contest is not None:
             try:
-                run.search(contest)
-                run.verify(contest)
-                run.price()
-                run.race(contest)
+                run.compete(contest)
             finally:
                 contest.close()
         return run.finish()
@@ -126,7 +128,6 @@ class _Run:
         """Read the model."""
         self.catalog, self.setting, self.phases, self.workshop = catalog, setting, phases, workshop
         with phases("reading", str(source) if isinstance(source, (str, Path)) else ""):
-            store_rules(catalog, rules)
             self.model_id = read_model(catalog, source)
             self.skeleton = skeleton_model(catalog, self.model_id)
             graph = workshop.read(self.skeleton)
@@ -136,29 +137,21 @@ class _Run:
             else:
                 place = workshop.place(ORIGINAL, self.skeleton)
             self.original = Plan(ORIGINAL, graph, source=place)
-        self.sizes: dict[str, int] = sizes_from(graph, setting.input_shapes)
-        self.simplifier = Matcher(catalog.connection, setting.select(rules, graph, "always"))
-        self.explorer = Matcher(catalog.connection, setting.select(rules, graph, "explore"))
-        self.simplified = self.original
+            self.sizes: dict[str, int] = sizes_from(graph, setting.input_shapes)
+            self.prices = Prices(
+                CostModel(catalog, threads=setting.threads),
+                budget_s=setting.budget * MEASURING_SHARE,
+            )
+        self.planner = Planner(catalog.connection, setting, phases, rules, graph, self.prices)
         self.plans: list[Plan] = []
-        self.steps: list[Step] = []
         self.winner = self.original
         self.problem = ""
-        self.prices = Prices(
-            CostModel(catalog, threads=setting.threads), budget_s=setting.budget * MEASURING_SHARE
-        )
 
-    def rewrite(self) -> None:
-        """Apply what is always an improvement."""
-        with self.phases("rewriting"):
-            self.simplified = Plan("simplified", self.original.graph.copy())
-            steps = simplify(
-                self.simplified.graph,
-                self.simplifier,
-                fold_limit=self.setting.fold_limit,
-                on_round=lambda _, steps: self.phases.tell("rewriting", 0, 0, f"{steps} steps"),
-            )
-        self._add_plan(self.simplified, steps)
+    def propose(self, plan: Plan) -> None:
+        """Let a plan take part if it changes anything that another one does not."""
+        known = {accepted_steps(other) for other in (self.original, *self.plans)}
+        if accepted_steps(plan) not in known:
+            self.plans.append(plan)
 
     def open_contest(self) -> Contest | None:
         """Run the original on generated inputs; None, and the problem, where it can't be run."""
@@ -179,29 +172,38 @@ class _Run:
         self.sizes = contest.sizes
         return contest
 
-    def search(self, contest: Contest) -> None:
-        """Apply what measured costs favour."""
-        with self.phases("searching"):
-            explored = Plan("explored", self.simplified.graph.copy())
-            steps = explore(
-                explored.graph,
-                self.explorer,
-                self.simplifier,
-                self.prices,
-                sizes=contest.sizes,
-                fold_limit=self.setting.fold_limit,
-                progress=self.phases.tell,
-            )
-        self._add_plan(explored, steps)
+    def compete(self, contest: Contest) -> None:
+        """Search by cost, verify, race; where nothing wins, find out which rules do harm."""
+        start = self.plans[0] if self.plans else self.original
+        self.propose(self.planner.explore("explored", start, self.sizes))
+        self._verify(contest, self.plans)
+        self._price()
+        left = self.setting.budget * (1 - MEASURING_SHARE) + max(0.0, self.prices.left_s)
+        left = max(left, LEAST_RACE_S)
+        if not self.plans:
+            contest.race([], min(left, LEAST_RACE_S))
+            return
+        self.winner = contest.race(self.plans, left * (1 - SCREENING_SHARE))
+        if self.winner is not self.original:
+            return
+        laps = screen(self.planner, contest, self.workshop, self.plans, left * SCREENING_SHARE / 2)
+        rules = harmless(self.planner, laps)
+        selected = self.planner.simplify("selected", rules)
+        selected = self.planner.explore("selected", selected, self.sizes, rules)
+        before = len(self.plans)
+        self.propose(selected)
+        if len(self.plans) > before:
+            self._verify(contest, [selected])
+            self._price()
+            self.winner = contest.race([selected], left * SCREENING_SHARE / 2)
 
-    def verify(self, contest: Contest) -> None:
-        """Write the plans out and compare their outputs with the original's."""
-        for plan in self.plans:
+    def _verify(self, contest: Contest, plans: Sequence[Plan]) -> None:
+        for plan in plans:
             with self.phases("verifying", plan.name):
                 plan.source = self.workshop.place(plan.name, self.workshop.skeleton(plan.graph))
                 contest.verify(plan)
 
-    def price(self) -> None:
+    def _price(self) -> None:
         """Measure what the budget still allows of all plans' kernels, dearest first."""
         with self.phases("measuring"):
             kernels = [
@@ -216,17 +218,16 @@ class _Run:
         for plan in (self.original, *self.plans):
             plan.predicted_ns = predicted_ns(self.kernels(plan), self.prices)
 
-    def race(self, contest: Contest) -> None:
-        """Time the plans against the original."""
-        left = self.setting.budget * (1 - MEASURING_SHARE) + max(0.0, self.prices.left_s)
-        self.winner = contest.race(self.plans, max(left, LEAST_RACE_S))
-
     def finish(self) -> Optimization:
         """Explain, record, and hand over."""
         winner, original = self.winner, self.original
         with self.phases("explaining"):
-            rules = (*self.simplifier.rules, *self.explorer.rules)
-            near = near_misses(self.catalog.connection, rules, self.simplified.graph)
+            rules = (*self.planner.always, *self.planner.explorative)
+            last = self.plans[-1] if self.plans else original
+            near = near_misses(self.catalog.connection, rules, last.graph)
+            steps = last.steps if winner is original else winner.steps
+            if winner is original:
+                steps = [lost(step, last) for step in steps]
         candidates = [
             candidate_of(plan, winner=plan is winner, raced=not self.problem)
             for plan in (original, *self.plans)
@@ -246,7 +247,7 @@ class _Run:
                 self.model_id,
                 result_id,
                 winner.name,
-                self.steps,
+                steps,
                 candidates,
                 deviations,
             )
@@ -257,7 +258,7 @@ class _Run:
             result_model_id=result_id,
             chosen=winner.name,
             verdict=verdict_of(winner, self.plans, self.problem),
-            plan=self.steps,
+            plan=steps,
             candidates=candidates,
             deviations=deviations,
             nodes_before=nodes,
@@ -276,7 +277,7 @@ class _Run:
                 (winner.graph, self.kernels(winner)),
                 self.prices,
             ),
-            graphs=(self._drawn(original), self._drawn(winner)),
+            graphs=(self._drawn(original, steps), self._drawn(winner, ())),
             catalog=self.catalog,
             catalog_path=self.catalog.path,
         )
@@ -285,22 +286,32 @@ class _Run:
         """Give a plan's kernels under the sizes it is measured with."""
         return kernels_of_graph(plan.graph, bound_types(plan.graph, self.sizes))
 
-    def _add_plan(self, plan: Plan, steps: list[Step]) -> None:
-        self.steps += steps
-        if any(step.accepted for step in steps):
-            self.plans.append(plan)
-
-    def _drawn(self, plan: Plan) -> DrawnGraph:
-        removed = {}
-        if plan is self.original:
-            names = {name: step.rule for step in self.steps if step.accepted for name in step.nodes}
-            graph = plan.graph
-            removed = {number: names.get(graph.node_name(number), "") for number in graph.nodes}
-        types = bound_types(plan.graph, self.sizes)
-        return drawn_graph(plan.graph, types, self.kernels(plan), self.prices, removed)
+    def _drawn(self, plan: Plan, steps: Sequence[Step]) -> DrawnGraph:
+        graph = plan.graph
+        rules = {name: step.rule for step in steps if step.accepted for name in step.nodes}
+        return drawn_graph(
+            graph,
+            bound_types(graph, self.sizes),
+            self.kernels(plan),
+            self.prices,
+            {number: rules.get(graph.node_name(number), "") for number in graph.nodes},
+        )
 
     def _size_bytes(self) -> int:
         ((size,),) = self.catalog.connection.execute(
             "SELECT size_bytes FROM model WHERE model_id = ?", [self.model_id]
         ).fetchall()
         return int(size)
+
+
+def accepted_steps(plan: Plan) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Give what tells two plans apart: the rewrites that were made, and where."""
+    return tuple((step.rule, step.nodes) for step in plan.steps if step.accepted)
+
+
+def lost(step: Step, plan: Plan) -> Step:
+    """Mark a step of a plan that lost: it was tried, and is in no model."""
+    if not step.accepted:
+        return step
+    reason = plan.refusal or "not faster end to end"
+    return replace(step, accepted=False, reason=f"tried in the {plan.name} plan: {reason}")

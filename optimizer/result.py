@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import onnx
 
 from ..catalog import Catalog
+from ..catalog.files import temporary_beside
 from ..catalog.onnx_writer import build_model, write_model
 from .contest import ORIGINAL
 from .rewrite import Step
@@ -81,10 +82,14 @@ class Optimization:
 
     def report(self, path: str | Path) -> None:
         """Write the HTML report: one file that needs nothing else."""
-        from .report import write_report
+        from .report import render_report
 
         before, after = self.graphs
-        write_report(path, {**self.to_json(), "graphs": {"before": before, "after": after}})
+        text = render_report({**self.to_json(), "graphs": {"before": before, "after": after}})
+        with temporary_beside(Path(path)) as (file, temporary):
+            file.write(text.encode())
+            file.close()
+            temporary.replace(path)
 
     def explain(self) -> str:
         """Say in text what was applied, what was weighed and refused, and what nearly fired."""

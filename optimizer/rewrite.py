@@ -189,7 +189,7 @@ def attribute_proto(
     try:
         schema = onnx.defs.get_schema(op_type, graph.opset(domain), domain)
         if name in schema.attributes:
-            type_ = int(schema.attributes[name].type)
+            type_ = schema.attributes[name].type.value  # type: ignore[attr-defined]
     except onnx.defs.SchemaError:
         pass
     if type_ == AttributeProto.FLOAT:

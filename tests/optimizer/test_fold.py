@@ -57,7 +57,7 @@ def test_shape_slices_fold_as_the_runtime_computes_them(start, end):
     built = model(
         [helper.make_node("Shape", ["x"], ["y"], **attributes)],
         [value("x", [2, 3, 4])],
-        [value("y", None, INT64)],
+        [value("y", ["k"], INT64)],
     )
     graph = graph_of(built)
     fold_constants(graph)
@@ -90,7 +90,7 @@ def test_a_result_of_unknown_size_is_measured_after_the_fact():
     built = model(
         [("NonZero", ["w"], ["i"]), ("Add", ["x", "i"], ["y"])],
         [value("x", [1], INT64)],
-        [value("y", None, INT64)],
+        [value("y", [1, "k"], INT64)],
         {"w": np.ones(1000, np.bool_)},
     )
     refused, folded = graph_of(built), graph_of(built)

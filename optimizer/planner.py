@@ -1,0 +1,79 @@
+"""Plans derived from a graph by a choice of rules: the cheap ones always, the others by cost."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import duckdb
+
+from ..rules import Rule
+from .contest import Plan
+from .graph import Graph
+from .phases import Phases
+from .price import Prices
+from .rewrite import Matcher, simplify
+from .search import explore
+from .setting import Setting
+
+
+class Planner:
+    """Derives plans of one model; compiled rules and measured prices are shared by all of them."""
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        setting: Setting,
+        phases: Phases,
+        rules: Sequence[Rule],
+        original: Graph,
+        prices: Prices,
+    ) -> None:
+        """Choose the rules that may be applied to this model at all."""
+        self.connection, self.setting, self.phases, self.prices = (
+            connection,
+            setting,
+            phases,
+            prices,
+        )
+        self.original = original
+        self.always = setting.select(rules, original, "always")
+        self.explorative = setting.select(rules, original, "explore")
+
+    def simplify(self, name: str, rules: Collection[Rule] | None = None) -> Plan:
+        """Derive a plan by folding, sharing, and what is always an improvement.
+
+        `rules` restricts the choice of rules.
+        """
+        chosen = [rule for rule in self.always if rules is None or rule in rules]
+        plan = Plan(name, self.original.copy())
+        with self.phases("rewriting", name):
+            plan.steps = simplify(
+                plan.graph,
+                Matcher(self.connection, chosen),
+                fold_limit=self.setting.fold_limit,
+                on_round=lambda _, steps: self.phases.tell("rewriting", 0, 0, f"{steps} steps"),
+            )
+        return plan
+
+    def explore(
+        self,
+        name: str,
+        start: Plan,
+        sizes: Mapping[str, int],
+        rules: Collection[Rule] | None = None,
+    ) -> Plan:
+        """Derive a plan from another by the rewrites that measured costs favour."""
+        always = [rule for rule in self.always if rules is None or rule in rules]
+        chosen = [rule for rule in self.explorative if rules is None or rule in rules]
+        plan = Plan(name, start.graph.copy())
+        with self.phases("searching", name):
+            plan.steps = start.steps + explore(
+                plan.graph,
+                Matcher(self.connection, chosen),
+                Matcher(self.connection, always),
+                self.prices,
+                sizes=sizes,
+                fold_limit=self.setting.fold_limit,
+                progress=self.phases.tell,
+            )
+        return plan
