@@ -119,11 +119,13 @@ def _add(
         checkpoint = rows.checkpoint()
         try:
             result = reader.model(model, inferred, name, source, origin, parent_model_id, size)
+            if (wrong := rows.undecodable(checkpoint)) is not None:
+                raise ModelError(f"the model holds text that is not UTF-8: {wrong!r}")
         except BaseException:
             rows.restore(checkpoint)
             raise
     except UnicodeDecodeError as error:
-        raise ModelError(f"the model holds a name that is not UTF-8: {error.object!r}") from error
+        raise ModelError(f"the model holds text that is not UTF-8: {error.object!r}") from error
     constants += [item.constant for item in payloads if item.new]
     return result
 

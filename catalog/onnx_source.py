@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from google.protobuf.message import DecodeError
 
 from .constants import LARGE_BYTES
 from .errors import ModelError
-from .wire import Buffer, Span, WireError, begins_as_model, take_out
+from .wire import Buffer, FileBytes, Span, WireError, begins_as_model, take_out
 
 SPAN_KEY = "tensolog_span"
 _MAGIC = {
@@ -62,7 +61,7 @@ def open_source(source: str | Path | bytes | onnx.ModelProto) -> Iterator[Source
     elif isinstance(source, bytes | bytearray | memoryview):
         yield _parse(bytes(source), "the model", None)
     else:
-        with _mapped(Path(source)) as buffer:
+        with _opened(Path(source)) as buffer:
             yield _parse(buffer, str(source), Path(source))
 
 
@@ -75,15 +74,14 @@ def _of_message(model: onnx.ModelProto) -> Source:
 
 
 @contextmanager
-def _mapped(path: Path) -> Iterator[Buffer]:
+def _opened(path: Path) -> Iterator[Buffer]:
     try:
         if path.is_dir():
             raise ModelError(f"{path} is a folder, not a model: name the .onnx file in it")
-        with path.open("rb") as file:
+        with path.open("rb", buffering=0) as file:
             if not path.stat().st_size:
                 raise ModelError(f"{path} is empty")
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-                yield mapped
+            yield FileBytes(file)
     except FileNotFoundError:
         raise ModelError(f"{path} does not exist") from None
     except OSError as error:
@@ -101,7 +99,7 @@ def _parse(buffer: Buffer, name: str, path: Path | None) -> Source:
                 buffer, LARGE_BYTES, lambda index: (SPAN_KEY, f"{nonce}:{index}")
             )
         else:
-            skeleton, spans = bytes(buffer[:]), []
+            skeleton, spans = buffer[0:size], []
         model = onnx.ModelProto.FromString(skeleton)
     except (WireError, DecodeError) as error:
         if kind := _other_format(buffer):
@@ -122,7 +120,7 @@ def _parse(buffer: Buffer, name: str, path: Path | None) -> Source:
 
 
 def _other_format(buffer: Buffer) -> str | None:
-    head = bytes(buffer[:512])
+    head = buffer[0:512]
     for magic, kind in _MAGIC.items():
         if head.startswith(magic) or (magic in (b"TFL3", b"ORTM") and head[4:8] == magic):
             return kind

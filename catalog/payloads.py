@@ -105,7 +105,7 @@ def _in_span(source: Source, tensor: onnx.TensorProto) -> TensorPayload:
         with source.path.open("rb", buffering=0) as file:
             constant = Constant.in_file(dtype, tensor.dims, file, str(source.path), span.offset)
     else:
-        data = bytes(source.buffer[span.offset : span.offset + span.length])
+        data = source.buffer[span.offset : span.offset + span.length]
         constant = Constant.of_bytes(dtype, tensor.dims, data)
     return TensorPayload(tensor, constant, "raw")
 

@@ -27,6 +27,7 @@ _COLUMNS = {
         "node_id position name type value int_value float_value constant_hash subgraph_id rest"
     ),
 }
+_BLOBS = ("rest", "type")
 _KEYS = {
     "model_id": "model",
     "graph_id": "graph",
@@ -63,6 +64,22 @@ class Rows:
         lengths, self._next = checkpoint[0], dict(checkpoint[1])
         for table, length in lengths.items():
             del self._rows[table][length:]
+
+    def undecodable(self, checkpoint: tuple[dict[str, int], dict[str, int]]) -> bytes | None:
+        """Return a name that is no text, of the rows added since the checkpoint; None if all are.
+
+        protobuf gives strings that are not UTF-8 as bytes.
+        """
+        for table, length in checkpoint[0].items():
+            columns = _COLUMNS[table].split()
+            added = self._rows[table][length:]
+            for name, values in zip(columns, zip(*added, strict=True), strict=False):
+                if name in _BLOBS:
+                    continue
+                for value in values:
+                    if type(value) is bytes:
+                        return value
+        return None
 
     def store(self, catalog: Catalog) -> int:
         """Insert all rows and return the key that model 0 got; the caller holds the transaction."""

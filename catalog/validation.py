@@ -37,6 +37,8 @@ def check_versions(model: onnx.ModelProto) -> None:
     seen: set[str] = set()
     for opset in model.opset_import:
         domain = "" if opset.domain == "ai.onnx" else opset.domain
+        if isinstance(domain, bytes):
+            raise ModelError(f"the model imports an operator set that is not UTF-8: {domain!r}")
         shown = domain or "ai.onnx"
         if domain in seen:
             raise ModelError(f"the model imports operator set {shown} twice")
@@ -105,6 +107,8 @@ def _check_nodes(
     for index, node in enumerate(nodes):
         if not node.op_type:
             raise ModelError(f"node {index} of {where} has no op_type")
+        if isinstance(node.op_type, bytes) or isinstance(node.domain, bytes):
+            raise ModelError(f"node {index} of {where} has an operator that is not UTF-8")
         for name in node.input:
             if name and name not in defined and not any(name in names for names in outer):
                 raise _undefined(name, index, nodes, where)

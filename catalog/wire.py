@@ -1,7 +1,7 @@
 """Large tensors taken out of, and put back into, serialized models without parsing the bytes.
 
 A serialized protobuf message is a list of (tag, length, bytes). Walking the tags of an ONNX file
-over an mmap touches only the small messages, so the weights never come into memory. Source: the
+touches only the small messages, so the weights never come into memory. Source: the
 encoding chapter of the Protocol Buffers documentation, and onnx.proto for the field numbers.
 """
 
@@ -9,9 +9,66 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from mmap import mmap
+from os import SEEK_END
+from typing import IO, Protocol, overload
 
-Buffer = bytes | bytearray | memoryview | mmap
+
+class Buffer(Protocol):
+    """Bytes in memory or in a file."""
+
+    def __len__(self) -> int: ...
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> bytes: ...
+
+    def __getitem__(self, index: int | slice) -> int | bytes: ...
+
+
+class FileBytes:
+    """The bytes of an open file, read block by block.
+
+    A memory map would do the same, but Linux maps up to 2 MiB of page cache for each byte touched.
+    """
+
+    _BLOCK_BYTES = 1 << 16
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._length = file.seek(0, SEEK_END)
+        self._start = 0
+        self._block = b""
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> bytes: ...
+
+    def __getitem__(self, index: int | slice) -> int | bytes:
+        if isinstance(index, slice):
+            start, stop, _ = index.indices(self._length)
+            return self._read(start, max(stop - start, 0))
+        at = index - self._start
+        if not 0 <= at < len(self._block):
+            if not 0 <= index < self._length:
+                raise IndexError(index)
+            self._start, at = index, 0
+            self._block = self._read(index, min(self._BLOCK_BYTES, self._length - index))
+        return self._block[at]
+
+    def _read(self, start: int, count: int) -> bytes:
+        self._file.seek(start)
+        data = self._file.read(count)
+        if len(data) < count:
+            raise OSError("the file became shorter while it was read")
+        return data
+
 
 # Message kind -> field number -> message kind of the field, along the ways that lead to tensors.
 _CHILDREN: dict[str, dict[int, str]] = {
