@@ -31,6 +31,7 @@ from .syntax import Expression, Input, Literal, Name, Output, PatternNode, Rule,
 from .terms import Terms, real_text
 
 WIDTH = 5  # the inputs that `call` has columns for
+LONG = 6  # atoms from which on a body is evaluated in two steps
 TYPE_RELATIONS = {"float": "floating", "int": "integral", "number": "numeric"}
 
 
@@ -86,17 +87,46 @@ class Clause:
             for atom in part.atoms
         ]
 
-    def text(self, relation: str) -> str:
-        """The declaration and the clause."""
-        columns = self.columns()
-        declared = ", ".join(f"{column}:number" for column in columns)
-        body = joined(self.atoms())
-        return f".decl {relation}({declared})\n{relation}({', '.join(columns)}) :-\n{body}.\n"
+    def text(self) -> str:
+        """The relation `match_<Name>`; of a long body, first `pattern_<Name>`, its structure.
+
+        The few rows of the structure tell the engine where to start; alone it may begin by joining
+        all vectors of one length.
+        """
+        name, columns, atoms = self.rule.name, self.columns(), self.atoms()
+        if len(atoms) < LONG:
+            return declared(f"match_{name}", columns, atoms)
+        structural = tuple(column for column in columns if not column.startswith("d_"))
+        structure = self.parts[0].atoms
+        body = [f"pattern_{name}({', '.join(structural)})", *atoms[len(structure) :]]
+        return declared(f"pattern_{name}", structural, structure) + declared(
+            f"match_{name}", columns, body
+        )
+
+
+def implied_vectors(rule: Rule) -> set[str]:
+    """Operands whose declared shape follows from their operator in any valid model.
+
+    Joining on their sizes costs time and finds nothing out; Python checks them for the rest.
+    """
+    return {
+        item.value
+        for node in rule.match
+        for position, item in enumerate(node.inputs)
+        if item.value and position in schemas.CHANNEL_VECTORS.get(node.operator, ())
+    }
 
 
 def choice_name(rule: Rule, variable: str) -> str:
     """What the relation `choice` calls an operator variable of a rule."""
     return f"{rule.name}.{variable}"
+
+
+def declared(relation: str, columns: Sequence[str], body: Iterable[str]) -> str:
+    """The declaration of a relation of numbers and its one clause."""
+    typed = ", ".join(f"{column}:number" for column in columns)
+    head = f"{relation}({', '.join(columns)})"
+    return f".decl {relation}({typed})\n{head} :-\n{joined(body)}.\n"
 
 
 def joined(atoms: Iterable[str]) -> str:
@@ -142,6 +172,7 @@ class ClauseBuilder:
         self.rule = rule
         self.names = bindings(rule)
         self.optional = optional_values(rule)
+        self.implied = implied_vectors(rule)
         self.nodes = {node.name: node for node in rule.match}
         self.sizes: dict[str, int] = {}  # how many shapes a dimension stands in
         self.needed: set[str] = set()  # the dimensions that some atom reads
@@ -192,7 +223,9 @@ class ClauseBuilder:
             between = sum(item.star for item in items) == 2
             for i, item in enumerate(items):
                 position = f"p_{node.name}_{side}" if between else str(i)
-                if not item.star:
+                if isinstance(item, Input) and item.optional:
+                    atoms.append(f"operand({n}, {position}, v_{item.value})")
+                elif not item.star:
                     atoms.append(f"{relation}({n}, {position}, v_{item.value})")
                 elif not between and item.value:
                     atoms.append(f"{relation}({n}, {position}, l_{item.value})")
@@ -229,13 +262,15 @@ class ClauseBuilder:
         """Count the shapes that each dimension stands in, those of optional operands left out."""
         for operand in self.rule.operands:
             for size in operand.shape or ():
-                if isinstance(size, Name) and operand.name not in self.optional:
+                if isinstance(size, Name) and operand.name not in self.optional | self.implied:
                     self.sizes[size.text] = self.sizes.get(size.text, 0) + 1
 
     def _add_sizes(self, clause: Clause) -> None:
         """Add the dimension atoms that join operands or feed a comparison, and no others."""
         for part in clause.parts:
-            if not isinstance(part.condition, HasShape) or part.condition.optional:
+            if not isinstance(part.condition, HasShape):
+                continue
+            if part.condition.optional or part.condition.value in self.implied:
                 continue
             terms = [self._size_term(size) for size in part.condition.shape]
             self.needed.update(t.removeprefix("d_") for t in terms if t.startswith("d_"))
@@ -266,8 +301,8 @@ class ClauseBuilder:
                 return [f"scalar(v_{value}, x_{value})"], True
             case HasType(value, dtypes, optional):
                 return ([], False) if optional else ([type_atom(value, dtypes)], True)
-            case HasShape(_, shape, optional):
-                return ([], False) if optional else self._shape(shape)
+            case HasShape(value, shape, optional):
+                return ([], False) if optional or value in self.implied else self._shape(shape)
             case IsLiteral():
                 return self._literal(condition)
             case HasAttribute():

@@ -30,7 +30,7 @@ def compile_program(rules: Sequence[Rule]) -> str:
     for rule in rules:
         clause = clause_of(rule)
         relation = f"match_{rule.name}"
-        parts.append(f"// {rule.summary}\n{clause.text(relation)}\n.output {relation}\n")
+        parts.append(f"// {rule.summary}\n{clause.text()}\n.output {relation}\n")
     return "\n".join(parts)
 
 

@@ -132,6 +132,10 @@ def commutative() -> frozenset[str]:
     return frozenset(("Add", "Mul", "Max", "Min", "Sum", "Mean", *logic))
 
 
+# Inputs that are vectors of the operator's channel count in any valid model.
+CHANNEL_VECTORS = {"BatchNormalization": (1, 2, 3, 4), "InstanceNormalization": (1, 2)}
+
+
 def implicit_default(operator: str, attribute: str, rank: int | None) -> object:
     """A default that stands in the specification's text only, for an input X of known rank.
 
