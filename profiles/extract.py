@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto, NodeProto
 
-from .kernel import FLOAT_VALUES, Kernel, TensorSpec, attribute_value, small_value
+from .kernel import Kernel, TensorSpec, attribute_value, small_value
 
 Array = np.ndarray[Any, Any]
 
@@ -27,7 +27,8 @@ def kernels_of(
     """Return (node name, kernel) in node order, for each node whose tensors are all known.
 
     `shapes` maps a value to (dtype, concrete shape). `constant` returns the array of a constant
-    small enough to matter (up to 64 elements), else None. `opsets` maps domains to versions.
+    small enough to matter (up to 64 elements), or of a computed value that is known, else None.
+    `opsets` maps domains to versions.
     `is_constant` says what is known at load time; by default initializers and Constant nodes. A
     node without a name is named by its first output; Constant nodes are left out.
     """
@@ -62,22 +63,14 @@ def kernel_of(
             return None
         dtype, shape = shapes[name]
         fixed = is_constant(name)
-        value = None
-        if fixed or position in _value_positions(node):
-            value = small_value(node.op_type, position, constant(name))
+        value = small_value(node.op_type, position, constant(name))
         if value is None and (node.op_type, position) in _HOLDS_OUTPUT_SHAPE and not fixed:
             output = shapes.get(node.output[0])
-            value = None if output is None else tuple(output[1])
+            if output is not None and shape == (len(output[1]),):
+                value = tuple(output[1])
         inputs.append(TensorSpec(dtype, shape, fixed, value))
     outputs = max((place + 1 for place, name in enumerate(node.output) if name), default=0)
     domain = "" if node.domain == "ai.onnx" else node.domain
     attributes = tuple((entry.name, attribute_value(entry)) for entry in node.attribute)
     opset = opsets.get(domain, opsets.get("ai.onnx", 1) if domain == "" else 1)
     return Kernel(domain, node.op_type, opset, attributes, tuple(inputs), outputs)
-
-
-def _value_positions(node: NodeProto) -> frozenset[int] | set[int]:
-    """Return the inputs whose values decide the work even when they are computed at run time."""
-    if node.op_type in {"Slice", "Pad", "Split", "Tile", "TopK", "Unsqueeze", "Squeeze", "Range"}:
-        return frozenset(range(1, 5)) | FLOAT_VALUES.get(node.op_type, set())
-    return FLOAT_VALUES.get(node.op_type, set())

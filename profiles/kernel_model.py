@@ -158,6 +158,8 @@ def _integer_range(kernel: Kernel, position: int) -> tuple[int, int]:
     data = kernel.inputs[0]
     if kernel.op_type in {"Div", "Mod"} and position == 1:
         return 1, 8
+    if kernel.op_type in {"CumSum", "CumProd"} and position == 1:
+        return 0, 1
     if data is None or not data.shape or position != 1:
         return 0, 2
     if kernel.op_type in {"Gather", "GatherElements", "ScatterElements", "Scatter"}:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -243,8 +242,7 @@ class _Field:
                 while len(laps) < _MOST_BLOCK and self._clock() < half:
                     laps.append(runner.time(runs))
                 times[name] = laps
-                del runner
-                gc.collect()  # a session's memory must be free before the next one is loaded
+                del runner  # a session's memory must be free before the next one is loaded
             least = min(map(len, times.values()))  # pairs need as many of each
             times = {name: laps[:least] for name, laps in times.items()}
             blocks.append(times)

@@ -60,17 +60,23 @@ def bootstrap_ratio(
     if not ratios:
         raise ValueError("no rounds were timed")
     value = float(np.median(np.concatenate(ratios)))
-    rng = np.random.default_rng(seed)
-    if all(len(block) == 1 for block in ratios):
-        flat = np.concatenate(ratios)
-        chosen = rng.integers(0, len(flat), (resamples, len(flat)))
-        medians = np.median(flat[chosen], axis=1)
-    else:
-        medians = np.empty(resamples)
-        for index in range(resamples):
-            picked = [ratios[block] for block in rng.integers(0, len(ratios), len(ratios))]
-            drawn = [block[rng.integers(0, len(block), len(block))] for block in picked]
-            medians[index] = np.median(np.concatenate(drawn))
+    medians = _resampled_medians(ratios, resamples, np.random.default_rng(seed))
     tail = (1.0 - confidence) / 2
     low, high = np.quantile(medians, [tail, 1.0 - tail])
     return Ratio(value, float(low), float(high))
+
+
+def _resampled_medians(blocks: Sequence[Array], resamples: int, rng: np.random.Generator) -> Array:
+    """Draw blocks, then as many values in each as the longest block has; return their medians."""
+    lengths = np.array([len(block) for block in blocks])
+    table = np.zeros((len(blocks), lengths.max()))
+    for row, block in zip(table, blocks, strict=True):
+        row[: len(block)] = block
+    medians = np.empty(resamples)
+    step = max(1, (1 << 20) // table.size)
+    for start in range(0, resamples, step):
+        count = min(step, resamples - start)
+        picked = rng.integers(0, len(blocks), (count, len(blocks)))[:, :, None]
+        drawn = (rng.random((count, *table.shape)) * lengths[picked]).astype(np.int64)
+        medians[start : start + count] = np.median(table[picked, drawn].reshape(count, -1), axis=1)
+    return medians
