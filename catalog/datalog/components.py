@@ -1,11 +1,235 @@
-"""Components: templates of declarations and clauses, unfolded where .init names them."""
+"""Components: templates of declarations and clauses, unfolded where .init names them.
+
+An instance x of a component turns its relation r into x.r and its type T into x.T. Names that
+the component does not declare mean what they mean outside of it.
+"""
 
 from __future__ import annotations
 
-from .syntax import Block, DatalogError
+from collections.abc import Mapping, Sequence
+
+from .syntax import (
+    Aggregate,
+    Atom,
+    Attribute,
+    Block,
+    Cast,
+    Clause,
+    Comparison,
+    Component,
+    ComponentType,
+    DatalogError,
+    Declaration,
+    Directive,
+    Expression,
+    Functor,
+    Literal,
+    Negation,
+    Position,
+    Subsumption,
+    TypeDeclaration,
+)
+
+MAX_DEPTH = 64
+Scope = tuple[Mapping[str, Component], ...]
+Binding = Mapping[str, str]
 
 
 def expand(block: Block) -> None:
-    """Unfold every instance of a component into the program itself."""
+    """Unfold every instance of a component into the program itself; raises DatalogError."""
+    if not block.components and not block.instances:
+        return
+    scope: Scope = (_named(block.components),)
+    seen: dict[str, Position] = {}
     for instance in block.instances:
-        raise DatalogError.at(instance.position, "components are outside the dialect")
+        if instance.name in seen:
+            raise DatalogError.at(instance.position, f"{instance.name} is instantiated twice")
+        seen[instance.name] = instance.position
+        component, arguments, inner = _find(instance.component, scope, {})
+        content = _content(component, arguments, inner, frozenset(), 0)
+        _merge(block, _prefixed(content, instance.name))
+
+
+def _named(components: Sequence[Component]) -> dict[str, Component]:
+    out: dict[str, Component] = {}
+    for component in components:
+        if component.type.name in out:
+            raise DatalogError.at(
+                component.position, f"component {component.type.name} is declared twice"
+            )
+        out[component.type.name] = component
+    return out
+
+
+def _find(
+    use: ComponentType, scope: Scope, binding: Binding
+) -> tuple[Component, dict[str, str], Scope]:
+    """Find a component by name, bind its parameters, and give the scope that it stands in."""
+    name = binding.get(use.name, use.name)
+    for depth in range(len(scope), 0, -1):
+        component = scope[depth - 1].get(name)
+        if component is None:
+            continue
+        parameters = component.type.arguments
+        arguments = [binding.get(a, a) for a in use.arguments]
+        if len(parameters) != len(arguments):
+            raise DatalogError.at(
+                use.position,
+                f"component {name} has {len(parameters)} parameters, not {len(arguments)}",
+            )
+        bound = {**binding, **dict(zip(parameters, arguments, strict=True))}
+        return component, bound, scope[:depth]
+    raise DatalogError.at(use.position, f"component {name} is not declared")
+
+
+def _content(
+    component: Component,
+    binding: Binding,
+    scope: Scope,
+    overridden: frozenset[str],
+    depth: int,
+) -> Block:
+    """Collect what an instance holds: inherited, own and nested, under its own names."""
+    if depth > MAX_DEPTH:
+        raise DatalogError.at(
+            component.position, f"component {component.type.name} unfolds without end"
+        )
+    out = Block()
+    block = component.block
+    visible = _named(block.components)
+    hidden = overridden | frozenset(block.overrides)
+    for base in component.bases:
+        parent, arguments, outer = _find(base, scope, binding)
+        inherited = _content(parent, arguments, outer, hidden, depth + 1)
+        _check_overrides(component, block.overrides, inherited)
+        _merge(out, inherited)
+        for nested in _nested(parent, outer, arguments, depth):
+            visible.setdefault(nested.type.name, nested)
+    inner: Scope = (*scope, visible)
+    for instance in block.instances:
+        nested_component, arguments, outer = _find(instance.component, inner, binding)
+        content = _content(nested_component, arguments, outer, frozenset(), depth + 1)
+        _merge(out, _prefixed(content, instance.name))
+    _merge(out, _bound(block, binding, overridden))
+    return out
+
+
+def _nested(component: Component, scope: Scope, binding: Binding, depth: int) -> list[Component]:
+    """List the components declared inside of one and of its bases."""
+    out = list(component.block.components)
+    if depth < MAX_DEPTH:
+        for base in component.bases:
+            parent, arguments, outer = _find(base, scope, binding)
+            out.extend(_nested(parent, outer, arguments, depth + 1))
+    return out
+
+
+def _check_overrides(component: Component, names: Sequence[str], inherited: Block) -> None:
+    for declaration in inherited.declarations:
+        if declaration.name in names and "overridable" not in declaration.qualifiers:
+            raise DatalogError.at(
+                component.position,
+                f"{component.type.name} overrides {declaration.name}, which is not overridable",
+            )
+
+
+def _merge(block: Block, other: Block) -> None:
+    block.declarations.extend(other.declarations)
+    block.types.extend(other.types)
+    block.directives.extend(other.directives)
+    block.clauses.extend(other.clauses)
+    block.subsumptions.extend(other.subsumptions)
+    block.notes.extend(other.notes)
+
+
+def _bound(block: Block, binding: Binding, overridden: frozenset[str]) -> Block:
+    """Copy a component's own items with its parameters replaced, less what is overridden."""
+    renaming = _Renaming({}, binding)
+    out = Block(
+        declarations=[renaming.declaration(d) for d in block.declarations],
+        types=[renaming.type(t) for t in block.types],
+        directives=[renaming.directive(d) for d in block.directives],
+        clauses=[renaming.clause(c) for c in block.clauses if c.head.name not in overridden],
+        notes=list(block.notes),
+    )
+    out.subsumptions = [
+        renaming.subsumption(s) for s in block.subsumptions if s.dominated.name not in overridden
+    ]
+    return out
+
+
+def _prefixed(content: Block, name: str) -> Block:
+    """Copy an instance's content with its relations and types moved under its name."""
+    relations = {d.name: f"{name}.{d.name}" for d in content.declarations}
+    types = {t.name: f"{name}.{t.name}" for t in content.types}
+    renaming = _Renaming(relations, types)
+    return Block(
+        declarations=[renaming.declaration(d) for d in content.declarations],
+        types=[renaming.type(t) for t in content.types],
+        directives=[renaming.directive(d) for d in content.directives],
+        clauses=[renaming.clause(c) for c in content.clauses],
+        subsumptions=[renaming.subsumption(s) for s in content.subsumptions],
+        notes=content.notes,
+    )
+
+
+class _Renaming:
+    """Copies items with relation and type names replaced."""
+
+    def __init__(self, relations: Mapping[str, str], types: Mapping[str, str]) -> None:
+        self.relations = relations
+        self.types = types
+
+    def declaration(self, item: Declaration) -> Declaration:
+        attributes = tuple(
+            Attribute(a.name, self.types.get(a.type_name, a.type_name), a.position)
+            for a in item.attributes
+        )
+        name = self.relations.get(item.name, item.name)
+        return Declaration(name, attributes, item.qualifiers, item.position)
+
+    def type(self, item: TypeDeclaration) -> TypeDeclaration:
+        parts = tuple(self.types.get(p, p) for p in item.parts)
+        return TypeDeclaration(
+            self.types.get(item.name, item.name), item.form, parts, item.position
+        )
+
+    def directive(self, item: Directive) -> Directive:
+        name = self.relations.get(item.relation, item.relation)
+        return Directive(item.action, name, item.parameters, item.position)
+
+    def clause(self, item: Clause) -> Clause:
+        body = tuple(self.literal(b) for b in item.body)
+        return Clause(self.atom(item.head), body, item.position)
+
+    def subsumption(self, item: Subsumption) -> Subsumption:
+        body = tuple(self.literal(b) for b in item.body)
+        dominated, dominating = self.atom(item.dominated), self.atom(item.dominating)
+        return Subsumption(dominated, dominating, body, item.position)
+
+    def atom(self, item: Atom) -> Atom:
+        arguments = tuple(self.expression(a) for a in item.arguments)
+        return Atom(self.relations.get(item.name, item.name), arguments, item.position)
+
+    def literal(self, item: Literal) -> Literal:
+        if isinstance(item, Atom):
+            return self.atom(item)
+        if isinstance(item, Negation):
+            return Negation(self.atom(item.atom), item.position)
+        if isinstance(item, Comparison):
+            left, right = self.expression(item.left), self.expression(item.right)
+            return Comparison(item.operator, left, right, item.position)
+        return item
+
+    def expression(self, item: Expression) -> Expression:
+        if isinstance(item, Functor):
+            arguments = tuple(self.expression(a) for a in item.arguments)
+            return Functor(item.name, arguments, item.position, item.depth)
+        if isinstance(item, Cast):
+            type_name = self.types.get(item.type_name, item.type_name)
+            return Cast(self.expression(item.value), type_name, item.position)
+        if isinstance(item, Aggregate):
+            target = None if item.target is None else self.expression(item.target)
+            body = tuple(self.literal(b) for b in item.body)
+            return Aggregate(item.name, target, body, item.position)
+        return item

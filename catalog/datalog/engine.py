@@ -81,7 +81,7 @@ def evaluate(
         if name not in program.relations:
             raise _error(program, name, f"there is no relation {name} to read an input into")
     wanted = None if only is None else needed(program, only)
-    _drop(connection)
+    _drop(program, connection)
     for relation in program.relations.values():
         if wanted is not None and relation.name not in wanted:
             continue
@@ -114,14 +114,16 @@ def needed(program: Program, names: Collection[str]) -> set[str]:
     return found
 
 
-def _drop(connection: duckdb.DuckDBPyConnection) -> None:
-    """Drop what an earlier evaluation left."""
+def _drop(program: Program, connection: duckdb.DuckDBPyConnection) -> None:
+    """Drop what an earlier evaluation left and this one won't replace."""
+    kept = {relation.table for relation in program.relations.values()}
     tables = connection.execute(
         "SELECT table_name FROM duckdb_tables() WHERE temporary AND starts_with(table_name, ?)",
         [_PREFIX],
     ).fetchall()
-    if tables:
-        connection.execute(";".join(f"DROP TABLE temp.{quoted(t)}" for (t,) in tables))
+    stale = [f"DROP TABLE temp.{quoted(name)}" for (name,) in tables if name not in kept]
+    if stale:
+        connection.execute(";".join(stale))
 
 
 def _read(

@@ -264,7 +264,9 @@ class Kinds:
             self._restrict(node, frozenset({SYMBOL}))
         else:
             options = _ALL
-            if name in _ARITHMETIC or name == "range":
+            if name == "+":
+                options = _ALL  # of symbols: their concatenation
+            elif name in _ARITHMETIC or name == "range":
                 options = _NUMERIC
             elif name in _BITWISE or name in ("bnot", "lnot"):
                 options = _INTEGRAL

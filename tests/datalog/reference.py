@@ -172,7 +172,9 @@ class Evaluator:
                 found = [types[p] for p in declared.parts if p in types]
                 if found:
                     types[declared.name] = found[0]
-        self.kinds = {d.name: [types[a.type_name] for a in d.attributes] for d in block.declarations}
+        self.kinds = {
+            d.name: [types[a.type_name] for a in d.attributes] for d in block.declarations
+        }
         self.equivalences = {d.name for d in block.declarations if "eqrel" in d.qualifiers}
         self.clauses = block.clauses
         self.subsumptions = block.subsumptions
