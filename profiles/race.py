@@ -27,7 +27,7 @@ Progress = Callable[[float, str], None]
 # A lap of a small model is repeated until it lasts this long.
 _LAP_NS = 3e6
 _MOST_RUNS = 200
-_LEAST_ROUNDS, _MOST_ROUNDS = 5, 400
+_MOST_ROUNDS = 400
 # Laps of one session while it is alive, when sessions take turns: at least so many, and as many
 # more as fit in half of the time that loading it took.
 _LEAST_BLOCK, _MOST_BLOCK = 5, 25
@@ -62,15 +62,11 @@ class Lap:
 
 
 def verdict(lap: Lap, margin: float = 0.01) -> Verdict:
-    """Judge a lap: the interval must leave out 1.0, and the ratio be off by more than `margin`.
-
-    Fewer than five laps are always noise.
-    """
-    if lap.samples >= _LEAST_ROUNDS:
-        if lap.ratio_high < 1.0 and lap.ratio < 1.0 - margin:
-            return "faster"
-        if lap.ratio_low > 1.0 and lap.ratio > 1.0 + margin:
-            return "slower"
+    """Judge a lap: the interval must leave out 1.0, and the ratio be off by more than `margin`."""
+    if lap.ratio_high < 1.0 and lap.ratio < 1.0 - margin:
+        return "faster"
+    if lap.ratio_low > 1.0 and lap.ratio > 1.0 + margin:
+        return "slower"
     return "noise"
 
 

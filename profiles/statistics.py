@@ -12,6 +12,8 @@ Array = np.ndarray[Any, Any]
 
 # Scales the median absolute deviation to the standard deviation of normal data.
 _NORMAL = 1.4826
+# Student's t at 97.5 %, by degrees of freedom; none for a single round.
+_STUDENT = (np.inf, 12.706, 4.303, 3.182)
 
 
 def median_and_spread(samples: Sequence[float] | Array) -> tuple[float, float]:
@@ -51,6 +53,9 @@ def bootstrap_ratio(
 
     `blocks` holds (times, reference times) of equal length, one block a round; a round that gave
     several pairs is resampled in two stages, rounds first, since its pairs share their disturbance.
+    Of fewer than five rounds a bootstrap knows too little: there the interval is widened to
+    Student's (95 %, over the logarithms of the rounds' medians); one round alone says nothing, and
+    its interval spans a factor of 100 each way.
     Source: Efron and Tibshirani, An Introduction to the Bootstrap, 1993, chapters 8 and 13.
     """
     ratios = [
@@ -63,7 +68,21 @@ def bootstrap_ratio(
     medians = _resampled_medians(ratios, resamples, np.random.default_rng(seed))
     tail = (1.0 - confidence) / 2
     low, high = np.quantile(medians, [tail, 1.0 - tail])
+    if len(ratios) <= len(_STUDENT) and np.any(np.concatenate(ratios) != 1.0):
+        few_low, few_high = _interval_of_few(ratios)
+        low, high = min(low, few_low), max(high, few_high)
     return Ratio(value, float(low), float(high))
+
+
+def _interval_of_few(blocks: Sequence[Array]) -> tuple[float, float]:
+    """Return Student's 95 % interval of the ratio from two to four rounds, or nothing from one."""
+    logs = np.log([np.median(block) for block in blocks])
+    middle = float(logs.mean())
+    if len(blocks) == 1:
+        half = float(np.log(100.0))
+    else:
+        half = _STUDENT[len(blocks) - 1] * float(logs.std(ddof=1)) / len(blocks) ** 0.5
+    return float(np.exp(middle - half)), float(np.exp(middle + half))
 
 
 def _resampled_medians(blocks: Sequence[Array], resamples: int, rng: np.random.Generator) -> Array:

@@ -41,14 +41,41 @@ def test_disturbed_rounds_are_left_out():
 
 
 def test_small_samples_against_all_resamples():
-    ratios = [0.8, 0.9, 1.0, 1.3]
-    medians = [np.median(drawn) for drawn in itertools.product(ratios, repeat=4)]
+    ratios = [0.8, 0.9, 0.95, 1.0, 1.3]
+    medians = [np.median(drawn) for drawn in itertools.product(ratios, repeat=5)]
     low, high = np.quantile(medians, [0.025, 0.975])
     blocks = [([ratio], [1.0]) for ratio in ratios]
     ratio = bootstrap_ratio(blocks, resamples=20000)
     assert ratio.value == pytest.approx(0.95)
     assert ratio.low == pytest.approx(low, abs=0.02)
     assert ratio.high == pytest.approx(high, abs=0.02)
+
+
+def test_few_rounds_against_student():
+    """mean +- t s / sqrt(n) of the logarithms, by hand."""
+    blocks = [([1.1], [1.0]), ([1.2], [1.0]), ([1.0, 1.3, 1.4], [1.0, 1.0, 1.0])]
+    logs = np.log([1.1, 1.2, 1.3])
+    half = 4.303 * np.sqrt(np.sum((logs - logs.mean()) ** 2) / 2) / np.sqrt(3)
+    ratio = bootstrap_ratio(blocks)
+    assert ratio.low == pytest.approx(np.exp(logs.mean() - half))
+    assert ratio.high == pytest.approx(np.exp(logs.mean() + half))
+
+
+def test_one_round_says_nothing():
+    ratio = bootstrap_ratio([([3.0, 3.1], [1.0, 1.0])])
+    assert ratio.low < 0.1 and ratio.high > 100 and np.isfinite(ratio.high)
+
+
+@pytest.mark.parametrize("rounds", [2, 3, 4, 5, 8])
+def test_false_alarms_of_few_rounds(rounds):
+    rng = np.random.default_rng(rounds)
+    alarms = 0
+    for trial in range(200):
+        turns = np.exp(rng.normal(0, 0.1, rounds))
+        blocks = [(list(turn * np.exp(rng.normal(0, 0.02, 5))), [1.0] * 5) for turn in turns]
+        ratio = bootstrap_ratio(blocks, seed=trial, resamples=200)
+        alarms += not ratio.low <= 1.0 <= ratio.high
+    assert alarms / 200 <= 0.15
 
 
 def simulate(rng, factor, rounds=25):
