@@ -76,11 +76,14 @@ def _headline(summary: Summary, source: str, target: str) -> str:
 
 
 def _ratio(candidate: Candidate) -> str:
+    interval = _interval(candidate)
     text = format_ratio(candidate["ratio"])
+    return text + (f" ({interval}, {candidate['samples']} rounds)" if interval else "")
+
+
+def _interval(candidate: Candidate) -> str:
     low, high = candidate["ratio_low"], candidate["ratio_high"]
-    if low and high:
-        text += f" (95 % interval {1 / high:.2f}x to {1 / low:.2f}x, {candidate['samples']} rounds)"
-    return text
+    return f"{1 / high:.2f}x to {1 / low:.2f}x" if low and high else ""
 
 
 def _applied(steps: Sequence[Step]) -> str:
@@ -121,13 +124,15 @@ def _gain(steps: Sequence[Step]) -> str:
 
 
 def _operators(summary: Summary) -> str:
-    costs = sorted(summary.get("operators", []), key=lambda cost: -cost["before_ns"])
-    before = sum(cost["before_ns"] for cost in costs)
-    if not before:
+    costs = sorted(
+        summary.get("operators", []), key=lambda cost: -max(cost["before_ns"], cost["after_ns"])
+    )
+    before = sum(cost["before_ns"] for cost in costs) or 1.0
+    after = sum(cost["after_ns"] for cost in costs) or 1.0
+    if not costs:
         return ""
-    rows = [("operator", "calls", "before", "share", "calls", "after", "change")]
+    rows = [("operator", "calls", "before", "share", "calls", "after", "share")]
     for cost in costs[:TOP_OPERATORS]:
-        change = (cost["after_ns"] - cost["before_ns"]) / cost["before_ns"]
         rows.append(
             (
                 cost["op_type"],
@@ -136,11 +141,11 @@ def _operators(summary: Summary) -> str:
                 f"{cost['before_ns'] / before:.0%}",
                 str(cost["calls_after"]),
                 format_time(cost["after_ns"]),
-                f"{change:+.0%}" if round(change * 100) else "",
+                f"{cost['after_ns'] / after:.0%}",
             )
         )
     table = columns(rows, right=range(1, 7))
-    return f"Where the time goes (sum of kernels)\n{table}"
+    return f"Where the time goes (kernels measured one by one)\n{table}"
 
 
 def _deviations(deviations: Sequence[Deviation], chosen: str) -> str:
@@ -175,15 +180,17 @@ def _excess(deviation: Deviation) -> tuple[bool, float]:
 def _candidates(candidates: Sequence[Candidate]) -> str:
     if len(candidates) < 2:
         return ""
-    rows = [("candidate", "nodes", "latency", "against the original", "")]
+    rows = [("candidate", "nodes", "latency", "speed", "95 % interval", "")]
     for candidate in candidates:
+        original = candidate["candidate"] == "original"
         rows.append(
             (
                 candidate["candidate"],
                 str(candidate["nodes"]),
                 format_spread(candidate["median_ns"], candidate["spread_ns"]),
-                "" if candidate["candidate"] == "original" else format_ratio(candidate["ratio"]),
+                "" if original else format_ratio(candidate["ratio"]),
+                "" if original else _interval(candidate),
                 candidate["verdict"],
             )
         )
-    return f"Measured end to end, interleaved\n{columns(rows, right=(1,))}"
+    return f"Measured end to end, in turns\n{columns(rows, right=(1,))}"

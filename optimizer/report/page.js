@@ -388,13 +388,15 @@ function operatorSection() {
     after.style.cssText = `width: ${(100 * row.after_ns) / most}%; background: var(--${operatorClass(row.op_type)})`;
     if (!row.before_ns) before.style.visibility = "hidden";
     if (!row.after_ns) after.style.visibility = "hidden";
+    const unchanged = row.before_ns === row.after_ns && row.calls_before === row.calls_after;
+    if (unchanged) before.style.display = "none";
     const calls = row.calls_before === row.calls_after ? `${row.calls_after}×` : `${row.calls_before}× → ${row.calls_after}×`;
     bars.append(
       make(
         "div.row",
         make("div.what", dot(operatorClass(row.op_type)), make("span", row.op_type, make("span.dim", `  ${calls}`))),
         make("div", { title: "above before, below after" }, before, after),
-        make("div.numbers", `${formatTime(row.before_ns)} → `, make("b", row.after_ns ? formatTime(row.after_ns) : "0"), make("span.dim", `  ${((100 * row.before_ns) / total).toFixed(0)} %`)),
+        make("div.numbers", unchanged ? "" : `${formatTime(row.before_ns)} → `, make("b", row.after_ns ? formatTime(row.after_ns) : "0"), make("span.dim", `  ${((100 * row.before_ns) / total).toFixed(0)} %`)),
       ),
     );
   };
@@ -409,7 +411,7 @@ function operatorSection() {
     };
     panel.append(more);
   }
-  return section("operators", "Where the time goes", "Kernel times on this machine, added up by operator: grey before, coloured after; the percentage is the share before. What ONNX Runtime fuses at load time costs less than the sum of its parts.", panel);
+  return section("operators", "Where the time goes", "Kernel times on this machine, added up by operator: grey before, coloured after, one bar where nothing changed; the percentage is the share before. What ONNX Runtime fuses at load time costs less than the sum of its parts.", panel);
 }
 
 function stepSection() {

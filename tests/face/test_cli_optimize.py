@@ -1,0 +1,214 @@
+"""`optimize`, `explain` and `profile` on models that work."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from commandline import leftovers, model_proto
+from onnx import helper
+
+import tensolog
+
+
+def run_model(path, x):
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return session.run(None, {"x": x})[0]
+
+
+def test_optimize(cli, small_model, tmp_path):
+    out, report = tmp_path / "fast.onnx", tmp_path / "report.html"
+    outcome = cli("optimize", small_model, "-o", out, "--budget", "1", "--report", report)
+    assert outcome.code == 0, outcome.err
+    x = np.random.default_rng(1).normal(size=(1, 8)).astype(np.float32)
+    np.testing.assert_allclose(run_model(out, x), run_model(small_model, x), rtol=1e-5, atol=1e-5)
+    for part in (f"{small_model} -> {out}", "nodes", "latency"):
+        assert part in outcome.out
+    for phase in ("reading", "rewriting", "measuring", "racing"):
+        assert phase in outcome.err
+    assert "<!doctype html>" in report.read_text(encoding="utf-8")
+    assert leftovers(tmp_path, "small.onnx", "fast.onnx", "report.html") == []
+
+
+def test_json_is_one_object_and_nothing_else(cli, small_model, tmp_path):
+    out = tmp_path / "fast.onnx"
+    outcome = cli("optimize", small_model, "-o", out, "--budget", "1", "--json")
+    summary = json.loads(outcome.out, parse_constant=pytest.fail)
+    assert summary["output"] == str(out)
+    assert summary["nodes_before"] == 4
+    assert summary["nodes_after"] == len(onnx.load(out).graph.node)
+    assert summary["tensolog"] == tensolog.__version__
+    assert "graphs" not in summary
+    names = [candidate["candidate"] for candidate in summary["candidates"]]
+    assert "original" in names and summary["chosen"] in names
+
+
+def test_quiet(cli, small_model, tmp_path):
+    outcome = cli("optimize", small_model, "-o", tmp_path / "o.onnx", "--budget", "0", "-q")
+    assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
+
+
+def test_in_place(cli, small_model, tmp_path):
+    x = np.ones((1, 8), np.float32)
+    before = run_model(small_model, x)
+    assert cli("optimize", small_model, "--in-place", "--budget", "0").code == 0
+    np.testing.assert_allclose(run_model(small_model, x), before, rtol=1e-5)
+    assert leftovers(tmp_path, "small.onnx") == []
+
+
+def test_replaces_an_older_output(cli, small_model, tmp_path):
+    out = tmp_path / "fast.onnx"
+    out.write_text("older", encoding="utf-8")
+    assert cli("optimize", small_model, "-o", out, "--budget", "0").code == 0
+    onnx.checker.check_model(onnx.load(out))
+
+
+def test_a_dynamic_model_stays_dynamic(cli, tmp_path):
+    path, out = tmp_path / "dynamic.onnx", tmp_path / "fast.onnx"
+    onnx.save(model_proto(inputs=[("x", ("batch", 8))], outputs=[("y", ("batch", 8))]), path)
+    outcome = cli("optimize", path, "-o", out, "--budget", "1", "--input-shape", "x=3,8")
+    assert outcome.code == 0, outcome.err
+    axis = onnx.load(out).graph.input[0].type.tensor_type.shape.dim[0]
+    assert axis.dim_param == "batch"
+    for size in (1, 3, 7):
+        x = np.random.default_rng(size).normal(size=(size, 8)).astype(np.float32)
+        np.testing.assert_allclose(run_model(out, x), run_model(path, x), rtol=1e-5, atol=1e-5)
+
+
+def test_a_custom_operator_passes_through(cli, tmp_path):
+    nodes = [helper.make_node("Mystery", ["x"], ["y"], domain="example.com", name="mystery")]
+    model = model_proto(nodes)
+    model.opset_import.append(helper.make_opsetid("example.com", 1))
+    path, out = tmp_path / "custom.onnx", tmp_path / "out.onnx"
+    path.write_bytes(model.SerializeToString())
+    outcome = cli("optimize", path, "-o", out, "--budget", "1")
+    assert outcome.code == 0, outcome.err
+    assert [node.op_type for node in onnx.load(out).graph.node] == ["Mystery"]
+
+
+def test_what_happened_is_in_the_catalog(cli, small_model, tmp_path):
+    cli("optimize", small_model, "-o", tmp_path / "fast.onnx", "--budget", "1")
+    plans = json.loads(cli("sql", "FROM plan", "--format", "json").out)
+    assert len(plans) == 1
+    assert json.loads(cli("sql", "FROM plan_candidate", "--format", "json").out)
+    rules = json.loads(cli("sql", "SELECT name FROM rule", "--format", "json").out)
+    assert {row["name"] for row in rules} >= {"EliminateIdentity"}
+
+
+def test_explain(cli, small_model, tmp_path):
+    outcome = cli("explain", small_model)
+    assert outcome.code == 0, outcome.err
+    assert "EliminateIdentity" in outcome.out
+    only = cli("explain", small_model, "--rule", "EliminateIdentity", "--json")
+    assert "EliminateIdentity" in json.dumps(json.loads(only.out))
+    assert "Eliminate" in cli("explain", small_model, "--rule", "EliminateIdentty").refused()
+    assert leftovers(tmp_path, "small.onnx") == []
+
+
+def test_profile_measures_once(cli, small_model):
+    first = cli("profile", small_model, "--budget", "5", "--threads", "1")
+    assert first.code == 0, first.err
+    assert first.out.splitlines()[0].split() == [
+        "kernel",
+        "calls",
+        "median",
+        "spread",
+        "total",
+        "share",
+    ]
+    count = "SELECT count(*) AS n FROM measurement"
+    measured = cli("sql", count, "--format", "json").out
+    assert json.loads(measured)[0]["n"] > 0
+    again = cli("profile", small_model, "--budget", "5", "--threads", "1", "--json")
+    assert {row["source"] for row in json.loads(again.out)} == {"measured"}
+    assert cli("sql", count, "--format", "json").out == measured
+
+
+def start(*arguments):
+    """Start a command whose progress can be watched, ready to be interrupted."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tensolog", *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ,
+    )
+
+
+def wait_for_phase(process, phase):
+    seen = ""
+    while phase not in seen:
+        line = process.stderr.readline()
+        assert line, seen
+        seen += line
+
+
+@pytest.fixture
+def slow_model(tmp_path):
+    """Enough different kernels to keep the measuring phase busy."""
+    nodes, last = [], "x"
+    for index in range(60):
+        name = "y" if index == 59 else f"t{index}"
+        nodes.append(helper.make_node("LeakyRelu", [last], [name], alpha=0.01 + index / 100))
+        last = name
+    path = tmp_path / "slow.onnx"
+    shape = (64, 1024)
+    onnx.save(model_proto(nodes, inputs=[("x", shape)], outputs=[("y", shape)]), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "word"),
+    [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")],
+)
+@pytest.mark.parametrize("phase", ["reading", "measuring"])
+def test_an_interrupt_leaves_no_file(phase, number, code, word, slow_model, tmp_path):
+    process = start(
+        "optimize", slow_model, "-o", tmp_path / "out.onnx", "--report", tmp_path / "report.html"
+    )
+    wait_for_phase(process, phase)
+    time.sleep(0.05)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == code, err
+    assert out == ""
+    assert err.splitlines()[-1].startswith(word)
+    assert "Traceback" not in err
+    assert leftovers(tmp_path, "slow.onnx") == []
+
+
+def test_an_interrupted_profile_keeps_what_it_measured(slow_model, own_catalog):
+    process = start("profile", slow_model, "--budget", "60")
+    wait_for_phase(process, "measuring")
+    deadline = time.monotonic() + 20
+    while not own_catalog.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    if process.returncode == 0:
+        pytest.skip("it was done before the interrupt")
+    assert process.returncode == 130, err
+    assert err.splitlines()[-1] == "interrupted; what was measured is kept"
+    with tensolog.Catalog(own_catalog, read_only=True) as catalog:
+        assert catalog.sql("SELECT count(*) FROM measurement").fetchall()[0][0] > 0
+
+
+def test_the_first_progress_line_needs_no_heavy_module(small_model, tmp_path):
+    """What comes before the first line decides how soon it comes."""
+    code = (
+        "import sys\nfrom tensolog import progress\nfrom tensolog.cli import run\n"
+        "def first(self, *_):\n    print(*sys.modules)\n    raise KeyboardInterrupt\n"
+        "progress.Progress.__call__ = first\n"
+        f"sys.exit(run(['optimize', {str(small_model)!r}, '-o', {str(tmp_path / 'o.onnx')!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 130, done.stderr
+    loaded = set(done.stdout.split())
+    assert not loaded & {"duckdb", "numpy", "onnx", "onnxruntime", "pyarrow", "lark"}

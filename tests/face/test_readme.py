@@ -1,0 +1,98 @@
+"""The documentation says what works: its commands and examples are run."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tensolog.commands import tensolog
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "docs" / "guide.md", ROOT / "CONTRIBUTING.md"]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(path, language):
+    text = path.read_text(encoding="utf-8")
+    return [body for kind, body in BLOCK.findall(text) if kind == language]
+
+
+def test_one_command_to_try_and_one_to_test():
+    try_it, test_it, *_ = blocks(ROOT / "README.md", "sh")
+    install, build, optimize = (part.split() for part in try_it.strip().split(" && "))
+    assert install == ["pip", "install", "."]
+    assert build[:2] == ["python", "examples/build_model.py"]
+    assert (ROOT / build[1]).exists()
+    assert optimize == ["tensolog", "optimize", build[3], "-o", "fast.onnx"]
+    assert test_it in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert test_it == "pip install -e '.[test]' && pytest -n 2\n"
+
+
+def test_the_tried_model_can_be_built(tmp_path):
+    words = blocks(ROOT / "README.md", "sh")[0].split(" && ")[1].split()
+    command = [sys.executable, str(ROOT / words[1]), words[2], str(tmp_path / words[3]), "--tiny"]
+    subprocess.run(command, check=True, capture_output=True, cwd=tmp_path)
+    assert (tmp_path / words[3]).stat().st_size > 1000
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_commands_exist(page):
+    """Each shown `tensolog` command parses."""
+    text = page.read_text(encoding="utf-8")
+    lines = [line for body in blocks(page, "sh") for line in body.splitlines()]
+    lines += re.findall(r"`(tensolog [^`\n]+)`", text)
+    for line in lines:
+        for command in line.split(" && "):
+            words = shlex.split(command)
+            if words[:1] != ["tensolog"]:
+                continue
+            current = tensolog
+            for word in words[1:]:
+                options = {name for option in current.params for name in option.opts}
+                if word.startswith("-") and word != "-":
+                    assert word in options, f"{page.name}: {command}"
+                elif hasattr(current, "get_command"):
+                    found = current.get_command(None, word)
+                    current = found if found is not None else current
+
+
+@pytest.mark.parametrize("page", PAGES[:2], ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+@pytest.fixture
+def workplace(tmp_path, monkeypatch):
+    """A folder with the model that the examples read."""
+    build = [sys.executable, str(ROOT / "examples" / "build_model.py")]
+    for name in ("resnet50.onnx", "model.onnx"):
+        subprocess.run(
+            [*build, "resnet50", str(tmp_path / name), "--tiny"], check=True, capture_output=True
+        )
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_readme_examples(workplace, cli, capsys):
+    scope = {}
+    for code in blocks(ROOT / "README.md", "python"):
+        exec(compile(code.replace("budget=10", "budget=1"), "README.md", "exec"), scope)
+    assert scope["result"].verdict in capsys.readouterr().out
+    assert (workplace / "fast.onnx").exists() and (workplace / "report.html").exists()
+    queries = blocks(ROOT / "README.md", "sh")[2].splitlines()
+    assert len(queries) >= 3
+    for query in queries:
+        outcome = cli(*shlex.split(query)[1:])
+        assert outcome.code == 0, outcome.err
+    assert (workplace / "candidates.parquet").exists()
+
+
+def test_guide_examples(workplace, capsys):
+    for code in blocks(ROOT / "docs" / "guide.md", "python"):
+        exec(compile(code.replace("budget=5", "budget=0.5"), "guide.md", "exec"), {})
+    assert capsys.readouterr().out.strip()
