@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -24,9 +23,9 @@ class Migration:
 MIGRATIONS: tuple[Migration, ...] = ()
 
 
-def newest_version(migrations: Sequence[Migration] = MIGRATIONS) -> int:
+def newest_version() -> int:
     """Return the schema version that schema.sql stands for."""
-    return migrations[-1].version if migrations else 1
+    return MIGRATIONS[-1].version if MIGRATIONS else 1
 
 
 def create(connection: duckdb.DuckDBPyConnection, release: str) -> None:
@@ -35,14 +34,10 @@ def create(connection: duckdb.DuckDBPyConnection, release: str) -> None:
     record(connection, newest_version(), release)
 
 
-def migrate(
-    connection: duckdb.DuckDBPyConnection,
-    release: str,
-    migrations: Sequence[Migration] = MIGRATIONS,
-) -> None:
+def migrate(connection: duckdb.DuckDBPyConnection, release: str) -> None:
     """Apply the steps that the catalog has not seen yet; the caller holds the transaction."""
     reached = version_of(connection)
-    for step in migrations:
+    for step in MIGRATIONS:
         if step.version > reached:
             connection.execute(step.sql)
             record(connection, step.version, release)

@@ -20,6 +20,13 @@ from . import migrations
 from .errors import CatalogError
 
 LOCK_PATIENCE_S = 3.0  # a command that only looks something up is done by then
+# What DuckDB raises when the disk is full or the file damaged, rather than the query wrong.
+_BROKEN = (
+    duckdb.IOException,
+    duckdb.FatalException,
+    duckdb.InternalException,
+    duckdb.OutOfMemoryException,
+)
 _MAGIC_OFFSET, _MAGIC = 8, b"DUCK"
 
 
@@ -130,15 +137,20 @@ class Catalog:
         self._depth += 1
         try:
             yield
-        except BaseException:
-            self._depth -= 1
-            if self._depth == 0:
+            if self._depth == 1:
+                self.connection.execute("COMMIT")
+        except BaseException as error:
+            if self._depth == 1:
                 with suppress(duckdb.Error):  # DuckDB has rolled back by itself after some errors
                     self.connection.execute("ROLLBACK")
+            if isinstance(error, _BROKEN):
+                raise CatalogError(
+                    f"the catalog {self.path} can't be used ({' '.join(str(error).split())}): "
+                    "check the disk, restore the file, or give another one with --catalog PATH"
+                ) from error
             raise
-        self._depth -= 1
-        if self._depth == 0:
-            self.connection.execute("COMMIT")
+        finally:
+            self._depth -= 1
 
     def _types(self, table: str) -> dict[str, pa.DataType]:
         if table not in self._columns:
@@ -250,7 +262,7 @@ def _connect(path: Path, read_only: bool) -> duckdb.DuckDBPyConnection:
                 f"{'for writing' if read_only else 'read-only'}: close it first, or share it"
             ) from error
         except duckdb.Error as error:
-            if "lock" not in str(error).lower():
+            if "set lock on file" not in str(error):
                 raise _damaged(path, error) from error
             if time.monotonic() > deadline:
                 raise _locked(path, read_only, error) from error
