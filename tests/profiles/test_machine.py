@@ -131,7 +131,7 @@ def test_bytes_that_must_move(kernel, moved):
 
 def test_the_bound_is_the_larger_of_both_and_falls_with_threads():
     done = work(conv())
-    assert bound_ns(conv(), HERE) == pytest.approx(max(done.bytes / 10, done.flops / 100))
+    assert bound_ns(conv(), HERE) == pytest.approx(max(done.bytes / 10, done.flops / 125))
     assert bound_ns(conv(), HERE, 2) == pytest.approx(bound_ns(conv(), HERE) / 2)
     assert bound_ns(conv(), HERE, 64) == pytest.approx(bound_ns(conv(), HERE) / 4)  # 4 cores
     assert bound_ns(conv(dtype="float16"), HERE) == pytest.approx(bound_ns(conv(), HERE) / 2)
