@@ -22,6 +22,8 @@ _SIZE = 256  # larger than any platform's fenv_t
 @contextlib.contextmanager
 def flushed_denormals() -> Iterator[bool]:
     """Flush denormals to zero on this thread inside the block; yields whether that worked."""
+    for dtype in (np.float32, np.float64):
+        np.finfo(dtype)  # computed once and kept: under flush-to-zero it would come out wrong
     library = _library()
     saved = ctypes.create_string_buffer(_SIZE)
     if library is None or library.fegetenv(saved) != 0:

@@ -98,7 +98,7 @@ def race(
     """Time models against the one named `reference`, for about `budget_s` seconds.
 
     Every round times each model once, in random order, after a warm-up; ratios pair times of one
-    round. `levels` gives the graph optimization level (session.LEVELS) of all models or of each.
+    round. `levels` gives the graph optimization level (session.LEVELS) of all models, or of each ("all").
     All sessions are held at once if they fit in `memory_budget` bytes (by default a quarter of the
     available memory); otherwise they take turns, one session at a time, each timed in short
     blocks. At least one round is run, however small the budget. RaceError, naming the model, where
@@ -160,7 +160,7 @@ class _SessionLoader:
         self._feeds = feeds
         self._threads = threads
         self._levels = {
-            name: levels if isinstance(levels, str) else levels[name] for name in models
+            name: levels if isinstance(levels, str) else levels.get(name, "all") for name in models
         }
         for level in self._levels.values():
             if level not in LEVELS:
