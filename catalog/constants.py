@@ -118,8 +118,7 @@ def _store_part(catalog: Catalog, constants: list[Constant]) -> None:
             "location_offset": pa.array([item.location_offset for item in constants], pa.int64()),
         }
     )
-    if catalog.read_only:
-        raise CatalogError(f"the catalog {catalog.path} is open for reading only")
+    catalog.check_writable()
     catalog.connection.register("tensolog_rows", rows)
     try:
         # The old place of bytes in a file may be gone; what was read just now is there.

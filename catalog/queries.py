@@ -28,8 +28,8 @@ def query(catalog: Catalog, text: str, *, write: bool = False) -> pa.Table | Non
     ATTACH). Raises CatalogError for a statement that is refused or fails.
     """
     connection = catalog.connection
-    if write and catalog.read_only:
-        raise CatalogError(f"the catalog {catalog.path} is open for reading only")
+    if write:
+        catalog.check_writable()
     try:
         statements = connection.extract_statements(text)
         if not write:

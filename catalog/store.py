@@ -99,8 +99,7 @@ class Catalog:
         defaults. With `replace`, rows of the same primary key are replaced. Raises CatalogError
         when the catalog is read-only.
         """
-        if self.read_only:
-            raise CatalogError(f"the catalog {self.path} is open for reading only")
+        self.check_writable()
         lengths = {name: len(values) for name, values in columns.items()}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"columns of {table} differ in length: {lengths}")
@@ -120,6 +119,7 @@ class Catalog:
 
     def reserve(self, sequence: str, count: int) -> int:
         """Take `count` keys from a sequence and return the first; the others follow it."""
+        self.check_writable()
         if not count:
             return 0
         ((first, last),) = self.connection.execute(
@@ -128,6 +128,11 @@ class Catalog:
         ).fetchall()
         assert last - first + 1 == count, f"{sequence} is used by another thread"
         return int(first)
+
+    def check_writable(self) -> None:
+        """Raise CatalogError when the catalog is open for reading only."""
+        if self.read_only:
+            raise CatalogError(f"the catalog {self.path} is open for reading only")
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

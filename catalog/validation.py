@@ -13,12 +13,11 @@ from google.protobuf.message import DecodeError, EncodeError
 
 from .errors import ModelError
 from .operators import first_version, schema_for
+from .tensors import attribute_tensors
 from .text import attribute_type
 
 _CHECK_ERROR = onnx.checker.ValidationError
 _INFERENCE_ERROR = onnx.shape_inference.InferenceError
-# What the checker refuses although runtimes take it, and this project carries it through.
-_TOLERATED = ("stored externally", "No opset import for domain")
 # ONNX Runtime has it in ai.onnx from version 1 on, ONNX from 17 on.
 _EARLY_IN_RUNTIMES = frozenset({"LayerNormalization"})
 _GRAPH_TYPES = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
@@ -232,8 +231,7 @@ def _check_nodes_alone(
         try:
             onnx.checker.C.check_node(_alone(node).SerializeToString(), context, scope)
         except (_CHECK_ERROR, ValueError) as error:
-            if not any(text in str(error) for text in _TOLERATED):
-                raise ModelError(f"{describe(node, index)}: {one_line(error)}") from error
+            raise ModelError(f"{describe(node, index)}: {one_line(error)}") from error
 
 
 def _check_known_later(node: onnx.NodeProto, index: int, domain: str, version: int) -> None:
@@ -249,8 +247,9 @@ def _check_known_later(node: onnx.NodeProto, index: int, domain: str, version: i
 
 
 def _alone(node: onnx.NodeProto) -> onnx.NodeProto:
-    """Return the node with empty graphs for attributes: the checker would miss outer names."""
-    if all(attribute_type(item) not in _GRAPH_TYPES for item in node.attribute):
+    """Return the node with empty graphs and large tensors: it is checked without their context."""
+    absent = any(tensor.external_data for tensor in attribute_tensors(node.attribute))
+    if not absent and all(attribute_type(item) not in _GRAPH_TYPES for item in node.attribute):
         return node
     alone = onnx.NodeProto()
     alone.CopyFrom(node)
@@ -258,6 +257,12 @@ def _alone(node: onnx.NodeProto) -> onnx.NodeProto:
         for graph in [attribute.g] if attribute.HasField("g") else attribute.graphs:
             graph.Clear()
             graph.name = "graph"
+    for tensor in attribute_tensors(alone.attribute):
+        if tensor.external_data:
+            del tensor.external_data[:]
+            tensor.ClearField("data_location")
+            tensor.dims[:] = [0]
+            tensor.raw_data = b""
     return alone
 
 

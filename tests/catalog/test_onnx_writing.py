@@ -1,0 +1,341 @@
+"""Models as files: inline, beside their weights, in place, and never half."""
+
+import errno
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from tensolog.catalog import Catalog, CatalogError, ModelError, onnx_files, side_file
+from tensolog.catalog.constants import add_constant, load_constant
+from tensolog.catalog.onnx_reader import read_model, store_model
+from tensolog.catalog.onnx_writer import build_model, reference_of, skeleton_model, write_model
+from tensolog.catalog.tensors import model_tensors
+
+SIZE = 160  # 160 x 160 float32 are 100 KiB: above the threshold for staying in the file
+
+
+def chain(count: int = 3, *, attribute: bool = False) -> onnx.ModelProto:
+    """A chain of MatMuls with random weights, the last one from a Constant node if asked."""
+    rng = np.random.default_rng(count)
+    weights = [rng.standard_normal((SIZE, SIZE), np.float32) for _ in range(count)]
+    nodes = [helper.make_node("MatMul", [f"x{i}", f"w{i}"], [f"x{i + 1}"]) for i in range(count)]
+    tensors = [numpy_helper.from_array(weights[i], f"w{i}") for i in range(count)]
+    if attribute:
+        nodes.insert(0, helper.make_node("Constant", [], [tensors[-1].name], value=tensors.pop()))
+    tensors.append(numpy_helper.from_array(np.array([-1, SIZE]), "shape"))
+    nodes.append(helper.make_node("Reshape", [f"x{count}", "shape"], ["y"]))
+    graph = helper.make_graph(
+        nodes,
+        "chain",
+        [helper.make_tensor_value_info("x0", TensorProto.FLOAT, ["n", SIZE])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", SIZE])],
+        tensors,
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def save(model: onnx.ModelProto, path: Path, *, outside: bool = False) -> onnx.ModelProto:
+    """Save a copy, with weights in `weights.bin` if asked, and return what lies in the file."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    onnx.save(
+        copy,
+        path,
+        save_as_external_data=outside,
+        location="weights.bin",
+        size_threshold=1024,
+    )
+    return onnx.load(path, load_external_data=False)
+
+
+def load(path: Path) -> onnx.ModelProto:
+    """Load a model with its external data; onnx marks what it loaded as being inside."""
+    model = onnx.load(path)
+    for tensor in model_tensors(model):
+        tensor.ClearField("data_location")
+    return model
+
+
+def run(model: Path | bytes) -> np.ndarray:
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    return session.run(None, {"x0": np.ones((2, SIZE), np.float32)})[0]
+
+
+@pytest.fixture
+def own():
+    with Catalog(":memory:") as catalog:
+        yield catalog
+
+
+@pytest.mark.parametrize("outside", [False, True])
+@pytest.mark.parametrize("external_data", [None, False, True])
+def test_a_written_model_is_the_one_that_was_read(outside, external_data, own, tmp_path):
+    model = chain(attribute=True)
+    source = save(model, tmp_path / "in.onnx", outside=outside)
+    model_id = read_model(own, tmp_path / "in.onnx")
+    assert build_model(own, model_id) == source
+    (tmp_path / "out").mkdir()
+    path = tmp_path / "out" / "out.onnx"
+    write_model(own, model_id, path, external_data=external_data)
+    assert load(path) == model
+    assert np.array_equal(run(path), run(tmp_path / "in.onnx"))
+    apart = outside if external_data is None else external_data
+    assert {file.name for file in path.parent.iterdir()} == (
+        {"out.onnx", "out.onnx.data"} if apart else {"out.onnx"}
+    )
+
+
+def test_a_model_that_is_written_inline_is_the_same_file(own, tmp_path):
+    save(chain(), tmp_path / "in.onnx")
+    write_model(own, read_model(own, tmp_path / "in.onnx"), tmp_path / "out.onnx")
+    assert (tmp_path / "out.onnx").read_bytes() == (tmp_path / "in.onnx").read_bytes()
+
+
+def test_large_weights_stay_in_their_file(own, tmp_path):
+    save(chain(2), tmp_path / "in.onnx")
+    read_model(own, tmp_path / "in.onnx")
+    rows = own.sql(
+        "SELECT location, data IS NULL, size_bytes FROM constant ORDER BY size_bytes"
+    ).fetchall()
+    weight = (str(tmp_path / "in.onnx"), True, SIZE * SIZE * 4)
+    assert rows == [(None, False, 16), weight, weight]
+
+
+@pytest.mark.parametrize("outside", [False, True])
+def test_weights_load_from_their_file(outside, own, tmp_path):
+    model = chain(2)
+    save(model, tmp_path / "in.onnx", outside=outside)
+    skeleton = skeleton_model(own, read_model(own, tmp_path / "in.onnx"))
+    for tensor, original in zip(skeleton.graph.initializer, model.graph.initializer, strict=True):
+        if (key := reference_of(tensor)) is None:
+            assert tensor == original
+            continue
+        loaded = load_constant(own, key)
+        assert not loaded.flags.writeable
+        assert np.array_equal(loaded, numpy_helper.to_array(original))
+
+
+def test_models_in_memory_keep_their_weights_in_the_catalog(own):
+    model = chain(2)
+    model_id = read_model(own, model)
+    assert own.sql("SELECT 1 FROM constant WHERE location IS NOT NULL").fetchall() == []
+    assert build_model(own, model_id) == model
+
+
+def test_a_skeleton_can_be_changed_and_stored(own, tmp_path):
+    save(chain(3), tmp_path / "in.onnx")
+    model_id = read_model(own, tmp_path / "in.onnx")
+    skeleton = skeleton_model(own, model_id)
+    assert skeleton.ByteSize() < 2000
+    del skeleton.graph.node[1], skeleton.graph.initializer[1]
+    skeleton.graph.node[1].input[0] = "x1"
+    new = numpy_helper.from_array(np.zeros(70_000, np.float32), "unused")
+    skeleton.graph.initializer.append(new)
+    changed = store_model(own, skeleton, name="shorter", parent_model_id=model_id)
+    rows = own.sql(
+        "SELECT name, origin, parent_model_id FROM model WHERE model_id = ?", [changed]
+    ).fetchall()
+    assert rows == [("shorter", "optimized", model_id)]
+    built = build_model(own, changed)
+    assert [node.op_type for node in built.graph.node] == ["MatMul", "MatMul", "Reshape"]
+    assert built.graph.initializer[0] == chain(3).graph.initializer[0]
+    assert built.graph.initializer[-1] == new
+    write_model(own, changed, tmp_path / "out.onnx")
+    assert load(tmp_path / "out.onnx") == built
+
+
+# ------------------------------------------------------------------- a side file for many models
+
+
+def test_candidates_share_one_side_file(own, tmp_path):
+    save(chain(3, attribute=True), tmp_path / "in.onnx")
+    model_id = read_model(own, tmp_path / "in.onnx")
+    side = tmp_path / "candidates.bin"
+    first = build_model(own, model_id, large_constants=side)
+    size = side.stat().st_size
+    skeleton = skeleton_model(own, model_id)
+    skeleton.graph.initializer.append(
+        numpy_helper.from_array(np.arange(20_000, dtype=np.float32), "more")
+    )
+    second = build_model(own, store_model(own, skeleton), large_constants=side)
+    assert size < side.stat().st_size < size + 100_000
+    assert [t.external_data for t in second.graph.initializer[:2]] == [
+        t.external_data for t in first.graph.initializer[:2]
+    ]
+    expected = run(tmp_path / "in.onnx")
+    for name, model in (("first", first), ("second", second)):
+        (tmp_path / name).write_bytes(model.SerializeToString())
+        assert np.array_equal(run(tmp_path / name), expected)
+        for tensor in model.graph.initializer:
+            offsets = [int(item.value) for item in tensor.external_data if item.key == "offset"]
+            assert all(offset % 4096 == 0 for offset in offsets)
+
+
+def test_a_side_file_of_someone_else_is_left_alone(own, tmp_path):
+    (tmp_path / "side").write_bytes(b"mine")
+    with pytest.raises(CatalogError, match="exists already"):
+        build_model(own, read_model(own, chain()), large_constants=tmp_path / "side")
+    assert (tmp_path / "side").read_bytes() == b"mine"
+
+
+def test_an_interrupt_while_a_side_file_grows_leaves_it_as_it_was(own, tmp_path, monkeypatch):
+    side = tmp_path / "side"
+    first = build_model(own, read_model(own, chain(2)), large_constants=side)
+    before = side.read_bytes()
+    other = read_model(own, chain(3))
+    with monkeypatch.context() as patch:
+        patch.setattr(side_file, "constant_chunks", interrupted(side_file.constant_chunks))
+        with pytest.raises(KeyboardInterrupt):
+            build_model(own, other, large_constants=side)
+    assert side.read_bytes() == before
+    assert build_model(own, read_model(own, chain(2)), large_constants=side) == first
+
+
+def interrupted(function, after=1):
+    """Run a generator function, but raise KeyboardInterrupt in a later call."""
+    calls = iter(range(1000))
+
+    def run_or_stop(*arguments):
+        if next(calls) == after:
+            raise KeyboardInterrupt
+        return function(*arguments)
+
+    return run_or_stop
+
+
+# ------------------------------------------------------------------------------ all or nothing
+
+
+@pytest.mark.parametrize("external_data", [False, True])
+def test_an_interrupt_leaves_no_file(external_data, own, tmp_path, monkeypatch):
+    model_id = read_model(own, chain())
+    for module in (side_file, onnx_files):
+        monkeypatch.setattr(module, "constant_chunks", interrupted(module.constant_chunks))
+    with pytest.raises(KeyboardInterrupt):
+        write_model(own, model_id, tmp_path / "out.onnx", external_data=external_data)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failure_between_both_files_keeps_the_old_model(own, tmp_path, monkeypatch):
+    path = tmp_path / "out.onnx"
+    write_model(own, read_model(own, chain(2)), path, external_data=True)
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    other = read_model(own, chain(3))
+    replace = Path.replace
+
+    def fail(self, target):
+        if Path(target) == path:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", fail)
+    with pytest.raises(ModelError, match=r"can't write .*out.onnx: No space left"):
+        write_model(own, other, path, external_data=True)
+    monkeypatch.undo()
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
+    assert load(path) == chain(2)
+
+
+def test_a_folder_that_is_not_there(own, tmp_path):
+    with pytest.raises(ModelError, match=r"can't write .*: No such file"):
+        write_model(own, read_model(own, chain()), tmp_path / "none" / "out.onnx")
+
+
+@pytest.mark.parametrize("external_data", [None, True])
+@pytest.mark.parametrize("outside", [False, True])
+def test_a_model_can_be_written_over_itself(outside, external_data, own, tmp_path):
+    model = chain()
+    save(model, tmp_path / "m.onnx", outside=outside)
+    model_id = read_model(own, tmp_path / "m.onnx")
+    for _ in range(2):
+        write_model(own, model_id, tmp_path / "m.onnx", external_data=external_data)
+        assert load(tmp_path / "m.onnx") == model
+    skeleton = skeleton_model(own, model_id)
+    for tensor in skeleton.graph.initializer:
+        if key := reference_of(tensor):
+            own.verified.clear()
+            load_constant(own, key)
+
+
+def test_models_over_two_gigabytes_go_outside_by_themselves(own, tmp_path, monkeypatch):
+    monkeypatch.setattr(onnx_files, "PROTOBUF_BYTES", 200_000)
+    model_id = read_model(own, chain(3))
+    write_model(own, model_id, tmp_path / "out.onnx")
+    assert (tmp_path / "out.onnx.data").exists()
+    assert load(tmp_path / "out.onnx") == chain(3)
+    with pytest.raises(ModelError, match="over 2 GB"):
+        write_model(own, model_id, tmp_path / "two.onnx", external_data=False)
+    assert not (tmp_path / "two.onnx").exists()
+
+
+def test_a_catalog_that_is_read_can_be_exported(tmp_path):
+    save(chain(), tmp_path / "in.onnx")
+    with Catalog(tmp_path / "c.duckdb") as catalog:
+        model_id = read_model(catalog, tmp_path / "in.onnx")
+    with Catalog(tmp_path / "c.duckdb", read_only=True) as catalog:
+        write_model(catalog, model_id, tmp_path / "out.onnx")
+        with pytest.raises(CatalogError, match="reading only"):
+            read_model(catalog, tmp_path / "in.onnx")
+    assert load(tmp_path / "out.onnx") == chain()
+
+
+# --------------------------------------------------------------- weights that are gone or changed
+
+
+@pytest.fixture
+def weight(own, tmp_path):
+    save(chain(1), tmp_path / "in.onnx")
+    skeleton = skeleton_model(own, read_model(own, tmp_path / "in.onnx"))
+    return reference_of(skeleton.graph.initializer[0])
+
+
+def test_weights_whose_file_is_gone(weight, own, tmp_path):
+    (tmp_path / "in.onnx").unlink()
+    with pytest.raises(CatalogError, match=r"in.onnx, which holds weights .* can't be read"):
+        load_constant(own, weight)
+
+
+def test_weights_whose_file_is_cut(weight, own, tmp_path):
+    data = (tmp_path / "in.onnx").read_bytes()
+    (tmp_path / "in.onnx").write_bytes(data[:1000])
+    with pytest.raises(CatalogError, match=r"in.onnx, .* has changed since it was imported"):
+        load_constant(own, weight)
+
+
+def test_weights_that_were_changed(weight, own, tmp_path):
+    data = bytearray((tmp_path / "in.onnx").read_bytes())
+    data[5000] ^= 1
+    (tmp_path / "in.onnx").write_bytes(data)
+    with pytest.raises(CatalogError, match=r"in.onnx, .* has changed since it was imported"):
+        load_constant(own, weight)
+    with pytest.raises(CatalogError, match="has changed"):
+        write_model(own, 1, tmp_path / "out.onnx")
+    assert not (tmp_path / "out.onnx").exists()
+
+
+def test_weights_are_found_again_where_the_model_was_read_last(weight, own, tmp_path):
+    (tmp_path / "in.onnx").rename(tmp_path / "moved.onnx")
+    read_model(own, tmp_path / "moved.onnx")
+    assert load_constant(own, weight).shape == (SIZE, SIZE)
+    assert build_model(own, 1) == chain(1)
+
+
+def test_constants_are_added_by_hand(own):
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    key = add_constant(own, array)
+    assert add_constant(own, numpy_helper.from_array(array)) == key
+    assert add_constant(own, array.reshape(3, 2)) != key
+    assert add_constant(own, array.astype(np.int32)) != key
+    assert np.array_equal(load_constant(own, key), array)
+    assert load_constant(own, add_constant(own, np.array(["a", "é"], object))).tolist() == [
+        "a",
+        "é",
+    ]
+
+
+def test_a_constant_that_is_not_there(own):
+    with pytest.raises(CatalogError, match="has no constant 00"):
+        load_constant(own, "00")
