@@ -25,6 +25,7 @@ Array = np.ndarray[Any, Any]
 
 SIZE_LIMIT = 1 << 30  # bytes; a protobuf ends at 2 GiB, and copies are made on the way
 _OLDEST_OPSET = 7  # ONNX Runtime supports no older one
+_LARGE = 4 << 20  # bytes
 _PERIOD = 1 << 14  # elements after which random data repeats
 _IR_VERSION = 10  # understood by every supported ONNX Runtime
 
@@ -33,12 +34,16 @@ _POSITIVE = {"Log", "Sqrt", "Pow", "ReduceLogSum"}
 _UNIT = {"Acos", "Asin", "Atanh"}
 
 
-def build_model(kernel: Kernel, copies: int = 1) -> tuple[bytes, dict[str, Array]]:
+def build_model(
+    kernel: Kernel, copies: int = 1, apart: dict[str, Array] | None = None
+) -> tuple[bytes, dict[str, Array]]:
     """Return a serialized model of `copies` independent copies, and its feeds.
 
     The copies share constants and have inputs of their own, so that no runtime merges them.
     A view is timed on one element: inside a graph the runtime only renames its buffer, while here
-    it would copy the model's input. KernelError where the operator can't stand alone.
+    it would copy the model's input. Constants of 4 MiB and more go into `apart`, by name, if it is
+    given, and are declared as external data: a protobuf would hold them three times on the way.
+    KernelError where the operator can't stand alone.
     """
     if kernel.is_view and not kernel.is_constant:
         spec = kernel.inputs[0]
@@ -52,8 +57,13 @@ def build_model(kernel: Kernel, copies: int = 1) -> tuple[bytes, dict[str, Array
     inputs, outputs, nodes = [], [], []
     for position, spec in enumerate(kernel.inputs):
         if spec is not None and spec.constant:
+            name = f"c{position}"
             array = kernel_input(kernel, position, spec, rng)
-            constants.append(_tensor(f"c{position}", spec.dtype, array))
+            if apart is None or array.nbytes < _LARGE:
+                constants.append(_tensor(name, spec.dtype, array))
+            else:
+                apart[name] = array
+                constants.append(_external(name, spec, array.nbytes))
     for copy in range(copies):
         names = []
         for position, spec in enumerate(kernel.inputs):
@@ -202,6 +212,15 @@ def _tensor(name: str, dtype: str, array: Array) -> TensorProto:
         return helper.make_tensor(name, element_type(dtype), array.shape, array.ravel().tolist())
     tensor = TensorProto(name=name, data_type=element_type(dtype), dims=array.shape)
     tensor.raw_data = np.ascontiguousarray(array).tobytes()
+    return tensor
+
+
+def _external(name: str, spec: TensorSpec, size: int) -> TensorProto:
+    """Declare a tensor whose data the session is given beside the model."""
+    tensor = TensorProto(name=name, data_type=element_type(spec.dtype), dims=spec.shape)
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in (("location", "beside the model"), ("offset", 0), ("length", size)):
+        tensor.external_data.add(key=key, value=str(value))
     return tensor
 
 

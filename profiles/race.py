@@ -98,11 +98,12 @@ def race(
     """Time models against the one named `reference`, for about `budget_s` seconds.
 
     Every round times each model once, in random order, after a warm-up; ratios pair times of one
-    round. `levels` gives the graph optimization level (session.LEVELS) of all models, or of each ("all").
-    All sessions are held at once if they fit in `memory_budget` bytes (by default a quarter of the
-    available memory); otherwise they take turns, one session at a time, each timed in short
-    blocks. At least one round is run, however small the budget. RaceError, naming the model, where
-    one can't be loaded or run. Denormals are flushed to zero. `loader` and `clock` are for tests.
+    round. `levels` gives the graph optimization level (session.LEVELS) of all models, or of each
+    ("all" for those not named). All sessions are held at once if they fit in `memory_budget` bytes
+    (by default a quarter of the available memory); otherwise they take turns, one session at a
+    time, each timed in short blocks. At least one round is run, however small the budget.
+    RaceError, naming the model, where one can't be loaded or run. Denormals are flushed to zero.
+    `loader` and `clock` are for tests.
     """
     if reference not in models:
         raise ValueError(f"the reference {reference!r} is none of the models")

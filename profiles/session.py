@@ -36,6 +36,7 @@ def open_session(
     level: str = "all",
     flush_denormals: bool = True,
     optimized_path: Path | None = None,
+    constants: Mapping[str, np.ndarray[Any, Any]] | None = None,
 ) -> Any:
     """Open a CPU session; raises what ONNX Runtime raises.
 
@@ -43,7 +44,7 @@ def open_session(
     sessions in one process, the idle threads of one took up to 3/4 of the speed of the others.
     `flush_denormals` concerns its worker threads; the calling thread is flushed by
     denormals.flushed_denormals. With `optimized_path` the runtime writes the model as it runs it
-    there.
+    there. `constants` gives the data of external initializers.
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
@@ -54,10 +55,15 @@ def open_session(
     options.add_session_config_entry("session.force_spinning_stop", "1")
     if optimized_path is not None:
         options.optimized_model_filepath = str(optimized_path)
+    values = [_ort_value(array) for array in (constants or {}).values()]
+    if constants:
+        options.add_external_initializers(list(constants), values)
     model = source if isinstance(source, bytes) else str(source)
     # The option also flips the calling thread, for good, if this is the process's first session.
     with flushed_denormals():
-        return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+        session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    session.tensolog_constants = values  # the runtime reads them in place: they live as long
+    return session
 
 
 class BoundRun:

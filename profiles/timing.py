@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy as np
 
 from .kernel import Kernel, KernelError, TensorSpec
 from .kernel_model import build_model
@@ -88,14 +90,16 @@ class SessionRunner:
         return self._overhead
 
     def _bound(self, kernel: Kernel, copies: int) -> BoundRun:
-        model, feeds = build_model(kernel, copies)
         level = self._configuration
+        blockable = may_be_blocked(kernel.op_type, level)
+        constants: dict[str, np.ndarray[Any, Any]] = {}
+        model, feeds = build_model(kernel, copies, None if blockable else constants)
         try:
-            if may_be_blocked(kernel.op_type, level):
+            if blockable:
                 blocked = without_reorders(model, feeds, self._threads)
                 if blocked is not None:
                     (model, feeds), level = blocked, "disabled"
-            session = open_session(model, threads=self._threads, level=level)
+            session = open_session(model, threads=self._threads, level=level, constants=constants)
             return BoundRun(session, feeds)
         except KernelError:
             raise

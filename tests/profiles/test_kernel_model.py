@@ -1,5 +1,7 @@
 """Kernels are built and run; ONNX Runtime is the oracle of their output shapes."""
 
+import gc
+
 import numpy as np
 import pytest
 from onnx import helper
@@ -126,6 +128,29 @@ def test_copies_are_kept_apart(name):
     assert len(session.get_outputs()) == 3 * SAMPLE[name].outputs
     dynamic = [spec for spec in SAMPLE[name].inputs if spec is not None and not spec.constant]
     assert len(feeds) == 3 * len(dynamic)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Kernel("", "MatMul", 18, (), (tensor(3, 1024), weight(1024, 1100))),
+        Kernel("", "Gather", 18, (), (weight(1100, 1024), tensor(5, dtype="int64"))),
+        Kernel("", "Add", 18, (), (tensor(1100, 1024), weight(1100, 1024))),
+    ],
+    ids=lambda kernel: kernel.op_type,
+)
+def test_large_constants_beside_the_model_are_the_same(kernel):
+    apart = {}
+    whole, feeds = build_model(kernel)
+    small, same_feeds = build_model(kernel, apart=apart)
+    assert len(small) < 10_000 and len(apart) == 1
+    session = open_session(small, threads=1, level="disabled", constants=apart)
+    apart.clear()
+    gc.collect()
+    junk = [np.full((1100, 1024), 7.0, dtype=np.float32) for _ in range(4)]  # over freed memory
+    expected = open_session(whole, threads=1, level="disabled").run(None, feeds)[0]
+    assert np.array_equal(session.run(None, same_feeds)[0], expected)
+    assert len(junk) == 4
 
 
 def test_a_view_is_timed_on_one_element():
