@@ -39,7 +39,9 @@ def write_model(
     (model,) = reference_models(catalog, [model_id])
     referring = [tensor for tensor in model_tensors(model) if entry(tensor, CONSTANT_KEY)]
     rows = constant_rows(
-        catalog, (entry(tensor, CONSTANT_KEY) or "" for tensor in referring), data_below=0
+        catalog,
+        (entry(tensor, CONSTANT_KEY) or "" for tensor in referring),
+        data_below=_STREAMED_BYTES + 1,
     )
     by_tensor = [(tensor, rows[entry(tensor, CONSTANT_KEY) or ""]) for tensor in referring]
     outside = _outside(model, by_tensor, external_data)

@@ -77,7 +77,7 @@ def store_model(
     """Store a model made from one of the catalog and return its model_id.
 
     Tensors may be references to constants of the catalog, as `skeleton_model` leaves them and
-    `refer_to_constant` makes them. Raises ModelError as `read_model` does.
+    `constant_reference` makes them. Raises ModelError as `read_model` does.
     """
     rows = Rows()
     constants: list[Constant] = []

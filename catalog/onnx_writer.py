@@ -12,11 +12,12 @@ from .constants import constant_bytes, constant_rows
 from .onnx_files import write_model
 from .side_file import refer_to_side_file
 from .store import Catalog
-from .tensors import CONSTANT_KEY, entry, fill, model_tensors, unrefer
+from .tensors import CONSTANT_KEY, data_type, entry, fill, model_tensors, refer, unrefer
 
 __all__ = [
     "build_model",
     "build_models",
+    "constant_reference",
     "reference_of",
     "skeleton_model",
     "write_model",
@@ -64,6 +65,18 @@ def skeleton_model(
 def reference_of(tensor: onnx.TensorProto) -> str | None:
     """Return the hash of the constant that a tensor refers to; None if it holds its own data."""
     return entry(tensor, CONSTANT_KEY)
+
+
+def constant_reference(catalog: Catalog, constant_hash: str, name: str) -> onnx.TensorProto:
+    """Return a tensor of that name that refers to a constant, for models given to `store_model`.
+
+    Raises CatalogError for a hash that is not in the catalog.
+    """
+    constant = constant_rows(catalog, [constant_hash], data_below=0)[constant_hash]
+    kind = data_type(constant.dtype)
+    tensor = onnx.TensorProto(name=name, data_type=kind, dims=constant.shape)
+    refer(tensor, constant_hash, "typed" if constant.dtype == "string" else "raw")
+    return tensor
 
 
 def _fill(catalog: Catalog, models: Iterable[onnx.ModelProto], inline: int | None) -> None:

@@ -102,8 +102,11 @@ def _in_span(source: Source, tensor: onnx.TensorProto) -> TensorPayload:
             f"bytes and has {span.length}"
         )
     if source.path is not None:
-        with source.path.open("rb", buffering=0) as file:
-            constant = Constant.in_file(dtype, tensor.dims, file, str(source.path), span.offset)
+        try:
+            with source.path.open("rb", buffering=0) as file:
+                constant = Constant.in_file(dtype, tensor.dims, file, str(source.path), span.offset)
+        except EOFError:
+            raise ModelError(f"{source.path} became shorter while it was read") from None
     else:
         data = source.buffer[span.offset : span.offset + span.length]
         constant = Constant.of_bytes(dtype, tensor.dims, data)
@@ -160,6 +163,8 @@ def _in_other_file(source: Source, tensor: onnx.TensorProto) -> TensorPayload:
         raise ModelError(
             f"{path} does not exist: it holds the data of tensor {name!r}; put it beside the model"
         ) from None
+    except EOFError:
+        raise ModelError(f"{path} became shorter while it was read") from None
     except OSError as error:
         raise ModelError(
             f"{path}, external data of tensor {name!r}, can't be read: {error.strerror or error}"

@@ -8,7 +8,7 @@ from typing import IO
 
 import onnx
 
-from .constants import Constant, constant_bytes, constant_chunks, constant_rows
+from .constants import LARGE_BYTES, Constant, constant_bytes, constant_chunks, constant_rows
 from .errors import CatalogError
 from .store import Catalog
 from .tensors import CONSTANT_KEY, entry, fill, model_tensors, unrefer
@@ -27,7 +27,9 @@ def refer_to_side_file(catalog: Catalog, model: onnx.ModelProto, path: Path) -> 
         raise CatalogError(f"{path} exists already: give the name of a new file for the constants")
     referring = [tensor for tensor in model_tensors(model) if entry(tensor, CONSTANT_KEY)]
     rows = constant_rows(
-        catalog, (entry(tensor, CONSTANT_KEY) or "" for tensor in referring), data_below=0
+        catalog,
+        (entry(tensor, CONSTANT_KEY) or "" for tensor in referring),
+        data_below=LARGE_BYTES + 1,
     )
     initializers = {id(tensor) for tensor in _dense_initializers(model)}
     outside = [tensor for tensor in referring if id(tensor) in initializers]

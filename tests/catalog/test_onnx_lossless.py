@@ -314,7 +314,8 @@ def test_strings_load_as_text(catalog):
     model_id = read_model(catalog, helper.make_model(helper.make_graph([], "g", [], [], [tensor])))
     assert build_model(catalog, model_id).graph.initializer[0] == tensor
     ((key,),) = catalog.sql(
-        "SELECT constant_hash FROM constant WHERE dtype = 'string' AND shape = [2, 1]"
+        "SELECT constant_hash FROM initializer JOIN graph USING (graph_id) WHERE model_id = ?",
+        [model_id],
     ).fetchall()
     assert load_constant(catalog, key).tolist() == [["a\0b"], ["é"]]
 

@@ -11,7 +11,13 @@ from onnx import TensorProto, helper, numpy_helper
 from tensolog.catalog import Catalog, CatalogError, ModelError, onnx_files, side_file
 from tensolog.catalog.constants import add_constant, load_constant
 from tensolog.catalog.onnx_reader import read_model, store_model
-from tensolog.catalog.onnx_writer import build_model, reference_of, skeleton_model, write_model
+from tensolog.catalog.onnx_writer import (
+    build_model,
+    constant_reference,
+    reference_of,
+    skeleton_model,
+    write_model,
+)
 from tensolog.catalog.tensors import model_tensors
 
 SIZE = 160  # 160 x 160 float32 are 100 KiB: above the threshold for staying in the file
@@ -334,6 +340,16 @@ def test_constants_are_added_by_hand(own):
         "a",
         "é",
     ]
+
+
+@pytest.mark.parametrize("values", [np.arange(9, dtype=np.int16), np.array(["a"], object)])
+def test_references_to_constants_are_made_by_hand(values, own):
+    key = add_constant(own, values)
+    model = chain(1)
+    model.graph.initializer.append(constant_reference(own, key, "more"))
+    built = build_model(own, store_model(own, model))
+    assert numpy_helper.to_array(built.graph.initializer[-1]).tolist() == values.tolist()
+    assert not built.graph.initializer[-1].external_data
 
 
 def test_a_constant_that_is_not_there(own):
