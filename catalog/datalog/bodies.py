@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -40,7 +39,7 @@ from .syntax import (
 )
 
 _MAIN = ""  # stands among a group's variables for: read by the recursion
-_SIMPLE = re.compile(r"[a-z]+[0-9]+\.\w+|\(?-?[0-9]+\)?::\w+|'[^']*'(::DOUBLE)?|NULL")
+_REPEATED = 400  # an expression of up to so many characters is repeated, not named
 
 
 @dataclass(frozen=True)
@@ -91,8 +90,11 @@ class Body:
         return f"CASE {cases} ELSE {value} END"
 
     def share(self, sql: str) -> str:
-        """Name an expression that is used more than once."""
-        if _SIMPLE.fullmatch(sql):
+        """Name an expression that is used more than once, unless repeating it is cheap.
+
+        DuckDB computes equal subexpressions once, and laterals in laterals strain its planner.
+        """
+        if len(sql) <= _REPEATED:
             return sql
         if sql not in self._shared:
             alias = f"x{next(self.names)}"
@@ -270,7 +272,7 @@ class Body:
             for side, other, ready in ((left, right, right_bound), (right, left, left_bound)):
                 if isinstance(side, Variable) and ready:
                     value = self.sql(other)
-                    self.values[side.name] = value if len(value) < 60 else self.share(value)
+                    self.values[side.name] = self.share(value)
                     return True
         return False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 
 import duckdb
 import pyarrow as pa
@@ -81,9 +82,9 @@ def evaluate(
         if name not in program.relations:
             raise _error(program, name, f"there is no relation {name} to read an input into")
     wanted = None if only is None else needed(program, only)
-    _drop(program, connection)
+    _drop(connection, [r.table for r in program.relations.values() if _in(r.name, wanted)])
     for relation in program.relations.values():
-        if wanted is not None and relation.name not in wanted:
+        if not _in(relation.name, wanted):
             continue
         if relation.is_input or relation.name in given:
             _read(program, relation, connection, given.get(relation.name), schema)
@@ -114,9 +115,12 @@ def needed(program: Program, names: Collection[str]) -> set[str]:
     return found
 
 
-def _drop(program: Program, connection: duckdb.DuckDBPyConnection) -> None:
+def _in(name: str, wanted: Collection[str] | None) -> bool:
+    return wanted is None or name in wanted
+
+
+def _drop(connection: duckdb.DuckDBPyConnection, kept: Collection[str]) -> None:
     """Drop what an earlier evaluation left and this one won't replace."""
-    kept = {relation.table for relation in program.relations.values()}
     tables = connection.execute(
         "SELECT table_name FROM duckdb_tables() WHERE temporary AND starts_with(table_name, ?)",
         [_PREFIX],
@@ -184,15 +188,35 @@ def load(table: str, data: pa.Table, connection: duckdb.DuckDBPyConnection) -> N
 
 def _run(program: Program, step: Step, connection: duckdb.DuckDBPyConnection) -> None:
     try:
-        if step.loop is None:
-            connection.execute(";".join(step.statements))
-        else:
-            _iterate(step.loop, connection)
+        try:
+            _execute(step, connection)
+        except duckdb.InternalException:
+            # A defect of DuckDB's planner; it is met where laterals are correlated twice.
+            with _simpler_plans(connection):
+                _execute(step, connection)
     except duckdb.Error as error:
         names = ", ".join(step.relations)
         raise _error(
             program, step.relations[0], f"evaluating {names} failed: {_first_line(error)}"
         ) from None
+
+
+def _execute(step: Step, connection: duckdb.DuckDBPyConnection) -> None:
+    if step.loop is None:
+        connection.execute(";".join(step.statements))
+    else:
+        _iterate(step.loop, connection)
+
+
+@contextmanager
+def _simpler_plans(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Leave out the optimizer's pass that removes duplicate-eliminating joins."""
+    before = connection.execute("SELECT current_setting('disabled_optimizers')").fetchall()[0][0]
+    connection.execute("SET disabled_optimizers = 'deliminator'")
+    try:
+        yield
+    finally:
+        connection.execute(f"SET disabled_optimizers = '{before or ''}'")
 
 
 def _iterate(loop: Loop, connection: duckdb.DuckDBPyConnection) -> None:

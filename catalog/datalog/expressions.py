@@ -77,7 +77,7 @@ def functor_sql(
         return f"(-{arguments[0]})" if kind == FLOAT else signed(f"-{_huge(arguments[0])}")
     if name in ("min", "max"):
         return f"{'least' if name == 'min' else 'greatest'}({', '.join(arguments)})"
-    if name == "cat" or kind == SYMBOL:
+    if name == "cat" or (name == "+" and kind == SYMBOL):
         return "(" + " || ".join(arguments) + ")"
     if name == "strlen":
         return f"strlen({arguments[0]})"

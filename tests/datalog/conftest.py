@@ -1,6 +1,5 @@
 import duckdb
 import pytest
-
 from tensolog.catalog.datalog import evaluate, parse
 
 

@@ -34,15 +34,15 @@ class Open(int):
     """A constant whose kind its context decides."""
 
 
-class Unbound(Exception):
+class UnboundError(Exception):
     """An expression has a variable without value yet."""
 
 
-class Nothing(Exception):
+class NothingError(Exception):
     """A minimum, maximum or mean of nothing."""
 
 
-class Fault(Exception):
+class FaultError(Exception):
     """What stops Souffle."""
 
 
@@ -74,7 +74,7 @@ def truncated(value, kind):
 
 def cdiv(a, b):
     if b == 0:
-        raise Fault("division by zero")
+        raise FaultError("division by zero")
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
@@ -126,7 +126,7 @@ def arithmetic(name, a, b):
 def leading(pattern, text):
     match = re.match(pattern, text)
     if not match:
-        raise Fault("no number")
+        raise FaultError("no number")
     return match.group(1)
 
 
@@ -145,7 +145,7 @@ def convert(name, value):
     if isinstance(value, str):
         value = int(leading(r"\s*([+-]?\d+)", value))
         if kind is int and not -(1 << 63) <= value < 1 << 63:
-            raise Fault("too large")
+            raise FaultError("too large")
         return wrap(value, kind)
     if isinstance(value, float):
         return truncated(value, kind)
@@ -251,7 +251,7 @@ class Evaluator:
         pairs = zip(head.arguments, self.kinds[head.name], strict=True)
         try:
             row = tuple(self.typed(self.value(a, env), k) for a, k in pairs)
-        except Nothing:
+        except NothingError:
             return
         self.relations[head.name].add(row)
 
@@ -290,7 +290,7 @@ class Evaluator:
             try:
                 if self.value(argument, env) != value:
                     return None
-            except Unbound:
+            except UnboundError:
                 env.setdefault("later", [])
                 env["later"] = [*env["later"], (argument, value)]
         return env
@@ -323,15 +323,15 @@ class Evaluator:
         for literal in (*light, *heavy, *negations):
             try:
                 results = list(self._test(literal, env))
-            except Unbound:
+            except UnboundError:
                 continue
-            except Nothing:
+            except NothingError:
                 return
             rest = [p for p in pending if p is not literal]
             for extended in results:
                 yield from self._pending(rest, extended)
             return
-        raise Unbound(pending)
+        raise UnboundError(pending)
 
     def _has_aggregate(self, node):
         if isinstance(node, Aggregate):
@@ -401,7 +401,7 @@ class Evaluator:
     def value(self, node, env):
         if isinstance(node, Variable):
             if node.name not in env:
-                raise Unbound(node.name)
+                raise UnboundError(node.name)
             return env[node.name]
         if isinstance(node, String):
             return node.value
@@ -471,7 +471,7 @@ class Evaluator:
             kind = kind_of(*values)
             return math.fsum(values) if kind is float else wrap(sum(map(int, values)), kind)
         if not values:
-            raise Nothing
+            raise NothingError
         if node.name == "mean":
             return math.fsum(values) / len(values)
         return min(values) if node.name == "min" else max(values)
