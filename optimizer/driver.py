@@ -38,9 +38,8 @@ if TYPE_CHECKING:
 
 Source = str | Path | bytes | onnx.ModelProto
 
-# Of the budget, what measuring kernels may take; racing has the rest, and at least some seconds.
+# Of the budget, what measuring kernels may take; racing has the rest.
 MEASURING_SHARE = 0.4
-LEAST_RACE_S = 2.0
 # Of the race, what is kept back to find out, where nothing wins, which rules do harm.
 SCREENING_SHARE = 0.5
 
@@ -179,9 +178,8 @@ class _Run:
         self._verify(contest, self.plans)
         self._price()
         left = self.setting.budget * (1 - MEASURING_SHARE) + max(0.0, self.prices.left_s)
-        left = max(left, LEAST_RACE_S)
         if not self.plans:
-            contest.race([], min(left, LEAST_RACE_S))
+            contest.race([], left * (1 - SCREENING_SHARE))
             return
         self.winner = contest.race(self.plans, left * (1 - SCREENING_SHARE))
         if self.winner is not self.original:

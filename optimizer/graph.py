@@ -213,6 +213,10 @@ class Graph:
             value in self.nodes[number].captures for number in self.users.get(value, ())
         )
 
+    def may_be_renamed(self, value: int) -> bool:
+        """Tell whether a value's name is free to change: nothing outside goes by it."""
+        return value not in self.graph_inputs and not self.is_pinned(value)
+
     def order(self) -> list[int]:
         """Sort the nodes topologically, keeping the original order where it is one."""
         done: set[int] = set()

@@ -27,7 +27,7 @@ from .relations import load_facts
 from .simplify import remove_dead, remove_dead_constants, share_constants, share_subexpressions
 
 # A rule base whose rules undo one another would run for ever; no real model needs as many rounds.
-ROUNDS = 200
+ROUNDS = 100
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,18 @@ def apply_match(graph: Graph, match: Match) -> tuple[list[int], dict[int, int]]:
             added.append(number)
             graph.types.update(infer_node(graph, number))
         moves = {old: _resolve(local, new) for old, new in replacement.outputs.items()}
+        fresh = {value for number in added for value in graph.nodes[number].outputs}
+        # The outside asks for these names, and the values that take over have names to keep.
+        bridges = [
+            old
+            for old, new in moves.items()
+            if new not in fresh and graph.is_pinned(old) and not graph.may_be_renamed(new)
+        ]
+        if bridges and len(added) + len(bridges) >= len(replacement.removed):
+            names = ", ".join(graph.value_name(value) for value in bridges)
+            raise RewriteError(
+                f"{match.rule.name}: {names} is an output of its own, and needs a node to give it"
+            )
         if len(moves) > 1 and _feeds_itself(graph, added, set(moves)):
             raise RewriteError(f"{match.rule.name}: one match output depends on another")
         for old, new_value in moves.items():
@@ -129,7 +141,12 @@ def apply_match(graph: Graph, match: Match) -> tuple[list[int], dict[int, int]]:
         for value in local.values():
             graph.constants.pop(value, None)
         raise RewriteError(str(error)) from error
-    _take_over(graph, match, replacement, moves, added)
+    for old in bridges:
+        bridge = graph.new_value(f"{match.rule.name}/out", graph.types.get(old))
+        added.append(graph.add_node(Node("Identity", "", (moves[old],), (bridge,), {})))
+        moves[old] = bridge
+        fresh.add(bridge)
+    _take_over(graph, replacement, moves, fresh)
     return added, moves
 
 
@@ -154,25 +171,14 @@ def _feeds_itself(graph: Graph, added: list[int], outputs: set[int]) -> bool:
 
 
 def _take_over(
-    graph: Graph,
-    match: Match,
-    replacement: Replacement,
-    moves: dict[int, int],
-    added: list[int],
+    graph: Graph, replacement: Replacement, moves: dict[int, int], fresh: set[int]
 ) -> None:
-    fresh = {value for number in added for value in graph.nodes[number].outputs}
     for old, new in moves.items():
         if new in fresh:
             sharper = sharpen(graph.types.get(old), graph.types.get(new))
             if sharper is not None:
                 graph.types[new] = sharper
-        elif graph.is_pinned(old):
-            # The outside asks for this name, and the value that takes over has one already.
-            existing, new = new, graph.new_value(f"{match.rule.name}/out", graph.types.get(old))
-            number = graph.add_node(Node("Identity", "", (existing,), (new,), {}))
-            added.append(number)
-            fresh.add(new)
-        graph.transfer(old, new, rename=new in fresh)
+        graph.transfer(old, new, rename=new in fresh or graph.is_pinned(old))
     for number in replacement.removed:
         node = graph.nodes.get(number)
         if node is not None and not any(
