@@ -4,9 +4,10 @@ from .compile import attribute_text, compile_program
 from .errors import RuleError
 from .load import load_rules, select_rules
 from .match import check_conditions, matches
-from .misses import compile_misses, describe_miss
+from .misses import NearMiss, compile_misses, describe_miss, near_misses
 from .parser import parse_rules
 from .rewrite import instantiate
+from .rows import rule_rows, store_rules
 from .syntax import Rule
 from .view import ABSENT, GraphView, Match, NamedView, NewNode, Reference, Replacement
 
@@ -15,6 +16,7 @@ __all__ = [
     "GraphView",
     "Match",
     "NamedView",
+    "NearMiss",
     "NewNode",
     "Reference",
     "Replacement",
@@ -28,6 +30,9 @@ __all__ = [
     "instantiate",
     "load_rules",
     "matches",
+    "near_misses",
     "parse_rules",
+    "rule_rows",
     "select_rules",
+    "store_rules",
 ]

@@ -93,15 +93,28 @@ class Clause:
         The few rows of the structure tell the engine where to start; alone it may begin by joining
         all vectors of one length.
         """
-        name, columns, atoms = self.rule.name, self.columns(), self.atoms()
-        if len(atoms) < LONG:
-            return declared(f"match_{name}", columns, atoms)
-        structural = tuple(column for column in columns if not column.startswith("d_"))
+        match = declared(f"match_{self.rule.name}", self.columns(), self.body())
+        if not self.is_long:
+            return match
         structure = self.parts[0].atoms
-        body = [f"pattern_{name}({', '.join(structural)})", *atoms[len(structure) :]]
-        return declared(f"pattern_{name}", structural, structure) + declared(
-            f"match_{name}", columns, body
-        )
+        return declared(f"pattern_{self.rule.name}", self.structural, structure) + match
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the structure has a relation of its own."""
+        return len(self.atoms()) >= LONG
+
+    @property
+    def structural(self) -> tuple[str, ...]:
+        """The columns of nodes, values and positions."""
+        return tuple(column for column in self.columns() if not column.startswith("d_"))
+
+    def body(self, without: Condition | None = None) -> list[str]:
+        """The atoms of the match, those of one condition left out."""
+        if not self.is_long:
+            return self.atoms(without)
+        pattern = f"pattern_{self.rule.name}({', '.join(self.structural)})"
+        return [pattern, *self.atoms(without)[len(self.parts[0].atoms) :]]
 
 
 def implied_vectors(rule: Rule) -> set[str]:
@@ -176,7 +189,7 @@ class ClauseBuilder:
         self.nodes = {node.name: node for node in rule.match}
         self.sizes: dict[str, int] = {}  # how many shapes a dimension stands in
         self.needed: set[str] = set()  # the dimensions that some atom reads
-        self.terms = Terms(rule, self.needed)
+        self.terms = Terms(rule, self.sizes, self.needed)
 
     def build(self) -> Clause:
         """Compile structure first, then each condition."""

@@ -14,14 +14,24 @@ from onnx import helper, numpy_helper, shape_inference
 
 from . import schemas
 from .bound import Bound
-from .conditions import conditions, optional_values, types_of
+from .conditions import Condition, conditions, optional_values, types_of
 from .expressions import Facts, UnknownError, Value, evaluate
 from .model_view import ModelView, dtype_name
+from .relax import without
 from .sampling import PARAMETERS, RejectedError, Sampler
 from .syntax import Binary, Expression, Input, ListOf, Literal, Name, PatternNode, Rule, Star
 from .view import Match
 
-ATTEMPTS = 400
+ATTEMPTS = 2000
+BREAKING_ATTEMPTS = 60
+# What a choice can end in on which an operator is not defined; another is drawn then.
+REJECTED = (
+    RejectedError,
+    UnknownError,
+    shape_inference.InferenceError,
+    IndexError,
+    ValueError,
+)
 LATEST_OPSET = 21
 
 
@@ -73,22 +83,30 @@ def array_for(
     return np.asarray(data, dtype)
 
 
-def instances(rule: Rule, count: int, seed: int = 0, dtype: str = "float32") -> list[Instance]:
+def instances(
+    rule: Rule, count: int, seed: int = 0, dtype: str = "float32", breaking: Condition | None = None
+) -> list[Instance]:
     """Draw instances on which every condition holds; fewer where that does not succeed.
 
-    `dtype` is the element type of operands, as far as the rule allows it.
+    `dtype` is the element type of operands, as far as the rule allows it. With `breaking`, that
+    condition of the rule fails on them, and it alone.
     """
+    drawn = rule if breaking is None else without(rule, breaking)
+    if drawn is None:
+        return []
     found: list[Instance] = []
     rng = random.Random(f"{rule.name}:{seed}:{dtype}")
-    for _ in range(count * ATTEMPTS):
+    for _ in range(ATTEMPTS if breaking is None else BREAKING_ATTEMPTS):
         if len(found) == count:
             break
         try:
-            instance = _Builder(rule, rng, dtype).build()
-        except (RejectedError, UnknownError, shape_inference.InferenceError):
+            instance = _Builder(drawn, rng, dtype).build()
+        except REJECTED:
             continue
+        instance = replace(instance, rule=rule, match=replace(instance.match, rule=rule))
         bound = Bound(instance.match, instance.view)
-        if all(bound.holds(condition) for condition in conditions(rule)):
+        failed = [c for c in conditions(rule) if not bound.holds(c)]
+        if failed == ([] if breaking is None else [breaking]):
             found.append(instance)
     return found
 

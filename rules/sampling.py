@@ -138,7 +138,9 @@ class Sampler:
         if a is None:
             inner = b[-2] if b is not None and len(b) > 1 else None
             given = partial[0]
-            if given is None:
+            if given is None and self.rng.random() < 0.1:
+                given = [None]
+            elif given is None:
                 batch = b[:-2] if b is not None and self.rng.random() < 0.5 else ()
                 batch = batch or self.shape(
                     self.rng.randint(0, 2) if b is None or len(b) < 3 else 0
@@ -149,7 +151,9 @@ class Sampler:
             a = self.filled(given)
         if b is None:
             given = partial[1]
-            if given is None:
+            if given is None and self.rng.random() < 0.1:
+                given = [a[-1]]
+            elif given is None:
                 batch = a[:-2] if self.rng.random() < 0.3 else ()
                 given = [*batch, None, None]
             if len(given) > 1 and given[-2] is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,10 +33,10 @@ class Term:
 
 
 class Terms:
-    """Compiles comparisons of one rule; `needed` collects the dimensions they read."""
+    """Compiles comparisons of one rule; `needed` collects those of its `sizes` they read."""
 
-    def __init__(self, rule: Rule, needed: set[str]) -> None:
-        self.rule, self.needed = rule, needed
+    def __init__(self, rule: Rule, sizes: Collection[str], needed: set[str]) -> None:
+        self.rule, self.sizes, self.needed = rule, sizes, needed
         self.names = bindings(rule)
         self.optional = optional_values(rule)
         self.integers = {
@@ -75,6 +76,8 @@ class Terms:
                 if not self._beside(a, b):
                     return LEFT_OVER
                 return [f"fits(v_{a}, v_{b})", f"fits(v_{b}, v_{a})"], True
+            case Binary("=", Call("dtype", (Name(a),)), Call("dtype", (Name(b),))):
+                return [f"dtype(v_{a}, t_{a})", f"dtype(v_{b}, t_{b})", f"t_{a} = t_{b}"], True
             case Binary("=" | "!=" | "<" | "<=" | ">" | ">=" as operator, left, right):
                 return self._compared(operator, self.term(left), self.term(right))
         return LEFT_OVER
@@ -114,9 +117,7 @@ class Terms:
             case Name(text) if text in self.integers:
                 self.needed.add(text)
                 return Term(f"d_{text}")
-            case Name(text) if text in self.names.shapes:
-                if self.rule.operand(self.names.shapes[text][0]).default is not None:
-                    return None
+            case Name(text) if text in self.sizes:
                 self.needed.add(text)
                 return Term(f"d_{text}", guards=(f"d_{text} >= 0",))
             case Call("rank", (Name(value),)):

@@ -37,10 +37,8 @@ def facts(views):
         base = i * STRIDE
         for n in range(len(view.nodes)):
             rows["node"].append((base + n, view.op_type(n)))
-            rows["input"] += [(base + n, p, base + v) for p, v in enumerate(view.inputs(n)) if v >= 0]
-            rows["output"] += [
-                (base + n, p, base + v) for p, v in enumerate(view.outputs(n)) if v >= 0
-            ]
+            for name, values in (("input", view.inputs(n)), ("output", view.outputs(n))):
+                rows[name] += [(base + n, p, base + v) for p, v in enumerate(values) if v >= 0]
             for name in {*view.attributes(n), *view.schema_attributes(n)}:
                 value = view.attribute(n, name)
                 if value is not None:

@@ -1,0 +1,93 @@
+"""Rules as rows of the catalog: rule, rule_node, rule_edge, rule_condition, rule_source."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from .conditions import conditions
+from .format import expression_text, input_text, operand_text, operation_text
+from .syntax import PatternNode, Rule
+
+if TYPE_CHECKING:
+    from ..catalog import Catalog
+
+Columns = dict[str, list[object]]
+COLUMNS = {
+    "rule": (
+        "rule_hash",
+        "name",
+        "family",
+        "tag",
+        "equal",
+        "finite_math",
+        "target",
+        "opset_from",
+        "opset_to",
+        "summary",
+        "text",
+    ),
+    "rule_node": ("rule_hash", "side", "position", "op_type", "attributes"),
+    "rule_edge": ("rule_hash", "side", "position", "direction", "slot", "value"),
+    "rule_condition": ("rule_hash", "position", "condition"),
+    "rule_source": ("rule_hash", "position", "source"),
+}
+
+
+def rule_rows(rules: Sequence[Rule]) -> dict[str, Columns]:
+    """The columns of each table for some rules; a rule occurs once whatever its spelling."""
+    rows: dict[str, list[tuple[object, ...]]] = {table: [] for table in COLUMNS}
+    for rule in {rule.hash: rule for rule in rules}.values():
+        rows["rule"].append(
+            (
+                rule.hash,
+                rule.name,
+                rule.family,
+                rule.tag,
+                rule.equal,
+                rule.finite_math,
+                rule.target,
+                rule.opset_from,
+                rule.opset_to,
+                rule.summary,
+                rule.text,
+            )
+        )
+        for side, nodes in (("match", rule.match), ("rewrite", rule.rewrite)):
+            for position, node in enumerate(nodes):
+                rows["rule_node"].append((rule.hash, side, position, *_node(node)))
+                rows["rule_edge"] += [(rule.hash, side, position, *e) for e in _edges(node)]
+        stated = [operand_text(o) for o in rule.operands]
+        stated += [expression_text(e) for e in rule.given]
+        stated += [text for c in conditions(rule) if (text := str(c)) not in stated]
+        rows["rule_condition"] += [(rule.hash, i, text) for i, text in enumerate(stated)]
+        rows["rule_source"] += [(rule.hash, i, text) for i, text in enumerate(rule.sources)]
+    return {
+        table: {column: [row[i] for row in rows[table]] for i, column in enumerate(COLUMNS[table])}
+        for table in COLUMNS
+    }
+
+
+def _node(node: PatternNode) -> tuple[str, str]:
+    operator = "|".join(node.operators)
+    text = operation_text(node)
+    attributes = text[text.index("<") + 1 : text.index(">(")] if "<" in text else ""
+    return operator, attributes
+
+
+def _edges(node: PatternNode) -> list[tuple[str, int, str]]:
+    inputs = [("input", i, input_text(item)) for i, item in enumerate(node.inputs)]
+    outputs = [("output", i, ("*" if o.star else "") + o.value) for i, o in enumerate(node.outputs)]
+    return inputs + outputs
+
+
+def store_rules(catalog: Catalog, rules: Sequence[Rule]) -> int:
+    """Put the rules that the catalog lacks into it; return how many they were."""
+    known = {row[0] for row in catalog.sql("SELECT rule_hash FROM rule").fetchall()}
+    new = [rule for rule in rules if rule.hash not in known]
+    if not new:
+        return 0
+    for table, columns in rule_rows(new).items():
+        if columns["rule_hash"]:
+            catalog.insert(table, columns)
+    return len({rule.hash for rule in new})

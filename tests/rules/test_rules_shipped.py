@@ -1,0 +1,365 @@
+"""Every shipped rule: found by Datalog, equal under ONNX Runtime, not found where it must not be.
+
+Instances are drawn once for the session and searched for all rules in one database, so that rules
+are also tried on each other's instances.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import onnx
+import pytest
+from finding import evaluated, find, local
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+from rewriting import apply, run
+from tensolog.rules import (
+    check_conditions,
+    compile_program,
+    instantiate,
+    load_rules,
+    matches,
+    select_rules,
+)
+from tensolog.rules.clause import clause_of
+from tensolog.rules.conditions import (
+    HasAttribute,
+    HasDefaults,
+    HasType,
+    IsConstant,
+    UnusedOutputs,
+    UsedOnlyHere,
+    conditions,
+)
+from tensolog.rules.instance import instances
+from tensolog.rules.match import check_all
+from tensolog.rules.model_view import ModelView
+
+RULES = load_rules()
+NAMES = [rule.name for rule in RULES]
+FAMILIES = ("normal", "shifted", "mixed")
+DTYPES = ("float32", "float64")
+EACH = 5  # instances of each rule and element type
+
+# Conditions that an instance can't break alone: the operator's own definition implies them.
+IMPLIED = {"shift", "mean", "var"}
+
+
+@cache
+def drawn():
+    """The instances of all rules, and the matches of all rules in them."""
+    found = [i for rule in RULES for dtype in DTYPES for i in instances(rule, EACH, 7, dtype)]
+    by_model = {}
+    for number, match in find(RULES, [i.view for i in found]):
+        by_model.setdefault(number, []).append(match)
+    return found, by_model
+
+
+def of(name):
+    return next(rule for rule in RULES if rule.name == name)
+
+
+# --------------------------------------------------------------------------------- the texts
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_rules_say_what_they_do_and_where_they_come_from(name):
+    rule = of(name)
+    assert rule.comment.startswith(f"# {name} ")
+    assert rule.summary
+    assert rule.sources
+    verbs = ["Fold", "Fuse", "Merge", "Join", "Split", "Push", "Eliminate", "Convert", "Reorder"]
+    assert any(name.startswith(verb) for verb in verbs)
+
+
+def test_cited_sources_are_listed_in_their_file():
+    for rule in RULES:
+        text = (onnx_rules_folder() / rule.path).read_text(encoding="utf-8")
+        for source in rule.sources:
+            assert f"# [{source}]" in text, f"{rule.name} cites {source}"
+
+
+def onnx_rules_folder():
+    from importlib import resources
+
+    return resources.files("tensolog.rules")
+
+
+def test_selection_is_by_opset_target_class_and_operators():
+    exact = select_rules(RULES, opset=17, target="onnx", allow=("exact",))
+    assert exact
+    assert all(rule.equal == "exact" for rule in exact)
+    assert all(rule.opset_from is None or rule.opset_from <= 17 for rule in exact)
+    few = select_rules(RULES, opset=17, target="onnx", allow=("exact",), operators={"Neg"})
+    assert [rule.name for rule in few] == ["EliminateNegPair"]
+
+
+# ------------------------------------------------------------------------------------ finding
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_datalog_finds_the_instance(name):
+    found, by_model = drawn()
+    own = [n for n, instance in enumerate(found) if instance.rule.name == name]
+    assert len(own) >= EACH
+    for n in own:
+        expected, view = found[n].match, found[n].view
+        assert any(
+            match.rule.name == name
+            and match.nodes == expected.nodes
+            and match.values == expected.values
+            and match.positions == expected.positions
+            and check_conditions(match, view) is None
+            for match in by_model.get(n, [])
+        ), onnx.printer.to_text(view.model)
+
+
+def test_datalog_and_python_agree_on_the_conditions():
+    found, by_model = drawn()
+    for n, some in by_model.items():
+        for match in some:
+            opset, rule = found[n].view.opset, match.rule
+            if (rule.opset_from or 0) <= opset <= (rule.opset_to or opset):
+                text = check_conditions(match, found[n].view)
+                assert check_all(match, found[n].view) == text, rule.name
+
+
+# ------------------------------------------------------------------------------------- values
+
+
+def widened(model):
+    """The model with float64 in place of float32, for the reference evaluator."""
+    wide = onnx.ModelProto()
+    wide.CopyFrom(model)
+    for tensor in wide.graph.initializer:
+        array = numpy_helper.to_array(tensor)
+        if array.dtype == np.float32:
+            tensor.CopyFrom(numpy_helper.from_array(array.astype(np.float64), tensor.name))
+    for info in (*wide.graph.input, *wide.graph.output):
+        if info.type.tensor_type.elem_type == onnx.TensorProto.FLOAT:
+            info.type.tensor_type.elem_type = onnx.TensorProto.DOUBLE
+    del wide.graph.value_info[:]
+    return wide
+
+
+def truth(model, feeds):
+    """The outputs in float64, None where the reference evaluator can't say."""
+    try:
+        wide = {k: v.astype(np.float64) if v.dtype == np.float32 else v for k, v in feeds.items()}
+        return ReferenceEvaluator(widened(model)).run(None, wide)
+    except Exception:
+        return None
+
+
+def assert_equal(match, view, model, feeds, *, exact):
+    left = run_or_none(model, feeds)
+    if left is None:
+        return False  # ONNX Runtime has no kernel for the left side in this element type
+    new = apply(instantiate(match, view), view)
+    onnx.checker.check_model(new, full_check=True)
+    right = run(new, feeds)
+    exactly = truth(model, feeds) if not exact else None
+    for k, (a, b) in enumerate(zip(left, right, strict=True)):
+        assert a.dtype == b.dtype
+        assert a.shape == b.shape
+        if exact or a.dtype.kind != "f":
+            np.testing.assert_array_equal(a, b)
+            continue
+        finite = np.isfinite(a)
+        a, b = a[finite], b[finite]
+        if not a.size:
+            continue
+        eps, scale = np.finfo(a.dtype).eps, np.abs(a).max()
+        allowed = 64 * eps * scale
+        if exactly is not None and exactly[k].shape == finite.shape:
+            # Cancellation costs the original digits too: allow what it loses, and some more.
+            allowed += 8 * np.abs(a - exactly[k][finite]).max()
+        assert np.abs(a - b).max() <= allowed, f"{match.rule.name}\n{onnx.printer.to_text(model)}"
+    return True
+
+
+def run_or_none(model, feeds):
+    try:
+        return run(model, feeds)
+    except Exception as error:
+        assert "NOT_IMPLEMENTED" in str(error), error
+        return None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_left_and_right_are_equal_on_instances(name):
+    found, by_model = drawn()
+    rng = np.random.default_rng(3)
+    compared = 0
+    for n, instance in enumerate(found):
+        for match in by_model.get(n, []):
+            if match.rule.name != name or check_conditions(match, instance.view) is not None:
+                continue
+            rule, opset = match.rule, instance.view.opset
+            if not (rule.opset_from or 0) <= opset <= (rule.opset_to or opset):
+                continue
+            for family in FAMILIES if instance.rule.name == name else FAMILIES[:1]:
+                feeds = instance.feeds(rng, family)
+                exact = rule.equal == "exact"
+                compared += assert_equal(match, instance.view, instance.model, feeds, exact=exact)
+    assert compared >= EACH
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_half_precision_keeps_its_type(name):
+    """ONNX Runtime has few float16 kernels here: types only, by ONNX's own inference."""
+    for instance in instances(of(name), 2, 11, "float16"):
+        replacement = instantiate(instance.match, instance.view)
+        new = apply(replacement, instance.view)
+        onnx.checker.check_model(new, full_check=True)
+
+
+# ------------------------------------------------------------------------------ what must not
+
+
+def edited(instance, change):
+    """The instance's view after a change of its model; None where ONNX refuses the change."""
+    model = onnx.ModelProto()
+    model.CopyFrom(instance.model)
+    change(model.graph)
+    try:
+        return ModelView(model)
+    except onnx.shape_inference.InferenceError:
+        return None
+
+
+def variable(name):
+    def change(graph):
+        tensor = next((t for t in graph.initializer if t.name == name), None)
+        if tensor is not None:
+            graph.initializer.remove(tensor)
+            info = helper.make_tensor_value_info(name, tensor.data_type, tensor.dims)
+            graph.input.append(info)
+
+    return change
+
+
+def another_user(name):
+    def change(graph):
+        graph.node.append(helper.make_node("Identity", [name], ["other"]))
+        graph.output.append(helper.make_empty_tensor_value_info("other"))
+
+    return change
+
+
+def another_output(node, position):
+    def change(graph):
+        made = next(n for n in graph.node if n.name == node)
+        while len(made.output) <= position:
+            made.output.append(f"extra{len(made.output)}")
+        another_user(made.output[position])(graph)
+
+    return change
+
+
+OTHERWISE = {
+    "alpha": 0.5,
+    "beta": 0.25,
+    "axis": 1,
+    "transA": 1,
+    "keepdims": 0,
+    "spatial": 0,
+    "mode": "edge",
+    "auto_pad": "VALID",
+    "ceil_mode": 1,
+    "allowzero": 1,
+    "saturate": 0,
+}
+
+
+def other_attribute(node, name):
+    def change(graph):
+        made = next(n for n in graph.node if n.name == node)
+        kept = [a for a in made.attribute if a.name != name]
+        del made.attribute[:]
+        made.attribute.extend([*kept, helper.make_attribute(name, OTHERWISE[name])])
+
+    return change
+
+
+@cache
+def broken():
+    """Views on which one condition of a rule was broken: (rule, condition, view, match)."""
+    cases = []
+    for rule in RULES:
+        good = instances(rule, 2, 5)
+        for condition in conditions(rule):
+            for instance in good:
+                for change in changes(condition):
+                    view = edited(instance, change)
+                    if view is not None:
+                        match = view.match(rule, instance.match.positions)
+                        cases.append((rule, condition, view, match))
+            if not isinstance(condition, IsConstant | UsedOnlyHere | UnusedOutputs):
+                dtype = "int32" if isinstance(condition, HasType) else "float32"
+                for instance in instances(rule, 1, 5, dtype, breaking=condition):
+                    cases.append((rule, condition, instance.view, instance.match))
+    return cases
+
+
+def changes(condition):
+    match condition:
+        case IsConstant(value):
+            return [variable(value)]
+        case UsedOnlyHere(value):
+            return [another_user(value)]
+        case UnusedOutputs(node, listed):
+            return [another_output(node, listed)]
+        case HasDefaults(node, attributes):
+            return [other_attribute(node, a) for a in attributes if a in OTHERWISE]
+    return []
+
+
+def really_broken(condition, view, match):
+    """Whether the change did break the condition: an absent operand is not made variable."""
+    from tensolog.rules.bound import Bound
+
+    if isinstance(condition, UsedOnlyHere | UnusedOutputs):
+        return True
+    return not Bound(match, view).holds(condition)
+
+
+def test_breaking_one_condition_leaves_no_match():
+    cases = [case for case in broken() if really_broken(case[1], case[2], case[3])]
+    relations = evaluated(compile_program(RULES), [view for _, _, view, _ in cases])
+    matched = {}
+    for rule in RULES:
+        for match in matches(rule, relations):
+            number, match = local(match)
+            matched.setdefault((rule.name, number), []).append(match)
+    for number, (rule, condition, view, expected) in enumerate(cases):
+        for match in matched.get((rule.name, number), []):
+            if match.nodes == expected.nodes and match.values == expected.values:
+                text = check_conditions(match, view)
+                assert text is not None, f"{rule.name} matches though not {condition}"
+
+
+def test_every_rule_with_conditions_has_a_negative_test():
+    covered = {}
+    for rule, condition, view, match in broken():
+        if really_broken(condition, view, match):
+            covered.setdefault(rule.name, set()).add(str(condition))
+    for rule in RULES:
+        needing = [c for c in conditions(rule) if not binds_only(rule, c)]
+        assert not needing or covered.get(rule.name), rule.name
+    assert sum(map(len, covered.values())) >= 150
+
+
+def binds_only(rule, condition):
+    """An attribute that is only read binds its name and fails nowhere."""
+    return isinstance(condition, HasAttribute) and condition in (
+        c for c in conditions(rule) if getattr(getattr(c, "expression", None), "text", "")
+    )
+
+
+def test_long_bodies_start_from_their_structure():
+    for rule in RULES:
+        clause = clause_of(rule)
+        assert (f"pattern_{rule.name}(" in clause.text()) == clause.is_long
