@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import duckdb
 import onnx
@@ -52,7 +53,6 @@ class Matcher:
     def __init__(self, connection: duckdb.DuckDBPyConnection, rules: Sequence[Rule]) -> None:
         self.connection = connection
         self.rules = tuple(rules)
-        self._programs: dict[tuple[str, ...], Program] = {}
 
     def find(self, graph: Graph) -> list[Match]:
         """List the matches whose conditions hold, in a deterministic order.
@@ -60,11 +60,11 @@ class Matcher:
         Only rules whose operators all occur in the graph are evaluated.
         """
         operators = {node.operator for node in graph.nodes.values()}
-        rules = [r for r in self.rules if {node.operator for node in r.match} <= operators]
+        rules = tuple(r for r in self.rules if {node.operator for node in r.match} <= operators)
         if not rules:
             return []
         relations = evaluate(
-            self._program(rules), self.connection, inputs=load_facts(self.connection, graph)
+            _program(rules), self.connection, inputs=load_facts(self.connection, graph)
         )
         return [
             match
@@ -73,11 +73,11 @@ class Matcher:
             if check_conditions(match, graph) is None
         ]
 
-    def _program(self, rules: Sequence[Rule]) -> Program:
-        key = tuple(rule.name for rule in rules)
-        if key not in self._programs:
-            self._programs[key] = parse(compile_program(rules), "rules")
-        return self._programs[key]
+
+@lru_cache(maxsize=64)
+def _program(rules: tuple[Rule, ...]) -> Program:
+    """Compile rules once a process: the plans of a model differ in which ones they leave out."""
+    return parse(compile_program(rules), "rules")
 
 
 class RewriteError(Exception):

@@ -100,7 +100,7 @@ class Verifier:
         return found
 
     def _store(self, kind: str, source: Source, level: str) -> None:
-        session = open_session(source, threads=self._threads, level=level)
+        session = open_session(source, threads=self._threads, level=level, flush_denormals=False)
         self.outputs = [entry.name for entry in session.get_outputs()]
         for distribution, feeds in self._feeds.items():
             wide = {entry.name: entry.type for entry in session.get_inputs()}
