@@ -15,7 +15,7 @@ from ..catalog.onnx_writer import skeleton_model
 from ..profiles.costs import CostModel
 from ..profiles.kernel import Kernel
 from ..profiles.machine import cores
-from ..rules import Rule, load_rules
+from ..rules import Rule, load_rules, store_rules
 from .contest import ORIGINAL, Contest, Plan
 from .explain import near_misses
 from .infer import infer_types
@@ -127,6 +127,7 @@ class _Run:
         """Read the model."""
         self.catalog, self.setting, self.phases, self.workshop = catalog, setting, phases, workshop
         with phases("reading", str(source) if isinstance(source, (str, Path)) else ""):
+            store_rules(catalog, rules)
             self.model_id = read_model(catalog, source)
             self.skeleton = skeleton_model(catalog, self.model_id)
             graph = workshop.read(self.skeleton)

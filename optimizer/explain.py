@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from ..rules import Rule
+from ..catalog.datalog import evaluate, parse
+from ..rules import Rule, compile_misses, describe_miss
+from ..rules import near_misses as find_near_misses
 from .graph import Graph
-from .rewrite import Step
+from .relations import load_facts
+from .rewrite import Step, with_place
 
 if TYPE_CHECKING:
     from .report.schema import NearMiss
@@ -110,4 +113,17 @@ def near_misses(
     connection: duckdb.DuckDBPyConnection, rules: Sequence[Rule], graph: Graph
 ) -> list[NearMiss]:
     """List the places in a graph where all conditions of a rule hold but one."""
-    return []
+    possible = with_place(rules, graph)
+    if not possible:
+        return []
+    program = parse(compile_misses(possible), "near misses")
+    relations = evaluate(program, connection, inputs=load_facts(connection, graph))
+    return [
+        {
+            "rule": miss.rule.name,
+            "nodes": [graph.node_name(number) for number in miss.match.nodes.values()],
+            "condition": miss.condition,
+            "detail": describe_miss(miss.rule, miss.condition, miss.match, graph),
+        }
+        for miss in find_near_misses(possible, relations, graph)
+    ]

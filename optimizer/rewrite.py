@@ -59,8 +59,7 @@ class Matcher:
 
         Only rules whose operators all occur in the graph are evaluated.
         """
-        operators = {node.operator for node in graph.nodes.values()}
-        rules = tuple(r for r in self.rules if {node.operator for node in r.match} <= operators)
+        rules = with_place(self.rules, graph)
         if not rules:
             return []
         relations = evaluate(
@@ -72,6 +71,14 @@ class Matcher:
             for match in matches(rule, relations)
             if check_conditions(match, graph) is None
         ]
+
+
+def with_place(rules: Sequence[Rule], graph: Graph) -> tuple[Rule, ...]:
+    """Keep the rules for whose every node some operator of the graph would do."""
+    present = {node.operator for node in graph.nodes.values()}
+    return tuple(
+        rule for rule in rules if all(present & set(node.operators) for node in rule.match)
+    )
 
 
 @lru_cache(maxsize=64)
