@@ -294,7 +294,10 @@ class Body:
         rows = _range_rows(start, end, step, kind, node)
         item = f"(SELECT unnest({rows})::{SQL_TYPE[kind]} AS v) AS {alias}"
         self.sources.append(f"LATERAL {item}" if self.sources else item)
-        self.values[left.name] = f"{alias}.v"
+        if left.name in self.values:
+            self.conditions.append(f"{alias}.v = {self.values[left.name]}")
+        else:
+            self.values[left.name] = f"{alias}.v"
         return True
 
     def _compare(self, literal: Comparison) -> str:

@@ -33,6 +33,7 @@ from .syntax import (
     Literal,
     Negation,
     Number,
+    Override,
     Position,
     String,
     Subsumption,
@@ -105,30 +106,46 @@ def _parser() -> Lark:
 
 def _syntax_error(error: UnexpectedInput, source: Source) -> DatalogError:
     if isinstance(error, UnexpectedToken) and error.token.type == "$END":
-        position = source.position(max(1, len(source.lines) - 1), 1)
         last = max((i for i, line in enumerate(source.lines) if line.strip()), default=0)
         position = source.position(last + 1, len(source.lines[last].rstrip()) + 1)
         return DatalogError.at(position, "the program ends in the middle of a clause")
     position = source.position(error.line, error.column)
-    if isinstance(error, UnexpectedToken):
-        text = str(error.token)
-        shown = text if len(text) <= 30 else text[:27] + "..."
-        reason = f"syntax error at {shown!r}"
-        if text in ("input", "output") and error.token.type == "QUALIFIER":
-            reason += " (a reserved word)"
-        wanted = sorted(_SPELLING.get(name, "") for name in error.accepts or error.expected)
-        wanted = [word for word in wanted if word]
-        if 0 < len(wanted) <= 6:
-            reason += f"; expected {' or '.join(wanted)}"
-        return DatalogError.at(position, reason)
     line = source.lines[error.line - 1] if error.line <= len(source.lines) else ""
     rest = line[error.column - 1 :]
     word = re.match(r"\.[A-Za-z_]+", rest)
-    if word:
+    if word and word.group() not in _DIRECTIVES:
         return DatalogError.at(position, f"unknown directive {word.group()}")
-    return DatalogError.at(position, f"unexpected character {rest[:1]!r}")
+    if not isinstance(error, UnexpectedToken):
+        return DatalogError.at(position, f"unexpected character {rest[:1]!r}")
+    text = str(error.token)
+    reason = f"syntax error at {text if len(text) <= 30 else text[:27] + '...'!r}"
+    if error.token.type == "QUALIFIER":
+        reason += " (a reserved word)"
+    spelled = {_SPELLING.get(name, "") for name in error.accepts or error.expected} - {""}
+    if 0 < len(spelled) <= 6:
+        reason += f"; expected {' or '.join(sorted(spelled))}"
+    return DatalogError.at(position, reason)
 
 
+_DIRECTIVES = frozenset(
+    [
+        ".decl",
+        ".type",
+        ".symbol_type",
+        ".number_type",
+        ".input",
+        ".output",
+        ".printsize",
+        ".limitsize",
+        ".pragma",
+        ".comp",
+        ".init",
+        ".override",
+        ".functor",
+        ".lattice",
+        ".plan",
+    ]
+)
 _SPELLING = {
     "IDENT": "a name",
     "DOT": "'.'",
@@ -301,9 +318,8 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
     def instance(self, items: Children) -> Instance:
         return Instance(str(items[1]), items[2], self.at(items[1]))
 
-    def override(self, items: Children) -> Token:
-        token: Token = items[1]
-        return token
+    def override(self, items: Children) -> Override:
+        return Override(str(items[1]))
 
     def functor_types(self, items: Children) -> Children:
         return items
@@ -474,7 +490,7 @@ _ACTIONS = frozenset({"input", "output", "printsize"})
 def _block(items: Children) -> Block:
     block = Block()
     for item in items:
-        if isinstance(item, str) and not isinstance(item, Token):
+        if isinstance(item, str):
             block.notes.append(item)
             continue
         for part in item if isinstance(item, list) else [item]:
@@ -492,8 +508,8 @@ def _block(items: Children) -> Block:
                 block.components.append(part)
             elif isinstance(part, Instance):
                 block.instances.append(part)
-            elif isinstance(part, Token):
-                block.overrides.append(str(part))
+            elif isinstance(part, Override):
+                block.overrides.append(part.relation)
     return block
 
 

@@ -225,6 +225,13 @@ class Instance:
 
 
 @dataclass(eq=False, slots=True)
+class Override:
+    """`.override relation`: the clauses that a base component gives it are dropped."""
+
+    relation: str
+
+
+@dataclass(eq=False, slots=True)
 class Block:
     """What stands in a program or in a component's braces."""
 

@@ -445,7 +445,8 @@ class Evaluator:
             if isinstance(b, Comparison) and b.operator == "=":
                 body_names |= {s.name for s in (b.left, b.right) if isinstance(s, Variable)}
         targets = set() if node.target is None else set(self._names(node.target))
-        inner = {k: v for k, v in env.items() if k not in targets & body_names}
+        hidden = targets & body_names | {"later"}
+        inner = {k: v for k, v in env.items() if k not in hidden}
         atoms = [b for b in node.body if isinstance(b, Atom)]
         names = [v for a in atoms for v in self._names(a)]
         by_rows = (

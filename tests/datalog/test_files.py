@@ -1,0 +1,191 @@
+"""Facts in, relations out: the file formats of the souffle command."""
+
+import io
+import os
+import shutil
+import stat
+import sys
+
+import pytest
+from tensolog.catalog.datalog import DatalogError
+from tensolog.catalog.datalog.files import explain_file, run_files
+from tensolog.catalog.errors import TensologError
+
+from .test_examples import EXAMPLES
+
+
+@pytest.fixture
+def go(tmp_path):
+    """Run a program text on facts given by file name; gives the report and the output folder."""
+    facts, out = tmp_path / "facts", tmp_path / "out"
+    facts.mkdir()
+    out.mkdir()
+
+    def ran(text, define=None, **files):
+        program = tmp_path / "program.dl"
+        program.write_text(text)
+        for name, content in files.items():
+            data = content if isinstance(content, bytes) else content.encode()
+            (facts / f"{name}.facts").write_bytes(data)
+        return run_files(program, facts, out, define=define), out
+
+    return ran
+
+
+def test_tab_separated_facts_and_csv(go):
+    text = (
+        ".decl a(i:number, u:unsigned, f:float, s:symbol) .input a .output a\n"
+        '.decl n(x:number) n(3). .output n(filename="sub.txt") .printsize n, a'
+    )
+    report, out = go(text, a='-1\t2\t0.1\ta b\n5\t0x10\t1e3\t"q"\r\n-1\t2\t0.1\ta b\n')
+    assert sorted((out / "a.csv").read_text().splitlines()) == [
+        "-1\t2\t0.10000000000000001\ta b",
+        '5\t16\t1000\t"q"',
+    ]
+    assert (out / "sub.txt").read_text() == "3\n"
+    assert report.text == "n\t1\na\t2\n"
+    assert report.rows == {"a": 2, "n": 1}
+    assert sorted(p.name for p in out.iterdir()) == ["a.csv", "sub.txt"]
+
+
+def test_extra_fields_are_ignored_and_columns_chosen(go):
+    text = (
+        '.decl a(x:number, s:symbol) .input a(columns="2:0", delimiter=";", headers=true) .output a'
+    )
+    _, out = go(text, a="h1;h2;h3\nx;-;1;more\ny;-;2\n")
+    assert (out / "a.csv").read_text() == "1\tx\n2\ty\n"
+
+
+def test_headers_delimiters_and_stdout(go):
+    text = (
+        '.decl a(x:number, y:symbol) a(1, "p").\n'
+        '.output a(headers=true, delimiter=", ")\n.output a(IO=stdout, headers=true)'
+    )
+    report, out = go(text)
+    assert (out / "a.csv").read_text() == "x, y\n1, p\n"
+    assert report.text == "---------------\na\nx\ty\n===============\n1\tp\n===============\n"
+
+
+def test_rfc4180(go):
+    text = ".decl a(s:symbol, x:number) .input a(rfc4180=true) .output a"
+    _, out = go(text, a='"x, ""y""",1\nplain,2\n"",3\n')
+    assert sorted((out / "a.csv").read_text().splitlines()) == ["\t3", "plain\t2", 'x, "y"\t1']
+
+
+def test_nullary_relations(go):
+    text = ".decl p() .input p .decl q() .output p, q .decl e() .input e .output e q() :- p()."
+    _, out = go(text, p="()\n", e="")
+    assert [(out / f"{n}.csv").read_text() for n in "pqe"] == ["()\n", "()\n", ""]
+
+
+def test_qualifiers_read_and_write(go):
+    _, out = go(".decl a(x:number) input output printsize", a="1\n")
+    assert (out / "a.csv").read_text() == "1\n"
+
+
+def test_standard_input(go, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("4\n5\n"))
+    _, out = go(".decl a(x:number) .input a(IO=stdin) .output a")
+    assert (out / "a.csv").read_text() == "4\n5\n"
+
+
+def test_only_what_the_outputs_need_is_computed(go):
+    text = (
+        ".decl a(x:number) a(1). .output a\n"
+        ".decl endless(x:number) endless(0). endless(x + 1) :- endless(x).\n"
+        ".decl unread(x:number) .input unread"
+    )
+    _, out = go(text)
+    assert (out / "a.csv").read_text() == "1\n"
+
+
+def test_macros_from_the_command_line(go):
+    _, out = go(".decl a(x:number) a(N). .output a", define={"N": "9"})
+    assert (out / "a.csv").read_text() == "9\n"
+
+
+@pytest.mark.parametrize(
+    ("facts", "reason"),
+    [
+        ("1\n", "facts/a.facts:1: a needs 2 fields, this line has 1"),
+        ("1\tx\nz\ty\n", "facts/a.facts:2: 'z' in field 1 is no number"),
+        ("1_0\tx\n", "'1_0' in field 1 is no number"),
+        ("9223372036854775808\tx\n", "in field 1 is no number"),
+        ("1 \tx\n", "'1 ' in field 1 is no number"),
+        (b"1\t\xff\n", "a.facts is not UTF-8 text"),
+    ],
+)
+def test_bad_facts_are_named(go, facts, reason):
+    with pytest.raises(TensologError) as error:
+        go(".decl a(x:number, s:symbol) .input a .output a", a=facts)
+    assert reason in str(error.value)
+
+
+def test_missing_facts_are_named(go):
+    with pytest.raises(DatalogError, match=r"can't read the facts of a: .*a\.facts: No such file"):
+        go(".decl a(x:number) .input a .output a")
+
+
+@pytest.mark.parametrize(
+    ("directive", "reason"),
+    [
+        (".input a(IO=sqlite, dbname=x)", "IO=sqlite of a is outside the dialect"),
+        (".output a(IO=jsonfile)", "IO=jsonfile of a is outside the dialect"),
+        (".output a(compress=true)", "compress of a is outside the dialect"),
+        ('.input a(columns="x")', "columns=x does not name 1 fields"),
+    ],
+)
+def test_parameters_outside_the_dialect_are_refused(go, directive, reason):
+    with pytest.raises(DatalogError, match=reason) as error:
+        go(f".decl a(x:number) {directive} .output a", a="1\n")
+    assert error.value.line == 1
+
+
+def test_output_folders_that_can_not_be_written(go, tmp_path):
+    (tmp_path / "p.dl").write_text(".decl a(x:number) a(1). .output a")
+    with pytest.raises(TensologError, match="can't write"):
+        run_files(tmp_path / "p.dl", tmp_path, tmp_path / "nowhere")
+
+
+def test_a_program_that_is_not_there(tmp_path):
+    with pytest.raises(TensologError, match="can't read"):
+        run_files(tmp_path / "none.dl", tmp_path, tmp_path)
+    with pytest.raises(TensologError, match="unknown engine"):
+        run_files(tmp_path / "none.dl", tmp_path, tmp_path, engine="other")
+
+
+def test_explaining_a_file():
+    assert "WITH RECURSIVE" in explain_file(EXAMPLES[0].parent / "transitive_closure.dl")
+
+
+def test_souffle_missing_is_said(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(TensologError, match="souffle is not on the PATH"):
+        run_files(EXAMPLES[0], tmp_path, tmp_path, engine="souffle")
+
+
+def test_souffle_gets_the_folders(tmp_path, monkeypatch):
+    command = tmp_path / "souffle"
+    command.write_text(f"#!{sys.executable}\nimport sys\nprint(*sys.argv[1:])\n")
+    command.chmod(command.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    report = run_files("x.dl", "in", "out", engine="souffle", define={"N": "1"})
+    assert report.text == "-F in -D out --macro=N=1 x.dl\n"
+    command.write_text(f'#!{sys.executable}\nimport sys\nsys.exit("Error: no")\n')
+    with pytest.raises(TensologError, match=r"souffle refused x\.dl: Error: no"):
+        run_files("x.dl", "in", "out", engine="souffle")
+
+
+@pytest.mark.skipif(shutil.which("souffle") is None, reason="souffle is not on the PATH")
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_souffle_gives_the_same_relations(path, tmp_path):
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    ours.mkdir()
+    theirs.mkdir()
+    run_files(path, tmp_path, ours)
+    run_files(path, tmp_path, theirs, engine="souffle")
+    names = sorted(p.name for p in theirs.iterdir())
+    assert sorted(p.name for p in ours.iterdir()) == names
+    for name in names:
+        mine, other = (folder / name for folder in (ours, theirs))
+        assert sorted(mine.read_text().splitlines()) == sorted(other.read_text().splitlines())

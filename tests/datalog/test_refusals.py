@@ -1,0 +1,161 @@
+"""Each program breaks one thing; the error says where and what."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tensolog.catalog.datalog import DatalogError, parse
+
+D = ".decl a(x:number)\n.decl b(x:number, y:symbol)\n"
+
+CASES = [
+    # syntax
+    ("a(x) :- b(x", 1, 12, "ends in the middle"),
+    (D + "a(1) :- , a(2).", 3, 9, "syntax error at ','"),
+    (D + "a(1)\na(2).", 4, 1, "syntax error at 'a'"),
+    (D + "a(1) :- a(x) ~ 1.", 3, 14, "unexpected character '~'"),
+    (D + ".declare c(x:number)", 3, 1, "unknown directive .declare"),
+    (D + 'b(1, "x).', 3, 6, "this string is never closed"),
+    (D + "/* a(1).", 3, 1, "this comment is never closed"),
+    (D + 'b(1, "\\q").', 3, 6, "unknown escape"),
+    (D + "a(256.1.1.1).", 3, 3, "IP address"),
+    (D + "a(99999999999999999999).", 3, 3, "does not fit in 64 bits"),
+    (D + "a(x) :- a(x), sum : { a(_) } = 1.", 3, 15, "sum needs an expression"),
+    (D + "a(x) :- a(x), count x : { a(x) } = 1.", 3, 15, "count takes no expression"),
+    # declarations
+    (D + ".decl a(x:number)", 3, 7, "relation a is declared twice"),
+    (D + ".decl c(x:nmber)", 3, 11, "type nmber is not defined"),
+    (D + ".decl c(x:number, x:number)", 3, 21, "two columns named x"),
+    (".type T = U", 1, 7, "built on U, which is undefined"),
+    (".type T = number | symbol", 1, 7, "mixes number and symbol"),
+    (".type T = U .type U = T", 1, 19, "by way of itself"),
+    (".type number <: symbol", 1, 7, "predefined"),
+    (".type T <: number .type T <: symbol", 1, 25, "declared twice"),
+    (".decl e(x:number) eqrel", 1, 7, "needs two columns of one type"),
+    (D + ".output c", 3, 9, "relation c is not declared"),
+    # atoms
+    (D + "c(1).", 3, 1, "relation c is not declared"),
+    (D + "a(1, 2).", 3, 1, "has 1 column, not 2"),
+    (D + "a(x) :- b(x).", 3, 9, "has 2 columns, not 1"),
+    (D + "a(x) :- a(x), !c(x).", 3, 16, "relation c is not declared"),
+    (D + "a(_) :- a(_).", 3, 3, "underscore can't stand in a head"),
+    (D + "a(1) :- a(x), x < _.", 3, 19, "underscore can't stand in a constraint"),
+    # kinds
+    (D + 'a("s").', 3, 3, "this string is symbol, but number is needed"),
+    (D + "b(1, 2).", 3, 6, "but symbol is needed"),
+    (D + "a(x) :- b(_, x).", 3, 3, "variable x is symbol, but number is needed"),
+    (D + "a(x) :- b(x, x).", 3, 14, "variable x is number, but symbol is needed"),
+    (D + "a(x) :- b(x, y), x < y.", 3, 22, "variable y is symbol, but number is needed"),
+    (D + 'a(x) :- a(x), x = "1".', 3, 19, "this string is symbol"),
+    (D + "a(x) :- b(x, y), match(x, y).", 3, 24, "variable x is number, but symbol is needed"),
+    (D + "a(x) :- a(y), x = strlen(y).", 3, 26, "variable y is number, but symbol is needed"),
+    (D + "a(x * 1.5) :- a(x).", 3, 7, "the constant 1.5 is float"),
+    (D + "a(x) :- a(x), x = 3u.", 3, 19, "the constant 3 is unsigned"),
+    (D + 'a(substr("x", 1)) :- a(_).', 3, 3, "substr does not take 2 arguments"),
+    (D + "a(as(x, symbol)) :- a(x).", 3, 3, "type clash"),
+    (D + "a(as(x, foo)) :- a(x).", 3, 3, "type foo is not defined"),
+    # groundedness
+    (D + "a(x) :- a(y).", 3, 3, "variable x is not grounded"),
+    (D + "a(x).", 3, 3, "variable x is not grounded"),
+    (D + "a(x) :- a(x), !b(x, y).", 3, 21, "variable y is not grounded"),
+    (D + "a(x) :- a(x), y > 1.", 3, 15, "variable y is not grounded"),
+    (D + "a(x) :- a(x + 1).", 3, 11, "variable x is not grounded"),
+    (D + "a(x) :- x = y, y = x.", 3, 9, "variable x is not grounded"),
+    (D + "a(x) :- (a(x) ; b(_, _)).", 3, 3, "variable x is not grounded"),
+    (D + "a(n) :- n = sum z : { a(x) }, a(n).", 3, 17, "variable z is not grounded"),
+    (D + 'a(n) :- n = count : { b(x, y) }, y != "a".', 3, 28, "bound inside count"),
+    # strata
+    (D + "a(x) :- a(x), !a(x).", 3, 16, "negation of a in the cycle a <- a"),
+    (
+        D + ".decl c(x:number)\nc(x) :- a(x).\na(x) :- b(x, _), !c(x).",
+        5,
+        19,
+        "negation of c in the cycle a <- c <- a",
+    ),
+    (
+        D + ".decl c(x:number)\nc(x) :- b(x, _), x = count : { a(_) }.\na(x) :- c(x).",
+        4,
+        32,
+        "aggregation of a in the cycle c <- a <- c",
+    ),
+    # outside the dialect
+    (".type P = [x:number]", 1, 7, "the record type P is outside the dialect"),
+    (".type P = A {} | B {x:number}", 1, 7, "the algebraic data type P is outside"),
+    (".functor f(x:number):number", 1, 1, "the user-defined functor f is outside"),
+    (D + "a(@f(1)).", 3, 3, "a user-defined functor is outside"),
+    (D + "a(autoinc()).", 3, 3, "autoinc() is outside"),
+    (D + "a($) :- a(_).", 3, 3, "the counter $ is outside"),
+    (D + "a(x) :- a(x), nil = nil.", 3, 15, "nil is outside"),
+    (D + "a(x) :- a(x), [x, 1] = [1, 1].", 3, 15, "a record is outside"),
+    (D + ".limitsize a(n=10)", 3, 1, ".limitsize is outside"),
+    (".decl c(x:number) choice-domain x", 1, 19, "choice-domain is outside"),
+    (D + "a(ord(y)) :- b(_, y).", 3, 3, "ord of a symbol is outside"),
+    (D + "a(x) :- x = count : { a(1) ; a(2) }.", 3, 13, "disjunction inside count is outside"),
+    (D + 'a(1) :- match("(?=x)", "x").', 3, 15, "look-ahead or back-reference"),
+    (".decl f(x:float) f(x) :- x = range(0.0, 1.0).", 1, 30, "range over floats is outside"),
+    # subsumption
+    (D + "a(x) <= b(x, _) :- true.", 3, 9, "subsumption compares tuples of one relation"),
+    (".decl n()\nn() <= n() :- true.", 2, 1, "subsumption needs columns"),
+    # components
+    (".init x = C", 1, 11, "component C is not declared"),
+    (".comp C<T> {}\n.init x = C", 2, 11, "component C has 1 parameters, not 0"),
+    (".comp C {}\n.comp C {}\n.init x = C", 2, 7, "component C is declared twice"),
+    (".comp C {}\n.init x = C\n.init x = C", 3, 7, "x is instantiated twice"),
+    (".comp C { .init c = C }\n.init x = C", 1, 7, "unfolds without end"),
+    (
+        ".comp A { .decl r(x:number) }\n.comp B : A { .override r r(1). }\n.init b = B",
+        2,
+        7,
+        "overrides r, which is not overridable",
+    ),
+    # inline
+    (
+        ".decl i(x:number) inline\ni(x) :- i(x), x > y.\n.decl a(x:number)\na(x) :- i(x).",
+        4,
+        1,
+        "cycle",
+    ),
+    # the preprocessor
+    (D + "#if X\na(1).", 3, 1, "#if has no #endif"),
+    (D + "#endif", 3, 1, "#endif without #if"),
+    (D + "#frob", 3, 1, "unknown preprocessor directive #frob"),
+    (D + "#error stop here", 3, 1, "#error stop here"),
+    (D + '#include "nowhere.dl"', 3, 1, "can't include nowhere.dl"),
+    (D + "#if (1", 3, 1, "#if can't evaluate"),
+    (D + "#define F(x, y) a(x)\nF(1).", 4, 1, "macro F takes 2 arguments, not 1"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "column", "reason"), CASES)
+def test_refused_with_place_and_reason(text, line, column, reason):
+    with pytest.raises(DatalogError) as error:
+        parse(text, "p.dl")
+    assert reason in error.value.reason
+    assert (error.value.path, error.value.line, error.value.column) == ("p.dl", line, column)
+    assert str(error.value).startswith(f"p.dl:{line}:{column}: ")
+
+
+PIECES = st.sampled_from(
+    [
+        "a", "(", ")", "x", ",", ".", ":-", "1", '"s"', "!", ";", "{", "}", "count", ":", "=", "<=",
+        ".decl", " ", "\n", "number", "_", "-", "+", "^", "#define", "#if", "/*", "//", "[", "min",
+        "sum", "range", ".type", "|", ".comp", ".init", "<", ">", "@", "$", "inline", "\\", '"', "é"
+    ]
+)  # fmt: skip
+
+
+@given(st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=40).map("".join)))
+def test_any_text_parses_or_is_refused_in_words(text):
+    try:
+        parse(text)
+    except DatalogError as error:
+        assert error.line >= 1 and error.column >= 1 and error.reason
+
+
+@given(st.lists(PIECES, max_size=12).map(" ".join), st.integers(0, 40))
+def test_a_damaged_program_is_refused_in_words(noise, place):
+    text = D + 'a(x) :- b(x, y), x > 1, !b(x, "q"), x = count : { a(_) }.\n'
+    text = text.replace("a(x) :- b", ".decl c(x:number)\nc(x) :- b")
+    try:
+        parse(text[:place] + noise + text[place:])
+    except DatalogError as error:
+        assert error.line >= 1 and error.column >= 1 and error.reason
