@@ -8,16 +8,11 @@ from __future__ import annotations
 
 import io
 import os
-import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Sequence
 from typing import NoReturn
 
-
-class Terminated(KeyboardInterrupt):
-    """SIGTERM or SIGHUP: cleans up on the same path as Ctrl-C."""
+from . import interrupts
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -32,7 +27,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command line; return the exit code instead of exiting."""
     debug = bool(os.environ.get("TENSOLOG_DEBUG")) or "--debug" in arguments[:1]
     try:
-        with _one_interrupt():
+        with interrupts.one_interrupt():
             from .commands import tensolog
 
             if "_TENSOLOG_COMPLETE" in os.environ:
@@ -42,16 +37,18 @@ def run(arguments: Sequence[str]) -> int:
                 tensolog.invoke(context)
             sys.stdout.flush()
             return 0
+    except KeyboardInterrupt as interrupt:
+        return _report_interrupt(interrupts.caught() or interrupt)
     except BrokenPipeError:
         # What is left in the buffer would raise once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except Exception as error:
+        if (struck := interrupts.caught()) is not None:
+            return _report_interrupt(struck)
         if debug:
             raise
         return _report(error)
-    except KeyboardInterrupt as interrupt:
-        return _report_interrupt(interrupt)
 
 
 def _report(error: Exception) -> int:
@@ -89,7 +86,7 @@ def _is_known(error: Exception) -> bool:
 
 
 def _report_interrupt(interrupt: BaseException) -> int:
-    terminated = isinstance(interrupt, Terminated)
+    terminated = isinstance(interrupt, interrupts.Terminated)
     state = getattr(interrupt, "__notes__", ["nothing was written"])[0]
     print(f"{'terminated' if terminated else 'interrupted'}; {state}", file=sys.stderr)
     return 143 if terminated else 130
@@ -99,28 +96,3 @@ def _fail(message: str, code: int) -> int:
     """Print `message` as one line on standard error."""
     print(f"error: {' '.join(message.split())}", file=sys.stderr)
     return code
-
-
-@contextmanager
-def _one_interrupt() -> Iterator[None]:
-    """Turn the first SIGINT, SIGTERM or SIGHUP into an exception; ignore more while cleaning up."""
-
-    def interrupt(number: int, _frame: FrameType | None) -> None:
-        for caught in before:
-            signal.signal(caught, signal.SIG_IGN)
-        raise KeyboardInterrupt if number == signal.SIGINT else Terminated
-
-    before = {}
-    try:
-        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
-            if (number := getattr(signal, name, None)) is not None and signal.getsignal(
-                number
-            ) is not signal.SIG_IGN:
-                before[number] = signal.signal(number, interrupt)
-    except ValueError:
-        pass  # not the main thread: whoever runs us keeps the signals
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

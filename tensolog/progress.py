@@ -7,6 +7,8 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
+from .interrupts import stop_if_interrupted
+
 if TYPE_CHECKING:
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
@@ -54,6 +56,7 @@ class Progress:
 
     def __call__(self, phase: str, done: int, total: int, detail: str = "") -> None:
         """Report that `done` of `total` parts of `phase` are done; `detail` is the current one."""
+        stop_if_interrupted()
         if self.quiet:
             return
         if self.bars is None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ..interrupts import on_interrupt, stop_if_interrupted
 from . import options as shared
 
 
@@ -70,7 +71,7 @@ def optimize(
     from ..progress import Progress
 
     with (
-        shared.on_interrupt("no model was written; what was measured is kept"),
+        on_interrupt("no model was written; what was measured is kept"),
         Progress(quiet=quiet) as progress,
     ):
         progress("reading", 0, 1, str(model))
@@ -88,10 +89,11 @@ def optimize(
                 catalog=catalog,
                 progress=progress,
             )
+            stop_if_interrupted()
             progress("writing", 0, 1, str(written))
             result.save(written)
             if report is not None:
-                with shared.on_interrupt(f"{written} was written, the report was not"):
+                with on_interrupt(f"{written} was written, the report was not"):
                     result.report(report)
             summary = result.to_json()
     if as_json:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -101,16 +99,6 @@ input_shape_option = click.option(
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object on standard output."
 )
-
-
-@contextmanager
-def on_interrupt(state: str) -> Iterator[None]:
-    """Have an interrupt of the block say `state`; what an inner block says goes first."""
-    try:
-        yield
-    except KeyboardInterrupt as interrupt:
-        interrupt.add_note(state)
-        raise
 
 
 def check_output(path: Path, *, what: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..interrupts import on_interrupt
 from . import options as shared
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def profile(
     from ..progress import Progress
 
     with (
-        shared.on_interrupt("what was measured is kept"),
+        on_interrupt("what was measured is kept"),
         Progress(quiet=quiet) as progress,
     ):
         progress("reading", 0, 1, str(model))

@@ -1,0 +1,70 @@
+"""Ctrl-C and its kin: the first one ends the command cleanly, wherever it strikes."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+_caught: list[KeyboardInterrupt] = []
+
+
+class Interrupted(KeyboardInterrupt):
+    """SIGINT. Not KeyboardInterrupt itself: once that has passed through exec(), CPython 3.11 ends
+    the process by the signal, whatever exit code it was given."""
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM or SIGHUP: cleans up on the same path as Ctrl-C."""
+
+
+@contextmanager
+def one_interrupt() -> Iterator[None]:
+    """Turn the first SIGINT, SIGTERM or SIGHUP into an exception; ignore more while cleaning up."""
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        for handled in before:
+            signal.signal(handled, signal.SIG_IGN)
+        _caught.append(Interrupted() if number == signal.SIGINT else Terminated())
+        raise _caught[0]
+
+    before = {}
+    _caught.clear()
+    try:
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+                before[number] = signal.signal(number, interrupt)
+    except ValueError:
+        pass  # not the main thread: whoever runs us keeps the signals
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def caught() -> KeyboardInterrupt | None:
+    """Give the interrupt that struck, even where a library has made another error of it.
+
+    DuckDB does: an interrupted query ends in a RuntimeError.
+    """
+    return _caught[0] if _caught else None
+
+
+def stop_if_interrupted() -> None:
+    """Raise the interrupt again, in case that somebody below took it for a passing failure."""
+    if _caught:
+        raise _caught[0]
+
+
+@contextmanager
+def on_interrupt(state: str) -> Iterator[None]:
+    """Have an interrupt of the block say `state`; what an inner block says goes first."""
+    try:
+        yield
+    except BaseException:
+        if (interrupt := caught()) is not None:
+            interrupt.add_note(state)
+        raise

@@ -1,0 +1,96 @@
+"""Signals in this process: what strikes, what is said, and what somebody tries to swallow."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import tensolog.optimizer
+
+from tensolog import interrupts
+from tensolog.progress import Progress
+
+
+def strike(number=signal.SIGINT):
+    os.kill(os.getpid(), number)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_first_signal_raises_and_the_next_are_ignored(number):
+    before = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt) as raised, interrupts.one_interrupt():
+        try:
+            strike(number)
+        finally:
+            strike(number)
+            strike(signal.SIGINT)
+    assert isinstance(raised.value, interrupts.Terminated) == (number != signal.SIGINT)
+    assert signal.getsignal(number) is before
+
+
+def test_a_swallowed_interrupt_comes_back():
+    with (
+        pytest.raises(KeyboardInterrupt),
+        interrupts.one_interrupt(),
+        Progress(quiet=True) as progress,
+    ):
+        with contextlib.suppress(KeyboardInterrupt):
+            strike()
+        progress("racing", 0, 0, "")
+
+
+def test_an_ignored_signal_stays_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with interrupts.one_interrupt():
+            strike(signal.SIGHUP)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("error", [None, RuntimeError("Query interrupted")])
+def test_an_interrupt_that_became_another_error(error, cli, monkeypatch, small_model, tmp_path):
+    def interrupted(*_, **__):
+        try:
+            strike()
+        except KeyboardInterrupt:
+            if error is None:
+                raise
+            raise error from None
+
+    monkeypatch.setattr(tensolog.optimizer, "optimize", interrupted)
+    outcome = cli("optimize", small_model, "-o", tmp_path / "out.onnx")
+    assert outcome.code == 130
+    said = outcome.err.splitlines()[-1]
+    assert said == "interrupted; no model was written; what was measured is kept"
+
+
+def test_an_interrupt_that_was_swallowed_writes_nothing(cli, monkeypatch, small_model, tmp_path):
+    def swallows(*_, **__):
+        try:
+            strike()
+        except KeyboardInterrupt:
+            return "a result"
+
+    monkeypatch.setattr(tensolog.optimizer, "optimize", swallows)
+    outcome = cli("optimize", small_model, "-o", tmp_path / "out.onnx", "--quiet")
+    assert outcome.code == 130
+    assert not (tmp_path / "out.onnx").exists()
+
+
+def test_an_interrupt_inside_exec_still_ends_with_the_exit_code():
+    code = (
+        "import os, signal, sys\nfrom tensolog import cli, interrupts\n"
+        "import tensolog.commands as commands\n"
+        "commands.tensolog.invoke = lambda _: exec('os.kill(os.getpid(), signal.SIGINT)')\n"
+        "cli.main(['rules', 'list'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (130, "interrupted; nothing was written\n")
+
+
+def test_a_later_run_knows_nothing_of_it(cli):
+    assert cli("--version").code == 0
+    assert interrupts.caught() is None
