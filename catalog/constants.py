@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LARGE_BYTES = 1 << 16  # constants above stay in their file
 _CHUNK_BYTES = 4 << 20
-_INSERT_BYTES = 64 << 20  # Arrow copies what it inserts: do it in parts
+_INSERT_ROWS = 1000  # of at most 64 KiB each: Arrow copies what it inserts
 
 
 @dataclass(frozen=True)
@@ -94,16 +94,29 @@ def add_constant(catalog: Catalog, array: npt.NDArray[np.generic] | onnx.TensorP
 
 def store_constants(catalog: Catalog, constants: Iterable[Constant]) -> None:
     """Store constants that are not there yet; one in a file moves to the place seen last."""
-    part: list[Constant] = []
-    room = _INSERT_BYTES
-    for constant in {item.constant_hash: item for item in constants}.values():
-        part.append(constant)
-        room -= len(constant.data or b"")
-        if room <= 0:
-            _store_part(catalog, part)
-            part, room = [], _INSERT_BYTES
-    if part:
-        _store_part(catalog, part)
+    unique = {item.constant_hash: spooled(catalog, item) for item in constants}
+    rows_of = list(unique.values())
+    for start in range(0, len(rows_of), _INSERT_ROWS):
+        _store_part(catalog, rows_of[start : start + _INSERT_ROWS])
+
+
+def spooled(catalog: Catalog, constant: Constant) -> Constant:
+    """Return the constant, with its bytes moved to the catalog's spool file if they are many."""
+    if constant.data is None or constant.size_bytes <= LARGE_BYTES:
+        return constant
+    catalog.check_writable()
+    spool = catalog.spool
+    if spool.known is None:
+        rows = catalog.connection.execute(
+            "SELECT constant_hash, location_offset FROM constant WHERE location = ?",
+            [spool.location],
+        ).fetchall()
+        there = spool.location is not None and Path(spool.location).exists()
+        spool.known = dict(rows) if there else {}
+    if constant.constant_hash not in spool.known:
+        spool.known[constant.constant_hash] = spool.append([constant.data])
+    offset = spool.known[constant.constant_hash]
+    return replace(constant, data=None, location=spool.location, location_offset=offset)
 
 
 def _store_part(catalog: Catalog, constants: list[Constant]) -> None:
@@ -131,7 +144,7 @@ def _store_part(catalog: Catalog, constants: list[Constant]) -> None:
         catalog.connection.unregister("tensolog_rows")
     for item in constants:
         if item.location is not None:
-            catalog.verified[item.constant_hash] = _stamp(item.location)
+            catalog.verified[item.constant_hash] = _stamp(catalog, item.location)
 
 
 def constant_rows(
@@ -199,7 +212,7 @@ def constant_bytes(catalog: Catalog, constant: Constant) -> bytes:
 def verify_location(catalog: Catalog, constant: Constant) -> None:
     """Check size and hash of a constant in a file, once a process as long as the file stays."""
     assert constant.location is not None
-    stamp = _stamp(constant.location)
+    stamp = _stamp(catalog, constant.location)
     if stamp is not None and catalog.verified.get(constant.constant_hash) == stamp:
         return
     name = constant.location
@@ -247,12 +260,15 @@ def move_constants(
                 "UPDATE constant SET location = ?, location_offset = ? WHERE constant_hash = ?",
                 [location, offset, constant_hash],
             )
-            catalog.verified[constant_hash] = _stamp(location)
+            catalog.verified[constant_hash] = _stamp(catalog, location)
 
 
-def _stamp(location: str) -> tuple[str, int, int, int] | None:
+def _stamp(catalog: Catalog, location: str) -> tuple[str, int, int, int] | None:
+    """Return what changes when a file does; the spool file only grows."""
     try:
         state = os.stat(location)  # noqa: PTH116 - a name, not a Path, for speed
     except OSError:
         return None
+    if location == catalog.spool.location:
+        return location, state.st_ino, 0, 0
     return location, state.st_ino, state.st_size, state.st_mtime_ns

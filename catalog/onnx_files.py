@@ -12,12 +12,12 @@ from .assembly import reference_models
 from .constants import Constant, constant_chunks, constant_rows, move_constants
 from .errors import ModelError
 from .files import replace_together, temporary_beside
+from .onnx_source import PROTOBUF_BYTES
 from .side_file import make_inline, move_outside, write_constants
 from .store import Catalog
 from .tensors import CONSTANT_KEY, STORAGE_KEY, entry, model_tensors, unrefer
 from .wire import Payload, put_back
 
-PROTOBUF_BYTES = 2_000_000_000  # the limit of a message is 2 GiB; some parsers stop earlier
 _STREAMED_BYTES = 1 << 16
 _OUTSIDE_BYTES = 1 << 10  # what external_data=True moves, as onnx.save does
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.unknown_fields import UnknownFieldSet
 
 from .constants import LARGE_BYTES
 from .errors import ModelError
 from .wire import Buffer, FileBytes, Span, WireError, begins_as_model, take_out
 
+PROTOBUF_BYTES = 2_000_000_000  # the limit of a message is 2 GiB; some parsers stop earlier
 SPAN_KEY = "tensolog_span"
 _MAGIC = {
     b"\x89PNG": "a PNG image",
@@ -38,16 +40,23 @@ class Source:
     name: str
     path: Path | None
     size_bytes: int
-    buffer: Buffer
-    spans: list[Span] = field(default_factory=list)
-    nonce: str = ""
+    nonce: str
+    spans: list[Span]
+    load: Callable[[int], bytes]
 
     def span(self, mark: str) -> Span:
-        """Return the bytes that an external_data entry of key `tensolog_span` stands for."""
+        """Return where the bytes lie that an entry of key `tensolog_span` stands for."""
+        return self.spans[self._index(mark)]
+
+    def data(self, mark: str) -> bytes:
+        """Return the bytes that an entry of key `tensolog_span` stands for."""
+        return self.load(self._index(mark))
+
+    def _index(self, mark: str) -> int:
         nonce, _, index = mark.partition(":")
         if nonce != self.nonce:  # the file itself may hold such an entry
             raise ModelError(f"{self.name}: external data uses the reserved key {SPAN_KEY}")
-        return self.spans[int(index)]
+        return int(index)
 
 
 @contextmanager
@@ -66,11 +75,50 @@ def open_source(source: str | Path | bytes | onnx.ModelProto) -> Iterator[Source
 
 
 def _of_message(model: onnx.ModelProto) -> Source:
-    if model.ByteSize() >= onnx.checker.MAXIMUM_PROTOBUF:
-        raise ModelError(
-            "the model is over 2 GB in memory: save it with external data and give its path"
-        )
-    return _parse(model.SerializeToString(), "the model", None)
+    """Copy a message without the raw_data of its large initializers, which stay where they are."""
+    # ByteSize serializes: it would take twice the model's size.
+    sizes = [len(item.raw_data) for item in model.graph.initializer]
+    large = [size > LARGE_BYTES for size in sizes]
+    unknown = any(
+        len(UnknownFieldSet(item)) for item in (model, model.graph, *model.graph.initializer)
+    )
+    if unknown or not any(large):
+        if sum(sizes) >= PROTOBUF_BYTES:
+            raise ModelError(
+                "the model is over 2 GB in memory: save it with external data and give its path"
+            )
+        return _parse(model.SerializeToString(), "the model", None)
+    nonce = secrets.token_hex(8)
+    copy = onnx.ModelProto()
+    _copy_fields(model, copy, except_field="graph")
+    _copy_fields(model.graph, copy.graph, except_field="initializer")
+    copy.graph.SetInParent()
+    taken: list[onnx.TensorProto] = []
+    spans: list[Span] = []
+    for index, tensor in enumerate(model.graph.initializer):
+        target = copy.graph.initializer.add()
+        if not large[index]:
+            target.CopyFrom(tensor)
+            continue
+        _copy_fields(tensor, target, except_field="raw_data")
+        target.external_data.add(key=SPAN_KEY, value=f"{nonce}:{len(taken)}")
+        taken.append(tensor)
+        spans.append(Span(0, sizes[index]))
+    name = model.graph.name or "model"
+    size = sum(span.length for span in spans) + copy.ByteSize()
+    return Source(copy, name, None, size, nonce, spans, lambda index: taken[index].raw_data)
+
+
+def _copy_fields(source: Message, target: Message, except_field: str) -> None:
+    for descriptor, value in source.ListFields():
+        if descriptor.name == except_field:
+            continue
+        if isinstance(value, bool | int | float | str | bytes):
+            setattr(target, descriptor.name, value)
+            continue
+        if isinstance(value, Message):
+            getattr(target, descriptor.name).SetInParent()  # also where it is empty
+        getattr(target, descriptor.name).MergeFrom(value)
 
 
 @contextmanager
@@ -116,7 +164,12 @@ def _parse(buffer: Buffer, name: str, path: Path | None) -> Source:
         )
     stem = path.stem if path is not None else model.graph.name or "model"
     absolute = path.absolute() if path is not None else None
-    return Source(model, stem, absolute, size, buffer, spans, nonce)
+
+    def load(index: int) -> bytes:
+        span = spans[index]
+        return buffer[span.offset : span.offset + span.length]
+
+    return Source(model, stem, absolute, size, nonce, spans, load)
 
 
 def _other_format(buffer: Buffer) -> str | None:

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 import onnx
 
-from .constants import LARGE_BYTES, Constant, constant_bytes, constant_rows
+from .constants import LARGE_BYTES, Constant, constant_bytes, constant_rows, spooled
 from .errors import ModelError
 from .onnx_source import SPAN_KEY, Source
 from .store import Catalog
@@ -56,13 +56,11 @@ def find_payloads(catalog: Catalog, source: Source, *, references: bool) -> list
     referring: list[onnx.TensorProto] = []
     for tensor in model_tensors(source.model):
         if not tensor.external_data and not is_external(tensor):
-            data, storage = data_bytes(tensor)
-            constant = Constant.of_bytes(dtype_name(tensor.data_type), tensor.dims, data)
-            found.append(TensorPayload(tensor, constant, storage))
+            found.append(_inline(catalog, tensor))
             continue
         reserved = {item.key for item in tensor.external_data if item.key.startswith(RESERVED)}
         if SPAN_KEY in reserved:
-            found.append(_in_span(source, tensor))
+            found.append(_in_span(catalog, source, tensor))
         elif references and CONSTANT_KEY in reserved:
             referring.append(tensor)
             placeholder = Constant("", "", (), 0, None)
@@ -74,9 +72,7 @@ def find_payloads(catalog: Catalog, source: Source, *, references: bool) -> list
         elif is_external(tensor):
             found.append(_in_other_file(source, tensor))
         else:
-            data, storage = data_bytes(tensor)
-            constant = Constant.of_bytes(dtype_name(tensor.data_type), tensor.dims, data)
-            found.append(TensorPayload(tensor, constant, storage))
+            found.append(_inline(catalog, tensor))
     if referring:
         rows = constant_rows(
             catalog, (entry(tensor, CONSTANT_KEY) or "" for tensor in referring), data_below=0
@@ -87,7 +83,13 @@ def find_payloads(catalog: Catalog, source: Source, *, references: bool) -> list
     return found
 
 
-def _in_span(source: Source, tensor: onnx.TensorProto) -> TensorPayload:
+def _inline(catalog: Catalog, tensor: onnx.TensorProto) -> TensorPayload:
+    data, storage = data_bytes(tensor)
+    constant = Constant.of_bytes(dtype_name(tensor.data_type), tensor.dims, data)
+    return TensorPayload(tensor, spooled(catalog, constant), storage)
+
+
+def _in_span(catalog: Catalog, source: Source, tensor: onnx.TensorProto) -> TensorPayload:
     marks = [item.value for item in tensor.external_data if item.key == SPAN_KEY]
     if len(marks) > 1:
         raise ModelError(f"tensor {tensor.name!r} has raw_data twice")
@@ -108,8 +110,7 @@ def _in_span(source: Source, tensor: onnx.TensorProto) -> TensorPayload:
         except EOFError:
             raise ModelError(f"{source.path} became shorter while it was read") from None
     else:
-        data = source.buffer[span.offset : span.offset + span.length]
-        constant = Constant.of_bytes(dtype, tensor.dims, data)
+        constant = spooled(catalog, Constant.of_bytes(dtype, tensor.dims, source.data(marks[0])))
     return TensorPayload(tensor, constant, "raw")
 
 

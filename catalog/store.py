@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from . import migrations
 from .errors import CatalogError
+from .spool import Spool
 
 LOCK_PATIENCE_S = 3.0  # a command that only looks something up is done by then
 # What DuckDB raises when the disk is full or the file damaged, rather than the query wrong.
@@ -54,6 +55,7 @@ class Catalog:
         self.read_only = read_only
         self._depth = 0
         self.verified: dict[str, object] = {}  # constants in files whose hash was checked
+        self.spool = Spool(self.path)
         self.side_files: dict[str, dict[str, int]] = {}  # path -> constant -> offset
         self._columns: dict[str, dict[str, pa.DataType]] = {}
         if self.path == ":memory:":
@@ -166,6 +168,7 @@ class Catalog:
     def close(self) -> None:
         """Close the file; a second call does nothing."""
         self.connection.close()
+        self.spool.close()
 
     def __enter__(self) -> Self:
         return self

@@ -99,6 +99,47 @@ def test_forty_megabytes_pass_by_the_memory(place, tmp_path):
     assert all_of_it < 30 << 20
 
 
+IN_MEMORY = """
+import sys
+from pathlib import Path
+import numpy as np
+import onnx
+from tensolog.catalog import Catalog
+from tensolog.catalog.onnx_reader import read_model
+from tensolog.catalog.onnx_writer import write_model
+
+def memory(field):
+    for line in open("/proc/self/status"):
+        if line.startswith(field):
+            return int(line.split()[1]) * 1024
+
+model = onnx.ModelProto(ir_version=8)
+model.opset_import.add(version=17)
+for i in range(10):
+    model.graph.initializer.add(
+        name=f"w{i}", data_type=1, dims=[1 << 20], raw_data=np.full(1 << 20, i, "f4").tobytes()
+    )
+with Catalog(sys.argv[1]) as catalog:
+    Path("/proc/self/clear_refs").write_text("5")
+    before = memory("VmRSS")
+    write_model(catalog, read_model(catalog, model), sys.argv[2])
+    print(memory("VmHWM") - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_model_in_memory_is_not_copied(tmp_path):
+    result = subprocess.run(
+        [sys.executable, "-c", IN_MEMORY, str(tmp_path / "c.duckdb"), str(tmp_path / "out.onnx")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert (tmp_path / "out.onnx").stat().st_size > 40 << 20
+    assert int(result.stdout) < 30 << 20
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize(("place", "count"), [("inline", 96), ("outside", 96), ("outside", 160)])

@@ -247,7 +247,7 @@ def models(draw):
     return model
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(batch=st.lists(models(), min_size=1, max_size=5))
 def test_random_models_come_back_equal(batch, catalog):
     before = [model.SerializeToString(deterministic=True) for model in batch]
@@ -266,6 +266,22 @@ def test_random_models_come_back_equal(batch, catalog):
 def test_skeletons_are_stored_as_the_models_they_stand_for(model, inline, catalog):
     skeleton = skeleton_model(catalog, read_model(catalog, model), inline_bytes=inline)
     assert same(build_model(catalog, store_model(catalog, skeleton)), model)
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@given(model=models(), text=TEXT, location=st.sampled_from([None, TensorProto.DEFAULT]))
+def test_random_models_with_large_tensors_come_back_equal(model, text, location, catalog):
+    large = model.graph.initializer.add(name="large", data_type=TensorProto.UINT8, dims=[1 << 17])
+    large.raw_data = bytes(1 << 17)
+    large.doc_string = text
+    if location is not None:
+        large.data_location = location
+    for source in (model, model.SerializeToString()):
+        model_id = read_model(catalog, source)
+        assert same(build_model(catalog, model_id), model)
+        skeleton = skeleton_model(catalog, model_id)
+        assert skeleton.ByteSize() < 1 << 17
+        assert same(build_model(catalog, store_model(catalog, skeleton)), model)
 
 
 def test_many_models_at_once_keep_apart(catalog, relu):

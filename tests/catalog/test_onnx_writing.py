@@ -124,11 +124,37 @@ def test_weights_load_from_their_file(outside, own, tmp_path):
         assert np.array_equal(loaded, numpy_helper.to_array(original))
 
 
-def test_models_in_memory_keep_their_weights_in_the_catalog(own):
-    model = chain(2)
-    model_id = read_model(own, model)
-    assert own.sql("SELECT 1 FROM constant WHERE location IS NOT NULL").fetchall() == []
-    assert build_model(own, model_id) == model
+def test_models_in_memory_keep_their_weights_beside_the_catalog(tmp_path):
+    path = tmp_path / "c.duckdb"
+    beside = tmp_path / "c.duckdb.constants"
+    with Catalog(path) as catalog:
+        model_id = read_model(catalog, chain(2))
+        size = beside.stat().st_size
+        assert size >= 2 * SIZE * SIZE * 4
+        read_model(catalog, chain(2).SerializeToString())
+        assert beside.stat().st_size == size
+    with Catalog(path) as catalog:
+        read_model(catalog, chain(2))
+        assert beside.stat().st_size == size
+        add_constant(catalog, np.zeros(1 << 16, np.int32))
+        assert beside.stat().st_size > size
+        assert build_model(catalog, model_id) == chain(2)
+        rows = catalog.sql("SELECT DISTINCT location FROM constant ORDER BY ALL").fetchall()
+        assert rows == [(str(beside),), (None,)]
+    beside.unlink()
+    with Catalog(path) as catalog:
+        with pytest.raises(CatalogError, match=r"c.duckdb.constants, .* can't be read"):
+            build_model(catalog, model_id)
+        read_model(catalog, chain(2))
+        assert build_model(catalog, model_id) == chain(2)
+
+
+def test_a_catalog_in_memory_leaves_nothing_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with Catalog(":memory:") as catalog:
+        assert build_model(catalog, read_model(catalog, chain(2))) == chain(2)
+        assert len(list(tmp_path.iterdir())) == 1
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_skeleton_can_be_changed_and_stored(own, tmp_path):

@@ -2,7 +2,7 @@
 
 import onnx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensolog.catalog.wire import (
     Payload,
@@ -57,6 +57,7 @@ def models(draw):
     return model
 
 
+@settings(max_examples=50, deadline=None)
 @given(models(), st.integers(0, 70))
 def test_what_is_taken_out_can_be_put_back(model, threshold):
     data = model.SerializeToString(deterministic=True)
@@ -87,12 +88,14 @@ def raw_data(data):
     return [data[span.offset : span.offset + span.length] for span in spans]
 
 
+@settings(max_examples=50, deadline=None)
 @given(models())
 def test_a_model_without_large_tensors_stays_as_it_is(model):
     data = model.SerializeToString()
     assert take_out(data, 1 << 20, lambda index: (KEY, "")) == (data, [])
 
 
+@settings(max_examples=50, deadline=None)
 @given(models(), st.data())
 def test_cut_models_are_errors_or_shorter_models(model, data):
     whole = model.SerializeToString()
