@@ -440,10 +440,10 @@ STEPS += [slice_of_value, reduce, softmax, layer_normalization, gelu, twice, con
 
 
 @st.composite
-def graphs(draw, *, symbolic=False, most_steps=10):
+def graphs(draw, *, symbolic=False, least_steps=1, most_steps=10):
     """Draw (model, feeds, exact outputs); with `symbolic`, the inputs' first dimension is open."""
     build = GraphBuilder(draw, symbolic=symbolic)
-    for step in draw(st.lists(st.sampled_from(STEPS), min_size=1, max_size=most_steps)):
+    for step in draw(st.lists(st.sampled_from(STEPS), min_size=least_steps, max_size=most_steps)):
         step(build)
     if not build.nodes:
         build.add("Identity", "input0")

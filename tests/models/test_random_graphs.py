@@ -1,16 +1,23 @@
 """Random graphs: whatever the rules do to a graph, its outputs stay what they were."""
 
+import random
+
 import onnx
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from .agreement import disagreement
 from .random_graphs import graphs
+from .rewriting import half_of, rewritten, shipped_rules
 
 SETTINGS = settings(
     max_examples=100,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+
+# Matching all rules takes a while, whatever the graph's size: few graphs, and large ones.
+MATCHING = settings(SETTINGS, max_examples=15)
 
 
 @SETTINGS
@@ -22,3 +29,24 @@ def test_generated_graphs_are_valid_and_the_runtime_agrees_with_their_values(gra
     empty = not all(value.size for value in [*feeds.values(), *exact])
     level = "disabled" if empty else "all"
     assert disagreement(model, model, feeds, level=level, exact=exact) is None
+
+
+@MATCHING
+@given(graphs(least_steps=6, most_steps=30), st.integers(0, 2), st.integers(0, 3))
+def test_rewritten_graph_agrees(graph, selection, seed):
+    model, feeds, exact = graph
+    rules = (shipped_rules(), half_of(shipped_rules(), random.Random(seed)), ())[selection]
+    result, fired = rewritten(model, rules)
+    onnx.checker.check_model(result)
+    problem = disagreement(model, result, feeds, exact=exact)
+    assert problem is None, f"{problem}; fired: {', '.join(sorted(fired))}"
+
+
+@MATCHING
+@given(graphs(symbolic=True, least_steps=6, most_steps=30))
+def test_rewritten_graph_with_an_open_dimension_agrees(graph):
+    model, feeds, exact = graph
+    result, fired = rewritten(model, shipped_rules())
+    assert list(result.graph.input) == list(model.graph.input)
+    problem = disagreement(model, result, feeds, exact=exact)
+    assert problem is None, f"{problem}; fired: {', '.join(sorted(fired))}"
