@@ -9,16 +9,16 @@ from typing import IO
 import onnx
 
 from .assembly import reference_models
-from .constants import Constant, constant_chunks, constant_rows, move_constants
+from .constants import LARGE_BYTES, Constant, constant_chunks, move_constants
 from .errors import ModelError
 from .files import replace_together, temporary_beside
 from .onnx_source import PROTOBUF_BYTES
-from .side_file import make_inline, move_outside, write_constants
+from .side_file import make_inline, move_outside, referring, write_constants
 from .store import Catalog
-from .tensors import CONSTANT_KEY, STORAGE_KEY, entry, model_tensors, unrefer
+from .tensors import CONSTANT_KEY, STORAGE_KEY, entry, initializers_of, unrefer
 from .wire import Payload, put_back
 
-_STREAMED_BYTES = 1 << 16
+_STREAMED_BYTES = LARGE_BYTES
 _OUTSIDE_BYTES = 1 << 10  # what external_data=True moves, as onnx.save does
 
 
@@ -37,13 +37,7 @@ def write_model(
     """
     path = Path(path)
     (model,) = reference_models(catalog, [model_id])
-    referring = [tensor for tensor in model_tensors(model) if entry(tensor, CONSTANT_KEY)]
-    rows = constant_rows(
-        catalog,
-        (entry(tensor, CONSTANT_KEY) or "" for tensor in referring),
-        data_below=_STREAMED_BYTES + 1,
-    )
-    by_tensor = [(tensor, rows[entry(tensor, CONSTANT_KEY) or ""]) for tensor in referring]
+    by_tensor = referring(catalog, model)
     outside = _outside(model, by_tensor, external_data)
     inside = sum(constant.size_bytes for tensor, constant in by_tensor if id(tensor) not in outside)
     if inside + model.ByteSize() > PROTOBUF_BYTES:
@@ -75,7 +69,7 @@ def _outside(
 def _initializers_above(
     model: onnx.ModelProto, by_tensor: list[TensorConstant], limit: int
 ) -> set[int]:
-    initializers = {id(tensor) for tensor in model.graph.initializer}
+    initializers = {id(tensor) for tensor in initializers_of(model.graph)}
     return {
         id(tensor)
         for tensor, constant in by_tensor

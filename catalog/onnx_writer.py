@@ -10,7 +10,7 @@ import onnx
 from .assembly import reference_models
 from .constants import constant_bytes, constant_rows
 from .onnx_files import write_model
-from .side_file import refer_to_side_file
+from .side_file import make_inline, refer_to_side_file, referring
 from .store import Catalog
 from .tensors import CONSTANT_KEY, data_type, entry, fill, model_tensors, refer, unrefer
 
@@ -27,9 +27,16 @@ INLINE_BYTES = 1 << 16  # `skeleton_model` leaves larger tensors as references
 
 
 def build_model(
-    catalog: Catalog, model_id: int, *, large_constants: Path | None = None
+    catalog: Catalog,
+    model_id: int,
+    *,
+    large_constants: Path | None = None,
+    external_data: bool = True,
 ) -> onnx.ModelProto:
     """Return the model, equal to the one that was read.
+
+    External data stays where it is, referred to as in the file, unless `external_data` is false:
+    then all data is inside the message.
 
     With `large_constants`, constants above 64 KiB go to that side file as external data, once, and
     the model refers to them by the file's name. Raises CatalogError for an unknown model_id, or
@@ -38,6 +45,11 @@ def build_model(
     if large_constants is not None:
         model = skeleton_model(catalog, model_id)
         refer_to_side_file(catalog, model, Path(large_constants))
+        return model
+    if not external_data:
+        (model,) = reference_models(catalog, [model_id])
+        for tensor, constant in referring(catalog, model):
+            make_inline(catalog, tensor, constant)
         return model
     return build_models(catalog, [model_id])[0]
 

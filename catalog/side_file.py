@@ -11,7 +11,7 @@ import onnx
 from .constants import LARGE_BYTES, Constant, constant_bytes, constant_chunks, constant_rows
 from .errors import CatalogError
 from .store import Catalog
-from .tensors import CONSTANT_KEY, entry, fill, model_tensors, unrefer
+from .tensors import CONSTANT_KEY, entry, fill, initializers_of, model_tensors, unrefer
 
 ALIGNMENT = 4096  # runtimes map external data that starts at a page
 
@@ -25,28 +25,28 @@ def refer_to_side_file(catalog: Catalog, model: onnx.ModelProto, path: Path) -> 
     known = catalog.side_files.setdefault(str(path.absolute()), {})
     if path.exists() and not known:
         raise CatalogError(f"{path} exists already: give the name of a new file for the constants")
-    referring = [tensor for tensor in model_tensors(model) if entry(tensor, CONSTANT_KEY)]
-    rows = constant_rows(
-        catalog,
-        (entry(tensor, CONSTANT_KEY) or "" for tensor in referring),
-        data_below=LARGE_BYTES + 1,
-    )
-    initializers = {id(tensor) for tensor in _dense_initializers(model)}
-    outside = [tensor for tensor in referring if id(tensor) in initializers]
-    new = {entry(tensor, CONSTANT_KEY) or "": None for tensor in outside}
-    missing = [rows[item] for item in new if item not in known]
+    found = referring(catalog, model)
+    initializers = {id(tensor) for tensor in initializers_of(model.graph)}
+    missing = {
+        constant.constant_hash: constant
+        for tensor, constant in found
+        if id(tensor) in initializers and constant.constant_hash not in known
+    }
     if missing:
-        _append(catalog, path, missing, known)
-    for tensor in referring:
-        constant = rows[entry(tensor, CONSTANT_KEY) or ""]
+        _append(catalog, path, list(missing.values()), known)
+    for tensor, constant in found:
         if id(tensor) in initializers:
             move_outside(tensor, path.name, known[constant.constant_hash], constant.size_bytes)
         else:
             make_inline(catalog, tensor, constant)
 
 
-def _dense_initializers(model: onnx.ModelProto) -> list[onnx.TensorProto]:
-    return list(model.graph.initializer)
+def referring(catalog: Catalog, model: onnx.ModelProto) -> list[tuple[onnx.TensorProto, Constant]]:
+    """Return the references of a model and their constants, small ones with their bytes."""
+    tensors = [tensor for tensor in model_tensors(model) if entry(tensor, CONSTANT_KEY)]
+    hashes = [entry(tensor, CONSTANT_KEY) or "" for tensor in tensors]
+    rows = constant_rows(catalog, hashes, data_below=LARGE_BYTES + 1)
+    return [(tensor, rows[key]) for tensor, key in zip(tensors, hashes, strict=True)]
 
 
 def _append(catalog: Catalog, path: Path, constants: list[Constant], known: dict[str, int]) -> None:

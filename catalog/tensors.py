@@ -266,6 +266,15 @@ def graph_tensors(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
         yield from attribute_tensors(node.attribute)
 
 
+def initializers_of(graph: onnx.GraphProto) -> Iterator[onnx.TensorProto]:
+    """Yield the dense initializers of a graph and the graphs in it."""
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+                yield from initializers_of(inner)
+
+
 def attribute_tensors(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.TensorProto]:
     """Yield every tensor of attributes and the graphs in them."""
     for attribute in attributes:

@@ -94,6 +94,40 @@ def test_a_written_model_is_the_one_that_was_read(outside, external_data, own, t
     )
 
 
+@pytest.mark.parametrize("outside", [False, True])
+def test_a_model_can_be_built_with_all_data_inside(outside, own, tmp_path):
+    save(chain(attribute=True), tmp_path / "in.onnx", outside=outside)
+    built = build_model(own, read_model(own, tmp_path / "in.onnx"), external_data=False)
+    assert built == chain(attribute=True)
+
+
+def test_weights_of_subgraphs_go_outside(own, tmp_path):
+    branch = chain(1).graph
+    del branch.input[:]
+    other = onnx.GraphProto()
+    other.CopyFrom(branch)
+    graph = helper.make_graph(
+        [helper.make_node("If", ["c"], ["z"], then_branch=branch, else_branch=other)],
+        "outer",
+        [helper.make_tensor_value_info("c", TensorProto.BOOL, []), chain(1).graph.input[0]],
+        [helper.make_tensor_value_info("z", TensorProto.FLOAT, ["n", SIZE])],
+    )
+    model = helper.make_model(graph, opset_imports=chain(1).opset_import, ir_version=8)
+    model_id = read_model(own, model)
+    assert build_model(own, model_id) == model
+    path = tmp_path / "out.onnx"
+    write_model(own, model_id, path, external_data=True)
+    assert path.stat().st_size < 4000
+    assert load(path) == model
+    session = onnxruntime.InferenceSession(path)
+    feeds = {"c": np.array(True), "x0": np.ones((2, SIZE), np.float32)}
+    onnx.save(chain(1), tmp_path / "branch.onnx")
+    assert np.array_equal(session.run(None, feeds)[0], run(tmp_path / "branch.onnx"))
+    small = build_model(own, model_id, large_constants=tmp_path / "side.bin")
+    (tmp_path / "small.onnx").write_bytes(small.SerializeToString())
+    assert load(tmp_path / "small.onnx") == model
+
+
 def test_a_model_that_is_written_inline_is_the_same_file(own, tmp_path):
     save(chain(), tmp_path / "in.onnx")
     write_model(own, read_model(own, tmp_path / "in.onnx"), tmp_path / "out.onnx")
