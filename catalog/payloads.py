@@ -55,6 +55,8 @@ def find_payloads(catalog: Catalog, source: Source, *, references: bool) -> list
     found: list[TensorPayload] = []
     referring: list[onnx.TensorProto] = []
     for tensor in model_tensors(source.model):
+        if any(size < 0 for size in tensor.dims):
+            raise ModelError(f"tensor {tensor.name!r} has a negative size: {list(tensor.dims)}")
         if not tensor.external_data and not is_external(tensor):
             found.append(_inline(catalog, tensor))
             continue

@@ -227,6 +227,11 @@ def test_a_large_tensor_with_too_little_data(refuses, relu):
     refuses(relu, "tensor 'w' .* needs 1200000 bytes and has 1048576")
 
 
+def test_a_tensor_of_negative_size(refuses, relu):
+    relu.graph.initializer.add(name="w", data_type=1, dims=[-1, -1], raw_data=bytes(4))
+    refuses(relu, r"tensor 'w' has a negative size: \[-1, -1\]")
+
+
 def test_a_tensor_without_type(refuses, relu):
     relu.graph.initializer.add(name="w", dims=[0])
     refuses(relu, "tensor 'w' has element type undefined")
