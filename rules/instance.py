@@ -30,6 +30,7 @@ REJECTED = (
     UnknownError,
     shape_inference.InferenceError,
     IndexError,
+    ArithmeticError,
     ValueError,
 )
 LATEST_OPSET = 21
@@ -84,12 +85,17 @@ def array_for(
 
 
 def instances(
-    rule: Rule, count: int, seed: int = 0, dtype: str = "float32", breaking: Condition | None = None
+    rule: Rule,
+    count: int,
+    seed: int = 0,
+    dtype: str = "float32",
+    breaking: Condition | None = None,
+    empty: bool = False,
 ) -> list[Instance]:
     """Draw instances on which every condition holds; fewer where that does not succeed.
 
     `dtype` is the element type of operands, as far as the rule allows it. With `breaking`, that
-    condition of the rule fails on them, and it alone.
+    condition of the rule fails on them, and it alone. With `empty`, some dimensions may be 0.
     """
     drawn = rule if breaking is None else without(rule, breaking)
     if drawn is None:
@@ -100,7 +106,7 @@ def instances(
         if len(found) == count:
             break
         try:
-            instance = _Builder(drawn, rng, dtype).build()
+            instance = _Builder(drawn, rng, dtype, empty).build()
         except REJECTED:
             continue
         instance = replace(instance, rule=rule, match=replace(instance.match, rule=rule))
@@ -125,6 +131,7 @@ class _Builder(Facts):
     rule: Rule
     rng: random.Random
     dtype: str
+    empty: bool = False
     names: dict[str, Value] = field(default_factory=dict)
     tensors: dict[str, _Tensor] = field(default_factory=dict)
     lists: dict[str, list[str]] = field(default_factory=dict)
@@ -136,7 +143,7 @@ class _Builder(Facts):
 
     def build(self) -> Instance:
         self.opset = self._opset()
-        self.sampler = Sampler(self.rng, self.opset)
+        self.sampler = Sampler(self.rng, self.opset, empty=self.empty)
         self.data = np.random.default_rng(self.rng.getrandbits(32))
         for name in sorted(optional_values(self.rule)):
             if self.rng.random() < 0.4:
@@ -506,7 +513,7 @@ class _Builder(Facts):
             ):
                 raise RejectedError
             shape = tuple(d.dim_value for d in kind.shape.dim)
-            if any(size < 1 for size in shape):
+            if any(size < 0 for size in shape):
                 raise RejectedError
             self.tensors[info.name] = _Tensor(dtype_name(kind.elem_type), shape)
             if self.rule.operand(info.name).shape is not None:

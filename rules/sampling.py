@@ -52,12 +52,14 @@ class RejectedError(Exception):
 class Sampler:
     """Draws what a rule leaves open, so that the operator is defined on it."""
 
-    def __init__(self, rng: random.Random, opset: int) -> None:
-        self.rng, self.opset = rng, opset
+    def __init__(self, rng: random.Random, opset: int, *, empty: bool = False) -> None:
+        self.rng, self.opset, self.empty = rng, opset, empty
         self.axis: int | None = None
 
     def size(self) -> int:
         """A dimension: 1 often enough to meet broadcasting, otherwise small."""
+        if self.empty and self.rng.random() < 0.15:
+            return 0
         return self.rng.choice([1, 2, 3, 3, 4, 5, 6, 7])
 
     def shape(self, rank: int) -> Shape:

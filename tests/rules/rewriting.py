@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import numpy as np
 import onnx
 import onnxruntime as ort
 from onnx import helper, numpy_helper
+
+COUNTER = count()
 
 
 def apply(replacement, view):
@@ -14,43 +18,48 @@ def apply(replacement, view):
     model.CopyFrom(view.model)
     graph = model.graph
     del graph.value_info[:]
-    prefix = "new."
-    name = {}
+    prefix = f"new{next(COUNTER)}."
+    # A new value takes the name of the one it replaces; an existing one is read instead of it.
+    taken = {r: view.names[v] for v, r in replacement.outputs.items() if isinstance(r, str)}
+    instead = {
+        view.names[v]: view.names[r] for v, r in replacement.outputs.items() if isinstance(r, int)
+    }
+    replaced = {view.names[v] for v in replacement.outputs}
 
     def reference(item):
         if isinstance(item, int):
             return view.names[item]
-        return prefix + item if item else ""
+        return taken.get(item, prefix + item) if item else ""
 
-    taken = {
-        prefix + ref if isinstance(ref, str) else view.names[ref]: view.names[value]
-        for value, ref in replacement.outputs.items()
-    }
-    new = []
-    for node in replacement.nodes:
-        made = helper.make_node(
+    new = [
+        helper.make_node(
             node.op_type,
             [reference(i) for i in node.inputs],
-            [prefix + o for o in node.outputs],
+            [reference(o) for o in node.outputs],
             domain=node.domain,
             **node.attributes,
         )
-        new.append(made)
+        for node in replacement.nodes
+    ]
     for local, array in replacement.constants.items():
-        graph.initializer.append(numpy_helper.from_array(np.asarray(array), prefix + local))
-    for value, item in replacement.outputs.items():
-        name[view.names[value]] = reference(item)
-    kept = [n for i, n in enumerate(view.nodes) if i not in replacement.removed or _shared(n, name)]
+        graph.initializer.append(numpy_helper.from_array(np.asarray(array), reference(local)))
+    kept = [
+        n for i, n in enumerate(view.nodes) if i not in replacement.removed or _shared(n, replaced)
+    ]
     del graph.node[:]
-    for node in [*kept, *new]:
+    for i, node in enumerate([*kept, *new]):
+        own = i < len(kept)
         copy = graph.node.add()
         copy.CopyFrom(node)
-        outputs = [f"old.{o}" if o in name else o for o in node.output]
+        outputs = [f"old.{prefix}{o}" if o in replaced and own else o for o in node.output]
+        inputs = [instead.get(i, i) for i in node.input]
         del copy.output[:]
         copy.output.extend(outputs)
-    for old, instead in name.items():
-        graph.node.append(helper.make_node("Identity", [instead], [old]))
-    del taken
+        del copy.input[:]
+        copy.input.extend(inputs)
+    for old, existing in instead.items():
+        if old in {o.name for o in graph.output}:
+            graph.node.append(helper.make_node("Identity", [existing], [old]))
     _drop_dead(graph)
     _sort(graph)
     return model
