@@ -362,7 +362,7 @@ class Compiler:
             query = f"SELECT * FROM ({every}) EXCEPT SELECT * FROM {relation.sql}"
             derived.append(create(_new(relation), query))
         counts = " + ".join(f"(SELECT count(*) FROM {_delta(r)})" for r in members)
-        finish = [f"DROP TABLE {t}" for r in members for t in (_delta(r), _new(r))]
+        finish = [f"DROP TABLE IF EXISTS {t}" for r in members for t in (_delta(r), _new(r))]
         return Loop(tuple(start), tuple(derived), tuple(settle), f"SELECT {counts}", tuple(finish))
 
 

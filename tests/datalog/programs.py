@@ -117,7 +117,7 @@ def constraint(draw, bound, aggregates=()):
 
 
 @st.composite
-def rule(draw, name, kinds, positive, lower, recursive):
+def rule(draw, name, kinds, positive, lower, recursive, also=()):
     bound = {"n": [], "s": []}
     body = []
     loops = False
@@ -144,10 +144,30 @@ def rule(draw, name, kinds, positive, lower, recursive):
             left, right = draw(constraint(bound)), draw(constraint(bound))
             body.append(f"({left} ; {right})")
     order = draw(st.permutations(body))
-    head = []
-    for kind in kinds:
-        head.append(draw(expressions(kind, bound, 1, aggregates, guarded=loops)))
-    return f"{name}({', '.join(head)}) :- {', '.join(order)}."
+    heads = []
+    for other, other_kinds in [(name, kinds), *also]:
+        parts = [draw(expressions(k, bound, 1, aggregates, guarded=loops)) for k in other_kinds]
+        heads.append(f"{other}({', '.join(parts)})")
+    return f"{', '.join(heads)} :- {', '.join(order)}."
+
+
+@st.composite
+def least(draw, name):
+    """A closure that keeps, by subsumption, the least costs; costs grow and are capped."""
+    general = draw(st.booleans())  # of two costs at once, which no keyed query expresses
+    costs = ["c", "d"] if general else ["c"]
+    grown = ", ".join(f"min({c} + {draw(st.integers(0, 3))}, 12)" for c in costs)
+    ones = ", ".join(str(draw(st.integers(0, 4))) for _ in costs)
+    columns = ", ".join(f"{c}:number" for c in ["x", *costs])
+    lost, won = ", ".join(f"{c}1" for c in costs), ", ".join(f"{c}2" for c in costs)
+    word = draw(st.sampled_from(["<", "<="]))
+    tests = ", ".join(f"{c}2 <= {c}1" for c in costs) if general else f"c2 {word} c1"
+    return [
+        f".decl {name}({columns}) btree_delete",
+        f"{name}(x, {ones}) :- n(x).",
+        f"{name}(y, {grown}) :- {name}(x, {', '.join(costs)}), e(x, y).",
+        f"{name}(x, {lost}) <= {name}(x, {won}) :- {tests}.",
+    ]
 
 
 @st.composite
@@ -171,6 +191,18 @@ def programs(draw):
         for name, kinds in members:
             lines.append(draw(rule(name, kinds, lower, lower, set())))
             for _ in range(draw(st.integers(0, 2))):
-                lines.append(draw(rule(name, kinds, lower + members, lower, recursive)))
+                also = members[1:] if draw(st.integers(0, 3)) == 0 and name == members[0][0] else []
+                lines.append(draw(rule(name, kinds, lower + members, lower, recursive, also)))
         lower = lower + members
+        if draw(st.integers(0, 2)) == 0:
+            closure = draw(least(f"m{group}"))
+            lines.extend(closure)
+            lower = [*lower, (f"m{group}", "n" * (closure[0].count("number")))]
+        if draw(st.integers(0, 4)) == 0:
+            lines.append(f".decl q{group}(x:number, y:number) eqrel")
+            lines.append(draw(rule(f"q{group}", "nn", lower, lower, set())))
+            if draw(st.booleans()):
+                own = [(f"q{group}", "nn")]
+                lines.append(draw(rule(f"q{group}", "nn", [("e", "nn"), *own], lower, {own[0][0]})))
+            lower = [*lower, (f"q{group}", "nn")]
     return "\n".join(lines)

@@ -8,7 +8,7 @@ from .programs import programs
 from .reference import run as reference
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs())
 def test_random_programs_agree_with_the_naive_evaluator(text):
     with duckdb.connect(":memory:") as connection:
