@@ -59,6 +59,7 @@ class GraphView {
         title: node.op.replace("com.microsoft", "ms"),
         detail: shapeText(node.shape),
         cost: node.cost_ns ?? 0,
+        costText: node.cost_ns ? (node.cost_source === "bound" ? "≥ " : "") + formatTime(node.cost_ns) : "",
         group: operatorClass(node.op),
       });
       for (const output of node.outputs) if (output !== "") maker.set(output, box);
@@ -82,7 +83,7 @@ class GraphView {
       measure.font = TITLE_FONT;
       const title = measure.measureText(box.title).width;
       measure.font = DETAIL_FONT;
-      const cost = box.cost ? measure.measureText(formatTime(box.cost)).width + 14 : 0;
+      const cost = box.costText ? measure.measureText(box.costText).width + 14 : 0;
       const detail = measure.measureText(box.detail).width;
       box.w = Math.min(260, Math.max(84, Math.ceil(Math.max(title + cost, detail)) + 28));
       box.h = box.detail ? 42 : 28;
@@ -459,7 +460,7 @@ class GraphView {
     context.font = TITLE_FONT;
     context.fillStyle = colors.text;
     const middle = box.detail ? top + 14.5 : top + box.h / 2 + 0.5;
-    const cost = box.cost ? formatTime(box.cost) : "";
+    const cost = box.costText;
     const room = box.w - 24 - (cost ? context.measureText(cost).width + 4 : 0);
     context.fillText(fitText(context, box.title, room), left + 12, middle);
     if (view.scale < 0.42) return;

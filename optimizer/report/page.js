@@ -511,12 +511,31 @@ function deviationSection() {
 
 function missSection() {
   if (!data.near_misses?.length) return null;
-  const rows = data.near_misses.map((row) => [
-    make("b", row.rule),
-    nodeLinks(row.nodes),
-    make("span", make("code", row.condition), row.detail && make("div.dim", row.detail)),
-  ]);
-  return section("misses", "Near misses", "Places where a rule would have matched, had one condition held.", make("div.panel", table(["rule", "nodes", "condition that failed"], rows, 20)));
+  const groups = new Map();
+  for (const miss of data.near_misses) {
+    const key = JSON.stringify([miss.rule, miss.condition]);
+    groups.set(key, [...(groups.get(key) ?? []), miss]);
+  }
+  const panel = make("div.panel");
+  for (const places of groups.values()) {
+    const [{ rule, condition }] = places;
+    const rows = places.map((miss) => [nodeLinks(miss.nodes), miss.detail ?? ""]);
+    panel.append(
+      make(
+        "details",
+        make(
+          "summary",
+          make("span.rule", rule),
+          make("span.number", `${places.length}×`),
+          make("span"),
+          make("span"),
+          make("span.why", make("code", condition)),
+        ),
+        table(["nodes", "what broke it"], rows, 20),
+      ),
+    );
+  }
+  return section("misses", "Near misses", "Places where a rule would have matched, had one condition held. Open a condition for each place.", panel);
 }
 
 function machineSection() {
