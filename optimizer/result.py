@@ -68,7 +68,7 @@ class Optimization:
     def model(self) -> onnx.ModelProto:
         """Build the optimized model, its constants inline; large ones are read now."""
         with self._open() as catalog:
-            return build_model(catalog, self.result_model_id)
+            return build_model(catalog, self.result_model_id, external_data=False)
 
     @property
     def measurements(self) -> list[Candidate]:
