@@ -354,3 +354,25 @@ def test_literals_are_compared_as_their_type_rounds_them():
     assert 'dtype(v_Y_1_1, "float32"), scalar(v_Y_1_1, 0.10000000149011612)' in text
     plain = compile_program([one(with_given("X float, c", "Y = Add(Mul(X, 0.5), c)", "Y = X"))])
     assert "scalar(v_Y_1_1, 0.5)" in plain
+
+
+# ----------------------------------------------------------------------------- documentation
+
+
+def test_the_page_names_every_function_and_clause():
+    from pathlib import Path
+
+    page = (Path(__file__).parents[2] / "docs" / "rules.md").read_text(encoding="utf-8")
+    for function in FUNCTIONS.values():
+        assert f"{function.name}(" in page, function.name
+    for clause in ("tags", "source", "opset", "target", "given", "match", "fold", "rewrite"):
+        assert f'"{clause}"' in page
+    assert 'finite_math"' in page
+
+
+def test_the_rule_of_the_page_is_read():
+    from pathlib import Path
+
+    page = (Path(__file__).parents[2] / "docs" / "rules.md").read_text(encoding="utf-8")
+    text = page.split("```")[1]
+    assert one(text).name == "MergeMatMulsSharingLeft"
