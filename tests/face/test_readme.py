@@ -92,6 +92,14 @@ def test_readme_examples(workplace, cli, capsys):
     assert (workplace / "candidates.parquet").exists()
 
 
+def test_readme_shows_what_explain_prints(tmp_path, cli):
+    """The model of the README itself, in full size."""
+    build = [sys.executable, str(ROOT / "examples" / "build_model.py"), "resnet50"]
+    subprocess.run([*build, str(tmp_path / "m.onnx")], check=True, capture_output=True)
+    (shown,) = blocks(ROOT / "README.md", "text")
+    assert cli("explain", tmp_path / "m.onnx").out.startswith(shown)
+
+
 def test_guide_examples(workplace, capsys):
     for code in blocks(ROOT / "docs" / "guide.md", "python"):
         exec(compile(code.replace("budget=5", "budget=0.5"), "guide.md", "exec"), {})
