@@ -31,10 +31,10 @@ from .search import bound_types, order_by_bound
 from .setting import CLASSES, FOLD_LIMIT, TARGETS, Setting
 from .sizes import sizes_from
 from .view import drawn_graph, operator_costs, predicted_ns
-from .words import candidate_of, details, verdict_of
+from .words import candidate_of, details, verdict_of, version_of
 
 if TYPE_CHECKING:
-    from .report.schema import DrawnGraph
+    from .report.schema import DrawnGraph, Headline
 
 Source = str | Path | bytes | onnx.ModelProto
 
@@ -251,18 +251,22 @@ class _Run:
                 deviations,
             )
         nodes = len(self.skeleton.graph.node)
+        headline: Headline = {
+            "tensolog": version_of("tensolog"),
+            "chosen": winner.name,
+            "verdict": verdict_of(winner, self.plans, self.problem),
+            "nodes_before": nodes,
+            "nodes_after": nodes if winner is original else len(winner.graph.nodes),
+        }
         return Optimization(
             plan_id=plan_id,
             model_id=self.model_id,
             result_model_id=result_id,
-            chosen=winner.name,
-            verdict=verdict_of(winner, self.plans, self.problem),
             plan=steps,
             candidates=candidates,
             deviations=deviations,
-            nodes_before=nodes,
-            nodes_after=nodes if winner is original else len(winner.graph.nodes),
             details=details(
+                headline,
                 self.catalog,
                 self.setting,
                 self.phases,

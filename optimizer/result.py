@@ -42,27 +42,43 @@ class Candidate:
 class Optimization:
     """The outcome of `optimize`; the model itself stays in the catalog until it is asked for.
 
-    `plan` lists every rewrite made or weighed on the way to the last candidate, `candidates` what
-    was raced, `deviations` what they differ in from the original. `chosen` names the winner:
-    "original" where none won beyond the noise.
+    `plan` lists every rewrite that led to the winner, those weighed and left among them; where the
+    original won, what was tried. `candidates` are what was raced, `deviations` what they differ in
+    from the original, `details` the model, the options, the machine and the versions.
     """
 
     plan_id: int
     model_id: int
     result_model_id: int
-    chosen: str
-    verdict: str
     plan: list[Step]
     candidates: list[Candidate]
     deviations: list[Deviation]
-    nodes_before: int
-    nodes_after: int
     details: Summary
     near_misses: list[NearMiss]
     operators: list[OperatorCost]
     graphs: tuple[DrawnGraph, DrawnGraph]
     catalog: Catalog | None = None
     catalog_path: str = ""
+
+    @property
+    def chosen(self) -> str:
+        """Name the winner: "original" where no plan won beyond the noise."""
+        return self.details["chosen"]
+
+    @property
+    def verdict(self) -> str:
+        """Say in one sentence how it ended."""
+        return self.details["verdict"]
+
+    @property
+    def nodes_before(self) -> int:
+        """Count the nodes of the model that was read."""
+        return self.details["nodes_before"]
+
+    @property
+    def nodes_after(self) -> int:
+        """Count the nodes of the result."""
+        return self.details["nodes_after"]
 
     @property
     def model(self) -> onnx.ModelProto:
@@ -103,10 +119,6 @@ class Optimization:
         summary: Summary = {
             **self.details,
             "plan_id": self.plan_id,
-            "chosen": self.chosen,
-            "verdict": self.verdict,
-            "nodes_before": self.nodes_before,
-            "nodes_after": self.nodes_after,
             "steps": steps_json(self.plan),
             "candidates": [asdict(candidate) for candidate in self.candidates],  # type: ignore[misc]
             "deviations": [

@@ -20,7 +20,7 @@ from .result import Candidate
 from .setting import Setting
 
 if TYPE_CHECKING:
-    from .report.schema import Device, Summary
+    from .report.schema import Device, Headline, Summary
 
 
 def candidate_of(plan: Plan, *, winner: bool, raced: bool) -> Candidate:
@@ -75,6 +75,7 @@ def verdict_of(winner: Plan, plans: Sequence[Plan], problem: str) -> str:
 
 
 def details(
+    headline: Headline,
     catalog: Catalog,
     setting: Setting,
     phases: Phases,
@@ -93,11 +94,7 @@ def details(
         if any(isinstance(size, str) for size in shape)
     }
     return {
-        "tensolog": _version("tensolog"),
-        "chosen": "",
-        "verdict": "",
-        "nodes_before": 0,
-        "nodes_after": 0,
+        **headline,
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "model": {
             "name": name,
@@ -118,8 +115,8 @@ def details(
         },
         "device": _device(catalog),
         "versions": {
-            **{name: _version(name) for name in ("onnxruntime", "onnx", "duckdb", "numpy")},
-            "python": platform.python_version(),
+            **{name: version_of(name) for name in ("onnxruntime", "onnx", "duckdb", "numpy")},
+            "python": platform.pythonversion_of(),
         },
         "phases": dict(phases.seconds),
     }
@@ -154,7 +151,8 @@ def _device(catalog: Catalog) -> Device:
     }
 
 
-def _version(package: str) -> str:
+def version_of(package: str) -> str:
+    """Give the version of an installed package."""
     if package == "onnxruntime":
         return str(onnxruntime.__version__)
     try:
