@@ -94,7 +94,11 @@ def details(
         if any(isinstance(size, str) for size in shape)
     }
     return {
-        **headline,
+        "tensolog": headline["tensolog"],
+        "chosen": headline["chosen"],
+        "verdict": headline["verdict"],
+        "nodes_before": headline["nodes_before"],
+        "nodes_after": headline["nodes_after"],
         "created_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "model": {
             "name": name,
@@ -116,7 +120,7 @@ def details(
         "device": _device(catalog),
         "versions": {
             **{name: version_of(name) for name in ("onnxruntime", "onnx", "duckdb", "numpy")},
-            "python": platform.pythonversion_of(),
+            "python": platform.python_version(),
         },
         "phases": dict(phases.seconds),
     }
