@@ -202,7 +202,9 @@ def _from_symbol(name: str, value: str, kind: str, share: Share, fault: Fault) -
     else:
         digits = share(f"regexp_extract({value}, {quote(_INTEGER_PREFIX)}, 1)")
         plain = f"replace(replace({digits}, '-', ''), '+', '')"
-        huge = f"TRY_CAST({plain} AS HUGEINT) * (CASE WHEN {digits} LIKE '-%' THEN -1 ELSE 1 END)"
+        # Before 2.0 a HUGEINT can't be read from hexadecimal or binary digits.
+        size = f"coalesce(TRY_CAST({plain} AS UBIGINT)::HUGEINT, TRY_CAST({plain} AS HUGEINT))"
+        huge = f"{size} * (CASE WHEN {digits} LIKE '-%' THEN -1 ELSE 1 END)"
         result = share(unsigned(huge) if kind == UNSIGNED else f"TRY_CAST({huge} AS BIGINT)")
     fault(f"{result} IS NULL", f"{name} of a symbol that holds no number")
     return result

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import duckdb
+
 from .bodies import Body, Table
 from .expressions import SQL_TYPE, constant
 from .kinds import Kinds
@@ -13,6 +15,7 @@ from .syntax import Atom, Clause, Expression, Subsumption, Variable, literal_exp
 from .syntax import variables as expression_variables
 
 MAX_VALUES = 64  # more facts than these are loaded through Arrow, not parsed as SQL
+KEYED = int(duckdb.__version__.split(".")[0]) >= 2  # USING KEY takes aggregates since 2.0
 Row = tuple[int | float | str, ...]
 
 
@@ -283,7 +286,7 @@ class Compiler:
     def _extreme(self, relation: Relation) -> list[str] | None:
         """Compute a min or max closure with one keyed CTE; None where it is none."""
         found = extreme(relation)
-        if found is None:
+        if found is None or not KEYED:
             return None
         place, function = found
         base, recursive = self._split([relation])
