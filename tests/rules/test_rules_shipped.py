@@ -185,7 +185,8 @@ def run_or_none(model, feeds):
     try:
         return run(model, feeds)
     except Exception as error:
-        assert "NOT_IMPLEMENTED" in str(error), error
+        # No kernel for the element type, or a window larger than its image.
+        assert "NOT_IMPLEMENTED" in str(error) or "Invalid input shape" in str(error), error
         return None
 
 
