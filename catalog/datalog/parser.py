@@ -12,6 +12,7 @@ from lark import Lark, Token
 from lark.exceptions import UnexpectedInput, UnexpectedToken, VisitError
 from lark.visitors import Transformer_NonRecursive
 
+from .bulk import take_facts
 from .preprocess import Source, preprocess
 from .syntax import (
     Aggregate,
@@ -82,14 +83,16 @@ _LEGACY = {
 def parse_block(text: str, path: str, define: Mapping[str, str] | None = None) -> Block:
     """Parse a whole program into its declarations and clauses; raises DatalogError."""
     source = preprocess(text, path, define)
+    facts, text = take_facts(source)
     try:
-        tree = _parser().parse(source.text)
+        tree = _parser().parse(text)
     except UnexpectedInput as error:
         raise _syntax_error(error, source) from None
     try:
         block: Block = _Builder(source).transform(tree)
     except VisitError as error:
         raise error.orig_exc from None
+    block.clauses.extend(facts)
     return block
 
 

@@ -114,6 +114,10 @@ CASES = [
         1,
         "cycle",
     ),
+    # long runs of facts
+    (D + "\n".join(["a(1)."] * 80 + ["a(1, 2)."] * 80), 83, 1, "has 1 column, not 2"),
+    (D + "\n".join(['b(1, "s").'] * 80 + ["b(1,  2)."] * 80), 83, 7, "symbol is needed"),
+    (D + "\n".join(["a(1)."] * 80 + ["c(1)."] * 80), 83, 1, "relation c is not declared"),
     # the preprocessor
     (D + "#if X\na(1).", 3, 1, "#if has no #endif"),
     (D + "#endif", 3, 1, "#endif without #if"),

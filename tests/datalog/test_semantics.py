@@ -291,5 +291,17 @@ def test_deep_nesting_is_refused_in_words():
 
 
 def test_many_facts_are_loaded_in_bulk(run):
-    text = ".decl e(x:number, s:symbol)\n" + "\n".join(f'e({i}, "s{i % 7}").' for i in range(3000))
-    assert len(run(text)["e"]) == 3000
+    facts = [(i, f"s{i % 7}, (.") for i in range(-1500, 1500)]
+    text = ".decl e(x:number, s:symbol)\n" + "\n".join(f' e( {i} , "{s}" ).' for i, s in facts)
+    assert run(text)["e"] == set(facts)
+
+
+def test_runs_of_facts_belong_where_they_stand(run):
+    run_of_facts = "\n".join(f"a({i})." for i in range(100))
+    found = run(
+        ".comp C {\n.decl a(x:number)\n" + run_of_facts + "\n}\n.init c = C\n"
+        ".decl a(x:number) .decl b(x:number)\nb(x) :- a(x),\n" + run_of_facts
+    )
+    assert len(found["c.a"]) == 100
+    assert found["a"] == {(i,) for i in range(1, 100)}
+    assert found["b"] == set()
