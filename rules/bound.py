@@ -27,18 +27,8 @@ from .conditions import (
     bindings,
     types_of,
 )
-from .expressions import (
-    Facts,
-    Symbol,
-    UnknownError,
-    Value,
-    evaluate,
-    fits,
-    names_in,
-    number,
-    operands_in,
-    same,
-)
+from .expressions import Facts, evaluate, fits, names_in, operands_in, same
+from .functions import Symbol, UnknownError, Value, number
 from .syntax import Expression, Input, Literal, Name, Output, Star
 from .view import ABSENT, GraphView, Match
 

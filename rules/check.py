@@ -11,7 +11,8 @@ from typing import NoReturn
 from . import schemas
 from .conditions import TYPE_SETS, bindings, optional_values
 from .errors import RuleError
-from .expressions import FUNCTIONS, names_in, operands_in
+from .expressions import names_in, operands_in
+from .functions import FUNCTIONS
 from .syntax import Call, Expression, Input, Output, PatternNode, Rule, Star, walk
 
 ELEMENT_TYPES = {*TYPE_SETS, *(t for types in TYPE_SETS.values() for t in types), "string"}

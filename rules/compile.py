@@ -7,7 +7,8 @@ from functools import cache
 from importlib import resources
 
 from . import schemas
-from .clause import attribute_text, choice_name, clause_of, quoted
+from .atoms import attribute_text, quoted
+from .clause import choice_name, clause_of
 from .conditions import Condition, HasDefaults, conditions
 from .syntax import Rule
 

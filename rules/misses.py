@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import duckdb
 
+from .atoms import declared, joined, quoted
 from .bound import Bound
-from .clause import Clause, clause_of, declared, joined, quoted
+from .clause import Clause, clause_of
 from .compile import compile_program, remainder
 from .conditions import (
     Condition,
@@ -22,6 +23,7 @@ from .conditions import (
     IsLiteral,
     IsScalar,
     ListAgrees,
+    RestAgrees,
     UnusedOutputs,
     UsedOnlyHere,
     bindings,
@@ -228,6 +230,10 @@ def _reason(condition: Condition, bound: Bound, view: NamedView) -> str:
             changed = set(bound.remaining(node, mentioned)) & set(attributes)
             name = view.node_name(bound.match.nodes[node])
             return f"{', '.join(sorted(changed))} of {name} is not the default"
+        case RestAgrees(node, _, mentioned, first):
+            here, there = bound.remaining(node, mentioned), bound.remaining(first, mentioned)
+            names = sorted(n for n in {*here, *there} if here.get(n) != there.get(n))
+            return f"they differ in {', '.join(names)}"
         case Holds():
             return f"it does not hold that {bound.explain(condition)}"
     return f"it is not so that {bound.explain(condition)}"

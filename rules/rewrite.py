@@ -9,7 +9,7 @@ import numpy as np
 from . import schemas
 from .bound import Bound
 from .errors import RuleError
-from .expressions import UnknownError, Value
+from .functions import UnknownError, Value
 from .syntax import Expression, Input, PatternNode
 from .view import ABSENT, GraphView, Match, NewNode, Reference, Replacement
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .expressions import Value
+from .functions import Value
 from .syntax import Expression, Literal, walk
 
 Shape = tuple[int, ...]

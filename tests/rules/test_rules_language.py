@@ -7,8 +7,9 @@ import pytest
 from hypothesis import example, given, settings
 from tensolog.catalog.errors import TensologError
 from tensolog.rules import RuleError, compile_program, load_rules, parse_rules
-from tensolog.rules.expressions import FUNCTIONS, Facts, Symbol, UnknownError, evaluate
+from tensolog.rules.expressions import Facts, evaluate
 from tensolog.rules.format import expression_text, format_rules, rule_text
+from tensolog.rules.functions import FUNCTIONS, Symbol, UnknownError
 from tensolog.rules.symmetry import mirrored_nodes
 from tensolog.rules.syntax import (
     Binary,
