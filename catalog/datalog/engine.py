@@ -10,7 +10,8 @@ import duckdb
 import pyarrow as pa
 
 from .expressions import SQL_TYPE
-from .plan import MAX_VALUES, Loop, Relation, Step, create, quoted
+from .liveness import Liveness
+from .plan import MAX_VALUES, Loop, Relation, Step, create, quoted, union
 from .program import Program
 from .syntax import DatalogError, Position
 
@@ -82,17 +83,18 @@ def evaluate(
         if name not in program.relations:
             raise _error(program, name, f"there is no relation {name} to read an input into")
     wanted = None if only is None else needed(program, only)
-    _drop(connection, [r.table for r in program.relations.values() if _in(r.name, wanted)])
+    kept = {r.table for r in program.relations.values() if _in(r.name, wanted)}
+    run = _Run(program, connection, _drop(connection, kept))
     for relation in program.relations.values():
         if not _in(relation.name, wanted):
             continue
         if relation.is_input or relation.name in given:
-            _read(program, relation, connection, given.get(relation.name), schema)
+            run.read(relation, given.get(relation.name), schema)
         if len(set(relation.facts)) > MAX_VALUES:
             _load_facts(relation, connection)
     for step in program.steps:
         if wanted is None or wanted & set(step.relations):
-            _run(program, step, connection)
+            run.step(step)
     return Relations(program, connection)
 
 
@@ -119,52 +121,106 @@ def _in(name: str, wanted: Collection[str] | None) -> bool:
     return wanted is None or name in wanted
 
 
-def _drop(connection: duckdb.DuckDBPyConnection, kept: Collection[str]) -> None:
-    """Drop what an earlier evaluation left and this one won't replace."""
+def _drop(connection: duckdb.DuckDBPyConnection, kept: Collection[str]) -> dict[str, int]:
+    """Drop what an earlier evaluation left and this one won't replace; size up the rest."""
     tables = connection.execute(
-        "SELECT table_name FROM duckdb_tables() WHERE temporary AND starts_with(table_name, ?)",
+        "SELECT table_name, estimated_size FROM duckdb_tables() "
+        "WHERE temporary AND starts_with(table_name, ?)",
         [_PREFIX],
     ).fetchall()
-    stale = [f"DROP TABLE temp.{quoted(name)}" for (name,) in tables if name not in kept]
+    stale = [f"DROP TABLE temp.{quoted(name)}" for name, _ in tables if name not in kept]
     if stale:
         connection.execute(";".join(stale))
+    return {name: rows for name, rows in tables if name in kept}
 
 
-def _read(
-    program: Program,
-    relation: Relation,
-    connection: duckdb.DuckDBPyConnection,
-    source: str | None,
-    schema: str | None,
-) -> None:
-    """Copy an input, cast to the declared kinds, without duplicates."""
-    if source is None:
-        source = quoted(relation.name)
-        if schema is not None:
-            source = f"{quoted(schema)}.{source}"
-    if re.match(r"\s*(select|with|from|values)\b", source, re.IGNORECASE):
-        source = f"({source})"
-    wanted = relation.columns
-    names = ", ".join(f"i{n}" for n in range(len(wanted)))
-    values = ", ".join(
-        f"coalesce(i{n}, error('NULL in column {n + 1}'))::{kind} AS {column}"
-        for n, (column, kind) in enumerate(zip(wanted, relation.types, strict=True))
-    )
-    if not relation.kinds:
-        query = f"SELECT DISTINCT TRUE AS present FROM {source} AS i"
-    else:
-        query = f"SELECT DISTINCT {values} FROM {source} AS i({names})"
-    alone = relation.is_input and not (
-        relation.rules or relation.facts or relation.dominances or relation.is_equivalence
-    )
-    target = relation.sql if alone else relation.input_sql
-    try:
-        connection.execute(create(target, query))
-    except duckdb.Error as error:
-        text = _first_line(error)
-        raise _error(
-            program, relation.name, f"can't read the input of relation {relation.name}: {text}"
-        ) from None
+class _Run:
+    """One evaluation: what has been computed, and the sizes known so far."""
+
+    def __init__(
+        self,
+        program: Program,
+        connection: duckdb.DuckDBPyConnection,
+        left: Mapping[str, int],
+    ) -> None:
+        self.program = program
+        self.connection = connection
+        self.left = left
+        tables = {r.name: r.sql for r in program.relations.values()}
+        self.liveness = Liveness(connection, tables, program.probes)
+        self.created = {create(r.sql, ""): r.name for r in program.relations.values()}
+
+    def read(self, relation: Relation, source: str | None, schema: str | None) -> None:
+        """Copy an input, cast to the declared kinds, without duplicates."""
+        if source is None:
+            source = quoted(relation.name)
+            if schema is not None:
+                source = f"{quoted(schema)}.{source}"
+        if re.match(r"\s*(select|with|from|values)\b", source, re.IGNORECASE):
+            source = f"({source})"
+        names = ", ".join(f"i{n}" for n in range(len(relation.columns)))
+        values = ", ".join(
+            f"coalesce(i{n}, error('NULL in column {n + 1}'))::{kind} AS {column}"
+            for n, (column, kind) in enumerate(zip(relation.columns, relation.types, strict=True))
+        )
+        if not relation.kinds:
+            query = f"SELECT DISTINCT TRUE AS present FROM {source} AS i"
+        else:
+            query = f"SELECT DISTINCT {values} FROM {source} AS i({names})"
+        alone = relation.is_input and not (
+            relation.rules or relation.facts or relation.dominances or relation.is_equivalence
+        )
+        try:
+            self._execute(create(relation.sql if alone else relation.input_sql, query))
+        except duckdb.Error as error:
+            text = _first_line(error)
+            raise _error(
+                self.program,
+                relation.name,
+                f"can't read the input of relation {relation.name}: {text}",
+            ) from None
+
+    def step(self, step: Step) -> None:
+        """Compute the relations of a step; raises DatalogError."""
+        try:
+            try:
+                self._step(step)
+            except duckdb.InternalException:
+                # A defect of DuckDB's planner; it is met where laterals are correlated twice.
+                with _simpler_plans(self.connection):
+                    self._step(step)
+        except duckdb.Error as error:
+            names = ", ".join(step.relations)
+            raise _error(
+                self.program,
+                step.relations[0],
+                f"evaluating {names} failed: {_first_line(error)}",
+            ) from None
+
+    def _step(self, step: Step) -> None:
+        alive = [part.sql for part in step.parts if self.liveness.alive(part.needs)]
+        if not alive:
+            for name, statement in zip(step.relations, step.empty, strict=True):
+                if self.left.get(self.program.relations[name].table) != 0:
+                    self.connection.execute(statement)
+                self.liveness.rows[name] = 0
+        elif step.loop is not None:
+            _iterate(step.loop, self.connection)
+        elif not step.recursive and len(alive) < len(step.parts):
+            self._execute(create(self.program.relations[step.relations[0]].sql, union(alive)))
+            for statement in step.statements[1:]:
+                self._execute(statement)
+        else:
+            for statement in step.statements:
+                self._execute(statement)
+
+    def _execute(self, statement: str) -> None:
+        """Run a statement; where it makes a relation's table, note how many rows that has."""
+        rows = self.connection.execute(statement).fetchall()
+        head = statement.partition(" AS ")[0] + " AS "
+        name = self.created.get(head)
+        if name is not None and rows:
+            self.liveness.rows[name] = int(rows[0][0])
 
 
 def _load_facts(relation: Relation, connection: duckdb.DuckDBPyConnection) -> None:
@@ -184,28 +240,6 @@ def load(table: str, data: pa.Table, connection: duckdb.DuckDBPyConnection) -> N
         connection.execute(create(table, f"SELECT * FROM {quoted(view)}"))
     finally:
         connection.unregister(view)
-
-
-def _run(program: Program, step: Step, connection: duckdb.DuckDBPyConnection) -> None:
-    try:
-        try:
-            _execute(step, connection)
-        except duckdb.InternalException:
-            # A defect of DuckDB's planner; it is met where laterals are correlated twice.
-            with _simpler_plans(connection):
-                _execute(step, connection)
-    except duckdb.Error as error:
-        names = ", ".join(step.relations)
-        raise _error(
-            program, step.relations[0], f"evaluating {names} failed: {_first_line(error)}"
-        ) from None
-
-
-def _execute(step: Step, connection: duckdb.DuckDBPyConnection) -> None:
-    if step.loop is None:
-        connection.execute(";".join(step.statements))
-    else:
-        _iterate(step.loop, connection)
 
 
 @contextmanager

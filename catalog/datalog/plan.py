@@ -10,6 +10,7 @@ import duckdb
 from .bodies import Body, Table
 from .expressions import SQL_TYPE, constant
 from .kinds import Kinds
+from .liveness import Need, needs
 from .stratify import Stratum
 from .syntax import Atom, Clause, Expression, Subsumption, Variable, literal_expressions
 from .syntax import variables as expression_variables
@@ -19,7 +20,7 @@ KEYED = int(duckdb.__version__.split(".")[0]) >= 2  # USING KEY takes aggregates
 Row = tuple[int | float | str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rule:
     """A clause ready for translation: scopes resolved, kinds inferred."""
 
@@ -75,12 +76,26 @@ class Relation:
 
 
 @dataclass(frozen=True)
+class Part:
+    """One SELECT of a union, and what has to be there for it to select something."""
+
+    sql: str
+    needs: tuple[Need, ...]
+
+
+@dataclass(frozen=True)
 class Step:
-    """Statements that compute relations; `loop` holds the parts of a driven iteration."""
+    """Statements that compute relations; `loop` holds the parts of a driven iteration.
+
+    `parts` are what the relations start from. Where none can select anything, `empty` computes
+    the step; of a step without recursion, those that can are enough.
+    """
 
     relations: tuple[str, ...]
     recursive: bool
     statements: tuple[str, ...]
+    parts: tuple[Part, ...]
+    empty: tuple[str, ...]
     loop: Loop | None = None
 
 
@@ -114,19 +129,25 @@ class Compiler:
     def __init__(self, relations: Mapping[str, Relation]) -> None:
         self.relations = relations
         self.tables = {r.name: Table(r.sql, r.columns) for r in relations.values()}
+        self.kinds = {r.name: r.kinds for r in relations.values()}
+        self._selected: dict[Rule, Part] = {}
 
     def step(self, stratum: Stratum) -> Step | None:
         """Compile one stratum; None where its only relation is just read from outside."""
         members = [self.relations[name] for name in stratum.relations]
         if len(members) == 1 and not stratum.recursive:
             return self._plain(members[0])
+        base, _ = self._split(members)
+        parts = tuple(p for r in members for p in self._parts(r, base[r.name]))
+        empty = tuple(create(r.sql, self._empty(r)) for r in members)
         if any(r.dominances for r in members):
             statements = self._extreme(members[0]) if len(members) == 1 else None
             if statements is None:
-                return Step(stratum.relations, True, (), self._loop(members))
+                loop = self._loop(members)
+                return Step(stratum.relations, True, (), parts, empty, loop)
         else:
             statements = self._recursive(members)
-        return Step(stratum.relations, True, tuple(statements))
+        return Step(stratum.relations, True, tuple(statements), parts, empty)
 
     # -- SELECTs
 
@@ -165,7 +186,17 @@ class Compiler:
             yield f"SELECT * FROM (VALUES {spelled}) AS f({', '.join(relation.columns)})"
 
     def _base(self, relation: Relation, rules: Iterable[Rule]) -> list[str]:
-        return [*self._given(relation), *(self._select(rule, relation) for rule in rules)]
+        return [part.sql for part in self._parts(relation, rules)]
+
+    def _parts(self, relation: Relation, rules: Iterable[Rule]) -> list[Part]:
+        """Translate what a relation starts from, each rule once."""
+        parts = [Part(sql, ()) for sql in self._given(relation)]
+        for rule in rules:
+            if rule not in self._selected:
+                demand = needs(rule.clause, self.kinds)
+                self._selected[rule] = Part(self._select(rule, relation), demand)
+            parts.append(self._selected[rule])
+        return parts
 
     def _empty(self, relation: Relation) -> str:
         columns = zip(relation.columns, relation.types, strict=True)
@@ -178,12 +209,13 @@ class Compiler:
             relation.rules or relation.facts or relation.dominances or relation.is_equivalence
         ):
             return None
-        parts = self._base(relation, relation.rules)
-        statements = [create(relation.sql, _union(parts) if parts else self._empty(relation))]
+        parts = tuple(self._parts(relation, relation.rules))
+        empty = create(relation.sql, self._empty(relation))
+        statements = [create(relation.sql, union([p.sql for p in parts])) if parts else empty]
         if relation.is_equivalence:
             statements.append(create(relation.sql, _closure(relation)))
         statements.extend(self._prune(relation))
-        return Step((relation.name,), False, tuple(statements))
+        return Step((relation.name,), False, tuple(statements), parts, (empty,))
 
     def _prune(self, relation: Relation) -> Iterator[str]:
         """Remove the tuples that another one subsumes, all at once."""
@@ -253,7 +285,7 @@ class Compiler:
                 rounds.append("SELECT " + layout.spread(relation, values) + tail)
         query = (
             f"WITH RECURSIVE r({', '.join(layout.slots)}) AS ("
-            f"{_union(starts)} UNION ({' UNION ALL '.join(rounds)}))"
+            f"{union(starts)} UNION ({' UNION ALL '.join(rounds)}))"
         )
         if len(members) == 1:
             return [create(members[0].sql, f"{query} SELECT * FROM r")]
@@ -281,7 +313,7 @@ class Compiler:
             f"WITH RECURSIVE r({', '.join(relation.columns)}) AS (SELECT * FROM {start} UNION "
             f"SELECT {_named(values, relation.columns)}{tail}) SELECT * FROM r"
         )
-        return [create(start, _union(parts)), create(relation.sql, query), f"DROP TABLE {start}"]
+        return [create(start, union(parts)), create(relation.sql, query), f"DROP TABLE {start}"]
 
     def _extreme(self, relation: Relation) -> list[str] | None:
         """Compute a min or max closure with one keyed CTE; None where it is none."""
@@ -308,7 +340,7 @@ class Compiler:
             f"{function}({c}) AS {c}" if i == place else c for i, c in enumerate(relation.columns)
         )
         group = f" GROUP BY {', '.join(keys)}" if keys else ""
-        started = f"SELECT {best} FROM ({_union(parts)}) AS s{group}"
+        started = f"SELECT {best} FROM ({union(parts)}) AS s{group}"
         again = f"SELECT {best} FROM ({' UNION ALL '.join(rounds)}) AS s{group}"
         query = (
             f"WITH RECURSIVE r({', '.join(relation.columns)}) USING KEY ({', '.join(key)}) AS "
@@ -324,7 +356,7 @@ class Compiler:
         settle: list[str] = []
         for relation in members:
             parts = self._base(relation, base[relation.name])
-            start.append(create(relation.sql, _union(parts) if parts else self._empty(relation)))
+            start.append(create(relation.sql, union(parts) if parts else self._empty(relation)))
             start.extend(self._prune(relation))
             delta, new = _delta(relation), _new(relation)
             start.append(create(delta, f"SELECT * FROM {relation.sql}"))
@@ -381,7 +413,8 @@ def _named(values: Sequence[str], columns: Sequence[str]) -> str:
     return ", ".join(f"{v} AS {c}" for v, c in zip(values, columns, strict=True))
 
 
-def _union(parts: Sequence[str]) -> str:
+def union(parts: Sequence[str]) -> str:
+    """Spell the union of SELECTs as a set."""
     if len(parts) > 1:
         return " UNION ".join(parts)
     return parts[0].replace("SELECT ", "SELECT DISTINCT ", 1)

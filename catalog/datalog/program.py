@@ -9,6 +9,7 @@ from .components import expand
 from .expressions import literal_value
 from .inline import inline
 from .kinds import Kinds, column_kinds, resolve_types
+from .liveness import Place, Value, probes
 from .parser import parse_block
 from .plan import Compiler, Dominance, Relation, Row, Rule, Step
 from .scope import check_grounded, resolve
@@ -47,6 +48,7 @@ class Program:
     relations: dict[str, Relation]
     strata: tuple[Stratum, ...]
     steps: tuple[Step, ...]
+    probes: dict[Place, frozenset[Value]]
     notes: list[str]
 
 
@@ -69,7 +71,8 @@ def build(block: Block, path: str) -> Program:
     relations = {
         name: Relation(
             name,
-            f"dl:{index}:{name}",
+            # The kinds are part of the name: tables of one name have one shape.
+            f"dl:{index}:{name}:{''.join(kind[0] for kind in columns[name])}",
             columns[name],
             is_input=name in inputs,
             is_equivalence="eqrel" in declarations[name].qualifiers,
@@ -112,6 +115,7 @@ def build(block: Block, path: str) -> Program:
         relations,
         strata,
         steps,
+        probes(part.needs for step in steps for part in step.parts),
         block.notes,
     )
 

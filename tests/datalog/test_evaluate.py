@@ -37,7 +37,7 @@ def test_an_evaluation_replaces_the_one_before(connection):
     evaluate(first, connection)
     assert evaluate(second, connection)["c"].fetchall() == [(3,)]
     tables = connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
-    assert tables == [("dl:0:c",)]
+    assert tables == [("dl:0:c:n",)]
 
 
 @pytest.mark.parametrize(
