@@ -61,7 +61,7 @@ def optimize(
       tensolog optimize model.onnx -o fast.onnx --target onnx --allow exact
       tensolog optimize model.onnx -o fast.onnx --json | jq .nodes_after
     """
-    written = _output(model, output, in_place)
+    written = shared.behind_link(_output(model, output, in_place))
     shared.check_output(written, what="the model")
     if report is not None:
         shared.check_output(report, what="the report")

@@ -101,6 +101,11 @@ json_option = click.option(
 )
 
 
+def behind_link(path: Path) -> Path:
+    """Give the file that a symbolic link stands for: the file is replaced, not the link."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
 def check_output(path: Path, *, what: str) -> None:
     """Refuse a path that can't be written, before any work is done."""
     folder = path.parent
@@ -108,6 +113,8 @@ def check_output(path: Path, *, what: str) -> None:
         raise click.ClickException(f"{folder} is not a folder: make it first, then write {what}")
     if path.is_dir():
         raise click.ClickException(f"{path} is a folder: name a file for {what}")
+    if path.exists() and not path.is_file():  # a device would be replaced, not written to
+        raise click.ClickException(f"{path} is no regular file: name another for {what}")
     if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
         raise click.ClickException(f"{path} can't be written: permission denied")
 

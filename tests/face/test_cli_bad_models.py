@@ -155,8 +155,13 @@ def test_bad_options(options, part, cli, small_model, tmp_path):
     assert leftovers(tmp_path, "small.onnx") == []
 
 
-def test_a_shape_is_given_back_in_the_message(cli, small_model, tmp_path):
-    cli("optimize", small_model, "-o", tmp_path / "out.onnx", "--input-shape", "x=1,9").refused()
+def test_what_is_no_file_is_not_replaced(cli, small_model, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for arguments in (["-o", pipe], ["-o", tmp_path / "out.onnx", "--report", pipe]):
+        assert "regular file" in cli("optimize", small_model, *arguments).refused()
+    assert "regular file" in cli("sql", "SELECT 1", "-o", pipe).refused()
+    assert pipe.is_fifo()
 
 
 def test_missing_and_misplaced_files(cli, small_model, tmp_path):

@@ -62,6 +62,16 @@ def test_in_place(cli, small_model, tmp_path):
     assert leftovers(tmp_path, "small.onnx") == []
 
 
+def test_a_link_stays_a_link(cli, small_model, tmp_path):
+    (tmp_path / "real").mkdir()
+    link, real = tmp_path / "link.onnx", tmp_path / "real" / "größe 形.onnx"
+    link.symlink_to(real)
+    assert cli("optimize", small_model, "-o", link, "--budget", "0").code == 0
+    assert link.is_symlink()
+    onnx.checker.check_model(onnx.load(real))
+    assert leftovers(tmp_path / "real", real.name) == []
+
+
 def test_replaces_an_older_output(cli, small_model, tmp_path):
     out = tmp_path / "fast.onnx"
     out.write_text("older", encoding="utf-8")
