@@ -82,13 +82,15 @@ def evaluate(
     for name in given:
         if name not in program.relations:
             raise _error(program, name, f"there is no relation {name} to read an input into")
+        if not program.relations[name].is_input:
+            raise _error(program, name, f"relation {name} is given an input but has no .input")
     wanted = None if only is None else needed(program, only)
     kept = {r.table for r in program.relations.values() if _in(r.name, wanted)}
     run = _Run(program, connection, _drop(connection, kept))
     for relation in program.relations.values():
         if not _in(relation.name, wanted):
             continue
-        if relation.is_input or relation.name in given:
+        if relation.is_input:
             run.read(relation, given.get(relation.name), schema)
         if len(set(relation.facts)) > MAX_VALUES:
             _load_facts(relation, connection)

@@ -37,9 +37,10 @@ class RunReport:
 def read_program(path: str | Path, define: Mapping[str, str] | None = None) -> Program:
     """Parse a program file; raises TensologError where it can't be read, DatalogError inside."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise TensologError(f"can't read {path}: {error}") from None
+        # Comments may hold any bytes; the preprocessor refuses what is no UTF-8 elsewhere.
+        text = Path(path).read_bytes().decode("utf-8", errors="replace")
+    except OSError as error:
+        raise TensologError(f"can't read {path}: {error.strerror}") from None
     return parse(text, str(path), define)
 
 

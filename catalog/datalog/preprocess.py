@@ -98,12 +98,17 @@ def strip_comments(text: str, path: str) -> str:
         elif match.lastgroup in ("line", "block"):
             out.append(re.sub(r"[^\n\t]", " ", match.group()))
         else:
-            before = text[: match.start()]
-            line = before.count("\n") + 1
-            column = match.start() - (before.rfind("\n") + 1) + 1
             what = "comment" if match.lastgroup == "open" else "string"
-            raise DatalogError(path, line, column, f"this {what} is never closed")
-    return "".join(out)
+            raise _error_in(text, match.start(), path, f"this {what} is never closed")
+    stripped = "".join(out)
+    if "\ufffd" in stripped:
+        raise _error_in(stripped, stripped.index("\ufffd"), path, "this byte is not UTF-8")
+    return stripped
+
+
+def _error_in(text: str, offset: int, path: str, reason: str) -> DatalogError:
+    before = text[:offset]
+    return DatalogError(path, before.count("\n") + 1, offset - before.rfind("\n"), reason)
 
 
 class _Preprocessor:
@@ -199,9 +204,10 @@ class _Preprocessor:
             raise DatalogError.at(position, f"#include needs a quoted file name, not {name}")
         target = Path(position.path).parent / name[1:-1]
         try:
-            text = target.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise DatalogError.at(position, f"can't include {name[1:-1]}: {error}") from None
+            text = target.read_bytes().decode("utf-8", errors="replace")
+        except OSError as error:
+            reason = f"can't include {name[1:-1]}: {error.strerror}"
+            raise DatalogError.at(position, reason) from None
         self.run(text, str(target), depth + 1)
 
     def _condition(self, word: str, rest: str, position: Position) -> bool:

@@ -59,6 +59,8 @@ def test_inputs_that_do_not_fit_are_named(connection, sql, reason):
 def test_unknown_inputs_are_refused(connection):
     with pytest.raises(DatalogError, match="no relation b"):
         evaluate(parse(".decl a(x:number)"), connection, inputs={"b": "x"})
+    with pytest.raises(DatalogError, match=r"a is given an input but has no \.input"):
+        evaluate(parse(".decl a(x:number)"), connection, inputs={"a": "x"})
 
 
 def test_relations_with_attributes_that_differ_by_case(connection):

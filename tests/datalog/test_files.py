@@ -154,6 +154,17 @@ def test_a_program_that_is_not_there(tmp_path):
         run_files(tmp_path / "none.dl", tmp_path, tmp_path, engine="other")
 
 
+def test_bytes_that_are_not_utf8(tmp_path):
+    program = tmp_path / "p.dl"
+    program.write_bytes(b'// caf\xe9\n.decl a(x:symbol) a("x"). .output a')
+    run_files(program, tmp_path, tmp_path)
+    assert (tmp_path / "a.csv").read_text() == "x\n"
+    program.write_bytes(b'.decl a(x:symbol)\na("\xe9").')
+    with pytest.raises(DatalogError, match="not UTF-8") as error:
+        run_files(program, tmp_path, tmp_path)
+    assert (error.value.line, error.value.column) == (2, 4)
+
+
 def test_explaining_a_file():
     assert "WITH RECURSIVE" in explain_file(EXAMPLES[0].parent / "transitive_closure.dl")
 
