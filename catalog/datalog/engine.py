@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from .expressions import SQL_TYPE
 from .liveness import Liveness
-from .plan import MAX_VALUES, Loop, Relation, Step, create, quoted, union
+from .plan import union
 from .program import Program
+from .steps import MAX_VALUES, Loop, Relation, Step, create, quoted
 from .syntax import DatalogError, Position
 
 _ARROW = {

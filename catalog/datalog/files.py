@@ -16,8 +16,8 @@ import pyarrow as pa
 from ..errors import TensologError
 from .engine import Relations, evaluate, explain, load, needed
 from .expressions import SQL_TYPE
-from .plan import Relation, quoted
 from .program import Program, parse
+from .steps import Relation, quoted
 from .syntax import DatalogError, Directive
 
 _BATCH = 50_000

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 
+from .formulas import negate
 from .scope import grounded, rename_atom, rename_literal, substitution
 from .syntax import (
     Aggregate,
@@ -174,8 +175,6 @@ class _Unfolder:
 
     def _absent(self, literal: Negation) -> list[tuple[Literal, ...]]:
         """Negate a call: each clause of the relation must fail in one of its literals."""
-        from .parser import negate
-
         out: list[tuple[Literal, ...]] = [()]
         for clause in self.bodies[literal.atom.name]:
             fresh = self._fresh(clause)

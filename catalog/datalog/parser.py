@@ -13,6 +13,7 @@ from lark.exceptions import UnexpectedInput, UnexpectedToken, VisitError
 from lark.visitors import Transformer_NonRecursive
 
 from .bulk import take_facts
+from .formulas import conjunctions
 from .preprocess import Source, preprocess
 from .syntax import (
     Aggregate,
@@ -32,7 +33,6 @@ from .syntax import (
     Functor,
     Instance,
     Literal,
-    Negation,
     Number,
     Override,
     Position,
@@ -45,19 +45,6 @@ from .syntax import (
 )
 
 MAX_DEPTH = 100
-MAX_CONJUNCTIONS = 4096
-_NEGATED = {
-    "=": "!=",
-    "!=": "=",
-    "<": ">=",
-    "<=": ">",
-    ">": "<=",
-    ">=": "<",
-    "match": "!match",
-    "contains": "!contains",
-    "!match": "match",
-    "!contains": "contains",
-}
 _ESCAPES = {
     '"': '"',
     "'": "'",
@@ -514,34 +501,3 @@ def _block(items: Children) -> Block:
             elif isinstance(part, Override):
                 block.overrides.append(part.relation)
     return block
-
-
-def conjunctions(formula: Formula | Literal, negated: bool = False) -> list[tuple[Literal, ...]]:
-    """Bring a body into disjunctive normal form; raises DatalogError where it explodes."""
-    if not isinstance(formula, Formula):
-        return [(negate(formula) if negated else formula,)]
-    if formula.connective == "not":
-        return conjunctions(formula.parts[0], not negated)
-    parts = [conjunctions(part, negated) for part in formula.parts]
-    if (formula.connective == "or") != negated:
-        return [conjunction for part in parts for conjunction in part]
-    out: list[tuple[Literal, ...]] = [()]
-    for part in parts:
-        out = [left + right for left in out for right in part]
-        if len(out) > MAX_CONJUNCTIONS:
-            raise DatalogError.at(
-                formula.position,
-                f"this body unfolds into more than {MAX_CONJUNCTIONS} conjunctions",
-            )
-    return out
-
-
-def negate(literal: Literal) -> Literal:
-    """Negate one literal."""
-    if isinstance(literal, Atom):
-        return Negation(literal, literal.position)
-    if isinstance(literal, Negation):
-        return literal.atom
-    if isinstance(literal, Truth):
-        return Truth(not literal.value, literal.position)
-    return Comparison(_NEGATED[literal.operator], literal.left, literal.right, literal.position)

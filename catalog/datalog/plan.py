@@ -3,124 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-
-import duckdb
 
 from .bodies import Body, Table
-from .expressions import SQL_TYPE, constant
-from .kinds import Kinds
-from .liveness import Need, needs
+from .expressions import constant
+from .liveness import needs
+from .recursion import Layout, composes, extreme
+from .steps import (
+    KEYED,
+    MAX_VALUES,
+    Dominance,
+    Loop,
+    Part,
+    Relation,
+    Rule,
+    Step,
+    create,
+    quoted,
+)
 from .stratify import Stratum
-from .syntax import Atom, Clause, Expression, Subsumption, Variable, literal_expressions
+from .syntax import Atom
 from .syntax import variables as expression_variables
-
-MAX_VALUES = 64  # more facts than these are loaded through Arrow, not parsed as SQL
-KEYED = int(duckdb.__version__.split(".")[0]) >= 2  # USING KEY takes aggregates since 2.0
-Row = tuple[int | float | str, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Rule:
-    """A clause ready for translation: scopes resolved, kinds inferred."""
-
-    clause: Clause
-    kinds: Kinds
-
-
-@dataclass(frozen=True)
-class Dominance:
-    """A subsumption ready for translation."""
-
-    subsumption: Subsumption
-    kinds: Kinds
-
-
-@dataclass
-class Relation:
-    """A relation under compilation."""
-
-    name: str
-    table: str
-    kinds: tuple[str, ...]
-    is_input: bool = False
-    is_equivalence: bool = False
-    facts: list[Row] = field(default_factory=list)
-    rules: list[Rule] = field(default_factory=list)
-    dominances: list[Dominance] = field(default_factory=list)
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """Column names of its table; a relation without columns keeps one, always true."""
-        return tuple(f"c{i}" for i in range(len(self.kinds))) or ("present",)
-
-    @property
-    def types(self) -> tuple[str, ...]:
-        """SQL types of its table."""
-        return tuple(SQL_TYPE[k] for k in self.kinds) or ("BOOLEAN",)
-
-    @property
-    def sql(self) -> str:
-        """The quoted table name."""
-        return quoted(self.table)
-
-    @property
-    def input_sql(self) -> str:
-        """The quoted table that holds what was read, where rules add to it."""
-        return quoted(self.table + ":input")
-
-    @property
-    def facts_sql(self) -> str:
-        """The quoted table that holds many facts."""
-        return quoted(self.table + ":facts")
-
-
-@dataclass(frozen=True)
-class Part:
-    """One SELECT of a union, and what has to be there for it to select something."""
-
-    sql: str
-    needs: tuple[Need, ...]
-
-
-@dataclass(frozen=True)
-class Step:
-    """Statements that compute relations; `loop` holds the parts of a driven iteration.
-
-    `parts` are what the relations start from. Where none can select anything, `empty` computes
-    the step; of a step without recursion, those that can are enough.
-    """
-
-    relations: tuple[str, ...]
-    recursive: bool
-    statements: tuple[str, ...]
-    parts: tuple[Part, ...]
-    empty: tuple[str, ...]
-    loop: Loop | None = None
-
-
-@dataclass(frozen=True)
-class Loop:
-    """A semi-naive iteration that one query can't express: general subsumption.
-
-    Each round runs `derive`, then `settle`; it ends when `count` gives 0.
-    """
-
-    start: tuple[str, ...]
-    derive: tuple[str, ...]
-    settle: tuple[str, ...]
-    count: str
-    finish: tuple[str, ...]
-
-
-def quoted(name: str) -> str:
-    """Quote an identifier."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def create(table: str, query: str) -> str:
-    """Spell the statement that makes a temporary table."""
-    return f"CREATE OR REPLACE TEMP TABLE {table} AS {query}"
 
 
 class Compiler:
@@ -266,7 +168,7 @@ class Compiler:
             relation, rule, atoms = recursive[0]
             if composes(rule.clause, atoms):
                 return self._composition(relation, rule, atoms, base[relation.name])
-        layout = _Layout(members)
+        layout = Layout(members)
         starts = [
             layout.wrap(relation, part)
             for relation in members
@@ -420,57 +322,6 @@ def union(parts: Sequence[str]) -> str:
     return parts[0].replace("SELECT ", "SELECT DISTINCT ", 1)
 
 
-class _Layout:
-    """The columns of a component's one table: a tag, and slots that its relations share."""
-
-    def __init__(self, members: Sequence[Relation]) -> None:
-        self.single = len(members) == 1
-        self.tags = {r.name: i for i, r in enumerate(members)}
-        self.columns: dict[str, tuple[str, ...]] = {}
-        self.slots: dict[str, str] = {}
-        if self.single:
-            relation = members[0]
-            self.columns[relation.name] = relation.columns
-            self.slots = dict(zip(relation.columns, relation.types, strict=True))
-            return
-        self.slots["tag"] = "USMALLINT"
-        for relation in members:
-            used: dict[str, int] = {}
-            columns = []
-            for kind in relation.types:
-                used[kind] = used.get(kind, -1) + 1
-                slot = f"{kind.lower()}{used[kind]}"
-                self.slots[slot] = kind
-                columns.append(slot)
-            self.columns[relation.name] = tuple(columns)
-
-    def table(self, name: str, source: str) -> Table:
-        """Say how an atom reads the component's table."""
-        condition = None if self.single else f"@.tag = {self.tags[name]}"
-        return Table(source, self.columns[name], condition)
-
-    def spread(self, relation: Relation, values: Sequence[str]) -> str:
-        """Place a relation's values into the slots."""
-        placed = dict(zip(self.columns[relation.name], values, strict=True))
-        if not self.single:
-            placed["tag"] = f"{self.tags[relation.name]}::USMALLINT"
-        return ", ".join(
-            f"{placed.get(slot, f'NULL::{kind}')} AS {slot}" for slot, kind in self.slots.items()
-        )
-
-    def wrap(self, relation: Relation, part: str) -> str:
-        """Place a SELECT of the relation's columns into the slots."""
-        if self.single:
-            return part
-        return f"SELECT {self.spread(relation, relation.columns)} FROM ({part}) AS b"
-
-    def extract(self, relation: Relation, source: str) -> str:
-        """Select one relation back."""
-        columns = zip(self.columns[relation.name], relation.columns, strict=True)
-        named = ", ".join(f"{slot} AS {column}" for slot, column in columns)
-        return f"SELECT {named} FROM {source} WHERE tag = {self.tags[relation.name]}"
-
-
 def _closure(relation: Relation) -> str:
     """Close a binary relation under reflexivity, symmetry and transitivity."""
     return (
@@ -479,62 +330,3 @@ def _closure(relation: Relation) -> str:
         "r(c0, c1) AS (SELECT c0, c1 FROM e UNION "
         "SELECT r.c0, e.c1 FROM r, e WHERE r.c1 = e.c0) SELECT * FROM r"
     )
-
-
-def composes(clause: Clause, atoms: Sequence[Atom]) -> bool:
-    """Say whether a clause composes a relation with itself, as transitivity does.
-
-    Every head position comes from the first atom, from the second one, or (a context) from both;
-    where it comes from one, the other atom holds there a variable that links the two.
-    """
-    if len(atoms) != 2 or len(clause.body) != 2:
-        return False
-    rows: list[list[str]] = []
-    for atom in (clause.head, *atoms):
-        names = [a.name for a in atom.arguments if isinstance(a, Variable)]
-        if len(names) != len(atom.arguments) or len(set(names)) != len(names):
-            return False
-        rows.append(names)
-    head, first, second = rows
-    links_first, links_second = [], []
-    for h, a, b in zip(head, first, second, strict=True):
-        if h == a == b:
-            continue
-        if h == a:
-            links_second.append(b)
-        elif h == b:
-            links_first.append(a)
-        else:
-            return False
-    return sorted(links_first) == sorted(links_second) and not set(links_first) & set(head)
-
-
-def extreme(relation: Relation) -> tuple[int, str] | None:
-    """Recognize a subsumption that keeps the least or greatest value of one column."""
-    if len(relation.dominances) != 1:
-        return None
-    subsumption = relation.dominances[0].subsumption
-    pairs = list(
-        zip(subsumption.dominated.arguments, subsumption.dominating.arguments, strict=True)
-    )
-    names: list[tuple[str, str]] = []
-    for lost, won in pairs:
-        if not isinstance(lost, Variable) or not isinstance(won, Variable):
-            return None
-        names.append((lost.name, won.name))
-    different = [i for i, (lost, won) in enumerate(names) if lost != won]
-    every = [n for i, pair in enumerate(names) for n in (pair if i in different else pair[:1])]
-    if len(different) != 1 or len(set(every)) != len(every) or len(subsumption.body) != 1:
-        return None
-    test = subsumption.body[0]
-    sides: list[Expression] = list(literal_expressions(test))
-    operator = getattr(test, "operator", "")
-    if operator not in ("<", "<=", ">", ">=") or not all(isinstance(s, Variable) for s in sides):
-        return None
-    tested = tuple(s.name for s in sides if isinstance(s, Variable))
-    smaller = operator.startswith("<")
-    if tested == names[different[0]][::-1]:
-        return different[0], "min" if smaller else "max"
-    if tested == names[different[0]]:
-        return different[0], "max" if smaller else "min"
-    return None

@@ -11,8 +11,9 @@ from .inline import inline
 from .kinds import Kinds, column_kinds, resolve_types
 from .liveness import Place, Value, probes
 from .parser import parse_block
-from .plan import Compiler, Dominance, Relation, Row, Rule, Step
+from .plan import Compiler
 from .scope import check_grounded, resolve
+from .steps import Dominance, Relation, Row, Rule, Step
 from .stratify import Stratum, stratify
 from .syntax import (
     Atom,

@@ -1,0 +1,58 @@
+"""Bodies as formulas: brought into disjunctive normal form, one clause a conjunction."""
+
+from __future__ import annotations
+
+from .syntax import (
+    Atom,
+    Comparison,
+    DatalogError,
+    Formula,
+    Literal,
+    Negation,
+    Truth,
+)
+
+MAX_CONJUNCTIONS = 4096
+_NEGATED = {
+    "=": "!=",
+    "!=": "=",
+    "<": ">=",
+    "<=": ">",
+    ">": "<=",
+    ">=": "<",
+    "match": "!match",
+    "contains": "!contains",
+    "!match": "match",
+    "!contains": "contains",
+}
+
+
+def conjunctions(formula: Formula | Literal, negated: bool = False) -> list[tuple[Literal, ...]]:
+    """Bring a body into disjunctive normal form; raises DatalogError where it explodes."""
+    if not isinstance(formula, Formula):
+        return [(negate(formula) if negated else formula,)]
+    if formula.connective == "not":
+        return conjunctions(formula.parts[0], not negated)
+    parts = [conjunctions(part, negated) for part in formula.parts]
+    if (formula.connective == "or") != negated:
+        return [conjunction for part in parts for conjunction in part]
+    out: list[tuple[Literal, ...]] = [()]
+    for part in parts:
+        out = [left + right for left in out for right in part]
+        if len(out) > MAX_CONJUNCTIONS:
+            raise DatalogError.at(
+                formula.position,
+                f"this body unfolds into more than {MAX_CONJUNCTIONS} conjunctions",
+            )
+    return out
+
+
+def negate(literal: Literal) -> Literal:
+    """Negate one literal."""
+    if isinstance(literal, Atom):
+        return Negation(literal, literal.position)
+    if isinstance(literal, Negation):
+        return literal.atom
+    if isinstance(literal, Truth):
+        return Truth(not literal.value, literal.position)
+    return Comparison(_NEGATED[literal.operator], literal.left, literal.right, literal.position)

@@ -1,0 +1,119 @@
+"""What a plan is made of: relations, rules, and the steps that compute them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import duckdb
+
+from .expressions import SQL_TYPE
+from .kinds import Kinds
+from .liveness import Need
+from .syntax import Clause, Subsumption
+
+MAX_VALUES = 64  # more facts than these are loaded through Arrow, not parsed as SQL
+KEYED = int(duckdb.__version__.split(".")[0]) >= 2  # USING KEY takes aggregates since 2.0
+Row = tuple[int | float | str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """A clause ready for translation: scopes resolved, kinds inferred."""
+
+    clause: Clause
+    kinds: Kinds
+
+
+@dataclass(frozen=True)
+class Dominance:
+    """A subsumption ready for translation."""
+
+    subsumption: Subsumption
+    kinds: Kinds
+
+
+@dataclass
+class Relation:
+    """A relation under compilation."""
+
+    name: str
+    table: str
+    kinds: tuple[str, ...]
+    is_input: bool = False
+    is_equivalence: bool = False
+    facts: list[Row] = field(default_factory=list)
+    rules: list[Rule] = field(default_factory=list)
+    dominances: list[Dominance] = field(default_factory=list)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Column names of its table; a relation without columns keeps one, always true."""
+        return tuple(f"c{i}" for i in range(len(self.kinds))) or ("present",)
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """SQL types of its table."""
+        return tuple(SQL_TYPE[k] for k in self.kinds) or ("BOOLEAN",)
+
+    @property
+    def sql(self) -> str:
+        """The quoted table name."""
+        return quoted(self.table)
+
+    @property
+    def input_sql(self) -> str:
+        """The quoted table that holds what was read, where rules add to it."""
+        return quoted(self.table + ":input")
+
+    @property
+    def facts_sql(self) -> str:
+        """The quoted table that holds many facts."""
+        return quoted(self.table + ":facts")
+
+
+@dataclass(frozen=True)
+class Part:
+    """One SELECT of a union, and what has to be there for it to select something."""
+
+    sql: str
+    needs: tuple[Need, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """Statements that compute relations; `loop` holds the parts of a driven iteration.
+
+    `parts` are what the relations start from. Where none can select anything, `empty` computes
+    the step; of a step without recursion, those that can are enough.
+    """
+
+    relations: tuple[str, ...]
+    recursive: bool
+    statements: tuple[str, ...]
+    parts: tuple[Part, ...]
+    empty: tuple[str, ...]
+    loop: Loop | None = None
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A semi-naive iteration that one query can't express: general subsumption.
+
+    Each round runs `derive`, then `settle`; it ends when `count` gives 0.
+    """
+
+    start: tuple[str, ...]
+    derive: tuple[str, ...]
+    settle: tuple[str, ...]
+    count: str
+    finish: tuple[str, ...]
+
+
+def quoted(name: str) -> str:
+    """Quote an identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def create(table: str, query: str) -> str:
+    """Spell the statement that makes a temporary table."""
+    return f"CREATE OR REPLACE TEMP TABLE {table} AS {query}"
