@@ -39,7 +39,9 @@ from tensolog.rules.model_view import ModelView
 
 RULES = load_rules()
 NAMES = [rule.name for rule in RULES]
-FAMILIES = ("normal", "shifted", "mixed")
+# Families of inputs, with the rounding errors allowed relative to the largest output. A difference
+# from a mean 100 times its spread has lost two digits on either side.
+FAMILIES = {"normal": 64, "shifted": 1024, "mixed": 64}
 DTYPES = ("float32", "float64")
 EACH = 5  # instances of each rule and element type
 
@@ -154,7 +156,7 @@ def truth(model, feeds):
         return None
 
 
-def assert_equal(match, view, model, feeds, *, exact):
+def assert_equal(match, view, model, feeds, *, exact, roundings):
     left = run_or_none(model, feeds)
     if left is None:
         return False  # ONNX Runtime has no kernel for the left side in this element type
@@ -173,7 +175,7 @@ def assert_equal(match, view, model, feeds, *, exact):
         if not a.size:
             continue
         eps, scale = np.finfo(a.dtype).eps, np.abs(a).max()
-        allowed = 64 * eps * scale
+        allowed = roundings * eps * scale
         if exactly is not None and exactly[k].shape == finite.shape:
             # Cancellation costs the original digits too: allow what it loses, and some more.
             allowed += 8 * np.abs(a - exactly[k][finite]).max()
@@ -202,10 +204,17 @@ def test_left_and_right_are_equal_on_instances(name):
             rule, opset = match.rule, instance.view.opset
             if not (rule.opset_from or 0) <= opset <= (rule.opset_to or opset):
                 continue
-            for family in FAMILIES if instance.rule.name == name else FAMILIES[:1]:
+            for family in FAMILIES if instance.rule.name == name else ["normal"]:
                 feeds = instance.feeds(rng, family)
                 exact = rule.equal == "exact"
-                compared += assert_equal(match, instance.view, instance.model, feeds, exact=exact)
+                compared += assert_equal(
+                    match,
+                    instance.view,
+                    instance.model,
+                    feeds,
+                    exact=exact,
+                    roundings=FAMILIES[family],
+                )
     assert compared >= EACH
 
 
