@@ -10,7 +10,8 @@ import numpy as np
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
-from onnxruntime import InferenceSession
+
+from .agreement import run
 
 OPSET = 17
 LARGEST = 1e4
@@ -132,7 +133,7 @@ def evaluate(node, values):
             results = ReferenceEvaluator(model).run(None, values)
         if not all(value.size for value in [*values.values(), *results]):
             # Neither implementation is careful with empty tensors; keep to where they agree.
-            judged = InferenceSession(model.SerializeToString()).run(None, values)
+            judged = run(model, values)
             if [item.shape for item in judged] != [item.shape for item in results]:
                 return None
     except Exception:  # either refuses in many ways; all mean "not this one"
@@ -434,7 +435,81 @@ def constant_branch(build):
         build.add("Mul", value, added[0])
 
 
-STEPS = [unary, binary, neutral, scales, power, matmul, matmul_of_values, gemm, convolution]
+def clips(build):
+    """Append two clips in a row, their bounds given or left out."""
+    bounds = [
+        [build.constant(np.asarray(build.draw(st.sampled_from([-1.0, -0.5]))))],
+        ["", build.constant(np.asarray(build.draw(st.sampled_from([0.3, 0.8]))))],
+    ]
+    bounds.append([bounds[0][0], bounds[1][1]])
+    chosen = [build.draw(st.sampled_from(bounds)) for _ in range(2)]
+    build.chain(build.pick(), ("Clip", chosen[0], {}), ("Clip", chosen[1], {}))
+
+
+def padded(build):
+    """Append a pad and what may absorb it."""
+    value = build.pick(rank=4)
+    if value is None or 0 in build.arrays[value].shape:
+        return
+    widths = [build.draw(st.integers(0, 1)) for _ in range(4)]
+    pads = build.constant(np.array([0, 0, *widths[:2], 0, 0, *widths[2:]]))
+    if build.draw(st.booleans()):
+        channels = build.arrays[value].shape[1]
+        follow = ("Conv", (build.weights(2, channels, 2, 2),), {"kernel_shape": [2, 2]})
+    else:
+        counted = {"count_include_pad": int(build.draw(st.booleans()))}
+        follow = ("AveragePool", (), {"kernel_shape": [2, 2], **counted})
+    build.chain(value, ("Pad", (pads,), {}), follow)
+
+
+def einsum(build):
+    value = build.pick(rank=2)
+    if value is None:
+        return
+    rows, columns = build.arrays[value].shape
+    equation = build.draw(st.sampled_from(["ij,jk->ik", "ij,ij->i", "ij,kj->ik", "ij,ij->ij"]))
+    shape = {"jk": (columns, 3), "ij": (rows, columns), "kj": (3, columns)}[equation[3:5]]
+    build.add("Einsum", value, build.weights(*shape), equation=equation)
+
+
+def log_sum_exp(build):
+    value = build.pick(least_rank=1)
+    if value is not None and build.arrays[value].size:
+        keepdims = int(build.draw(st.booleans()))
+        build.add("ReduceLogSumExp", value, axes=[build.axis(value)], keepdims=keepdims)
+
+
+def sum_of_products(build):
+    """Append xA + xB, or (xA)B, with constant A and B."""
+    value = build.pick(least_rank=2)
+    if value is None:
+        return
+    inner = build.arrays[value].shape[-1]
+    first = build.add("MatMul", value, build.weights(inner, 3))
+    if first and build.draw(st.booleans()):
+        build.add("MatMul", first[0], build.weights(3, 2))
+    elif first:
+        second = build.add("MatMul", value, build.weights(inner, 3))
+        if second:
+            build.add(build.draw(st.sampled_from(["Add", "Sub"])), first[0], second[0])
+
+
+STEPS = [
+    clips,
+    padded,
+    einsum,
+    log_sum_exp,
+    sum_of_products,
+    unary,
+    binary,
+    neutral,
+    scales,
+    power,
+    matmul,
+    matmul_of_values,
+    gemm,
+    convolution,
+]
 STEPS += [batch_normalization, transpose, reshape, squeeze_or_unsqueeze, concat_or_split]
 STEPS += [slice_of_value, reduce, softmax, layer_normalization, gelu, twice, constant_branch]
 
