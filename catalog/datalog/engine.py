@@ -133,7 +133,7 @@ def _drop(connection: duckdb.DuckDBPyConnection, kept: Collection[str]) -> dict[
     ).fetchall()
     stale = [f"DROP TABLE temp.{quoted(name)}" for name, _ in tables if name not in kept]
     if stale:
-        connection.execute(";".join(stale))
+        connection.execute(";".join(stale)).fetchall()
     return {name: rows for name, rows in tables if name in kept}
 
 
@@ -205,7 +205,7 @@ class _Run:
         if not alive:
             for name, statement in zip(step.relations, step.empty, strict=True):
                 if self.left.get(self.program.relations[name].table) != 0:
-                    self.connection.execute(statement)
+                    self.connection.execute(statement).fetchall()
                 self.liveness.rows[name] = 0
         elif step.loop is not None:
             _iterate(step.loop, self.connection)
@@ -240,7 +240,7 @@ def load(table: str, data: pa.Table, connection: duckdb.DuckDBPyConnection) -> N
     view = f"{_PREFIX}arrow"
     connection.register(view, data)
     try:
-        connection.execute(create(table, f"SELECT * FROM {quoted(view)}"))
+        connection.execute(create(table, f"SELECT * FROM {quoted(view)}")).fetchall()
     finally:
         connection.unregister(view)
 
@@ -261,14 +261,14 @@ def _iterate(loop: Loop, connection: duckdb.DuckDBPyConnection) -> None:
 
     Driven from here because tuples leave again between rounds, which no recursive query can say.
     """
-    connection.execute(";".join(loop.start))
+    connection.execute(";".join(loop.start)).fetchall()
     round_sql = ";".join((*loop.derive, *loop.settle))
     while True:
         # Fetch all: an unfinished result would block the connection.
         if not connection.execute(loop.count).fetchall()[0][0]:
             break
-        connection.execute(round_sql)
-    connection.execute(";".join(loop.finish))
+        connection.execute(round_sql).fetchall()
+    connection.execute(";".join(loop.finish)).fetchall()
 
 
 def _first_line(error: Exception) -> str:
