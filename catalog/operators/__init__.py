@@ -1,7 +1,15 @@
 """Operator specifications as data."""
 
 from .classes import Classification, classifications, parse_classes
-from .specification import (
+from .definition import (
+    OpaqueOperatorError,
+    Specification,
+    specification,
+    specified,
+)
+from .functions import ShapeError
+from .parser import SpecificationError
+from .schemas import (
     AttributeSpec,
     OperatorSpec,
     all_specifications,
@@ -12,10 +20,16 @@ from .specification import (
 __all__ = [
     "AttributeSpec",
     "Classification",
+    "OpaqueOperatorError",
     "OperatorSpec",
+    "ShapeError",
+    "Specification",
+    "SpecificationError",
     "all_specifications",
     "classifications",
     "first_version",
     "parse_classes",
     "schema_for",
+    "specification",
+    "specified",
 ]

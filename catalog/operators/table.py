@@ -19,7 +19,7 @@ def fill_operators(catalog: Catalog) -> None:
     ).fetchall()
     if known == [(state,)]:
         return
-    from .specification import all_specifications  # onnx takes its time to load
+    from .schemas import all_specifications  # onnx takes its time to load
 
     specifications = all_specifications()
     attributes = [(spec, attribute) for spec in specifications for attribute in spec.attributes]

@@ -1,0 +1,139 @@
+"""What follows from a value in index notation: operations, bytes, and where zeros stay zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .expand import Expansion, Shape, expand
+from .functions import ShapeError
+from .syntax import Function, Operator
+from .terms import Apply, Read, Reduce, Select, Term, apply, product, total
+
+# Primitives that give 0 where their first operand is 0.
+_KEEP_ZERO = frozenset(
+    [
+        *["neg", "abs", "sign", "sqrt", "erf", "floor", "ceil", "round", "real", "int32"],
+        *["sin", "tan", "sinh", "tanh", "asin", "atan", "asinh", "atanh"],
+    ]
+)
+
+
+def operations(expansion: Expansion) -> Term:
+    """Return how many primitives are applied to elements; indices and conditions are free."""
+    return total(
+        [
+            apply("*", product(list(one.shape)), _operations(one.value))
+            for one in (*expansion.locals, *expansion.outputs)
+        ]
+    )
+
+
+def _operations(term: Term) -> Term:
+    match term:
+        case Apply(_, arguments) if _has_element(term):
+            return total([1, *(_operations(argument) for argument in arguments)])
+        case Select(condition, then, otherwise):
+            one, other = _operations(then), _operations(otherwise)
+            more = one if one == other or other == 0 else apply("max", one, other)
+            return apply("+", _operations(condition), more)
+        case Reduce(_, _, extents, _, body):
+            return apply("*", product(list(extents)), apply("+", _operations(body), 1))
+        case _:
+            return 0
+
+
+def _has_element(term: Term) -> bool:
+    match term:
+        case Read() | Reduce():
+            return True
+        case Apply(_, arguments):
+            return any(map(_has_element, arguments))
+        case Select(_, then, otherwise):
+            return _has_element(then) or _has_element(otherwise)
+        case _:
+            return False
+
+
+def bytes_moved(expansion: Expansion, element_bytes: int) -> Term:
+    """Return the bytes of all inputs that are read and of all outputs."""
+    shapes = [list(tensor.shape) for tensor in expansion.inputs if tensor is not None]
+    shapes += [list(output.shape) for output in expansion.outputs]
+    return apply("*", element_bytes, total([product(shape) for shape in shapes]))
+
+
+def sparse_safe_inputs(
+    operator: Operator, functions: Mapping[str, Function]
+) -> tuple[str, ...] | None:
+    """Return the inputs whose zeros make zeros; None where the defaults don't say enough."""
+    shapes: list[Shape | None] = []
+    for declared in operator.inputs:
+        if declared.kind != "tensor":
+            if not declared.optional:
+                return None
+            shapes.append(None)
+            continue
+        names: list[str] = []
+        for item in declared.shape:
+            if item.kind in ("star", "broadcast"):
+                names += [f"{item.name}0", f"{item.name}1"][: 1 if item.length else 2]
+            else:
+                names.append(item.name or "d")
+        shapes.append(names)
+    try:
+        expansion = expand(operator, functions, shapes, {}, {}, None)
+    except ShapeError:
+        return None
+    safe = []
+    for tensor in expansion.inputs:
+        if tensor is None:
+            continue
+        zero = {tensor.name}
+        for local in expansion.locals:
+            if _is_zero(local.value, zero):
+                zero.add(local.name)
+        if expansion.outputs and _is_zero(expansion.outputs[0].value, zero):
+            safe.append(tensor.name)
+    return tuple(safe)
+
+
+def _is_zero(term: Term, zero: set[str]) -> bool:
+    """Whether a term is 0 where all elements of the tensors `zero` are."""
+    match term:
+        case bool():
+            return term is False
+        case int() | float():
+            return term == 0
+        case Read(tensor, _):
+            return tensor in zero
+        case Apply("*" | "and" | "bit_and", arguments):
+            return any(_is_zero(argument, zero) for argument in arguments)
+        case Apply("/" | "mod" | "fmod" | "shift_left" | "shift_right", (left, _)):
+            return _is_zero(left, zero)
+        case Apply("+" | "-" | "max" | "min" | "or" | "xor" | "bit_or" | "bit_xor", arguments):
+            return all(_is_zero(argument, zero) for argument in arguments)
+        case Apply("pow", (left, int() | float() as exponent)):
+            return exponent > 0 and _is_zero(left, zero)
+        case Apply("!=" | "<" | ">", arguments):
+            return all(_is_zero(argument, zero) for argument in arguments)
+        case Apply(function, (operand,)):
+            return function in _KEEP_ZERO and _is_zero(operand, zero)
+        case Select(condition, then, otherwise):
+            return _branches_are_zero(condition, then, otherwise, zero)
+        case Reduce(kind, _, _, _, body):
+            return kind != "all" and kind != "prod" and _is_zero(body, zero)
+        case _:
+            return False
+
+
+def _branches_are_zero(condition: Term, then: Term, otherwise: Term, zero: set[str]) -> bool:
+    if _is_zero(condition, zero):
+        return _is_zero(otherwise, zero)
+    match condition:
+        case Apply("=" | ">=" | "<=", (left, right)):
+            if _both(left, right, zero):
+                return _is_zero(then, zero)
+    return _is_zero(then, zero) and _is_zero(otherwise, zero)
+
+
+def _both(left: Term, right: Term, zero: set[str]) -> bool:
+    return _is_zero(left, zero) and _is_zero(right, zero)

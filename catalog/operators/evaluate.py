@@ -1,0 +1,332 @@
+"""Specifications computed with NumPy, over grids of all indices at once: slow and obviously right.
+
+Floating-point values are computed in float64 and rounded once to the type of the output; integers
+in their own type, as the runtime does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import TensologError
+from .expand import Definition, Expansion
+from .terms import Apply, Read, Reduce, Select, Symbol, Term, Variable
+
+Array = npt.NDArray[Any]
+
+# A grid of more elements than this is computed in pieces.
+_GRID = 1 << 22
+
+
+class EvaluationError(TensologError):
+    """Data on which an operator has no value, such as an index outside of a tensor."""
+
+
+def evaluate(expansion: Expansion, inputs: Sequence[Array | None]) -> list[Array]:
+    """Return the outputs of an expansion at known dimensions."""
+    tensors: dict[str, Array] = {}
+    first: Array | None = None
+    types: dict[str, np.dtype[Any]] = {}
+    for tensor, array in zip(expansion.inputs, inputs, strict=True):
+        if array is not None and first is None:
+            first = array
+        if tensor is not None and array is not None:
+            types[tensor.name] = array.dtype
+            tensors[tensor.name] = _computing(array)
+    for local in expansion.locals:
+        tensors[local.name] = _definition(local, tensors)
+    default = np.dtype(np.float32) if first is None else first.dtype
+    return [
+        _cast(_definition(output, tensors), _type(output, default, types))
+        for output in expansion.outputs
+    ]
+
+
+def _type(
+    output: Definition, default: np.dtype[Any], types: Mapping[str, np.dtype[Any]]
+) -> np.dtype[Any]:
+    if output.like is not None:
+        return types.get(output.like, default)
+    if output.type is None:
+        return default
+    return numpy_type(output.type)
+
+
+def numpy_type(name: str | int) -> np.dtype[Any]:
+    """Return the NumPy type of an ONNX type, by name in lower case or by its code."""
+    import onnx
+
+    code = name if isinstance(name, int) else onnx.TensorProto.DataType.Value(name.upper())
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(code))
+
+
+def is_floating(dtype: np.dtype[Any]) -> bool:
+    """Whether a type holds real numbers, those of ml_dtypes among them."""
+    return dtype.kind == "f" or dtype.name.startswith(("bfloat", "float"))
+
+
+def _computing(array: Array) -> Array:
+    return array.astype(np.float64) if is_floating(array.dtype) else array
+
+
+def _cast(array: Array, dtype: np.dtype[Any]) -> Array:
+    if dtype.name.startswith("float8") and array.dtype.kind == "f":
+        _refuse_saturation(array, dtype)
+    if dtype.kind in "iu" and array.dtype.kind == "f":
+        with np.errstate(all="ignore"):
+            return (
+                array.astype(np.int64).astype(dtype) if dtype.itemsize < 8 else array.astype(dtype)
+            )
+    with np.errstate(all="ignore"):
+        return array.astype(dtype)
+
+
+def _refuse_saturation(array: Array, dtype: np.dtype[Any]) -> None:
+    """What lies beyond the range of an 8-bit type depends on `saturate`, which isn't described."""
+    import ml_dtypes
+
+    finfo: Any = ml_dtypes.finfo
+    largest = float(finfo(dtype).max)
+    if "e8m0" in dtype.name or (np.abs(array) > largest).any():
+        raise EvaluationError(f"rounding to {dtype.name} beyond its range is not described")
+
+
+def _definition(definition: Definition, tensors: Mapping[str, Array]) -> Array:
+    shape = tuple(_known(d) for d in definition.shape)
+    if 0 in shape:
+        probe = np.zeros(shape)
+        return probe
+    inner = _volume(definition.value)
+    rows = shape[0] if shape else 1
+    step = max(1, int(rows * _GRID / max(1.0, math.prod(shape) * inner)))
+    with np.errstate(all="ignore"):
+        pieces = [
+            _piece(definition, shape, range(start, min(rows, start + step)), tensors)
+            for start in range(0, rows, step)
+        ]
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+
+def _known(term: Term) -> int:
+    if isinstance(term, int):
+        return term
+    raise EvaluationError(f"{term} must be known to compute values")
+
+
+def _volume(term: Term) -> float:
+    """Return how many elements a reduction's grid has for one element of the output."""
+    match term:
+        case Reduce(_, _, extents, _, body):
+            return math.prod(float(_known(extent)) for extent in extents) * _volume(body)
+        case Apply(_, arguments):
+            return max([1.0, *(_volume(argument) for argument in arguments)])
+        case Select(_, then, otherwise):
+            return max(_volume(then), _volume(otherwise))
+        case _:
+            return 1.0
+
+
+def _piece(
+    definition: Definition, shape: tuple[int, ...], rows: range, tensors: Mapping[str, Array]
+) -> Array:
+    grid = _Grid(tensors)
+    extents = ((len(rows), *shape[1:])) if shape else ()
+    for at, (variable, extent) in enumerate(zip(definition.indices, extents, strict=True)):
+        grid.bind(variable, np.arange(extent) + (rows.start if at == 0 else 0))
+    result = np.asarray(grid.value(definition.value, True))
+    # axis -(v + 1) of the grid is the v-th index
+    full = np.broadcast_to(result, tuple(reversed(extents)))
+    return full.transpose(range(len(extents))[::-1]).copy()
+
+
+class _Grid:
+    """Indices bound to axes: the v-th bound index runs along axis -(v + 1)."""
+
+    def __init__(self, tensors: Mapping[str, Array]) -> None:
+        self.tensors = tensors
+        self.bound: dict[Variable, Array] = {}
+        self.depth = 0
+
+    def bind(self, variable: Variable, positions: Array) -> None:
+        self.bound[variable] = positions.reshape((-1,) + (1,) * self.depth)
+        self.depth += 1
+
+    def value(self, term: Term, mask: Any) -> Any:
+        """Return a term on the grid; where `mask` doesn't hold its value is not used."""
+        match term:
+            case bool() | int() | float():
+                return term
+            case Variable():
+                return self.bound[term]
+            case Symbol(name):
+                raise EvaluationError(f"{name} must be known to compute values")
+            case Apply("and", (left, right)):
+                one = self.value(left, mask)
+                return np.logical_and(one, self.value(right, np.logical_and(mask, one)))
+            case Apply(function, arguments):
+                return PRIMITIVE[function](*(self.value(a, mask) for a in arguments))
+            case Select(condition, then, otherwise):
+                return self._select(condition, then, otherwise, mask)
+            case Read(tensor, indices):
+                return self._read(tensor, indices, mask)
+            case Reduce():
+                return self._reduce(term, mask)
+
+    def _select(self, condition: Term, then: Term, otherwise: Term, mask: Any) -> Any:
+        chosen = np.asarray(self.value(condition, mask))
+        yes, no = np.logical_and(mask, chosen), np.logical_and(mask, ~chosen)
+        if not no.any():
+            return self.value(then, yes)
+        if not yes.any():
+            return self.value(otherwise, no)
+        return np.where(chosen, self.value(then, yes), self.value(otherwise, no))
+
+    def _read(self, name: str, indices: Sequence[Term], mask: Any) -> Any:
+        array = self.tensors[name]
+        places = []
+        for axis, (index, extent) in enumerate(zip(indices, array.shape, strict=True)):
+            place = np.asarray(self.value(index, mask))
+            outside = np.logical_and(mask, (place < 0) | (place >= extent))
+            if outside.any():
+                raise EvaluationError(f"an index outside of axis {axis} of {name} {array.shape}")
+            places.append(np.clip(place, 0, max(extent - 1, 0)).astype(np.int64))
+        if 0 in array.shape:
+            return np.zeros((), array.dtype)
+        return array[tuple(places)]
+
+    def _reduce(self, term: Reduce, mask: Any) -> Any:
+        depth = self.depth
+        extents = [_known(extent) for extent in term.extents]
+        for variable, extent in zip(term.variables, extents, strict=True):
+            self.bind(variable, np.arange(extent))
+        try:
+            guard = self.value(term.condition, mask)
+            body = np.asarray(self.value(term.body, np.logical_and(mask, guard)))
+        finally:
+            self.depth = depth
+        function, empty = _REDUCE[term.kind], _empty(term.kind, body.dtype)
+        if 0 in extents:
+            return empty
+        if guard is not True:
+            body = np.where(guard, body, np.asarray(empty).astype(body.dtype))
+        full = (1,) * max(0, self.depth + len(extents) - body.ndim) + body.shape
+        shape = (*reversed(extents), *full[len(full) - depth :]) if depth else tuple(extents[::-1])
+        spread = np.broadcast_to(body, shape)
+        return function(spread, axis=tuple(range(len(extents))))
+
+
+def _empty(kind: str, dtype: np.dtype[Any]) -> Any:
+    """Return the reduction of nothing, in the type of what would be reduced."""
+    if kind not in ("max", "min") or dtype.kind == "f":
+        return _EMPTY[kind]
+    if dtype.kind == "b":
+        return kind == "min"
+    return np.iinfo(dtype).min if kind == "max" else np.iinfo(dtype).max
+
+
+def _any_float(*values: Any) -> bool:
+    return any(
+        isinstance(v, float) or (isinstance(v, np.ndarray | np.generic) and v.dtype.kind == "f")
+        for v in values
+    )
+
+
+def _divide(a: Any, b: Any) -> Any:
+    """Division of reals, and of integers truncated as in C."""
+    if _any_float(a, b) or not (isinstance(a, np.ndarray) or isinstance(b, np.ndarray)):
+        return np.divide(a, b)
+    quotient = np.floor_divide(a, b)
+    exact = np.multiply(quotient, b) == a
+    return np.where(exact | (quotient >= 0), quotient, quotient + 1).astype(quotient.dtype)
+
+
+def _power(a: Any, b: Any) -> Any:
+    if _any_float(a, b):
+        result = np.power(np.asarray(a, np.float64), np.asarray(b, np.float64))
+        return result if _any_float(a) else np.asarray(result).astype(np.asarray(a).dtype)
+    return np.power(a, np.asarray(b).astype(np.asarray(a).dtype))
+
+
+def _not(a: Any) -> Any:
+    return np.logical_not(a)
+
+
+_erf = np.frompyfunc(math.erf, 1, 1)
+
+PRIMITIVE: Mapping[str, Callable[..., Any]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": _divide,
+    "//": np.floor_divide,
+    "%": np.mod,
+    "neg": np.negative,
+    "=": np.equal,
+    "!=": np.not_equal,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+    "or": np.logical_or,
+    "not": _not,
+    "xor": np.logical_xor,
+    "max": np.maximum,
+    "min": np.minimum,
+    "abs": np.abs,
+    "sign": np.sign,
+    "exp": np.exp,
+    "log": np.log,
+    "sqrt": np.sqrt,
+    "erf": lambda a: np.asarray(_erf(a)).astype(np.float64),
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "tanh": np.tanh,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round": np.rint,
+    "isnan": np.isnan,
+    "is_positive_inf": np.isposinf,
+    "is_negative_inf": np.isneginf,
+    "real": lambda a: np.asarray(a, np.float64),
+    "int32": lambda a: np.asarray(a, np.int32),
+    "pow": _power,
+    "mod": np.mod,
+    "fmod": np.fmod,
+    "bit_and": np.bitwise_and,
+    "bit_or": np.bitwise_or,
+    "bit_xor": np.bitwise_xor,
+    "bit_not": np.bitwise_not,
+    "shift_left": np.left_shift,
+    "shift_right": np.right_shift,
+}
+
+_REDUCE: Mapping[str, Callable[..., Any]] = {
+    "sum": lambda a, axis: np.sum(a, axis=axis, dtype=a.dtype),
+    "prod": lambda a, axis: np.prod(a, axis=axis, dtype=a.dtype),
+    "max": np.max,
+    "min": np.min,
+    "any": np.any,
+    "all": np.all,
+}
+_EMPTY: Mapping[str, Any] = {
+    "sum": 0,
+    "prod": 1,
+    "max": -math.inf,
+    "min": math.inf,
+    "any": False,
+    "all": True,
+}

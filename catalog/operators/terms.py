@@ -1,0 +1,236 @@
+"""Index notation at known ranks: the terms that an expanded specification consists of.
+
+Numbers are Python's own. Integers of dimensions and indices and the elements of tensors share one
+kind of term, so that a tensor of indices can be read as an index.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """An unknown number: a dimension (a non-negative integer) or the value of an attribute."""
+
+    name: str
+    integer: bool = True
+
+
+@dataclass(frozen=True)
+class Variable:
+    """An index; `number` keeps apart those of one name."""
+
+    name: str
+    number: int
+
+
+@dataclass(frozen=True)
+class Apply:
+    """A named primitive applied to terms."""
+
+    function: str
+    arguments: tuple[Term, ...]
+
+
+@dataclass(frozen=True)
+class Select:
+    """`then` where the condition holds; the other term need not be defined there."""
+
+    condition: Term
+    then: Term
+    otherwise: Term
+
+
+@dataclass(frozen=True)
+class Read:
+    """An element of an input or of a local tensor."""
+
+    tensor: str
+    indices: tuple[Term, ...]
+
+
+@dataclass(frozen=True)
+class Reduce:
+    """sum | prod | max | min | any | all of `body` over the variables where `condition` holds."""
+
+    kind: str
+    variables: tuple[Variable, ...]
+    extents: tuple[Term, ...]
+    condition: Term
+    body: Term
+
+
+Term = int | float | bool | Symbol | Variable | Apply | Select | Read | Reduce
+
+
+def _modulo(a: int, b: int) -> int:
+    return a % b
+
+
+_FOLD: Mapping[str, Callable[..., Term]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "//": lambda a, b: a // b,
+    "%": _modulo,
+    "neg": lambda a: -a,
+    "max": max,
+    "min": min,
+    "abs": abs,
+    "sqrt": lambda a: math.sqrt(a) if a >= 0 else math.nan,
+    "floor": lambda a: math.floor(a),
+    "ceil": lambda a: math.ceil(a),
+    "=": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "not": lambda a: not a,
+    "exp": math.exp,
+    "real": float,
+}
+
+
+def is_number(term: object) -> bool:
+    """Whether the term is a known number."""
+    return isinstance(term, int | float)
+
+
+def is_integer(term: Term) -> bool:
+    """Whether the term is made of dimensions and indices only, so that integer laws hold."""
+    match term:
+        case bool():
+            return False
+        case int() | Variable():
+            return True
+        case Symbol():
+            return term.integer
+        case Apply(function, arguments):
+            return function in ("+", "-", "*", "//", "%", "neg", "max", "min") and all(
+                is_integer(argument) for argument in arguments
+            )
+        case Select():
+            return is_integer(term.then) and is_integer(term.otherwise)
+        case _:
+            return False
+
+
+def apply(function: str, *arguments: Term) -> Term:
+    """Return a primitive applied to terms, folded where all is known."""
+    if function == "/" and all(is_number(argument) for argument in arguments):
+        left, right = arguments
+        if isinstance(left, float) or isinstance(right, float) or left % right == 0:  # type: ignore[operator]
+            return _divide(left, right)
+        return Apply(function, arguments)
+    if function in ("//", "%") and arguments[1] == 0:
+        return Apply(function, arguments)
+    if function in _FOLD and all(is_number(argument) for argument in arguments):
+        return _FOLD[function](*arguments)
+    if function in ("and", "or"):
+        return _logical(function, *arguments)
+    if function in ("=", "<=", ">=") and is_integer(arguments[0]) and arguments[0] == arguments[1]:
+        return True
+    if function in ("!=", "<", ">") and is_integer(arguments[0]) and arguments[0] == arguments[1]:
+        return False
+    if function in ("+", "-", "*", "//", "%", "max", "min") and all(map(is_integer, arguments)):
+        return _integer(function, *arguments)
+    return Apply(function, arguments)
+
+
+def _divide(left: object, right: object) -> Term:
+    if isinstance(left, int) and isinstance(right, int):
+        return left // right
+    try:
+        return float(left) / float(right)  # type: ignore[arg-type]
+    except ZeroDivisionError:
+        return math.nan if left == 0 else math.copysign(math.inf, float(left))  # type: ignore[arg-type]
+
+
+def _logical(function: str, left: Term, right: Term) -> Term:
+    for known, other in ((left, right), (right, left)):
+        if isinstance(known, bool):
+            return other if known == (function == "and") else known
+    return Apply(function, (left, right))
+
+
+def _integer(function: str, left: Term, right: Term) -> Term:
+    match function, left, right:
+        case ("+", 0, other) | ("+", other, 0) | ("-", other, 0):
+            return other
+        case ("*", 1, other) | ("*", other, 1) | ("//", other, 1):
+            return other
+        case ("*", 0, _) | ("*", _, 0) | ("%", _, 1) | ("//", 0, _) | ("%", 0, _):
+            return 0
+        case ("max" | "min", a, b) if a == b:
+            return a
+        case ("max", 0, Symbol()):
+            return right
+        case ("max", Symbol(), 0):
+            return left
+        case ("-", a, b) if a == b:
+            return 0
+        # (a + c) - c and its like, as they come from sizes and offsets
+        case ("-", Apply("+", (a, b)), c) if b == c:
+            return a
+        case ("-", Apply("+", (a, b)), c) if a == c:
+            return b
+        case ("+" | "-", Apply("+" | "-" as inner, (a, int() as b)), int() as c):
+            known = (b if inner == "+" else -b) + (c if function == "+" else -c)
+            return apply("+", a, known) if known >= 0 else apply("-", a, -known)
+        case _:
+            return Apply(function, (left, right))
+
+
+def select(condition: Term, then: Term, otherwise: Term) -> Term:
+    """Return a choice, made at once where the condition is known."""
+    if isinstance(condition, bool):
+        return then if condition else otherwise
+    if then == otherwise:
+        return then
+    return Select(condition, then, otherwise)
+
+
+def product(terms: list[Term]) -> Term:
+    """Return the product of integers."""
+    whole: Term = 1
+    for term in terms:
+        whole = apply("*", whole, term)
+    return whole
+
+
+def total(terms: list[Term]) -> Term:
+    """Return the sum of integers."""
+    whole: Term = 0
+    for term in terms:
+        whole = apply("+", whole, term)
+    return whole
+
+
+def substitute(term: Term, known: Mapping[str, Term]) -> Term:
+    """Return a term with symbols replaced, folded anew."""
+    match term:
+        case Symbol(name):
+            return known.get(name, term)
+        case Apply(function, arguments):
+            return apply(function, *(substitute(argument, known) for argument in arguments))
+        case Select(condition, then, otherwise):
+            chosen = substitute(condition, known)
+            if isinstance(chosen, bool):
+                return substitute(then if chosen else otherwise, known)
+            return select(chosen, substitute(then, known), substitute(otherwise, known))
+        case Read(tensor, indices):
+            return Read(tensor, tuple(substitute(index, known) for index in indices))
+        case Reduce(kind, variables, extents, condition, body):
+            return Reduce(
+                kind,
+                variables,
+                tuple(substitute(extent, known) for extent in extents),
+                substitute(condition, known),
+                substitute(body, known),
+            )
+        case _:
+            return term

@@ -1,0 +1,43 @@
+"""Specifications give what ONNX's own node tests expect."""
+
+from __future__ import annotations
+
+import pytest
+
+from .backend_cases import report
+
+# Why a covered operator may refuse a node test; anything else is a failure.
+_REASONS = (
+    "beyond its range is not described",  # saturation of 8-bit types
+    "is described with 1 outputs",  # MaxPool's indices, BatchNormalization in training
+    "training = 0 doesn't hold",
+    "scale has rank 4",  # DequantizeLinear by blocks
+)
+
+
+def test_no_node_test_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    found = report()
+    with capsys.disabled():
+        print()
+        for kind in ("single", "expanded"):
+            counts = {k.removeprefix(kind).strip(): n for k, n in found.counts.items() if kind in k}
+            print(
+                f"node tests, {kind}: " + ", ".join(f"{n} {k}" for k, n in sorted(counts.items()))
+            )
+    assert found.wrong == []
+
+
+def test_refusals_are_known() -> None:
+    unknown = {
+        name: reason
+        for name, reason in report().refused.items()
+        if not any(known in reason for known in _REASONS)
+    }
+    assert unknown == {}
+
+
+def test_most_node_tests_are_covered() -> None:
+    counts = report().counts
+    # of a release of onnx no older than the one these specifications were written against
+    assert counts["single passed"] >= 0.9 * (counts["single passed"] + counts["single refused"])
+    assert counts["single passed"] > 500

@@ -1,0 +1,72 @@
+"""Specifications agree with ONNX Runtime on random shapes and attributes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from hypothesis import HealthCheck, given, note, settings
+from hypothesis import strategies as st
+from tensolog.catalog.operators import specification
+
+from .backend_cases import agree
+from .random_nodes import STRATEGIES, Array, Node
+
+_EXAMPLES = 12
+
+
+def runtime(node: Node) -> list[Array]:
+    """Return ONNX Runtime's outputs for a node alone."""
+    names = [f"x{at}" if array is not None else "" for at, array in enumerate(node.inputs)]
+    inputs = [
+        onnx.helper.make_tensor_value_info(
+            name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), [None] * array.ndim
+        )
+        for name, array in zip(names, node.inputs, strict=True)
+        if array is not None
+    ]
+    outputs = [f"y{at}" for at in range(node.outputs)]
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node(node.op_type, names, outputs, **node.attributes)],
+        "one",
+        inputs,
+        [onnx.ValueInfoProto(name=name) for name in outputs],
+    )
+    model = onnx.helper.make_model(
+        graph, opset_imports=[onnx.helper.make_opsetid("", node.opset)], ir_version=10
+    )
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    feeds = {n: a for n, a in zip(names, node.inputs, strict=True) if a is not None}
+    results: list[Array] = session.run(None, feeds)
+    return results
+
+
+@pytest.mark.parametrize("op_type", sorted(STRATEGIES))
+def test_agrees(op_type: str) -> None:
+    @settings(
+        max_examples=_EXAMPLES,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.data())
+    def agrees(data: Any) -> None:
+        node = STRATEGIES[op_type](data.draw, op_type)
+        note(f"{op_type} {[None if a is None else a.shape for a in node.inputs]} {node.attributes}")
+        found = specification("", op_type, node.opset)
+        assert found is not None
+        wanted = runtime(node)
+        got = found.evaluate(node.inputs, node.attributes, outputs=node.outputs)
+        for one, other in zip(got, wanted, strict=True):
+            note(f"{one.shape} {one.dtype} against {other.shape} {other.dtype}")
+            assert agree(one, np.asarray(other), 2e-4, 2e-5), (one, other)
+
+    agrees()
