@@ -12,6 +12,29 @@ from . import options as shared
 FOLDER = click.Path(path_type=Path)
 
 
+def _definitions(
+    _: click.Context, option: click.Parameter, values: tuple[str, ...]
+) -> dict[str, str]:
+    """Read `NAME=VALUE`, repeated; the value may be empty or hold `=`."""
+    definitions: dict[str, str] = {}
+    for text in values:
+        name, equals, value = text.partition("=")
+        if not equals or not (name.isascii() and name.isidentifier()):
+            raise click.BadParameter(f"{text!r} is not of the form NAME=VALUE", param=option)
+        if definitions.setdefault(name, value) != value:
+            raise click.BadParameter(f"{name} is defined twice, with two values", param=option)
+    return definitions
+
+
+define_option = click.option(
+    "--define",
+    metavar="NAME=VALUE",
+    multiple=True,
+    callback=_definitions,
+    help="Define a macro, as #define does. Repeat per macro.",
+)
+
+
 @click.group()
 def datalog() -> None:
     """Run or explain a Datalog program in Soufflé's dialect."""
@@ -44,47 +67,45 @@ def datalog() -> None:
     show_default=True,
     help="'souffle' runs the command of that name, which must be on the PATH.",
 )
-def run(program: Path, facts: Path, out: Path, engine: str) -> None:
+@define_option
+def run(program: Path, facts: Path, out: Path, engine: str, define: dict[str, str]) -> None:
     """Evaluate a program: .input relations from NAME.facts, .output relations to NAME.csv.
 
-    Columns are separated by tabs in both, as Soufflé has them.
+    Columns are separated by tabs in both, as Soufflé has them. What .printsize and IO=stdout ask
+    for is printed.
 
     \b
     Examples:
       tensolog datalog run reach.dl --facts facts --out results
       tensolog datalog run reach.dl -F facts -D results --engine souffle
+      tensolog datalog run reach.dl -F facts -D results --define DEPTH=3
     """
     from ..catalog.datalog.files import run_files
 
     made = not out.exists()
     out.mkdir(parents=True, exist_ok=True)
     try:
-        run_files(program, facts, out, engine=engine)
+        report = run_files(program, facts, out, engine=engine, define=define)
     except BaseException:
         if made:
             with suppress(OSError):
                 out.rmdir()
         raise
+    for note in report.notes:
+        click.echo(note, err=True)
+    click.echo(report.text, nl=False)
 
 
 @datalog.command(no_args_is_help=True)
 @click.argument("program", metavar="FILE.dl", type=shared.FILE)
-def explain(program: Path) -> None:
+@define_option
+def explain(program: Path, define: dict[str, str]) -> None:
     """Show the strata of a program and the SQL that evaluates each.
 
     \b
     Example:
       tensolog datalog explain reach.dl
     """
-    from ..catalog.datalog import explain as explain_program
-    from ..catalog.datalog import parse
+    from ..catalog.datalog.files import explain_file
 
-    click.echo(explain_program(parse(read_text(program), str(program))))
-
-
-def read_text(path: Path) -> str:
-    """Read a text file; bytes that are not UTF-8 are an error of the user's, said in one line."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise click.ClickException(f"{path} is not UTF-8 text (byte {error.start})") from error
+    click.echo(explain_file(program, define))

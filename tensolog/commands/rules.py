@@ -77,9 +77,16 @@ def check(file: Path) -> None:
     """
     from ..catalog.datalog import parse
     from ..rules import compile_program, parse_rules
-    from .datalog import read_text
 
-    found = parse_rules(read_text(file), str(file))
+    found = parse_rules(_read_text(file), str(file))
     parse(compile_program(found), str(file))
     count = len(found)
     click.echo(f"{file}: {count} rule{'' if count == 1 else 's'}, well-formed (not proved)")
+
+
+def _read_text(path: Path) -> str:
+    """Read a text file; bytes that are not UTF-8 are an error of the user's, said in one line."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise click.ClickException(f"{path} is not UTF-8 text (byte {error.start})") from error

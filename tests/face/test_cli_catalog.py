@@ -1,4 +1,4 @@
-"""`sql`, `catalog`, `datalog` and `rules` as a user types them."""
+"""`sql`, `catalog` and `rules` as a user types them."""
 
 import csv
 import io
@@ -175,63 +175,6 @@ def test_models_go_in_and_come_out(cli, small_model, tmp_path):
     assert onnx.load(out).SerializeToString() == onnx.load(small_model).SerializeToString()
     cli("catalog", "export", "999", "-o", tmp_path / "none.onnx").refused()
     assert leftovers(tmp_path, "again.onnx", "small.onnx") == []
-
-
-REACH = """// What reaches what?
-.decl edge(a: symbol, b: symbol)
-.decl reaches(a: symbol, b: symbol)
-.input edge
-.output reaches
-reaches(a, b) :- edge(a, b).
-reaches(a, c) :- reaches(a, b), edge(b, c).
-"""
-
-
-@pytest.fixture
-def program(tmp_path):
-    (tmp_path / "facts").mkdir()
-    (tmp_path / "facts" / "edge.facts").write_text("a\tb\nb\tc\n", encoding="utf-8")
-    path = tmp_path / "reach.dl"
-    path.write_text(REACH, encoding="utf-8")
-    return path
-
-
-def test_datalog_runs_as_souffle_does(cli, program, tmp_path):
-    outcome = cli("datalog", "run", program, "-F", tmp_path / "facts", "-D", tmp_path / "out")
-    assert outcome.code == 0, outcome.err
-    rows = (tmp_path / "out" / "reaches.csv").read_text(encoding="utf-8").splitlines()
-    assert sorted(rows) == ["a\tb", "a\tc", "b\tc"]
-
-
-def test_datalog_explains(cli, program):
-    out = cli("datalog", "explain", program).out
-    assert "reaches" in out and "SELECT" in out.upper()
-
-
-@pytest.mark.parametrize(
-    ("text", "part"),
-    [
-        (".decl p(x: number)\np(x) :- q(x).\n", ":2:"),
-        (".decl p(x: number\n", ":1:"),
-        (".decl p(x: number)\np(x) :- !p(x).\n", ":2:"),
-    ],
-)
-def test_datalog_errors_have_a_place(text, part, cli, tmp_path):
-    path = tmp_path / "bad.dl"
-    path.write_text(text, encoding="utf-8")
-    line = cli("datalog", "run", path, "-F", tmp_path, "-D", tmp_path / "out").refused()
-    assert f"bad.dl{part}" in line.replace(", line ", ":")
-    assert leftovers(tmp_path, "bad.dl") == []
-
-
-def test_datalog_without_facts(cli, program, tmp_path):
-    cli("datalog", "run", program, "-F", tmp_path, "-D", tmp_path / "out").refused()
-
-
-def test_datalog_of_binary_nonsense(cli, tmp_path):
-    path = tmp_path / "bad.dl"
-    path.write_bytes(b"\xff\xfe\x00")
-    assert "UTF-8" in cli("datalog", "explain", path).refused()
 
 
 def test_rules(cli):
