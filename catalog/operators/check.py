@@ -9,6 +9,7 @@ from .functions import ENTRYWISE, FUNCTIONS, PRIMITIVES
 from .interpret import CONSTANTS
 from .parser import SpecificationError
 
+_TYPES = {"bool", "int32", "int64", "float", "double"}
 _CALLS = {"present", "absent", "shape", "max", "min", "sum", "prod", "any", "all"}
 
 
@@ -26,6 +27,14 @@ def check(operator: s.Operator, functions: Mapping[str, s.Function]) -> None:
         if entry.name in names[:at]:
             raise SpecificationError(entry.place, f"{entry.name} is defined already")
     known |= set(names)
+    for output in operator.outputs:
+        if output.type is not None and output.type not in _TYPES:
+            raise SpecificationError(
+                output.place, f"{output.type} is no type; expected {', '.join(sorted(_TYPES))}"
+            )
+        if output.like is not None and output.like not in {one.name for one in operator.inputs}:
+            raise SpecificationError(output.place, f"{output.like} is no input")
+        checker.all([output.code], known)
     for declared in operator.inputs:
         checker.all((declared.default, *_expressions(declared.shape)), known)
     for attribute in operator.attributes:

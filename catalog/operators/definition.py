@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import TensologError
 from .classes import Classification, classifications
-from .derive import bytes_moved, operations, sparse_safe_inputs
+from .derive import bytes_moved, operations, sparse_safe_inputs, zeros_pass
 from .expand import Expansion, RankError, Shape, expand
 from .functions import ShapeError
 from .parser import SpecificationError, parse
@@ -147,9 +147,20 @@ class Specification:
         expansion = self.expand(shapes, attributes, values=values, outputs=outputs)
         return bytes_moved(expansion, element_bytes)
 
+    def sparse_safe_for(
+        self,
+        shapes: Sequence[Shape | None],
+        attributes: Mapping[str, object] | None = None,
+        *,
+        values: Mapping[int, object] | None = None,
+        outputs: int | None = None,
+    ) -> tuple[str, ...]:
+        """Return the inputs of a node whose zeros make the first output 0."""
+        return zeros_pass(self.expand(shapes, attributes, values=values, outputs=outputs))
+
     @cached_property
     def sparse_safe(self) -> tuple[str, ...]:
-        """Inputs whose zeros are zeros of the output, at defaults and for ranks of 2 or 3."""
+        """Inputs whose zeros make the output 0, without optional inputs, at default attributes."""
         for block in self.blocks:
             found = sparse_safe_inputs(block, functions())
             if found is not None:

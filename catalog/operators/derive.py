@@ -64,12 +64,15 @@ def bytes_moved(expansion: Expansion, element_bytes: int) -> Term:
 def sparse_safe_inputs(
     operator: Operator, functions: Mapping[str, Function]
 ) -> tuple[str, ...] | None:
-    """Return the inputs whose zeros make zeros; None where the defaults don't say enough."""
+    """Return the inputs whose zeros make zeros, where optional ones are absent.
+
+    None where the defaults of the attributes don't say enough.
+    """
     shapes: list[Shape | None] = []
     for declared in operator.inputs:
-        if declared.kind != "tensor":
-            if not declared.optional:
-                return None
+        if declared.kind != "tensor" and not declared.optional:
+            return None
+        if declared.optional:
             shapes.append(None)
             continue
         names: list[str] = []
@@ -78,11 +81,16 @@ def sparse_safe_inputs(
                 names += [f"{item.name}0", f"{item.name}1"][: 1 if item.length else 2]
             else:
                 names.append(item.name or "d")
-        shapes.append(names)
+        shapes += [names] * (2 if declared.variadic else 1)
     try:
         expansion = expand(operator, functions, shapes, {}, {}, None)
     except ShapeError:
         return None
+    return zeros_pass(expansion)
+
+
+def zeros_pass(expansion: Expansion) -> tuple[str, ...]:
+    """Return the inputs whose zeros make the first output 0; 0 * Inf counts as 0."""
     safe = []
     for tensor in expansion.inputs:
         if tensor is None:

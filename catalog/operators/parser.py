@@ -344,7 +344,8 @@ class _Builder(Transformer[Token, Any]):
     def reducer_call(self, meta: Any, children: list[Any]) -> s.Call:
         name, *items = children
         for item in items:
-            if isinstance(item, s.Range | s.Let | s.Guard | s.Over):
+            ranges = isinstance(item, s.Operation) and item.symbol == "<"
+            if ranges or isinstance(item, s.Range | s.Let | s.Guard | s.Over):
                 raise SpecificationError(
                     self._place(name), f"after {name}(…) the term that it runs over is missing"
                 )

@@ -1,0 +1,200 @@
+"""Specifications against ONNX's schemas, their opset ranges, shapes, and what is derived."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnx.defs
+import pytest
+from tensolog.catalog.operators import (
+    OpaqueOperatorError,
+    ShapeError,
+    Specification,
+    classifications,
+    specification,
+    specified,
+)
+from tensolog.catalog.operators.evaluate import EvaluationError
+from tensolog.catalog.operators.syntax import Literal
+from tensolog.catalog.operators.terms import Symbol
+
+
+def described() -> list[tuple[onnx.defs.OpSchema, Specification]]:
+    """Every version in ONNX of every operator that a specification covers."""
+    found = []
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if schema.domain == "" and not schema.deprecated:
+            own = specification("", schema.name, schema.since_version)
+            if own is not None and own.opaque is None:
+                found.append((schema, own))
+    return found
+
+
+def one(op_type: str, opset: int = 21) -> Specification:
+    found = specification("", op_type, opset)
+    assert found is not None
+    return found
+
+
+def test_a_hundred_operators_have_a_meaning() -> None:
+    assert len({schema.name for schema, _ in described()}) >= 100
+
+
+def test_every_name_is_an_operator_with_a_class() -> None:
+    names = {schema.name for schema in onnx.defs.get_all_schemas_with_history()}
+    assert set(specified()) <= names
+    for _, own in described():
+        assert ("", own.op_type) in classifications()
+        assert own.kind not in ("opaque", "control")
+
+
+def test_attributes_and_defaults_are_those_of_the_schema() -> None:
+    for schema, own in described():
+        where = f"{schema.name} {schema.since_version}"
+        for block in own.blocks:
+            declared = {attribute.name: attribute for attribute in block.attributes}
+            assert set(declared) == set(schema.attributes), where
+            for name, attribute in schema.attributes.items():
+                given = declared[name]
+                assert given.optional == (not attribute.required), f"{where} {name}"
+                if attribute.default_value.type and isinstance(given.default, Literal):
+                    value = onnx.helper.get_attribute_value(attribute.default_value)
+                    wanted = value.decode() if isinstance(value, bytes) else value
+                    same = given.default.value == wanted or (
+                        isinstance(wanted, float)
+                        and given.default.value == pytest.approx(wanted, rel=1e-6)
+                    )
+                    assert same, f"{where} {name}"
+
+
+def test_number_of_inputs_is_that_of_the_schema() -> None:
+    for schema, own in described():
+        for block in own.blocks:
+            if not any(declared.variadic for declared in block.inputs):
+                assert len(block.inputs) == schema.max_input, schema.name
+            required = sum(not declared.optional for declared in block.inputs)
+            assert required == schema.min_input, schema.name
+
+
+def test_softmax_flattens_before_13() -> None:
+    data = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
+    (old,) = one("Softmax", 11).evaluate([data])
+    (new,) = one("Softmax", 13).evaluate([data])
+    assert old.sum(axis=(1, 2)) == pytest.approx(1)
+    assert new.sum(axis=2) == pytest.approx(1)
+
+
+def test_axes_move_from_attribute_to_input() -> None:
+    data = np.ones((2, 3), np.float32)
+    assert one("ReduceMax", 13).shapes([(2, 3)], {"axes": [1], "keepdims": 0}) == [(2,)]
+    with pytest.raises(ShapeError, match="no attribute axes"):
+        one("ReduceMax", 18).shapes([(2, 3)], {"axes": [1]})
+    (result,) = one("ReduceMax", 18).evaluate([data, np.array([1])], {"keepdims": 0})
+    assert result.shape == (2,)
+
+
+def test_group_normalization_scales_by_group_in_18() -> None:
+    shapes = [(1, 4, 3), (2,), (2,)]
+    assert one("GroupNormalization", 18).shapes(shapes, {"num_groups": 2}) == [(1, 4, 3)]
+    with pytest.raises(ShapeError, match="c: 4 = 2"):
+        one("GroupNormalization", 21).shapes(shapes, {"num_groups": 2})
+
+
+def test_shapes_of_unknown_dimensions() -> None:
+    assert one("MatMul").shapes([("b", "m", "k"), ("k", "n")]) == [
+        (Symbol("b"), Symbol("m"), Symbol("n"))
+    ]
+    reshaped = one("Reshape").shapes([("b", 4, 6), (3,)], values={1: [0, 3, 8]})
+    assert reshaped == [(Symbol("b"), 3, 8)]
+    assert one("Transpose").shapes([("a", 2, "c")]) == [(Symbol("c"), 2, Symbol("a"))]
+    assert one("Concat").shapes([("a", 2), ("a", 3)], {"axis": 1}) == [(Symbol("a"), 5)]
+
+
+@pytest.mark.parametrize(
+    ("op_type", "shapes", "attributes", "reason"),
+    [
+        ("MatMul", [(2, 3), (4, 5)], {}, "k: 3 = 4"),
+        ("Add", [(2, 3), (2, 4)], {}, "3 and 4 don't broadcast"),
+        ("PRelu", [(3,), (2, 3)], {}, "doesn't fit"),
+        ("Gemm", [(2, 3), (3, 4), (3, 1)], {}, "don't broadcast"),
+        ("Conv", [(1, 3, 5), (4, 3, 2, 2)], {}, "rank.k. = rank.d."),
+        ("Conv", [(1, 4, 5), (3, 2, 2)], {"group": 2}, "m % group = 0"),
+        ("Concat", [(2, 3), (3, 3)], {"axis": 1}, "p: 2 = 3"),
+        ("Transpose", [(2, 3)], {"perm": [0, 0]}, "no permutation"),
+        ("Flatten", [(2, 3)], {"axis": 3}, "outside of rank 2"),
+        ("Softmax", [(2, 3)], {"axis": -3}, "outside of rank 2"),
+        ("Relu", [(2,), (2,)], {}, "takes 1 inputs"),
+        ("Relu", [(2,)], {"alpha": 1.0}, "no attribute alpha"),
+        ("DepthToSpace", [(1, 3, 2, 2)], {"blocksize": 2}, "c % "),
+        ("Reshape", [(2, 3), (1,)], {}, "contents of shape must be known"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused(
+    op_type: str, shapes: list[tuple[int, ...]], attributes: dict[str, object], reason: str
+) -> None:
+    with pytest.raises(ShapeError, match=reason):
+        one(op_type).shapes(shapes, attributes)
+
+
+def test_an_index_outside_is_refused() -> None:
+    with pytest.raises(EvaluationError, match="outside of axis 0"):
+        one("Gather").evaluate([np.zeros(3, np.float32), np.array([3])])
+
+
+def test_flops_and_bytes() -> None:
+    assert one("MatMul").flops([(2, 3, 4), (4, 5)]) == 2 * 2 * 3 * 4 * 5
+    assert one("MatMul").bytes([(3, 4), (4, 5)]) == 4 * (12 + 20 + 15)
+    convolution = one("Conv").flops([(1, 64, 56, 56), (64, 64, 3, 3)], {"pads": [1] * 4})
+    assert convolution == pytest.approx(2 * 64 * 64 * 9 * 56 * 56, rel=0.01)
+    assert one("Transpose").flops([(3, 4)]) == 0
+    assert one("Add").flops([(3, 1), (4,)]) == 12
+
+
+def test_sparse_safety() -> None:
+    assert one("Mul").sparse_safe == ("A", "B")
+    assert one("Add").sparse_safe == ()
+    assert one("Div").sparse_safe == ("A",)
+    assert one("MatMul").sparse_safe == ("A", "B")
+    assert one("Relu").sparse_safe == ("X",)
+    assert one("Exp").sparse_safe == one("Cos").sparse_safe == one("Sigmoid").sparse_safe == ()
+    assert one("ReduceSum").sparse_safe == ("X",)
+    pool = one("MaxPool").sparse_safe_for([(1, 1, 4, 4)], {"kernel_shape": [2, 2]})
+    assert pool == ("X",)
+
+
+@pytest.mark.parametrize("op_type", sorted({schema.name for schema, _ in described()}))
+def test_zeros_pass_where_it_is_said(op_type: str) -> None:
+    own = one(op_type, onnx.defs.onnx_opset_version())
+    if own.kind != "elementwise" or op_type in ("BitShift", "Cast", "CastLike"):
+        pytest.skip("random data for elementwise operators of floats only")
+    names = [declared.name for declared in own.blocks[0].inputs if not declared.optional]
+    for name in own.sparse_safe:
+        data = [np.zeros(5) if name == other else np.linspace(0.5, 2, 5) for other in names]
+        if own.op_type.startswith("Bitwise"):
+            data = [array.astype(np.int64) for array in data]
+        if op_type in ("And", "Xor", "Or", "Not"):
+            data = [array > 0 for array in data]
+        if op_type == "DequantizeLinear":
+            continue
+        (result, *_) = own.evaluate(data, outputs=1)
+        assert not result.any(), name
+
+
+def test_opaque_operators_say_why() -> None:
+    own = one("TopK")
+    assert own.opaque == "its output is sorted"
+    with pytest.raises(OpaqueOperatorError, match="TopK is opaque"):
+        own.shapes([(3,)])
+
+
+def test_unknown_operators_have_no_specification() -> None:
+    assert specification("", "NoSuchOperator", 21) is None
+    assert specification("com.microsoft", "Gelu", 1) is None
+    assert specification("", "Gelu", 19) is None
+    assert specification("ai.onnx", "Relu", 21) is not None
+
+
+def test_hash_depends_on_the_text() -> None:
+    assert one("Relu").hash != one("Elu").hash
+    assert one("Relu").hash == one("Relu", 20).hash
+    assert len(one("Relu").hash) == 64
