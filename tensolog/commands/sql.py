@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.command(no_args_is_help=True)
 @click.argument("query")
-@click.option("--write", is_flag=True, help="Let the query change the catalog.")
+@click.option("--write", is_flag=True, help="Let the query change the catalog and write files.")
 @click.option(
     "--format",
     "form",
@@ -37,7 +37,8 @@ def sql(
     """Run a query on the catalog.
 
     Models, rules, costs, plans and reasons are its rows; `tensolog catalog` lists its tables.
-    QUERY is DuckDB's SQL; `-` reads it from standard input. The catalog is opened read-only.
+    QUERY is DuckDB's SQL; `-` reads it from standard input. Without --write it
+    changes neither the catalog nor any file.
 
     \b
     Examples:
@@ -54,19 +55,14 @@ def sql(
     if query == "-":
         query = sys.stdin.read()
 
-    import duckdb
-
     from ..catalog import Catalog
+    from ..catalog.queries import query as run_query
 
     opened = Catalog(catalog_path) if write else shared.open_to_read(catalog_path)
     with opened as catalog:
-        try:
-            relation = catalog.sql(query)
-            result = None if relation is None else relation.to_arrow_table()
-        except duckdb.Error as error:
-            raise click.ClickException(_reason(error)) from error
-    if result is None or (result.column_names == ["Count"] and not result.num_rows):
-        return  # a statement without a result, such as CREATE
+        result = run_query(catalog, query, write=write)
+    if result is None or (not result.num_rows and result.column_names in (["Count"], ["Success"])):
+        return  # a statement without a result, such as CREATE or DROP
     if output is not None:
         _write(result, form, output)
     elif form == "table":
@@ -84,14 +80,6 @@ def sql(
 def _form(output: Path | None) -> str:
     ending = output.suffix.lstrip(".").lower() if output is not None else ""
     return ending if ending in ("csv", "json", "parquet") else "table"
-
-
-def _reason(error: Exception) -> str:
-    """DuckDB's message without the quoted query below it."""
-    message = str(error).split("\n\nLINE ")[0]
-    if "read-only" in message:
-        message += " (say --write to change the catalog)"
-    return message
 
 
 def _write(result: pa.Table, form: str, output: Path) -> None:

@@ -92,6 +92,27 @@ def test_reads_only_unless_told(cli):
     assert cli("sql", "CREATE TABLE mine(a INT)", "--write").code == 0
     assert cli("sql", "INSERT INTO mine VALUES (1), (2)", "--write").code == 0
     assert json.loads(cli("sql", "FROM mine", "--format", "json").out) == [{"a": 1}, {"a": 2}]
+    dropped = cli("sql", "DROP TABLE mine", "--write")
+    assert (dropped.code, dropped.out) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "query", ["COPY (SELECT 1) TO '{path}'", "ATTACH '{path}' AS other", "EXPORT DATABASE '{path}'"]
+)
+def test_no_file_is_written_unless_told(query, cli, tmp_path):
+    assert "--write" in cli("sql", query.format(path=tmp_path / "out")).refused()
+    assert leftovers(tmp_path) == []
+
+
+def test_files_are_written_when_told(cli, tmp_path):
+    path = tmp_path / "out.csv"
+    assert cli("sql", f"COPY (SELECT 1 AS one) TO '{path}'", "--write").code == 0
+    assert path.read_text(encoding="utf-8") == "one\n1\n"
+
+
+def test_statements_that_write_are_stored_together(cli):
+    cli("sql", "CREATE TABLE mine(a INT); FROM nowhere", "--write").refused()
+    cli("sql", "FROM mine").refused()
 
 
 @pytest.mark.parametrize(
