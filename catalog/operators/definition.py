@@ -221,7 +221,8 @@ def functions() -> Mapping[str, Function]:
 
 
 @cache
-def _parsed(name: str) -> tuple[Operator | Opaque, ...]:
+def texts(name: str) -> tuple[Operator | Opaque, ...]:
+    """Return all blocks of text of an operator, of every operator set; none: ()."""
     from .check import check
 
     found: list[Operator | Opaque] = []
@@ -243,7 +244,7 @@ def specification(domain: str, op_type: str, opset: int) -> Specification | None
     if domain not in ("", "ai.onnx"):
         return None
     blocks = []
-    for statement in _parsed(op_type):
+    for statement in texts(op_type):
         if isinstance(statement, Opaque):
             return Specification("", op_type, opset, (), statement.reason)
         if statement.opset_from <= opset and (

@@ -1,0 +1,82 @@
+"""Write the table of docs/operators.md from the specifications: this file, [--check]."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tensolog.catalog.operators import Specification, specification, specified
+from tensolog.catalog.operators.definition import texts
+from tensolog.catalog.operators.syntax import Operator
+
+PAGE = Path(__file__).parent / "operators.md"
+MARK = "<!-- Generated from here on by: python docs/operators_table.py -->\n"
+# Later than any operator set: the newest text of each operator is shown.
+_LATEST = 1000
+
+
+def table() -> str:
+    """Lay out the operators by class, then those that are opaque."""
+    described: dict[str, list[str]] = {}
+    opaque: dict[str, list[str]] = {}
+    for name in specified():
+        found = specification("", name, _LATEST)
+        assert found is not None
+        if found.opaque is not None:
+            opaque.setdefault(found.opaque, []).append(name)
+        else:
+            described.setdefault(found.kind, []).append(_row(found))
+    count = sum(map(len, described.values()))
+    parts = [f"## {count} operators\n"]
+    for kind in sorted(described):
+        parts.append(f"### {kind}\n")
+        parts.append(
+            "| operator | opsets | newest signature | zeros pass from |\n|---|---|---|---|"
+        )
+        parts[-1] += "\n" + "\n".join(described[kind]) + "\n"
+    parts.append(f"## {sum(map(len, opaque.values()))} opaque operators\n")
+    parts.append("They pass through every graph untouched.\n\n| operators | why |\n|---|---|")
+    parts[-1] += "".join(
+        f"\n| {', '.join(names)} | {why} |" for why, names in sorted(opaque.items())
+    )
+    return "\n".join(parts) + "\n"
+
+
+def _row(found: Specification) -> str:
+    signatures = "<br>".join(f"`{signature(block)}`" for block in found.blocks)
+    zeros = ", ".join(found.sparse_safe)
+    return f"| {found.op_type} | {_opsets(found.op_type)} | {signatures} | {zeros} |"
+
+
+def _opsets(name: str) -> str:
+    """The operator sets between which the text changes."""
+    ranges = {(b.opset_from, b.opset_to) for b in texts(name) if isinstance(b, Operator)}
+    shown = [f"{first}–{last or ''}" for first, last in sorted(ranges)]
+    return ", ".join(shown)
+
+
+def signature(block: Operator) -> str:
+    """Return `(inputs) -> outputs` as the text has it."""
+    head = block.text.split("->", 1)
+    inputs = head[0].split("(", 1)[1].rsplit(")", 1)[0]
+    rest = head[1]
+    for word in ("\n  attribute", "\n  let", "\n  require", "\n  local", "\n  value", " opset "):
+        rest = rest.split(word, 1)[0]
+    return " ".join(f"({inputs}) -> {rest}".split()).replace("|", "\\|")
+
+
+def main() -> int:
+    """Write the table below the mark, or with --check say whether it is what it should be."""
+    text = PAGE.read_text(encoding="utf-8")
+    page = text.split(MARK)[0] + MARK + "\n" + table()
+    if "--check" in sys.argv[1:]:
+        if text != page:
+            print("docs/operators.md is not what the specifications say: run", sys.argv[0])
+            return 1
+        return 0
+    PAGE.write_text(page, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
