@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Symbol:
-    """An unknown number: a dimension (a non-negative integer) or the value of an attribute."""
+    """An unknown number: a dimension (a non-negative integer), an integer or a real one."""
 
     name: str
-    integer: bool = True
+    kind: str = "dimension"
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,8 @@ def is_integer(term: Term) -> bool:
             return False
         case int() | Variable():
             return True
-        case Symbol():
-            return term.integer
+        case Symbol(_, kind):
+            return kind != "real"
         case Apply(function, arguments):
             return function in ("+", "-", "*", "//", "%", "neg", "max", "min") and all(
                 is_integer(argument) for argument in arguments
@@ -167,10 +167,10 @@ def _integer(function: str, left: Term, right: Term) -> Term:
             return 0
         case ("max" | "min", a, b) if a == b:
             return a
-        case ("max", 0, Symbol()):
-            return right
-        case ("max", Symbol(), 0):
-            return left
+        case ("max", 0, Symbol(_, "dimension") as d) | ("max", Symbol(_, "dimension") as d, 0):
+            return d
+        case ("min", 0, Symbol(_, "dimension")) | ("min", Symbol(_, "dimension"), 0):
+            return 0
         case ("-", a, b) if a == b:
             return 0
         # (a + c) - c and its like, as they come from sizes and offsets

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from tensolog.catalog.operators import ShapeError, Specification, specification
 from tensolog.catalog.operators.evaluate import evaluate
+from tensolog.catalog.operators.terms import Apply, Symbol, apply
 
 from .backend_cases import agree
 from .random_nodes import STRATEGIES, Node
@@ -66,3 +67,62 @@ def test_unknown_requirement_fails_when_known() -> None:
     assert [text for _, text in general.requirements]
     with pytest.raises(ShapeError, match="k: "):
         general.at({"k": 3, "j": 4})
+
+
+@settings(max_examples=25, deadline=None, derandomize=True, database=None)
+@given(st.data())
+def test_unknown_attributes(data: Any) -> None:
+    group, per_group, out = (data.draw(st.integers(1, 2)) for _ in range(3))
+    stride, dilation = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 2))
+    low, high = data.draw(st.integers(0, 1)), data.draw(st.integers(0, 1))
+    known: dict[str, Any] = {"stride": stride, "dilation": dilation, "g": group}
+    known |= {"low": low, "high": high}
+    rng = np.random.default_rng(0)
+    inputs = [
+        rng.normal(size=(1, group * per_group, 5)).astype(np.float32),
+        rng.normal(size=(group * out, per_group, 2)).astype(np.float32),
+    ]
+    numbers = {name: Symbol(name, "integer") for name in known}
+    found = specification("", "Conv", 21)
+    assert found is not None
+    general = found.expand(
+        [array.shape for array in inputs],
+        {
+            "strides": [numbers["stride"]],
+            "dilations": [numbers["dilation"]],
+            "group": numbers["g"],
+            "pads": [numbers["low"], numbers["high"]],
+        },
+    )
+    attributes = {
+        "strides": [stride],
+        "dilations": [dilation],
+        "group": group,
+        "pads": [low, high],
+    }
+    (wanted,) = found.evaluate(inputs, attributes)
+    (got,) = evaluate(general.at(known), list(inputs))
+    assert agree(got, wanted, 1e-6, 1e-6)
+
+
+def test_unknown_real_attribute() -> None:
+    found = specification("", "LeakyRelu", 21)
+    assert found is not None
+    general = found.expand([("n",)], {"alpha": Symbol("alpha", "real")})
+    data = np.array([-2, 3], np.float32)
+    (got,) = evaluate(general.at({"alpha": 0.25, "n": 2}), [data])
+    assert got.tolist() == [-0.5, 3]
+
+
+def test_folds_use_that_dimensions_are_not_negative() -> None:
+    d, integer = Symbol("d"), Symbol("p", "integer")
+    assert apply("max", d, 0) == d
+    assert apply("max", integer, 0) == Apply("max", (integer, 0))
+    assert apply("min", 0, d) == 0
+    assert apply("-", apply("+", d, 3), 3) == d
+    assert apply("//", d, 0) == Apply("//", (d, 0))
+    found = specification("", "Slice", 21)
+    assert found is not None
+    values = {1: [0], 2: [-1], 3: [1], 4: [1]}
+    (shape,) = found.shapes([("n", "c"), (1,), (1,), (1,), (1,)], values=values)
+    assert shape[0] == Symbol("n")
