@@ -49,3 +49,10 @@ def test_import_is_light():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
     assert not set(HEAVY) & set(loaded)
+
+
+@pytest.mark.parametrize("folder", ORDER)
+def test_no_query_is_left_unfinished(folder):
+    """One row fetched of several leaves a result that blocks later calls on its connection."""
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        assert "fetchone" not in path.read_text(encoding="utf-8"), path
