@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +22,10 @@ MOVES_INTEGERS = frozenset(
 )
 # Of the race, what a second one may take, in which the winner must win again.
 CONFIRMING_SHARE = 0.3
-# What sessions raced at once may hold: the promise is three times the model and 500 MB in all.
-RACE_BYTES = 300 << 20
+# What sessions alive at once may hold. The promise is three times the model and 500 MB in all; a
+# session takes about the model's size, since weights lie in a file that is mapped and packed once.
+RACE_MODELS, RACE_BYTES = 2.5, 250 << 20
+SESSION_BYTES = 16 << 20
 
 
 @dataclass
@@ -142,22 +145,38 @@ class Contest:
         reference: str = ORIGINAL,
         seed: int = 0,
     ) -> dict[str, Lap]:
-        """Time plans end to end, interleaved, against the one named `reference`."""
+        """Time plans end to end, interleaved, against the one named `reference`.
 
-        def tell(share: float, label: str) -> None:
-            self.phases.tell(phase, round(100 * share), 100, label)
+        Large models race in groups, each against the reference.
+        """
+        (base,) = (plan for plan in plans if plan.name == reference)
+        others = [plan for plan in plans if plan is not base]
+        groups = [others[i : i + self.seats] for i in range(0, len(others), self.seats)] or [[]]
+        laps: dict[str, Lap] = {}
+        for number, group in enumerate(groups):
 
-        with self.phases(phase):
-            return race(
-                {plan.name: plan.source for plan in plans},
-                dict(self.feeds("normal")),
-                threads=self.setting.threads,
-                budget_s=budget_s,
-                reference=reference,
-                progress=tell,
-                memory_budget=RACE_BYTES + 2 * self.size_bytes,
-                seed=self.setting.seed + seed,
-            )
+            def tell(share: float, label: str, done: int = number) -> None:
+                self.phases.tell(phase, round(100 * (done + share) / len(groups)), 100, label)
+
+            with self.phases(phase):
+                found = race(
+                    {plan.name: plan.source for plan in (base, *group)},
+                    dict(self.feeds("normal")),
+                    threads=self.setting.threads,
+                    budget_s=budget_s / len(groups),
+                    reference=reference,
+                    progress=tell,
+                    memory_budget=sys.maxsize,
+                    seed=self.setting.seed + seed,
+                )
+            laps = {**found, **laps}
+        return laps
+
+    @property
+    def seats(self) -> int:
+        """How many plans may race the reference at once without breaking the memory promise."""
+        room = RACE_MODELS * self.size_bytes + RACE_BYTES
+        return max(1, int(room / (self.size_bytes + SESSION_BYTES)) - 1)
 
     def _first_that_runs(self, given: Mapping[str, int], widened: Path | None) -> Verifier:
         failure: Exception | None = None

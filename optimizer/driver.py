@@ -26,7 +26,7 @@ from .realize import Workshop
 from .record import record_plan
 from .result import Optimization
 from .rewrite import Step
-from .screening import harmless, screen
+from .screening import screen, select
 from .search import bound_types, order_by_bound
 from .setting import CLASSES, FOLD_LIMIT, TARGETS, Setting
 from .sizes import sizes_from
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 Source = str | Path | bytes | onnx.ModelProto
 
 # Of the budget, what measuring kernels may take; racing has the rest.
-MEASURING_SHARE = 0.4
-# Of the race, what is kept back to find out, where nothing wins, which rules do harm.
+MEASURING_SHARE = 0.3
+# Of the races, what finding out which rules help and harm may take.
 SCREENING_SHARE = 0.5
 
 
@@ -49,7 +49,7 @@ def optimize(
     *,
     target: str = TARGETS[0],
     threads: int | None = None,
-    budget: float = 20.0,
+    budget: float = 30.0,
     allow: Collection[str] = CLASSES,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     catalog: Catalog | str | Path | None = None,
@@ -132,11 +132,8 @@ class _Run:
             self.skeleton = skeleton_model(catalog, self.model_id)
             graph = workshop.read(self.skeleton)
             graph.types = infer_types(graph)
-            if isinstance(source, (str, Path)):
-                place = Path(source)
-            else:
-                place = workshop.place(ORIGINAL, self.skeleton)
-            self.original = Plan(ORIGINAL, graph, source=place)
+            # Like the plans, so that the same weights are mapped and nothing else tells them apart.
+            self.original = Plan(ORIGINAL, graph, source=workshop.place(ORIGINAL, self.skeleton))
             self.sizes: dict[str, int] = sizes_from(graph, setting.input_shapes)
             self.prices = Prices(
                 CostModel(catalog, threads=setting.threads),
@@ -173,34 +170,19 @@ class _Run:
         return contest
 
     def compete(self, contest: Contest) -> None:
-        """Search by cost, verify, race; where nothing wins, find out which rules do harm."""
+        """Search by cost, try rules one by one, verify, and race what came of it."""
         start = self.plans[0] if self.plans else self.original
         self.propose(self.planner.explore("explored", start, self.sizes))
-        self._verify(contest, self.plans)
-        self._price()
-        left = self.setting.budget * (1 - MEASURING_SHARE) + max(0.0, self.prices.left_s)
-        if not self.plans:
-            contest.race([], left * (1 - SCREENING_SHARE))
-            return
-        self.winner = contest.race(self.plans, left * (1 - SCREENING_SHARE))
-        if self.winner is not self.original:
-            return
-        laps = screen(self.planner, contest, self.workshop, self.plans, left * SCREENING_SHARE / 2)
-        rules = harmless(self.planner, laps)
-        selected = self.planner.simplify("selected", rules)
-        selected = self.planner.explore("selected", selected, self.sizes, rules)
-        before = len(self.plans)
-        self.propose(selected)
-        if len(self.plans) > before:
-            self._verify(contest, [selected])
-            self._price()
-            self.winner = contest.race([selected], left * SCREENING_SHARE / 2)
-
-    def _verify(self, contest: Contest, plans: Sequence[Plan]) -> None:
-        for plan in plans:
+        racing = self.setting.budget * (1 - MEASURING_SHARE) + max(0.0, self.prices.left_s)
+        screening = screen(self.planner, contest, self.workshop, racing * SCREENING_SHARE)
+        if screening.laps:
+            self.propose(select(self.planner, contest, screening))
+        for plan in self.plans:
             with self.phases("verifying", plan.name):
                 plan.source = self.workshop.place(plan.name, self.workshop.skeleton(plan.graph))
                 contest.verify(plan)
+        self._price()
+        self.winner = contest.race(self.plans, racing * (1 - SCREENING_SHARE))
 
     def _price(self) -> None:
         """Measure what the budget still allows of all plans' kernels, dearest first."""
@@ -250,7 +232,7 @@ class _Run:
                 candidates,
                 deviations,
             )
-        nodes = len(self.skeleton.graph.node)
+        nodes = len(original.graph.nodes)
         headline: Headline = {
             "tensolog": version_of("tensolog"),
             "chosen": winner.name,

@@ -39,6 +39,9 @@ class Planner:
         self.always = setting.select(rules, original, "always")
         self.explorative = setting.select(rules, original, "explore")
 
+    def _matcher(self, rules: Sequence[Rule]) -> Matcher:
+        return Matcher(self.connection, rules, (*self.always, *self.explorative))
+
     def simplify(self, name: str, rules: Collection[Rule] | None = None) -> Plan:
         """Derive a plan by folding, sharing, and what is always an improvement.
 
@@ -49,7 +52,7 @@ class Planner:
         with self.phases("rewriting", name):
             plan.steps = simplify(
                 plan.graph,
-                Matcher(self.connection, chosen),
+                self._matcher(chosen),
                 fold_limit=self.setting.fold_limit,
                 on_round=lambda _, steps: self.phases.tell("rewriting", 0, 0, f"{steps} steps"),
             )
@@ -69,11 +72,26 @@ class Planner:
         with self.phases("searching", name):
             plan.steps = start.steps + explore(
                 plan.graph,
-                Matcher(self.connection, chosen),
-                Matcher(self.connection, always),
+                self._matcher(chosen),
+                self._matcher(always),
                 self.prices,
                 sizes=sizes,
                 fold_limit=self.setting.fold_limit,
                 progress=self.phases.tell,
+            )
+        return plan
+
+    def matching(self, plan: Plan) -> list[Rule]:
+        """List the rules that match somewhere in a plan's graph."""
+        rules = (*self.always, *self.explorative)
+        found = {match.rule.name for match in self._matcher(rules).find(plan.graph)}
+        return [rule for rule in rules if rule.name in found]
+
+    def force(self, name: str, start: Plan, rules: Sequence[Rule]) -> Plan:
+        """Derive a plan from another by applying rules wherever they match, whatever they cost."""
+        plan = Plan(name, start.graph.copy())
+        with self.phases("rewriting", name):
+            plan.steps = start.steps + simplify(
+                plan.graph, self._matcher(rules), fold_limit=self.setting.fold_limit
             )
         return plan

@@ -16,8 +16,8 @@ from .graph import Graph
 NUMBER, SYMBOL, FLOAT = pa.int64(), pa.string(), pa.float64()
 COLUMNS: dict[str, tuple[pa.DataType, ...]] = {
     "node": (NUMBER, SYMBOL),
-    "input": (NUMBER, NUMBER, NUMBER),
-    "output": (NUMBER, NUMBER, NUMBER),
+    "reads": (NUMBER, NUMBER, NUMBER),
+    "gives": (NUMBER, NUMBER, NUMBER),
     "attribute": (NUMBER, SYMBOL, SYMBOL),
     "attribute_int": (NUMBER, SYMBOL, NUMBER),
     "constant": (NUMBER,),
@@ -44,10 +44,10 @@ def graph_facts(graph: Graph) -> dict[str, list[tuple[object, ...]]]:
         facts["node"].append((number, node.operator))
         for position, value in enumerate(node.inputs):
             if value != ABSENT:
-                facts["input"].append((number, position, value))
+                facts["reads"].append((number, position, value))
         for position, value in enumerate(node.outputs):
             if value != ABSENT:
-                facts["output"].append((number, position, value))
+                facts["gives"].append((number, position, value))
         facts["captured"] += [(value,) for value in node.captures]
         for name, given in {**graph.defaults(number), **graph.attributes(number)}.items():
             if _is_plain(given):

@@ -48,11 +48,18 @@ class Step:
 
 
 class Matcher:
-    """The rules compiled once; finds their matches in any graph."""
+    """Rules, compiled once, that find their matches in any graph."""
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection, rules: Sequence[Rule]) -> None:
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        rules: Sequence[Rule],
+        among: Sequence[Rule] | None = None,
+    ) -> None:
+        """Match `rules`; matchers of the same `among`, rules and more, share one program."""
         self.connection = connection
         self.rules = tuple(rules)
+        self._among = self.rules if among is None else tuple(among)
 
     def find(self, graph: Graph) -> list[Match]:
         """List the matches whose conditions hold, in a deterministic order.
@@ -63,7 +70,10 @@ class Matcher:
         if not rules:
             return []
         relations = evaluate(
-            _program(rules), self.connection, inputs=load_facts(self.connection, graph)
+            _program(self._among),
+            self.connection,
+            inputs=load_facts(self.connection, graph),
+            only=[f"match_{rule.name}" for rule in rules],
         )
         return [
             match
@@ -83,7 +93,7 @@ def with_place(rules: Sequence[Rule], graph: Graph) -> tuple[Rule, ...]:
 
 @lru_cache(maxsize=64)
 def _program(rules: tuple[Rule, ...]) -> Program:
-    """Compile rules once a process: the plans of a model differ in which ones they leave out."""
+    """Compile rules once a process."""
     return parse(compile_program(rules), "rules")
 
 

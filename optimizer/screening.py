@@ -1,53 +1,60 @@
-"""Rules tried one by one, end to end, where all together gained nothing.
+"""Rules tried one by one, end to end: what a rule does to the whole model shows in no kernel.
 
-A rewrite that saves a kernel can still cost more than it saves: it may hide a pattern from the
-runtime's own optimizer. That shows in no single kernel, only in the whole model.
+A rewrite that saves a kernel can cost more than it saves, since it hides a pattern from the
+runtime's own optimizer; one that saves none can gain, since it shows or hides such a pattern.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ..profiles.race import Lap, verdict
-from ..rules import Rule
 from .contest import Contest, Plan
 from .planner import Planner
 from .realize import Workshop
 
-# More rules than this share too little time to be told apart.
-MOST_RULES = 12
+# More rules than this share too little time to be told apart; the first ones are tried.
+MOST_RULES = 16
 BASE = "no rules"
 
 
-def screen(
-    planner: Planner, contest: Contest, workshop: Workshop, plans: Sequence[Plan], budget_s: float
-) -> dict[str, Lap]:
-    """Race a plan for each rule that `plans` applied, that rule alone, against one with none.
+@dataclass(frozen=True)
+class Screening:
+    """Laps of the plans with one rule each, their ratios against the plan with none."""
 
-    Returns each rule's lap, its ratio against the plan with no rule: above 1 the rule does harm.
+    laps: dict[str, Lap]
+
+    def harmful(self) -> set[str]:
+        """Name the rules that made the model slower."""
+        return {name for name, lap in self.laps.items() if verdict(lap) == "slower"}
+
+    def helpful(self) -> set[str]:
+        """Name the rules that made the model faster."""
+        return {name for name, lap in self.laps.items() if verdict(lap) == "faster"}
+
+
+def screen(planner: Planner, contest: Contest, workshop: Workshop, budget_s: float) -> Screening:
+    """Race a plan for each rule that has a place in the model, applied wherever it matches.
+
+    The reference is the plan with no rule, folded and shared alike.
     """
-    applied = applied_rules(planner, plans)
-    if not applied or len(applied) > MOST_RULES:
-        return {}
-    field = [planner.simplify(BASE, rules=())]
-    for rule in applied:
-        alone = planner.simplify(rule.name, rules=(rule,))
-        if rule.tag == "explore":
-            alone = planner.explore(rule.name, alone, contest.sizes, rules=(rule,))
-        field.append(alone)
+    base = planner.simplify(BASE, rules=())
+    tried = planner.matching(base)[:MOST_RULES]
+    if not tried:
+        return Screening({})
+    field = [base, *(planner.force(rule.name, base, [rule]) for rule in tried)]
     for plan in field:
         plan.source = workshop.place(plan.name, workshop.skeleton(plan.graph))
     laps = contest.time(field, budget_s, phase="screening", reference=BASE)
-    return {rule.name: laps[rule.name] for rule in applied}
+    return Screening({plan.name: laps[plan.name] for plan in field[1:]})
 
 
-def applied_rules(planner: Planner, plans: Sequence[Plan]) -> list[Rule]:
-    """List the rules that some plan applied, in the order of the rule base."""
-    names = {step.rule for plan in plans for step in plan.steps if step.accepted}
-    return [rule for rule in (*planner.always, *planner.explorative) if rule.name in names]
-
-
-def harmless(planner: Planner, laps: dict[str, Lap]) -> list[Rule]:
-    """List the rules that did not make the model slower on their own."""
-    harmful = {name for name, lap in laps.items() if verdict(lap) == "slower"}
-    return [rule for rule in (*planner.always, *planner.explorative) if rule.name not in harmful]
+def select(planner: Planner, contest: Contest, screening: Screening) -> Plan:
+    """Derive the plan that leaves out what did harm and forces what helped."""
+    harmful, helpful = screening.harmful(), screening.helpful()
+    kept = [r for r in (*planner.always, *planner.explorative) if r.name not in harmful]
+    forced = [rule for rule in planner.explorative if rule.name in helpful]
+    plan = planner.simplify("selected", kept)
+    if forced:
+        plan = planner.force("selected", plan, [*forced, *(r for r in kept if r.tag == "always")])
+    return planner.explore("selected", plan, contest.sizes, kept)

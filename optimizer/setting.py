@@ -24,7 +24,7 @@ class Setting:
 
     target: str = TARGETS[0]
     threads: int = 1
-    budget: float = 20.0
+    budget: float = 30.0
     allow: tuple[str, ...] = CLASSES
     input_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     fold_limit: int = FOLD_LIMIT
