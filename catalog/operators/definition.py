@@ -55,8 +55,9 @@ class Specification:
 
     @cached_property
     def hash(self) -> str:
-        """A hash of all text that the meaning depends on."""
-        text = "\n".join([*(b.text for b in self.blocks), *_function_texts(), self.opaque or ""])
+        """A hash of all text that the meaning depends on, shared functions included."""
+        own = [block.text for block in self.blocks]
+        text = "\n".join([*own, *_called(own), self.opaque or ""])
         return hashlib.sha256(text.encode()).hexdigest()
 
     def expand(
@@ -80,6 +81,10 @@ class Specification:
                 return expand(block, functions(), shapes, attributes or {}, values or {}, outputs)
             except RankError as error:
                 refusal = refusal or error
+            except (TypeError, IndexError, ValueError, AttributeError) as error:
+                raise ShapeError(
+                    f"{self.op_type}: an attribute or an input of the wrong kind ({error})"
+                ) from error
         raise ShapeError(str(refusal))
 
     def shapes(
@@ -202,8 +207,17 @@ def _by_name() -> Mapping[str, tuple[_Statement, ...]]:
     return found
 
 
-def _function_texts() -> list[str]:
-    return [statement.text for statement in _statements() if statement.kind == "def"]
+def _called(own: Sequence[str]) -> list[str]:
+    """Return the texts of the functions that texts call, directly or not, by name."""
+    all_texts = {one.name: one.text for one in _statements() if one.kind == "def"}
+    found: dict[str, str] = {}
+    waiting = list(own)
+    while waiting:
+        for name in re.findall(r"(\w+)\(", waiting.pop()):
+            if name in all_texts and name not in found:
+                found[name] = all_texts[name]
+                waiting.append(found[name])
+    return [found[name] for name in sorted(found)]
 
 
 @cache

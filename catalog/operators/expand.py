@@ -159,8 +159,9 @@ class _Builder:
     def _bind_inputs(self) -> list[Tensor | None]:
         operator = self.operator
         most = None if any(i.variadic for i in operator.inputs) else len(operator.inputs)
-        if most is not None and len(self.shapes) > most:
-            raise RankError(f"{operator.name} takes {most} inputs, {len(self.shapes)} are given")
+        given = max((at for at, shape in enumerate(self.shapes, 1) if shape is not None), default=0)
+        if most is not None and given > most:
+            raise RankError(f"{operator.name} takes {most} inputs, {given} are given")
         bound: list[tuple[s.Input, int, tuple[Term, ...]]] = []
         for at, declared in enumerate(operator.inputs):
             if declared.kind != "tensor":
