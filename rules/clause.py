@@ -192,12 +192,12 @@ class ClauseBuilder:
             inputs += ["-1"] * (WIDTH - len(inputs))
             operands = ", ".join(inputs)
             atoms += [f"call({n}, {operator}, {operands}, v_{node.outputs[0].value})"]
-            atoms += [f"output({n}, {i}, v_{o.value})" for i, o in enumerate(node.outputs) if i > 0]
+            atoms += [f"gives({n}, {i}, v_{o.value})" for i, o in enumerate(node.outputs) if i > 0]
             return atoms + self._present(node)
         atoms += [f"node({n}, {operator})"]
         sides: tuple[tuple[str, str, Sequence[Input | Output]], ...] = (
-            ("in", "input", node.inputs),
-            ("out", "output", node.outputs),
+            ("in", "reads", node.inputs),
+            ("out", "gives", node.outputs),
         )
         for side, relation, items in sides:
             between = sum(item.star for item in items) == 2
@@ -210,7 +210,7 @@ class ClauseBuilder:
                 elif not between and item.value:
                     atoms.append(f"{relation}({n}, {position}, l_{item.value})")
             if side == "in" and not any(item.star for item in node.inputs):
-                atoms.append(f"!input({n}, {len(items)}, _)")
+                atoms.append(f"!reads({n}, {len(items)}, _)")
         return atoms
 
     def _present(self, node: PatternNode) -> list[str]:

@@ -13,8 +13,8 @@ from tensolog.rules.schemas import commutative
 STRIDE = 1000
 COLUMNS = {
     "node": (pa.int64(), pa.string()),
-    "input": (pa.int64(), pa.int64(), pa.int64()),
-    "output": (pa.int64(), pa.int64(), pa.int64()),
+    "reads": (pa.int64(), pa.int64(), pa.int64()),
+    "gives": (pa.int64(), pa.int64(), pa.int64()),
     "attribute": (pa.int64(), pa.string(), pa.string()),
     "attribute_int": (pa.int64(), pa.string(), pa.int64()),
     "constant": (pa.int64(),),
@@ -37,7 +37,7 @@ def facts(views):
         base = i * STRIDE
         for n in range(len(view.nodes)):
             rows["node"].append((base + n, view.op_type(n)))
-            for name, values in (("input", view.inputs(n)), ("output", view.outputs(n))):
+            for name, values in (("reads", view.inputs(n)), ("gives", view.outputs(n))):
                 rows[name] += [(base + n, p, base + v) for p, v in enumerate(values) if v >= 0]
             for name in {*view.attributes(n), *view.schema_attributes(n)}:
                 value = view.attribute(n, name)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import hypothesis.strategies as st
 import pytest
 from hypothesis import example, given, settings
 from tensolog.catalog.errors import TensologError
-from tensolog.rules import RuleError, compile_program, load_rules, parse_rules
+from tensolog.rules import RuleError, compile_misses, compile_program, load_rules, parse_rules
 from tensolog.rules.expressions import Facts, evaluate
 from tensolog.rules.format import expression_text, format_rules, rule_text
 from tensolog.rules.functions import FUNCTIONS, Symbol, UnknownError
@@ -355,6 +357,26 @@ def test_literals_are_compared_as_their_type_rounds_them():
     assert 'dtype(v_Y_1_1, "float32"), scalar(v_Y_1_1, 0.10000000149011612)' in text
     plain = compile_program([one(with_given("X float, c", "Y = Add(Mul(X, 0.5), c)", "Y = X"))])
     assert "scalar(v_Y_1_1, 0.5)" in plain
+
+
+# Souffle's keywords (src/parser/scanner.ll) that read like names.
+RESERVED = """
+    as autoinc band bnot bor brie bshl bshr bshru btree btree_delete bxor cat contains count eqrel
+    false fold inline input land lnot lor lxor magic match max mean min nil no_inline no_magic ord
+    output overridable printsize range stateful strlen substr sum to_float to_number to_string
+    to_unsigned true
+"""
+
+
+@pytest.mark.parametrize("compiled", [compile_program, compile_misses])
+def test_programs_keep_to_what_souffle_reads(compiled):
+    text = re.sub(r"//.*", "", compiled(load_rules()))
+    assert set(re.findall(r"\\.", text)) <= {'\\"', "\\\\", "\\n", "\\t"}
+    code = re.sub(r'"(\\.|[^"\\])*"', '""', text)
+    code = re.sub(r"= count : {", "= : {", code)
+    assert set(re.findall(r"(?<![.\w])[a-z_]+\b", code)) & set(RESERVED.split()) == set()
+    numbers = re.findall(r"(?<![\w.])\d[\w.+]*", code)
+    assert [n for n in numbers if not re.fullmatch(r"\d+(\.\d+)?\.?", n)] == []
 
 
 # ----------------------------------------------------------------------------- documentation
