@@ -149,7 +149,9 @@ def _data(draw: Draw, attributes: Mapping[str, Any]) -> tuple[int, ...]:
 
 
 def pool(draw: Draw, op: str) -> Node:
-    attributes = _window(draw, draw(st.integers(1, 3)), op == "MaxPool")
+    opset = draw(st.sampled_from([18, 21]))
+    dilated = op == "MaxPool" or opset == 21
+    attributes = _window(draw, draw(st.integers(1, 3)), dilated)
     if op == "AveragePool":
         attributes["count_include_pad"] = draw(st.integers(0, 1))
     if op != "LpPool":
@@ -159,7 +161,7 @@ def pool(draw: Draw, op: str) -> Node:
     if attributes["auto_pad"].startswith("SAME"):
         attributes.pop("dilations", None)
     data = values(draw, (draw(st.integers(1, 2)), 2, *_data(draw, attributes)))
-    return Node(op, [data], attributes, opset=18 if op == "AveragePool" else 21)
+    return Node(op, [data], attributes, opset=opset)
 
 
 def conv(draw: Draw, op: str) -> Node:
