@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import TensologError
 from .classes import Classification, classifications
-from .derive import bytes_moved, operations, sparse_safe_inputs, zeros_pass
+from .derive import bytes_moved, element_types, operations, sparse_safe_inputs, zeros_pass
 from .expand import Expansion, RankError, Shape, expand
 from .functions import ShapeError
 from .parser import SpecificationError, parse
@@ -98,6 +98,19 @@ class Specification:
         """Return the shapes of the outputs; see expand for the arguments and errors."""
         expansion = self.expand(shapes, attributes, values=values, outputs=outputs)
         return [output.shape for output in expansion.outputs]
+
+    def types(
+        self,
+        types: Sequence[str | None],
+        shapes: Sequence[Shape | None],
+        attributes: Mapping[str, object] | None = None,
+        *,
+        values: Mapping[int, object] | None = None,
+        outputs: int | None = None,
+    ) -> list[str]:
+        """Return the outputs' element types ("float32"), from those of the inputs by position."""
+        expansion = self.expand(shapes, attributes, values=values, outputs=outputs)
+        return element_types(expansion, types)
 
     def evaluate(
         self,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from ..tensors import dtype_name
 from .expand import Expansion, Shape, expand
 from .functions import ShapeError
 from .syntax import Function, Operator
@@ -59,6 +60,25 @@ def bytes_moved(expansion: Expansion, element_bytes: int) -> Term:
     shapes = [list(tensor.shape) for tensor in expansion.inputs if tensor is not None]
     shapes += [list(output.shape) for output in expansion.outputs]
     return apply("*", element_bytes, total([product(shape) for shape in shapes]))
+
+
+def element_types(expansion: Expansion, types: Sequence[str | None]) -> list[str]:
+    """Return the outputs' element types, from those of the inputs by position ("float32")."""
+    first = next((kind for kind in types if kind is not None), "float32")
+    named = {
+        tensor.name: kind
+        for tensor, kind in zip(expansion.inputs, types, strict=True)
+        if tensor is not None and kind is not None
+    }
+    found = []
+    for output in expansion.outputs:
+        if output.like is not None:
+            found.append(named.get(output.like, first))
+        elif isinstance(output.type, int):
+            found.append(dtype_name(output.type))
+        else:
+            found.append(output.type or first)
+    return found
 
 
 def sparse_safe_inputs(

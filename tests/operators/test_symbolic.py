@@ -56,6 +56,10 @@ def test_substitution_commutes_with_expansion(op_type: str) -> None:
         wanted = found.evaluate(node.inputs, node.attributes, outputs=node.outputs)
         for one, other in zip(evaluate(general.at(known), node.inputs), wanted, strict=True):
             assert agree(one, np.asarray(other), 1e-6, 1e-6)
+        types = [None if array is None else array.dtype.name for array in node.inputs]
+        assert found.types(
+            types, shapes, node.attributes, values=contents, outputs=node.outputs
+        ) == [array.dtype.name for array in wanted]
 
     commutes()
 
