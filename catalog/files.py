@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -12,13 +13,26 @@ from typing import IO
 @contextmanager
 def temporary_beside(path: Path) -> Iterator[tuple[IO[bytes], Path]]:
     """Open a new file in the folder of `path`; it is removed unless the block moves it away."""
-    name = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    name = path.with_name(f".{path.name[:40]}.{secrets.token_hex(4)}.tmp")  # names have a limit
     try:
         with name.open("xb") as file:
             yield file, name
     finally:
         with suppress(FileNotFoundError):
             name.unlink()
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """Open a new file that takes the name of `path` when the block ends well, or vanishes.
+
+    A symbolic link stays: the file behind it is replaced. So would a device be: check before.
+    """
+    target = Path(os.path.realpath(path)) if path.is_symlink() else path
+    with temporary_beside(target) as (file, temporary):
+        yield file
+        file.close()
+        temporary.replace(target)
 
 
 def replace_together(moves: list[tuple[Path, Path]]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from ..errors import TensologError
+from ..files import replacing
 from .engine import Relations, evaluate, explain, load, needed
 from .expressions import SQL_TYPE
 from .program import Program, parse
@@ -309,7 +309,7 @@ def _write(
         pieces.append("===============\n")
         return
     path = folder / parameters.get("filename", f"{name}.csv")
-    write_atomically(path, header, lines)
+    _write_file(path, header, lines)
     report.files[name] = path
 
 
@@ -319,18 +319,14 @@ def _size(relations: Relations, name: str, connection: duckdb.DuckDBPyConnection
     return int(rows[0][0])
 
 
-def write_atomically(path: Path, header: str, lines: Iterator[str]) -> None:
+def _write_file(path: Path, header: str, lines: Iterator[str]) -> None:
     """Write a file whole or not at all; raises TensologError."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    special = path.exists() and not (path.is_file() or path.is_dir())  # as /dev/stdout
     try:
-        try:
-            with temporary.open("w", encoding="utf-8", newline="") as file:
-                file.write(header)
-                file.writelines(lines)
-            temporary.replace(path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        with path.open("wb") if special else replacing(path) as file:
+            file.write(header.encode())
+            for text in lines:
+                file.write(text.encode())
     except OSError as error:
         raise TensologError(f"can't write {path}: {error.strerror}") from None
 

@@ -100,7 +100,7 @@ def export_model(catalog_path: str | None, model_id: int, output: Path) -> None:
     Example:
       tensolog catalog export 1 -o model.onnx
     """
-    shared.check_output(output, what="the model")
+    output = shared.output_file(output, what="the model")
     from ..catalog.onnx_writer import write_model
 
     with shared.open_to_read(catalog_path) as opened:

@@ -61,10 +61,9 @@ def optimize(
       tensolog optimize model.onnx -o fast.onnx --target onnx --allow exact
       tensolog optimize model.onnx -o fast.onnx --json | jq .nodes_after
     """
-    written = shared.behind_link(_output(model, output, in_place))
-    shared.check_output(written, what="the model")
+    written = shared.output_file(_output(model, output, in_place), what="the model")
     if report is not None:
-        shared.check_output(report, what="the report")
+        report = shared.output_file(report, what="the report")
         if report.resolve() in (model.resolve(), written.resolve()):
             raise click.UsageError("--report names the same file as a model")
 

@@ -101,13 +101,13 @@ json_option = click.option(
 )
 
 
-def behind_link(path: Path) -> Path:
-    """Give the file that a symbolic link stands for: the file is replaced, not the link."""
-    return Path(os.path.realpath(path)) if path.is_symlink() else path
+def output_file(path: Path, *, what: str) -> Path:
+    """Refuse a path that can't be written, before any work is done.
 
-
-def check_output(path: Path, *, what: str) -> None:
-    """Refuse a path that can't be written, before any work is done."""
+    Of a symbolic link it gives the file behind: that is replaced, not the link.
+    """
+    if path.is_symlink():
+        path = Path(os.path.realpath(path))
     folder = path.parent
     if not folder.is_dir():
         raise click.ClickException(f"{folder} is not a folder: make it first, then write {what}")
@@ -117,6 +117,7 @@ def check_output(path: Path, *, what: str) -> None:
         raise click.ClickException(f"{path} is no regular file: name another for {what}")
     if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
         raise click.ClickException(f"{path} can't be written: permission denied")
+    return path
 
 
 def open_to_read(catalog_path: str | None) -> Catalog:

@@ -49,7 +49,7 @@ def sql(
     """
     form = form or _form(output)
     if output is not None:
-        shared.check_output(output, what="the result")
+        output = shared.output_file(output, what="the result")
     elif form == "parquet":
         raise click.UsageError("parquet is not text: name a file with -o FILE")
     if query == "-":
@@ -84,23 +84,23 @@ def _form(output: Path | None) -> str:
 
 def _write(result: pa.Table, form: str, output: Path) -> None:
     """Write the whole file or none of it."""
-    from ..files import replacing
+    from ..catalog.files import replacing
 
-    with replacing(output) as temporary:
+    with replacing(output) as file:
         if form == "parquet":
             from pyarrow import parquet
 
-            parquet.write_table(result, temporary)
+            parquet.write_table(result, file)
         elif form == "csv":
-            temporary.write_text(_csv(result), encoding="utf-8")
+            file.write(_csv(result).encode())
         elif form == "json":
             from ..json_text import json_text
 
-            temporary.write_text(json_text(result.to_pylist()) + "\n", encoding="utf-8")
+            file.write((json_text(result.to_pylist()) + "\n").encode())
         else:
             from ..table import table_text
 
-            temporary.write_text(table_text(result), encoding="utf-8")
+            file.write(table_text(result).encode())
 
 
 def _csv(result: pa.Table) -> str:

@@ -5,6 +5,7 @@ import os
 import shutil
 import stat
 import sys
+from pathlib import Path
 
 import pytest
 from tensolog.catalog.datalog import DatalogError
@@ -145,6 +146,31 @@ def test_output_folders_that_can_not_be_written(go, tmp_path):
     (tmp_path / "p.dl").write_text(".decl a(x:number) a(1). .output a")
     with pytest.raises(TensologError, match="can't write"):
         run_files(tmp_path / "p.dl", tmp_path, tmp_path / "nowhere")
+
+
+def test_files_appear_whole_or_not_at_all(go, tmp_path, monkeypatch):
+    text = '.decl a(x:number) a(1). .output a\n.decl s(x:symbol) s("{}"). .output s'
+    _, out = go(text.format("first"))
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("pathlib.Path.replace", full)
+        with pytest.raises(TensologError, match=r"can't write .*a\.csv: No space left"):
+            go(text.format("second"))
+    assert sorted(p.name for p in out.iterdir()) == ["a.csv", "s.csv"]
+    assert (out / "s.csv").read_text() == "first\n"
+
+
+def test_devices_are_written_to_and_links_followed(go, tmp_path):
+    (tmp_path / "real").write_text("older")
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    go(f'.decl a(x:number) a(1). .output a(filename="{tmp_path}/link")')
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "real").read_text() == "1\n"
+    go('.decl a(x:number) a(1). .output a(filename="/dev/null")')
+    assert Path("/dev/null").is_char_device()
 
 
 def test_a_program_that_is_not_there(tmp_path):

@@ -83,6 +83,17 @@ def test_files_by_their_ending(ending, cli, tmp_path):
     assert path.stat().st_mode & 0o777 == 0o666 & ~umask
 
 
+def test_the_file_behind_a_link_is_replaced(cli, small_model, tmp_path):
+    link, real = tmp_path / "link", tmp_path / "real"
+    link.symlink_to(real)
+    for arguments in (["sql", "SELECT 42 AS answer"], ["catalog", "export", "1"]):
+        if arguments[0] == "catalog":
+            cli("catalog", "import", small_model)
+        assert cli(*arguments, "-o", link).code == 0
+        assert link.is_symlink() and real.read_bytes()
+    assert leftovers(tmp_path, "link", "real", "small.onnx") == []
+
+
 def test_parquet_needs_a_file(cli):
     assert "-o FILE" in cli("sql", "SELECT 1", "--format", "parquet").refused()
 
