@@ -9,7 +9,7 @@ from typing import Any
 from . import syntax as s
 from .functions import ShapeError, broadcast, integer
 from .interpret import Lazy, Scope, Tensor, Value, evaluate, lookup, scalar, truth
-from .terms import Symbol, Term, Variable, apply, substitute
+from .terms import Symbol, Term, Variable, apply, never_negative, substitute
 
 Shape = Sequence["int | str | Term"]
 
@@ -311,8 +311,8 @@ class _Builder:
             value = evaluate(item.expression, scope or self.scope)
             part = value if item.kind == "star" else [value]
             for entry in part:
-                if isinstance(entry, int) and entry < 0:
-                    raise ShapeError(f"{self.operator.name}: a dimension of {entry}")
+                if not never_negative(entry):
+                    self._require(apply(">=", entry, 0), f"{entry} >= 0")
             parts.append(part)
         return parts
 

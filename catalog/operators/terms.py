@@ -194,6 +194,23 @@ def select(condition: Term, then: Term, otherwise: Term) -> Term:
     return Select(condition, then, otherwise)
 
 
+def never_negative(term: Term) -> bool:
+    """Whether an integer is seen to be at least 0 whatever the dimensions are."""
+    match term:
+        case int():
+            return term >= 0
+        case Symbol(_, kind):
+            return kind == "dimension"
+        case Apply("max", arguments):
+            return any(map(never_negative, arguments))
+        case Apply("+" | "*" | "//" | "%" | "min", arguments):
+            return all(map(never_negative, arguments))
+        case Select():
+            return never_negative(term.then) and never_negative(term.otherwise)
+        case _:
+            return False
+
+
 def product(terms: list[Term]) -> Term:
     """Return the product of integers."""
     whole: Term = 1

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from tensolog.catalog.operators import ShapeError, Specification, specification
 from tensolog.catalog.operators.evaluate import evaluate
+from tensolog.catalog.operators.expand import Expansion
 from tensolog.catalog.operators.terms import Apply, Symbol, apply
 
 from .backend_cases import agree
@@ -130,3 +131,24 @@ def test_folds_use_that_dimensions_are_not_negative() -> None:
     values = {1: [0], 2: [-1], 3: [1], 4: [1]}
     (shape,) = found.shapes([("n", "c"), (1,), (1,), (1,), (1,)], values=values)
     assert shape[0] == Symbol("n")
+
+
+def test_what_must_hold_of_unknown_dimensions_is_stated() -> None:
+    def stated(op_type: str, *arguments: Any, **keywords: Any) -> Expansion:
+        found = specification("", op_type, 21)
+        assert found is not None
+        return found.expand(*arguments, **keywords)
+
+    expand = stated("Expand", [("n",), (1,)], values={1: [4]})
+    assert expand.at({"n": 1}).outputs[0].shape == (4,)
+    einsum = stated("Einsum", [("m", "k"), ("l", "n")], {"equation": "ij,jk->ik"})
+    assert einsum.at({"k": 3, "l": 3}).outputs[0].shape == (Symbol("m"), Symbol("n"))
+    conv = stated("Conv", [("n", "c", "w"), ("m", "c", 3)])
+    assert conv.at({"w": 3}).outputs[0].shape == (Symbol("n"), Symbol("m"), 1)
+    for expansion, wrong in [
+        (expand, {"n": 3}),
+        (einsum, {"k": 3, "l": 2}),
+        (conv, {"w": 1}),
+    ]:
+        with pytest.raises(ShapeError, match="doesn't hold"):
+            expansion.at(wrong)
