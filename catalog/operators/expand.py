@@ -28,6 +28,11 @@ class Definition:
     type: str | int | None = None
     like: str | None = None
 
+    def __str__(self) -> str:
+        extents = zip(self.indices, self.shape, strict=True)
+        places = ", ".join(f"{index} < {extent}" for index, extent in extents)
+        return f"{self.name}[{places}] = {self.value}"
+
 
 @dataclass(frozen=True)
 class Expansion:

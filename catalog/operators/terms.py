@@ -18,6 +18,9 @@ class Symbol:
     name: str
     kind: str = "dimension"
 
+    def __str__(self) -> str:
+        return self.name
+
 
 @dataclass(frozen=True)
 class Variable:
@@ -26,6 +29,9 @@ class Variable:
     name: str
     number: int
 
+    def __str__(self) -> str:
+        return f"{self.name}{self.number}"
+
 
 @dataclass(frozen=True)
 class Apply:
@@ -33,6 +39,11 @@ class Apply:
 
     function: str
     arguments: tuple[Term, ...]
+
+    def __str__(self) -> str:
+        if self.function.isidentifier() and self.function not in ("and", "or"):
+            return f"{self.function}({', '.join(map(str, self.arguments))})"
+        return f" {self.function} ".join(map(_operand, self.arguments))
 
 
 @dataclass(frozen=True)
@@ -43,6 +54,9 @@ class Select:
     then: Term
     otherwise: Term
 
+    def __str__(self) -> str:
+        return f"if {self.condition} then {self.then} else {self.otherwise}"
+
 
 @dataclass(frozen=True)
 class Read:
@@ -50,6 +64,9 @@ class Read:
 
     tensor: str
     indices: tuple[Term, ...]
+
+    def __str__(self) -> str:
+        return f"{self.tensor}[{', '.join(map(str, self.indices))}]"
 
 
 @dataclass(frozen=True)
@@ -62,8 +79,24 @@ class Reduce:
     condition: Term
     body: Term
 
+    def __str__(self) -> str:
+        items = [f"{v} < {n}" for v, n in zip(self.variables, self.extents, strict=True)]
+        items += [] if self.condition is True else [f"if {self.condition}"]
+        return f"{self.kind}({', '.join(items)}) {_operand(self.body)}"
+
 
 Term = int | float | bool | Symbol | Variable | Apply | Select | Read | Reduce
+
+
+def _operand(term: Term) -> str:
+    infix = isinstance(term, Apply) and (
+        not term.function.isidentifier() or term.function in ("and", "or")
+    )
+    return f"({term})" if infix or isinstance(term, Select | Reduce) else str(term)
+
+
+# What exporters write for "to the end"; no dimension is larger.
+_LARGEST = 2**63 - 1
 
 
 def _modulo(a: int, b: int) -> int:
@@ -138,6 +171,8 @@ def apply(function: str, *arguments: Term) -> Term:
         return False
     if function in ("+", "-", "*", "//", "%", "max", "min") and all(map(is_integer, arguments)):
         return _integer(function, *arguments)
+    if function == "+" and any(type(argument) is int and argument == 0 for argument in arguments):
+        return arguments[0] if type(arguments[1]) is int else arguments[1]  # an absent bias
     return Apply(function, arguments)
 
 
@@ -168,6 +203,8 @@ def _integer(function: str, left: Term, right: Term) -> Term:
         case ("max" | "min", a, b) if a == b:
             return a
         case ("max", 0, Symbol(_, "dimension") as d) | ("max", Symbol(_, "dimension") as d, 0):
+            return d
+        case ("min", int() as most, Symbol(_, "dimension") as d) if most >= _LARGEST:
             return d
         case ("min", 0, Symbol(_, "dimension")) | ("min", Symbol(_, "dimension"), 0):
             return 0

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tensolog.catalog.operators import ShapeError, Specification, specification
 from tensolog.catalog.operators.evaluate import evaluate
 from tensolog.catalog.operators.expand import Expansion
-from tensolog.catalog.operators.terms import Apply, Symbol, apply
+from tensolog.catalog.operators.terms import Apply, Read, Symbol, apply
 
 from .backend_cases import agree
 from .random_nodes import STRATEGIES, Node
@@ -110,6 +110,19 @@ def test_unknown_attributes(data: Any) -> None:
     assert agree(got, wanted, 1e-6, 1e-6)
 
 
+def test_an_expansion_can_be_read() -> None:
+    found = specification("", "MatMul", 21)
+    assert found is not None
+    (output,) = found.expand([("b", "m", "k"), ("k", "n")]).outputs
+    text = "Y[b1 < b, i2 < m, j3 < n] = sum(l4 < k) (A[b1, i2, l4] * B[l4, j3])"
+    assert str(output) == text
+    pool = specification("", "MaxPool", 21)
+    assert pool is not None
+    (output,) = pool.expand([("n", 1, "w")], {"kernel_shape": [2], "pads": [1, 0]}).outputs
+    condition = "(0 <= ((x3 + k4) - 1)) and (((x3 + k4) - 1) < w)"
+    assert str(output).endswith(f"max(k4 < 2, if {condition}) X[b1, f2, (x3 + k4) - 1]")
+
+
 def test_unknown_real_attribute() -> None:
     found = specification("", "LeakyRelu", 21)
     assert found is not None
@@ -125,6 +138,8 @@ def test_folds_use_that_dimensions_are_not_negative() -> None:
     assert apply("max", integer, 0) == Apply("max", (integer, 0))
     assert apply("min", 0, d) == 0
     assert apply("-", apply("+", d, 3), 3) == d
+    assert apply("min", 2**63 - 1, d) == d
+    assert apply("+", Read("B", (d,)), 0) == apply("+", 0, Read("B", (d,))) == Read("B", (d,))
     assert apply("//", d, 0) == Apply("//", (d, 0))
     found = specification("", "Slice", 21)
     assert found is not None
