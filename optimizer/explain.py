@@ -103,7 +103,8 @@ def _misses(near: Sequence[NearMiss]) -> list[str]:
     lines: list[str] = []
     for rule, found in by_rule.items():
         lines.append(f"  {rule}: {len(found)} near miss{'es' if len(found) > 1 else ''}")
-        lines += [f"    {m.get('detail') or m['condition']}" for m in found[:SHOWN_MISSES]]
+        details = [miss.get("detail") or miss["condition"] for miss in found[:SHOWN_MISSES]]
+        lines += [f"    {detail.removeprefix(f'{rule}: ')}" for detail in details]
         if len(found) > SHOWN_MISSES:
             lines.append(f"    and {len(found) - SHOWN_MISSES} more")
     return lines

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 TOP_OPERATORS = 8
 SHOWN_STEPS = 12
+FEW_ROUNDS = 5  # fewer give no interval worth showing
 
 
 def summary_text(summary: Summary, source: str, target: str) -> str:
@@ -78,11 +79,14 @@ def _headline(summary: Summary, source: str, target: str) -> str:
 def _ratio(candidate: Candidate) -> str:
     interval = _interval(candidate)
     text = format_ratio(candidate["ratio"])
-    return text + (f" ({interval}, {candidate['samples']} rounds)" if interval else "")
+    rounds = f"{candidate['samples']} round" + "s" * (candidate["samples"] != 1)
+    return f"{text} ({f'{interval}, ' if interval else ''}{rounds})"
 
 
 def _interval(candidate: Candidate) -> str:
     low, high = candidate["ratio_low"], candidate["ratio_high"]
+    if candidate["samples"] < FEW_ROUNDS:
+        return ""
     return f"{1 / high:.2f}x to {1 / low:.2f}x" if low and high else ""
 
 

@@ -91,6 +91,12 @@ function tile(name, big, note, mood) {
   return make("div.tile", make("div.name", name), make("div.big" + (mood ? "." + mood : ""), big), make("div.note", note));
 }
 
+// The 95 % interval of a candidate's ratio; empty where few rounds make it worth nothing.
+function ratioInterval(candidate) {
+  const { ratio_low: low, ratio_high: high, samples } = candidate ?? {};
+  return low && high && samples >= 5 ? [low, high] : [];
+}
+
 function headline() {
   const model = data.model ?? {};
   const options = data.options ?? {};
@@ -103,9 +109,10 @@ function headline() {
       tiles.push(tile("Latency", formatTime(was.median_ns), `± ${formatTime(was.spread_ns)}; nothing was faster beyond the noise`));
     } else {
       const ratio = candidate?.ratio ?? now.median_ns / was.median_ns;
-      const sure = candidate?.ratio_low
-        ? `95 % interval ${(1 / candidate.ratio_high).toFixed(2)}× to ${(1 / candidate.ratio_low).toFixed(2)}×, ${plural(candidate.samples, "round")}`
-        : "ratio of medians";
+      const [low, high] = ratioInterval(candidate);
+      const sure = low
+        ? `95 % interval ${(1 / high).toFixed(2)}× to ${(1 / low).toFixed(2)}×, ${plural(candidate.samples, "round")}`
+        : candidate?.ratio ? plural(candidate.samples, "round") : "ratio of medians";
       tiles.push(tile("Against the original", formatRatio(ratio), sure, ratio < 1 ? "good" : ""));
       tiles.push(tile("Latency", `${formatTime(was.median_ns)} → ${formatTime(now.median_ns)}`, `± ${formatTime(was.spread_ns)}, ± ${formatTime(now.spread_ns)}`));
     }
@@ -462,20 +469,21 @@ function stepGroup(rule, fired, accepted) {
 function candidateSection() {
   const { candidates } = data;
   if (!candidates?.length) return null;
-  const reach = Math.max(0.02, ...candidates.flatMap((row) => [row.ratio, row.ratio_low, row.ratio_high]).filter((ratio) => ratio > 0).map((ratio) => Math.abs(1 / ratio - 1))) * 1.15;
+  const reach = Math.max(0.02, ...candidates.flatMap((row) => [row.ratio, ...ratioInterval(row)]).filter((ratio) => ratio > 0).map((ratio) => Math.abs(1 / ratio - 1))) * 1.15;
   const place = (ratio) => 50 + (50 * (1 / ratio - 1)) / reach;
   const interval = (row) => {
     if (!row.ratio) return make("span.dim", "not measured");
     const picture = make("div.interval", make("div.zero"));
     picture.firstChild.style.left = "50%";
-    const better = row.ratio_high && row.ratio_high < 1;
-    const worse = row.ratio_low && row.ratio_low > 1;
+    const [low, high] = ratioInterval(row);
+    const better = high < 1;
+    const worse = low > 1;
     const color = row.candidate === "original" ? "--muted" : better ? "--good" : worse ? "--bad" : "--accent";
-    if (row.ratio_low && row.ratio_high) {
+    if (low) {
       const range = make("div.range");
-      range.style.cssText = `left: ${place(row.ratio_high)}%; width: ${place(row.ratio_low) - place(row.ratio_high)}%; background: var(${color})`;
+      range.style.cssText = `left: ${place(high)}%; width: ${place(low) - place(high)}%; background: var(${color})`;
       picture.append(range);
-      picture.title = `95 % interval ${(1 / row.ratio_high).toFixed(3)}× to ${(1 / row.ratio_low).toFixed(3)}×`;
+      picture.title = `95 % interval ${(1 / high).toFixed(3)}× to ${(1 / low).toFixed(3)}×`;
     }
     const point = make("div.point");
     point.style.cssText = `left: ${place(row.ratio)}%; background: var(${color})`;
@@ -519,7 +527,10 @@ function missSection() {
   const panel = make("div.panel");
   for (const places of groups.values()) {
     const [{ rule, condition }] = places;
-    const rows = places.map((miss) => [nodeLinks(miss.nodes), miss.detail ?? ""]);
+    const rows = places.map((miss) => {
+      const detail = miss.detail ?? "";
+      return [nodeLinks(miss.nodes), detail.startsWith(`${rule}: `) ? detail.slice(rule.length + 2) : detail];
+    });
     panel.append(
       make(
         "details",

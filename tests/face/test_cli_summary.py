@@ -1,6 +1,7 @@
 """The summary, from made-up results."""
 
 from report_sketch import report, residual_network
+from tensolog.optimizer.explain import explain_text
 
 from tensolog.summary import columns, one_line, summary_text
 
@@ -31,6 +32,24 @@ def test_says_plainly_that_nothing_won():
     text = summary_text({**kept, "steps": []}, "in.onnx", "out.onnx")
     assert text.rstrip().endswith("The original is kept: no plan was faster beyond the noise.")
     assert "31 rounds" not in text
+
+
+def test_few_rounds_give_no_interval():
+    data = sample()
+    data["candidates"] = [{**row, "samples": 4} for row in data["candidates"]]
+    text = summary_text(data, "in.onnx", "out.onnx")
+    assert "1.18x faster (4 rounds)" in text
+    assert "1.17x to" not in text
+    data["candidates"] = [{**row, "samples": 5} for row in data["candidates"]]
+    assert "1.18x faster (1.17x to 1.20x, 5 rounds)" in summary_text(data, "in.onnx", "out.onnx")
+
+
+def test_near_misses_name_their_rule_once():
+    miss = {"rule": "Merge", "nodes": ["a"], "condition": "w const", "detail": "Merge: w is not"}
+    assert explain_text([], [miss], "kept").splitlines()[1:3] == [
+        "  Merge: 1 near miss",
+        "    w is not",
+    ]
 
 
 def test_refused_steps_are_not_listed_as_applied():

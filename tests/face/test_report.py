@@ -187,6 +187,29 @@ def test_draws_itself_in_a_browser(make, browser, tmp_path):
     ]
 
 
+@pytest.mark.parametrize(("rounds", "shown"), [(4, False), (5, True)])
+def test_few_rounds_give_no_interval(rounds, shown, browser, tmp_path):
+    data = report(residual_network(), residual_network(folded=True))
+    for row in data["candidates"]:
+        row["samples"] = rounds
+    draw(browser, tmp_path, data)
+    assert browser.problems == []
+    bars = browser.evaluate("document.querySelectorAll('#candidates .range').length")
+    assert bars == (len(data["candidates"]) if shown else 0)
+    tiles = browser.evaluate("[...document.querySelectorAll('.note')].map(n => n.innerText).join()")
+    assert f"{rounds} rounds" in tiles
+    assert ("95 % interval" in tiles) == shown
+
+
+def test_near_misses_name_their_rule_once(browser, tmp_path):
+    data = report(residual_network(), residual_network(folded=True))
+    (miss,) = data["near_misses"]
+    miss["detail"] = f"{miss['rule']}: W2 is computed"
+    draw(browser, tmp_path, data)
+    text = browser.evaluate("document.querySelector('#misses').textContent")
+    assert text.count(miss["rule"]) == 1 and "W2 is computed" in text
+
+
 def test_no_boxes_overlap_and_edges_run_down(browser, tmp_path):
     draw(browser, tmp_path, report(residual_network(), residual_network(folded=True)))
     boxes = browser.evaluate("views.before.boxes.map(({x, y, w, h}) => ({x, y, w, h}))")
