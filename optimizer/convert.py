@@ -19,7 +19,6 @@ from .graph import (
     constant_of,
 )
 
-Store = Callable[[np.ndarray, str], onnx.TensorProto]
 FIRST_IR_WITH_OVERRIDABLE_INITIALIZERS = 4
 
 
@@ -152,8 +151,8 @@ def load_graph(model: onnx.ModelProto, load: Loader = numpy_helper.to_array) -> 
     return graph
 
 
-def to_model(graph: Graph, store: Store | None = None) -> onnx.ModelProto:
-    """Write the graph as a model; `store` puts a new array where large constants are kept.
+def to_model(graph: Graph) -> onnx.ModelProto:
+    """Write the graph as a model; constants that lie elsewhere are referred to.
 
     An untouched node comes back as it was; a value's declared type comes back where it still
     exists. Graph inputs that only named a constant of an old IR version go with the constant.
@@ -178,7 +177,7 @@ def to_model(graph: Graph, store: Store | None = None) -> onnx.ModelProto:
     )
     for value, constant in graph.constants.items():
         if value in used:
-            proto.initializer.append(_tensor(graph.names[value], constant, store))
+            proto.initializer.append(_tensor(graph.names[value], constant))
 
     del proto.input[:]
     inputs = {graph.names[value] for value in graph.graph_inputs}
@@ -217,10 +216,8 @@ def node_proto(graph: Graph, node: Node) -> onnx.NodeProto:
     return proto
 
 
-def _tensor(name: str, constant: Constant, store: Store | None) -> onnx.TensorProto:
+def _tensor(name: str, constant: Constant) -> onnx.TensorProto:
     if isinstance(constant.tensor, np.ndarray):
-        if store is not None:
-            return store(constant.tensor, name)
         return numpy_helper.from_array(constant.tensor, name)
     tensor = onnx.TensorProto()
     tensor.CopyFrom(constant.tensor)

@@ -179,7 +179,7 @@ class _Run:
             self.propose(select(self.planner, contest, screening))
         for plan in self.plans:
             with self.phases("verifying", plan.name):
-                plan.source = self.workshop.place(plan.name, self.workshop.skeleton(plan.graph))
+                plan.source = self.workshop.place_plan(plan.name, plan.graph)
                 contest.verify(plan)
         self._price()
         self.winner = contest.race(self.plans, racing * (1 - SCREENING_SHARE))

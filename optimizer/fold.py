@@ -16,11 +16,13 @@ from onnx import helper
 from ..profiles.kernel import element_type
 from ..rules import ABSENT
 from .convert import node_proto
-from .graph import Constant, Graph, Node, TensorType, constant_of
+from .graph import Constant, Graph, Node, TensorType
 from .infer import infer_node
 from .simplify import is_pure
 
 SMALL_BYTES = 64 * 1024
+# Results are computed in parts of about this size, and shelved before the next part.
+BATCH_BYTES = 32 << 20
 
 
 def fold_constants(graph: Graph, limit_bytes: int = SMALL_BYTES) -> int:
@@ -89,21 +91,51 @@ def _fold_batch(graph: Graph, batch: list[int], limit_bytes: int) -> int:
         node = graph.nodes[number]
         result = _shape_result(graph, number)
         graph.remove_node(number)
-        graph.set_constant(node.outputs[0], constant_of(result))
+        graph.set_constant(node.outputs[0], graph.shelve(result))
     rest = [number for number in batch if number not in set(shapes)]
-    if not rest:
-        return len(shapes)
+    folded = len(shapes)
+    for part in _parts(graph, rest):
+        ready = [number for number in part if _is_ready(graph, number, part)]
+        folded += _store(graph, ready, _compute(graph, ready), limit_bytes)
+    return folded
+
+
+def _parts(graph: Graph, batch: list[int]) -> list[list[int]]:
+    """Cut a batch so that no part's results take much memory at once."""
+    parts: list[list[int]] = [[]]
+    room = BATCH_BYTES
+    for number in batch:
+        room -= sum(_size(graph.types.get(v)) or 0 for v in graph.nodes[number].outputs)
+        if room < 0 and parts[-1]:
+            parts.append([])
+            room = BATCH_BYTES
+        parts[-1].append(number)
+    return parts
+
+
+def _is_ready(graph: Graph, number: int, part: list[int]) -> bool:
+    """Tell whether what a node reads is known, or is computed along with it."""
+    inside = {value for other in part for value in graph.nodes[other].outputs}
+    return all(
+        v == ABSENT or v in graph.constants or v in inside for v in graph.nodes[number].inputs
+    )
+
+
+def _compute(graph: Graph, batch: list[int]) -> dict[int, np.ndarray]:
+    """Compute nodes together or, where that fails, one by one; what can't be is missing."""
+    if not batch:
+        return {}
     try:
-        results = _run(graph, rest)
+        return _run(graph, batch)
     except Exception:  # one node the runtime has no kernel for must not keep the others
-        results = {}
-        for number in rest:
+        results: dict[int, np.ndarray] = {}
+        for number in batch:
             if all(v == ABSENT or v in graph.constants for v in graph.nodes[number].inputs):
                 try:
                     results.update(_run(graph, [number]))
                 except Exception:  # the runtime can't compute it now; it stays as it is
                     continue
-    return len(shapes) + _store(graph, rest, results, limit_bytes)
+        return results
 
 
 def _store(graph: Graph, batch: list[int], results: dict[int, np.ndarray], limit_bytes: int) -> int:
@@ -125,7 +157,7 @@ def _store(graph: Graph, batch: list[int], results: dict[int, np.ndarray], limit
         graph.remove_node(number)
         folded += 1
         for value in outputs:
-            graph.set_constant(value, constant_of(results[value]))
+            graph.set_constant(value, graph.shelve(results[value]))
     return folded
 
 

@@ -101,6 +101,7 @@ class Graph:
     users: dict[int, set[int]] = field(default_factory=dict)
     reserved: frozenset[str] = frozenset()
     next_node: int = 0
+    shelve: Callable[[np.ndarray], Constant] = constant_of
 
     def copy(self) -> Graph:
         """Make an independent graph; nodes and constants are shared, being immutable."""
@@ -149,7 +150,7 @@ class Graph:
     def add_constant(self, array: np.ndarray, stem: str) -> int:
         """Add a constant under a new name."""
         value = self.new_value(stem)
-        self.set_constant(value, constant_of(array))
+        self.set_constant(value, self.shelve(array))
         return value
 
     def set_constant(self, value: int, constant: Constant) -> None:

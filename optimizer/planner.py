@@ -81,9 +81,8 @@ class Planner:
             )
         return plan
 
-    def matching(self, plan: Plan) -> list[Rule]:
+    def matching(self, plan: Plan, rules: Sequence[Rule]) -> list[Rule]:
         """List the rules that match somewhere in a plan's graph."""
-        rules = (*self.always, *self.explorative)
         found = {match.rule.name for match in self._matcher(rules).find(plan.graph)}
         return [rule for rule in rules if rule.name in found]
 

@@ -15,12 +15,13 @@ from ..catalog import Catalog
 from ..catalog.constants import add_constant, load_constant
 from ..catalog.onnx_writer import reference_of
 from ..catalog.side_file import ALIGNMENT, refer_to_side_file
-from ..catalog.tensors import refer
+from ..catalog.tensors import entry, refer
 from .convert import load_graph, to_model
-from .graph import Graph
+from .graph import Constant, Graph, constant_of
 from .widen import widen
 
 LARGE_BYTES = 64 * 1024
+SHELF, WIDENED = "shelf.bin", "widened.bin"
 # Beyond this, a float64 copy of the constants on disk costs more time than the yardstick is worth.
 WIDENED_BYTES = 600 << 20
 
@@ -45,11 +46,34 @@ class Workshop:
 
     def read(self, skeleton: onnx.ModelProto) -> Graph:
         """Build the graph of a model whose large constants are references into the catalog."""
-        return load_graph(skeleton, self._load)
+        graph = load_graph(skeleton, self._load)
+        graph.shelve = self.shelve
+        return graph
+
+    def shelve(self, array: np.ndarray) -> Constant:
+        """Put a large new constant into a file of the folder: plans share no memory for them."""
+        constant = constant_of(array)
+        if array.nbytes <= LARGE_BYTES or array.dtype.hasobject:
+            return constant
+        tensor = onnx.TensorProto(dims=array.shape)
+        tensor.data_type = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
+        self._append(SHELF, array, tensor)
+        return Constant(constant.type, tensor, self._load)
 
     def skeleton(self, graph: Graph) -> onnx.ModelProto:
-        """Write a graph as a model; large new constants go to the catalog."""
-        return to_model(graph, self._store)
+        """Write a graph as a model that the catalog can store: shelved constants move there."""
+        model = to_model(graph)
+        for tensor in model.graph.initializer:
+            if reference_of(tensor) is None and entry(tensor, "location") == SHELF:
+                reference = add_constant(self.catalog, self._load(tensor))
+                del tensor.external_data[:]
+                tensor.data_location = onnx.TensorProto.DEFAULT
+                refer(tensor, reference, "raw")
+        return model
+
+    def place_plan(self, name: str, graph: Graph) -> Path:
+        """Write a graph where a runtime can open it."""
+        return self.place(name, to_model(graph))
 
     def place(self, name: str, skeleton: onnx.ModelProto) -> Path:
         """Write a model where a runtime can open it; all share one file of large constants."""
@@ -65,43 +89,44 @@ class Workshop:
         """Write the model in float64; None where it is too large or can't be widened."""
         if size_bytes > WIDENED_BYTES:
             return None
-        folder = Path(self._folder.name)
-        with (folder / "widened.bin").open("wb") as constants:
 
-            def double(tensor: onnx.TensorProto) -> onnx.TensorProto:
-                array = self._load(tensor).astype(np.float64)
-                if array.nbytes <= LARGE_BYTES:
-                    return numpy_helper.from_array(array, tensor.name)
-                wide = onnx.TensorProto(name=tensor.name, dims=array.shape)
-                wide.data_type = onnx.TensorProto.DOUBLE
-                wide.data_location = onnx.TensorProto.EXTERNAL
-                constants.write(bytes(-constants.tell() % ALIGNMENT))
-                place = {
-                    "location": "widened.bin",
-                    "offset": constants.tell(),
-                    "length": array.nbytes,
-                }
-                for key, value in place.items():
-                    wide.external_data.add(key=key, value=str(value))
-                constants.write(array.data)
-                return wide
+        def double(tensor: onnx.TensorProto) -> onnx.TensorProto:
+            array = self._load(tensor).astype(np.float64)
+            if array.nbytes <= LARGE_BYTES:
+                return numpy_helper.from_array(array, tensor.name)
+            wide = onnx.TensorProto(name=tensor.name, dims=array.shape)
+            wide.data_type = onnx.TensorProto.DOUBLE
+            self._append(WIDENED, array, wide)
+            return wide
 
-            wide = widen(skeleton, double)
+        wide = widen(skeleton, double)
         if wide is None:
             return None
-        # References to what was not widened, large integers, are resolved like a candidate's.
+        # References to what was not widened, large integers, are resolved like a plan's.
         return self.place("widened", wide)
+
+    def _append(self, name: str, array: np.ndarray, tensor: onnx.TensorProto) -> None:
+        """Append an array to a file of the folder, and let a tensor refer to it there."""
+        path = Path(self._folder.name) / name
+        with path.open("ab") as file:
+            file.write(bytes(-file.tell() % ALIGNMENT))
+            place = {"location": name, "offset": file.tell(), "length": array.nbytes}
+            file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+        for key, value in place.items():
+            tensor.external_data.add(key=key, value=str(value))
 
     def _load(self, tensor: onnx.TensorProto) -> np.ndarray:
         constant_hash = reference_of(tensor)
-        if constant_hash is None:
+        if constant_hash is not None:
+            return load_constant(self.catalog, constant_hash)
+        location = entry(tensor, "location")
+        if location is None:
             return numpy_helper.to_array(tensor)
-        return load_constant(self.catalog, constant_hash)
-
-    def _store(self, array: np.ndarray, name: str) -> onnx.TensorProto:
-        if array.nbytes <= LARGE_BYTES:
-            return numpy_helper.from_array(array, name)
-        tensor = onnx.TensorProto(name=name, dims=array.shape)
-        tensor.data_type = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
-        refer(tensor, add_constant(self.catalog, array), "raw")
-        return tensor
+        return np.memmap(
+            Path(self._folder.name) / location,
+            onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type),
+            mode="r",
+            offset=int(entry(tensor, "offset") or 0),
+            shape=tuple(tensor.dims),
+        )

@@ -6,9 +6,11 @@ runtime's own optimizer; one that saves none can gain, since it shows or hides s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..profiles.race import Lap, verdict
+from ..rules import Rule
 from .contest import Contest, Plan
 from .planner import Planner
 from .realize import Workshop
@@ -36,17 +38,36 @@ class Screening:
 def screen(planner: Planner, contest: Contest, workshop: Workshop, budget_s: float) -> Screening:
     """Race a plan for each rule that has a place in the model, applied wherever it matches.
 
-    The reference is the plan with no rule, folded and shared alike.
+    First the rules that are always applied, against the plan with no rule; then those that cost
+    decides about, against the plan with the former that did no harm. All plans are folded and
+    shared alike.
     """
-    base = planner.simplify(BASE, rules=())
-    tried = planner.matching(base)[:MOST_RULES]
-    if not tried:
-        return Screening({})
-    field = [base, *(planner.force(rule.name, base, [rule]) for rule in tried)]
+    bare = planner.simplify(BASE, rules=())
+    always = planner.matching(bare, planner.always)[:MOST_RULES]
+    first = _race_alone(planner, contest, workshop, bare, always, budget_s / 2)
+    kept = [rule for rule in planner.always if rule.name not in Screening(first).harmful()]
+    start = planner.simplify(BASE, rules=kept)
+    explorative = planner.matching(start, planner.explorative)[:MOST_RULES]
+    spent = budget_s / 2 if always else 0.0
+    second = _race_alone(planner, contest, workshop, start, explorative, budget_s - spent)
+    return Screening({**first, **second})
+
+
+def _race_alone(
+    planner: Planner,
+    contest: Contest,
+    workshop: Workshop,
+    base: Plan,
+    rules: Sequence[Rule],
+    budget_s: float,
+) -> dict[str, Lap]:
+    if not rules:
+        return {}
+    field = [base, *(planner.force(rule.name, base, [rule]) for rule in rules)]
     for plan in field:
-        plan.source = workshop.place(plan.name, workshop.skeleton(plan.graph))
+        plan.source = workshop.place_plan(plan.name, plan.graph)
     laps = contest.time(field, budget_s, phase="screening", reference=BASE)
-    return Screening({plan.name: laps[plan.name] for plan in field[1:]})
+    return {rule.name: laps[rule.name] for rule in rules}
 
 
 def select(planner: Planner, contest: Contest, screening: Screening) -> Plan:
