@@ -21,7 +21,7 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="list the architectures and stop")
     parser.add_argument("--tiny", action="store_true", help="a small version, built at once")
     parser.add_argument("--dynamic", action="store_true", help="leave batch and length open")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()  # options may stand between NAME and OUT
     if arguments.list:
         for name, architecture in ARCHITECTURES.items():
             print(f"{name:12} {(architecture.builder.__doc__ or '').splitlines()[0]}")

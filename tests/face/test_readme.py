@@ -33,7 +33,7 @@ def test_one_command_to_try_and_one_to_test():
 
 def test_the_tried_model_can_be_built(tmp_path):
     words = blocks(ROOT / "README.md", "sh")[0].split(" && ")[1].split()
-    command = [sys.executable, str(ROOT / words[1]), words[2], str(tmp_path / words[3]), "--tiny"]
+    command = [sys.executable, str(ROOT / words[1]), words[2], "--tiny", str(tmp_path / words[3])]
     subprocess.run(command, check=True, capture_output=True, cwd=tmp_path)
     assert (tmp_path / words[3]).stat().st_size > 1000
 
