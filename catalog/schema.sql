@@ -359,7 +359,7 @@ CREATE TABLE rule (
     text VARCHAR NOT NULL
 );
 COMMENT ON TABLE rule IS 'Rewrite rules that were loaded.';
-COMMENT ON COLUMN rule.rule_hash IS 'Hash of the text.';
+COMMENT ON COLUMN rule.rule_hash IS 'SHA-256, in hexadecimal, of the canonical text: without comments, and however it is spaced.';
 COMMENT ON COLUMN rule.name IS 'Rule name.';
 COMMENT ON COLUMN rule.family IS 'Rule file it stands in.';
 COMMENT ON COLUMN rule.tag IS 'always: applied to a fixpoint. explore: cost decides.';
@@ -369,7 +369,7 @@ COMMENT ON COLUMN rule.target IS 'Target that the rule is for; NULL for any.';
 COMMENT ON COLUMN rule.opset_from IS 'Least operator set version; NULL for any.';
 COMMENT ON COLUMN rule.opset_to IS 'Greatest operator set version; NULL for any.';
 COMMENT ON COLUMN rule.summary IS 'What it does, in a line.';
-COMMENT ON COLUMN rule.text IS 'The rule as written.';
+COMMENT ON COLUMN rule.text IS 'The rule in canonical spelling, the comment above it included.';
 
 CREATE TABLE rule_node (
     rule_hash VARCHAR NOT NULL,
