@@ -1,0 +1,81 @@
+"""Rules tried alone: harm is left out, help is forced, and a refusal of the runtime hides nothing."""
+
+import pytest
+
+from tensolog.optimizer import screening
+from tensolog.optimizer.contest import Plan
+from tensolog.optimizer.screening import Screening, select
+from tensolog.profiles.race import Lap, RaceError
+
+
+def lap(low, high):
+    middle = (low + high) / 2
+    return Lap(1e6, 1e3, middle, low, high, 50)
+
+
+FASTER, SLOWER, NOISE = lap(0.9, 0.95), lap(1.05, 1.1), lap(0.99, 1.01)
+
+
+class Rule:
+    def __init__(self, name, tag):
+        self.name, self.tag = name, tag
+
+
+class Planner:
+    """Stands for the real one, and writes down what it is asked for."""
+
+    always = [Rule("Good", "always"), Rule("Bad", "always")]
+    explorative = [Rule("Hidden", "explore"), Rule("Useless", "explore")]
+
+    def __init__(self):
+        self.asked = []
+
+    def _plan(self, kind, rules):
+        self.asked.append((kind, {rule.name for rule in rules}))
+        return Plan(kind, None)
+
+    def simplify(self, name, rules=None):
+        return self._plan("simplify", rules)
+
+    def force(self, name, start, rules):
+        return self._plan("force", rules)
+
+    def explore(self, name, start, sizes, rules):
+        return self._plan("explore", rules)
+
+
+class Contest:
+    sizes = {}
+
+    def __init__(self, refused=()):
+        self.refused = set(refused)
+
+    def time(self, field, budget_s, *, phase, reference):
+        names = [plan.name for plan in field]
+        if self.refused & set(names):
+            raise RaceError("the runtime refuses a plan")
+        return dict.fromkeys(names, NOISE)
+
+
+def test_harm_is_left_out_and_help_is_forced():
+    planner = Planner()
+    found = Screening({"Good": NOISE, "Bad": SLOWER, "Hidden": FASTER, "Useless": NOISE})
+    select(planner, Contest(), found)
+    assert planner.asked == [
+        ("simplify", {"Good", "Hidden", "Useless"}),
+        ("force", {"Hidden", "Good"}),
+        ("explore", {"Good", "Hidden", "Useless"}),
+    ]
+
+
+def test_nothing_is_forced_where_nothing_helped():
+    planner = Planner()
+    select(planner, Contest(), Screening({"Good": FASTER, "Hidden": NOISE}))
+    assert [kind for kind, _ in planner.asked] == ["simplify", "explore"]
+
+
+@pytest.mark.parametrize("refused", [(), ("b",), ("a", "b")])
+def test_a_plan_that_the_runtime_refuses_hides_no_other(refused):
+    field = [Plan("no rules", None), Plan("a", None), Plan("b", None)]
+    laps = screening._one_by_one(Contest(refused), field, 1.0)
+    assert set(laps) - {"no rules"} == {"a", "b"} - set(refused)
