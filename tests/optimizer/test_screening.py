@@ -1,7 +1,6 @@
-"""Rules tried alone: harm is left out, help is forced, and a refusal of the runtime hides nothing."""
+"""Rules tried alone: harm is left out, help is forced, and no refusal hides the others."""
 
 import pytest
-
 from tensolog.optimizer import screening
 from tensolog.optimizer.contest import Plan
 from tensolog.optimizer.screening import Screening, select
@@ -24,10 +23,9 @@ class Rule:
 class Planner:
     """Stands for the real one, and writes down what it is asked for."""
 
-    always = [Rule("Good", "always"), Rule("Bad", "always")]
-    explorative = [Rule("Hidden", "explore"), Rule("Useless", "explore")]
-
     def __init__(self):
+        self.always = [Rule("Good", "always"), Rule("Bad", "always")]
+        self.explorative = [Rule("Hidden", "explore"), Rule("Useless", "explore")]
         self.asked = []
 
     def _plan(self, kind, rules):
@@ -45,9 +43,8 @@ class Planner:
 
 
 class Contest:
-    sizes = {}
-
     def __init__(self, refused=()):
+        self.sizes = {}
         self.refused = set(refused)
 
     def time(self, field, budget_s, *, phase, reference):
