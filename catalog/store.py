@@ -159,6 +159,11 @@ class Catalog:
         finally:
             self._depth -= 1
 
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a block of `transaction` is open: what it did may still be undone."""
+        return self._depth > 0
+
     def _types(self, table: str) -> dict[str, pa.DataType]:
         if table not in self._columns:
             schema = self.connection.sql(f'SELECT * FROM "{table}" LIMIT 0').to_arrow_table().schema

@@ -34,6 +34,7 @@ def catalog(ctx: click.Context, catalog_path: str | None) -> None:
       tensolog catalog measurement
       tensolog catalog import model.onnx
       tensolog catalog export 1 -o model.onnx
+      tensolog catalog forget 1
     """
     ctx.obj = catalog_path
     if ctx.invoked_subcommand is None:
@@ -105,6 +106,34 @@ def export_model(catalog_path: str | None, model_id: int, output: Path) -> None:
 
     with shared.open_to_read(catalog_path) as opened:
         write_model(opened, model_id, output)
+
+
+@catalog.command(name="forget", no_args_is_help=True)
+@click.argument("model_id", type=int)
+@click.pass_obj
+def forget(catalog_path: str | None, model_id: int) -> None:
+    """Remove a model, its plans, and the constants that no other model refers to.
+
+    Measurements and rules stay, and so do models made from it. The catalog's file keeps its size,
+    to be filled again; the file of large constants beside it goes when no model needs it.
+
+    \b
+    Examples:
+      tensolog sql "SELECT model_id, name, origin, size_bytes FROM model"
+      tensolog catalog forget 1
+    """
+    shared.open_to_read(catalog_path).close()  # a catalog that is not there must not be made
+    from ..catalog import Catalog
+    from ..catalog.forget import forget_model
+    from ..summary import one_line
+    from ..units import format_size
+
+    with Catalog(catalog_path) as opened:
+        gone = forget_model(opened, model_id)
+    counts = [(gone.nodes, "node"), (gone.plans, "plan"), (gone.constants, "constant")]
+    parts = ", ".join(f"{count} {what}{'' if count == 1 else 's'}" for count, what in counts)
+    name, size = one_line(gone.name), format_size(gone.size_bytes)
+    click.echo(f"forgot model {model_id} ({name}): {parts} ({size})")
 
 
 def _list_tables(catalog_path: str | None) -> None:

@@ -209,6 +209,19 @@ def test_models_go_in_and_come_out(cli, small_model, tmp_path):
     assert leftovers(tmp_path, "again.onnx", "small.onnx") == []
 
 
+def test_models_are_forgotten(cli, small_model, tmp_path):
+    kept, gone = (cli("catalog", "import", small_model).out.strip() for _ in range(2))
+    outcome = cli("catalog", "forget", gone)
+    assert outcome.out == f"forgot model {gone} (small): 4 nodes, 0 plans, 0 constants (0 B)\n"
+    assert cli("catalog", "export", kept, "-o", tmp_path / "kept.onnx").code == 0
+    assert f"no model {gone}" in cli("catalog", "forget", gone).refused()
+    assert cli("catalog", "forget", kept).out.endswith(" 2 constants (288 B)\n")
+    assert json.loads(cli("sql", "FROM model", "--format", "json").out) == []
+    typo = tmp_path / "typo.duckdb"
+    assert "typo.duckdb" in cli("catalog", "--catalog", typo, "forget", "1").refused()
+    assert not typo.exists()
+
+
 def test_rules(cli):
     listed = json.loads(cli("rules", "list", "--json").out)
     assert listed
