@@ -309,6 +309,9 @@ def _write(
         pieces.append("===============\n")
         return
     path = folder / parameters.get("filename", f"{name}.csv")
+    if path == Path("/dev/stdout"):
+        pieces.extend((header, *lines))
+        return
     _write_file(path, header, lines)
     report.files[name] = path
 
@@ -320,10 +323,12 @@ def _size(relations: Relations, name: str, connection: duckdb.DuckDBPyConnection
 
 
 def _write_file(path: Path, header: str, lines: Iterator[str]) -> None:
-    """Write a file whole or not at all; raises TensologError."""
-    special = path.exists() and not (path.is_file() or path.is_dir())  # as /dev/stdout
+    """Write a file whole or not at all, and to a device or pipe; raises TensologError."""
+    # /dev/stderr may be a link to a file, which must not be replaced.
+    is_file = path.is_file() and path.parts[:2] != ("/", "dev")
+    special = path.exists() and not (is_file or path.is_dir())
     try:
-        with path.open("wb") if special else replacing(path) as file:
+        with path.open("ab") if special else replacing(path) as file:
             file.write(header.encode())
             for text in lines:
                 file.write(text.encode())

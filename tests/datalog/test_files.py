@@ -4,6 +4,7 @@ import io
 import os
 import shutil
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -171,6 +172,26 @@ def test_devices_are_written_to_and_links_followed(go, tmp_path):
     assert (tmp_path / "real").read_text() == "1\n"
     go('.decl a(x:number) a(1). .output a(filename="/dev/null")')
     assert Path("/dev/null").is_char_device()
+    report, out = go('.decl a(x:number) a(1). .output a(filename="/dev/stdout")')
+    assert report.text == "1\n"
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    go(f'.decl a(x:number) a(1). .output a(filename="{tmp_path}/pipe")')
+    assert os.read(reader, 10) == b"1\n"
+    os.close(reader)
+    assert list(out.iterdir()) == []
+
+
+def test_standard_error_is_not_replaced(tmp_path):
+    (tmp_path / "p.dl").write_text('.decl a(x:number) a(1). .output a(filename="/dev/stderr")')
+    code = "import sys; from tensolog.catalog.datalog.files import run_files; "
+    code += "print('first', file=sys.stderr, flush=True); run_files('p.dl')"
+    with (tmp_path / "log").open("ab") as log:
+        command = [sys.executable, "-c", code]
+        subprocess.run(command, cwd=tmp_path, stderr=log, check=True)
+        inode = os.fstat(log.fileno()).st_ino
+    assert (tmp_path / "log").read_text() == "first\n1\n"
+    assert (tmp_path / "log").stat().st_ino == inode
 
 
 def test_a_program_that_is_not_there(tmp_path):
