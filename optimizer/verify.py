@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..profiles.session import open_session
+from ..profiles.session import open_session, release_memory
 
 Array = np.ndarray[Any, Any]
 Feeds = Mapping[str, Array]
@@ -111,6 +111,8 @@ class Verifier:
             }
             for position, array in enumerate(session.run(None, cast)):
                 np.save(self._path(kind, distribution, position), _storable(array))
+        del session
+        release_memory()
 
     def _load(self, kind: str, distribution: str, position: int) -> Array:
         path = self._path(kind, distribution, position)

@@ -16,7 +16,7 @@ import onnx
 from ..catalog.errors import TensologError
 from .denormals import flushed_denormals
 from .machine import available_memory_bytes
-from .session import LEVELS, BoundRun, open_session
+from .session import LEVELS, BoundRun, open_session, release_memory
 from .statistics import bootstrap_ratio, median_and_spread
 
 Array = np.ndarray[Any, Any]
@@ -222,6 +222,8 @@ class _Field:
                 times[name] = [runners[name].time(runs[name])]
             blocks.append(times)
             self._tell(f"round {len(blocks)}")
+        del runners
+        release_memory()
         return blocks
 
     def in_turn(self) -> list[dict[str, list[float]]]:
@@ -239,7 +241,8 @@ class _Field:
                 while len(laps) < _MOST_BLOCK and self._clock() < half:
                     laps.append(runner.time(runs))
                 times[name] = laps
-                del runner  # a session's memory must be free before the next one is loaded
+                del runner
+                release_memory()  # before the next one is loaded
             least = min(map(len, times.values()))  # pairs need as many of each
             times = {name: laps[:least] for name, laps in times.items()}
             blocks.append(times)

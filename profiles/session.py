@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import statistics
+import sys
 import time
 from collections.abc import Mapping
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -121,3 +124,23 @@ def _ort_value(array: np.ndarray[Any, Any]) -> Any:
     return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(
         array, element_type(array.dtype.name)
     )
+
+
+def release_memory() -> None:
+    """Give the memory of sessions that are gone back to the system.
+
+    The C library keeps freed blocks for later, a whole session's weights if it may; where it can be
+    told to let them go, it is.
+    """
+    gc.collect()
+    trim = getattr(_c_library(), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
+@lru_cache(maxsize=1)
+def _c_library() -> ctypes.CDLL | None:
+    try:
+        return ctypes.CDLL(None) if sys.platform == "linux" else None
+    except OSError:
+        return None
