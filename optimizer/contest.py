@@ -66,7 +66,7 @@ class Contest:
         self.sizes: dict[str, int] = dict(given)
         self._verifier = self._first_that_runs(given, widened)
         self._others: Verifier | None = None
-        other = other_sizes(self.sizes, given)
+        other = other_sizes(self.sizes)
         if other is not None:
             try:
                 feeds = {"other sizes": self.feeds("normal", other)}

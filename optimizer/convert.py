@@ -36,7 +36,9 @@ def tensor_type(proto: onnx.TypeProto, stem: str = "") -> TensorType | None:
     return TensorType(
         dtype,
         tuple(
-            dim.dim_value if dim.HasField("dim_value") else dim.dim_param or f"?{stem}.{axis}"
+            dim.dim_value
+            if dim.HasField("dim_value") and dim.dim_value >= 0
+            else dim.dim_param or f"?{stem}.{axis}"
             for axis, dim in enumerate(proto.tensor_type.shape.dim)
         ),
     )

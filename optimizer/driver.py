@@ -154,6 +154,7 @@ class _Run:
         """Run the original on generated inputs; None, and the problem, where it can't be run."""
         size_bytes = self._size_bytes()
         with self.phases("running the original"):
+            widened = self.workshop.place_widened(self.skeleton, size_bytes)
             try:
                 contest = Contest(
                     self.original,
@@ -161,7 +162,7 @@ class _Run:
                     self.phases,
                     given=self.sizes,
                     size_bytes=size_bytes,
-                    widened=self.workshop.place_widened(self.skeleton, size_bytes),
+                    widened=widened,
                 )
             except Exception as error:  # whatever the runtime raises is its reason to refuse
                 self.problem = " ".join(str(error).split())[:300]

@@ -13,7 +13,7 @@ import onnx
 import onnxruntime
 from onnx import helper
 
-from ..profiles.kernel import element_type
+from ..profiles.kernel import element_type, numpy_dtype
 from ..rules import ABSENT
 from .convert import node_proto
 from .graph import Constant, Graph, Node, TensorType
@@ -144,9 +144,10 @@ def _store(graph: Graph, batch: list[int], results: dict[int, np.ndarray], limit
     for number in reversed(batch):
         node = graph.nodes[number]
         outputs = [value for value in node.outputs if value != ABSENT and _is_read(graph, value)]
-        missing = [value for value in outputs if value not in results]
         allowed = _allowance(graph, node, limit_bytes)
-        if missing or sum(results[value].nbytes for value in outputs) > allowed:
+        if not all(_is_result(graph, value, results.get(value)) for value in outputs) or (
+            sum(results[value].nbytes for value in outputs) > allowed
+        ):
             kept_back.add(number)
     folded = 0
     for number in batch:
@@ -159,6 +160,19 @@ def _store(graph: Graph, batch: list[int], results: dict[int, np.ndarray], limit
         for value in outputs:
             graph.set_constant(value, graph.shelve(results[value]))
     return folded
+
+
+def _is_result(graph: Graph, value: int, result: object) -> bool:
+    """Tell whether the runtime gave the tensor that was asked for.
+
+    Sequences are no constants, and the runtime hands float8 over as plain bytes.
+    """
+    type_ = graph.types.get(value)
+    return (
+        isinstance(result, np.ndarray)
+        and type_ is not None
+        and result.dtype == numpy_dtype(type_.dtype)
+    )
 
 
 def _is_read(graph: Graph, value: int) -> bool:

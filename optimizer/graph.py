@@ -133,8 +133,8 @@ class Graph:
             count += 1
             name = f"{stem}_{count}"
         value = len(self.names)
-        self.names.append(name)
         self._own_names.add(name)
+        self.names.append(name)
         if type_ is not None:
             self.types[value] = type_
         return value
@@ -216,11 +216,16 @@ class Graph:
 
     def may_be_renamed(self, value: int) -> bool:
         """Tell whether a value's name is free to change: nothing outside goes by it."""
-        return value not in self.graph_inputs and not self.is_pinned(value)
+        own = value in self.producer or value in self.constants
+        return own and not self.is_pinned(value)
 
     def order(self) -> list[int]:
-        """Sort the nodes topologically, keeping the original order where it is one."""
+        """Sort the nodes topologically, keeping the original order where it is one.
+
+        Raises ValueError where there is none, which no rewrite may bring about.
+        """
         done: set[int] = set()
+        open_: set[int] = set()
         result: list[int] = []
         for start in self.nodes:
             stack = [(start, False)]
@@ -232,6 +237,9 @@ class Graph:
                     done.add(number)
                     result.append(number)
                     continue
+                if number in open_:
+                    raise ValueError(f"the graph has a cycle through {self.node_name(number)}")
+                open_.add(number)
                 stack.append((number, True))
                 for value in self.nodes[number].reads:
                     source = self.producer.get(value)
@@ -295,7 +303,7 @@ class Graph:
     def node_name(self, node: int) -> str:
         """Name a node, or its operator and first output where the model does not name it."""
         own = self.nodes[node]
-        return own.name or f"{own.op_type}({self.value_name(own.outputs[0])})"
+        return own.name or f"{own.op_type}({', '.join(map(self.value_name, own.outputs[:1]))})"
 
     def use_count(self, value: int) -> int:
         """Count the node inputs, graph outputs and subgraphs that read a value."""
@@ -311,7 +319,8 @@ def attribute_value(proto: onnx.AttributeProto) -> Any:
     if isinstance(value, bytes):
         return value.decode("utf-8", "surrogateescape")
     if isinstance(value, onnx.TensorProto):
-        return numpy_helper.to_array(value)
+        # Large tensors lie elsewhere; no rule asks for the elements of one.
+        return value if value.external_data else numpy_helper.to_array(value)
     if isinstance(value, (list, tuple)) or hasattr(value, "__len__"):
         items: Iterable[Any] = value
         return tuple(

@@ -51,7 +51,9 @@ def graph_facts(graph: Graph) -> dict[str, list[tuple[object, ...]]]:
         facts["captured"] += [(value,) for value in node.captures]
         for name, given in {**graph.defaults(number), **graph.attributes(number)}.items():
             if _is_plain(given):
-                facts["attribute"].append((number, name, attribute_text(given)))
+                # Bytes that are no text are no attribute that a rule could name.
+                text = attribute_text(given).encode("utf-8", "backslashreplace").decode()
+                facts["attribute"].append((number, name, text))
             if isinstance(given, int):
                 facts["attribute_int"].append((number, name, given))
         if node.operator not in operators:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import onnx
 
 from ..catalog import Catalog
-from ..catalog.files import temporary_beside
+from ..catalog.files import replacing
 from ..catalog.onnx_writer import build_model, write_model
 from .contest import ORIGINAL
 from .rewrite import Step
@@ -102,10 +102,8 @@ class Optimization:
 
         before, after = self.graphs
         text = render_report({**self.to_json(), "graphs": {"before": before, "after": after}})
-        with temporary_beside(Path(path)) as (file, temporary):
+        with replacing(Path(path)) as file:
             file.write(text.encode())
-            file.close()
-            temporary.replace(path)
 
     def explain(self) -> str:
         """Say in text what was applied, what was weighed and refused, and what nearly fired."""

@@ -16,6 +16,7 @@ from ..rules import (
     Match,
     Replacement,
     Rule,
+    RuleError,
     check_conditions,
     compile_program,
     instantiate,
@@ -108,7 +109,10 @@ def apply_match(graph: Graph, match: Match) -> tuple[list[int], dict[int, int]]:
     outputs, values that subgraphs read) move over to the new values.
     Raises RewriteError and leaves the graph as it was if the replacement is ill-typed.
     """
-    replacement = instantiate(match, graph)
+    try:
+        replacement = instantiate(match, graph)
+    except RuleError as error:
+        raise RewriteError(str(error)) from error
     local: dict[str, int] = {}
     added: list[int] = []
     try:
@@ -133,12 +137,15 @@ def apply_match(graph: Graph, match: Match) -> tuple[list[int], dict[int, int]]:
             graph.types.update(infer_node(graph, number))
         moves = {old: _resolve(local, new) for old, new in replacement.outputs.items()}
         fresh = {value for number in added for value in graph.nodes[number].outputs}
-        # The outside asks for these names, and the values that take over have names to keep.
-        bridges = [
-            old
-            for old, new in moves.items()
-            if new not in fresh and graph.is_pinned(old) and not graph.may_be_renamed(new)
-        ]
+        # The outside asks for these names, and the values that take over have names to keep:
+        # their own, or the one that another output has just given them.
+        bridges: list[int] = []
+        claimed: set[int] = set()
+        for old, heir in moves.items():
+            if heir not in fresh and graph.is_pinned(old):
+                if heir in claimed or not graph.may_be_renamed(heir):
+                    bridges.append(old)
+                claimed.add(heir)
         if bridges and len(added) + len(bridges) >= len(replacement.removed):
             names = ", ".join(graph.value_name(value) for value in bridges)
             raise RewriteError(

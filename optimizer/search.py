@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from onnx.shape_inference import InferenceError
+
 from ..profiles.costs import Cost
 from ..profiles.kernel import Kernel
 from ..rules import ABSENT, Match
 from .fold import becomes_constant
-from .graph import Graph, TensorType
+from .graph import Graph, TensorType, constant_of
 from .infer import bind, infer_node, infer_types, sharpen
 from .price import Prices, kernel_of
 from .rewrite import Matcher, RewriteError, Step, apply_match, simplify
@@ -100,11 +102,24 @@ def weigh(
 ) -> Trial | None:
     """Apply a match to a copy and list the kernels that go and come; None where it can't apply."""
     trial = graph.copy()
-    names = tuple(graph.node_name(number) for number in match.nodes.values())
+    trial.shelve = constant_of
     try:
         added, moves = apply_match(trial, match)
-    except RewriteError:
+        return _weighed(graph, match, types, sizes, trial, added, moves)
+    except (RewriteError, InferenceError):
         return None
+
+
+def _weighed(
+    graph: Graph,
+    match: Match,
+    types: Mapping[int, TensorType],
+    sizes: Mapping[str, int],
+    trial: Graph,
+    added: list[int],
+    moves: Mapping[int, int],
+) -> Trial | None:
+    names = tuple(graph.node_name(number) for number in match.nodes.values())
     remove_dead(trial)
     added = [number for number in added if number in trial.nodes]
     gone = [number for number in graph.nodes if number not in trial.nodes]

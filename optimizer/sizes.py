@@ -63,7 +63,6 @@ def guesses(graph: Graph, given: Mapping[str, int]) -> Iterator[dict[str, int]]:
         yield {**dict.fromkeys(free, 1), **given}
 
 
-def other_sizes(sizes: Mapping[str, int], given: Mapping[str, int]) -> dict[str, int] | None:
+def other_sizes(sizes: Mapping[str, int]) -> dict[str, int] | None:
     """Give a second assignment, to catch what holds for one size only; None where none is free."""
-    free = [name for name in sizes if name not in given]
-    return {**sizes, **{name: sizes[name] + 1 for name in free}} if free else None
+    return {name: size + 1 for name, size in sizes.items()} or None

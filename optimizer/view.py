@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
+import onnx
 
-from ..profiles.kernel import Kernel
+from ..profiles.kernel import Kernel, dtype_name
 from ..rules import ABSENT
 from .graph import Graph, TensorType
 from .price import Prices
@@ -101,5 +102,8 @@ def _described(type_: TensorType) -> str:
 def _short(value: object) -> str:
     if isinstance(value, np.ndarray):
         return f"{value.dtype} {'x'.join(map(str, value.shape)) or 'scalar'}"
+    if isinstance(value, onnx.TensorProto):
+        return f"{dtype_name(value.data_type)} {'x'.join(map(str, value.dims)) or 'scalar'}"
     text = str(list(value)) if isinstance(value, tuple) else str(value)
+    text = text.encode("utf-8", "backslashreplace").decode()
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 1]}…"

@@ -229,6 +229,8 @@ def attribute_value(attribute: AttributeProto) -> object:
     if kind in {"INT", "FLOAT", "STRING", "INTS", "FLOATS", "STRINGS"}:
         return _canonical_attribute(helper.get_attribute_value(attribute))
     if kind == "TENSOR":
+        if attribute.t.external_data:
+            return _opaque("tensor", attribute)
         try:
             array = numpy_helper.to_array(attribute.t)
         except (ValueError, TypeError, OSError):

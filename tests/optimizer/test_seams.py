@@ -1,0 +1,138 @@
+"""Odd but valid models: what they hold survives, and none of them ends in a traceback."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from tensolog.catalog import Catalog
+from tensolog.optimizer import explain_model
+from tensolog.optimizer.convert import load_graph, to_model
+from tensolog.optimizer.fold import fold_constants
+from tensolog.optimizer.graph import Node
+from tensolog.optimizer.infer import infer_types
+from tensolog.optimizer.relations import graph_facts
+
+import tensolog
+
+from .builders import FLOAT, INT64, model, run, value
+
+
+def optimize(built):
+    with Catalog(":memory:") as catalog:
+        result = tensolog.optimize(built, catalog=catalog, budget=0.2, threads=1)
+        return result, result.model
+
+
+def folded(built):
+    graph = load_graph(built)
+    graph.types = infer_types(graph)
+    fold_constants(graph)
+    return graph
+
+
+def custom(node, opset=17):
+    return helper.make_model(
+        helper.make_graph(
+            [node, helper.make_node("Relu", ["x"], ["y"])],
+            "custom",
+            [value("x", [2])],
+            [value("y", [2])],
+        ),
+        opset_imports=[helper.make_opsetid("", opset), helper.make_opsetid("cu", 1)],
+        ir_version=8,
+    )
+
+
+def test_float8_is_not_folded_into_its_bytes():
+    built = model(
+        [
+            helper.make_node("Cast", ["c"], ["q"], to=TensorProto.FLOAT8E4M3FN),
+            helper.make_node("Cast", ["q"], ["y"], to=FLOAT),
+        ],
+        [],
+        [value("q", [2], TensorProto.FLOAT8E4M3FN), value("y", [2])],
+        {"c": np.array([1.5, 2.0], np.float32)},
+        opset=19,
+        ir_version=9,
+    )
+    graph = folded(built)
+    assert "float8" not in {c.type.dtype for c in graph.constants.values()}
+    changed = to_model(graph)
+    onnx.checker.check_model(changed, full_check=True)
+    assert run(changed, {})[1].tolist() == [1.5, 2.0]
+
+
+def test_sequences_of_constants_are_not_folded():
+    built = model(
+        [
+            ("SequenceConstruct", ["c", "c"], ["q"]),
+            ("SequenceAt", ["q", "i"], ["e"]),
+            ("Add", ["x", "e"], ["y"]),
+        ],
+        [value("x", [2])],
+        [value("y", [2])],
+        {"c": np.ones(2, np.float32), "i": np.array(0)},
+    )
+    assert run(to_model(folded(built)), {"x": np.ones(2, np.float32)})[0].tolist() == [2, 2]
+
+
+def test_large_attribute_tensors_of_custom_operators_pass():
+    weight = numpy_helper.from_array(np.ones(40_000, np.float32))
+    built = custom(helper.make_node("Foo", ["x"], ["h"], domain="cu", w=weight))
+    assert optimize(built)[1] == built
+    explain_model(built)
+
+
+def test_bytes_that_are_no_text_pass():
+    built = custom(helper.make_node("Foo", ["x"], ["h"], domain="cu", blob=b"\xff\xfe\x00a"))
+    assert optimize(built)[1] == built
+    graph_facts(load_graph(built))
+
+
+def test_nodes_without_outputs_pass():
+    built = custom(helper.make_node("Foo", ["x"], [], domain="cu"))
+    assert optimize(built)[1] == built
+
+
+def test_two_outputs_may_become_one_value():
+    built = model(
+        [
+            ("Relu", ["x"], ["r"]),
+            helper.make_node("Concat", ["r", "r"], ["c"], axis=0),
+            ("Split", ["c", "s"], ["b1", "b2"]),
+        ],
+        [value("x", [4])],
+        [value("b1", [4]), value("b2", [4])],
+        {"s": np.array([4, 4])},
+    )
+    result, _ = optimize(built)
+    assert not [c.verdict for c in result.candidates if "does not run" in c.verdict]
+
+
+@pytest.mark.parametrize("dims", [[-1, 4], ["n", 4]])
+def test_negative_dimensions_are_free(dims):
+    built = model([("Shape", ["x"], ["y"])], [value("x", dims)], [value("y", [2], INT64)])
+    assert folded(built).nodes
+
+
+def test_a_cycle_is_told_and_not_walked_for_ever():
+    graph = load_graph(model([("Relu", ["x"], ["y"])], [value("x", [2])], [value("y", [2])]))
+    a, b = graph.new_value("a"), graph.new_value("b")
+    graph.add_node(Node("Neg", "", (b,), (a,), {}))
+    graph.add_node(Node("Neg", "", (a,), (b,), {}))
+    with pytest.raises(ValueError, match="cycle"):
+        graph.order()
+
+
+def test_a_given_size_is_varied_all_the_same():
+    built = model(
+        [("Abs", ["x"], ["a"]), ("Pow", ["a", "half"], ["p"]), ("Neg", ["p"], ["y"])],
+        [value("x", ["n", 3])],
+        [value("y", ["n", 3])],
+        {"half": np.array(0.5, np.float32)},
+    )
+    with Catalog(":memory:") as catalog:
+        result = tensolog.optimize(
+            built, catalog=catalog, budget=0.2, threads=1, input_shapes={"x": (4, 3)}
+        )
+    assert "other sizes" in {deviation.distribution for deviation in result.deviations}
