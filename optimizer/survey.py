@@ -92,7 +92,7 @@ def profile_model(
     model: Source,
     *,
     threads: int | None = None,
-    budget: float = 20.0,
+    budget: float = 30.0,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     catalog: Catalog,
     progress: Progress | None = None,

@@ -69,7 +69,7 @@ budget_option = click.option(
     "--budget",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    default=20.0,
+    default=30.0,
     show_default=True,
     help="Time for measuring.",
 )
