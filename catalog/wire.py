@@ -7,7 +7,7 @@ encoding chapter of the Protocol Buffers documentation, and onnx.proto for the f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from os import SEEK_END
 from typing import IO, Protocol, overload
@@ -249,11 +249,6 @@ def put_back(
         return [rest, head, payload], len(rest) + len(head) + payload.length
 
     return copy("model", 0, len(buffer))[0]
-
-
-def size_of(pieces: Iterable[bytes | Payload]) -> int:
-    """Return how many bytes the pieces come to."""
-    return sum(piece.length if isinstance(piece, Payload) else len(piece) for piece in pieces)
 
 
 def begins_as_model(buffer: Buffer) -> bool:

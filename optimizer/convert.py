@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import onnx
@@ -264,12 +264,3 @@ def _constant_attribute(attribute: onnx.AttributeProto, load: Loader) -> Constan
     }
     make = scalars.get(attribute.name)
     return constant_of(make()) if make else None
-
-
-def value_infos(graph: Graph, values: Iterable[int]) -> list[onnx.ValueInfoProto]:
-    """Write the types of values that are known."""
-    return [
-        helper.make_value_info(graph.names[value], type_proto(graph.types[value]))
-        for value in values
-        if value in graph.types
-    ]

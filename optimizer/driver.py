@@ -18,6 +18,7 @@ from ..profiles.machine import cores
 from ..rules import Rule, load_rules, store_rules
 from .contest import ORIGINAL, Contest, Plan
 from .explain import near_misses
+from .fold import FOLD_LIMIT
 from .infer import infer_types
 from .phases import Phases, Progress
 from .planner import Planner
@@ -28,7 +29,7 @@ from .result import Optimization
 from .rewrite import Step
 from .screening import screen, select
 from .search import bound_types, order_by_bound
-from .setting import CLASSES, FOLD_LIMIT, TARGETS, Setting
+from .setting import CLASSES, TARGETS, Setting
 from .sizes import sizes_from
 from .view import drawn_graph, operator_costs, predicted_ns
 from .words import candidate_of, details, verdict_of, version_of

@@ -17,15 +17,14 @@ from ..profiles.kernel import element_type, numpy_dtype
 from ..rules import ABSENT
 from .convert import node_proto
 from .graph import Constant, Graph, Node, TensorType
-from .infer import infer_node
 from .simplify import is_pure
 
-SMALL_BYTES = 64 * 1024
+FOLD_LIMIT = 64 * 1024
 # Results are computed in parts of about this size, and shelved before the next part.
 BATCH_BYTES = 32 << 20
 
 
-def fold_constants(graph: Graph, limit_bytes: int = SMALL_BYTES) -> int:
+def fold_constants(graph: Graph, limit_bytes: int = FOLD_LIMIT) -> int:
     """Fold to a fixpoint; return how many nodes went.
 
     `limit_bytes` bounds a result that is larger than its constant inputs together.
@@ -223,9 +222,3 @@ def _run(graph: Graph, batch: list[int]) -> dict[int, np.ndarray]:
         {graph.names[value]: constant.array() for value, constant in feeds.items()},
     )
     return dict(zip(wanted, arrays, strict=True))
-
-
-def refresh_types(graph: Graph, numbers: Iterable[int]) -> None:
-    """Infer the types of nodes' outputs, in the order given."""
-    for number in numbers:
-        graph.types.update(infer_node(graph, number))

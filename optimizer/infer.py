@@ -76,17 +76,6 @@ def infer_node(graph: Graph, number: int) -> dict[int, TensorType]:
     return result
 
 
-def free_dimensions(graph: Graph) -> dict[str, tuple[str, int, int]]:
-    """List the free dimensions of the inputs: name -> (input, axis, rank) of its first use."""
-    found: dict[str, tuple[str, int, int]] = {}
-    for value in graph.graph_inputs:
-        shape = graph.shape(value) or ()
-        for axis, size in enumerate(shape):
-            if isinstance(size, str):
-                found.setdefault(size, (graph.names[value], axis, len(shape)))
-    return found
-
-
 def bind(type_: TensorType, sizes: Mapping[str, int]) -> TensorType:
     """Put sizes in the place of named dimensions."""
     if type_.shape is None:

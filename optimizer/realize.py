@@ -12,7 +12,7 @@ import onnx
 from onnx import numpy_helper
 
 from ..catalog import Catalog
-from ..catalog.constants import add_constant, load_constant
+from ..catalog.constants import LARGE_BYTES, add_constant, load_constant
 from ..catalog.onnx_writer import reference_of
 from ..catalog.side_file import ALIGNMENT, refer_to_side_file
 from ..catalog.tensors import entry, refer
@@ -20,7 +20,6 @@ from .convert import load_graph, to_model
 from .graph import Constant, Graph, constant_of
 from .widen import widen
 
-LARGE_BYTES = 64 * 1024
 SHELF, WIDENED = "shelf.bin", "widened.bin"
 # Beyond this, running in float64 could take more than three times the model and 500 MB.
 WIDENED_BYTES = 448 << 20

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from ..catalog.errors import TensologError
 from ..rules import Rule, select_rules
+from .fold import FOLD_LIMIT
 from .graph import Graph
 
 TARGETS = ("onnxruntime-cpu", "onnx")
 CLASSES = ("exact", "rounding")
-FOLD_LIMIT = 64 * 1024
 
 
 class OptionError(TensologError, ValueError):

@@ -15,6 +15,7 @@ from ..profiles.machine import cores
 from ..profiles.profile import profile
 from ..rules import Rule, load_rules
 from .explain import Explanation, near_misses
+from .fold import FOLD_LIMIT
 from .graph import Graph
 from .infer import infer_types
 from .phases import Progress
@@ -22,7 +23,7 @@ from .price import kernels_of_graph
 from .realize import Workshop
 from .rewrite import Matcher, Step, simplify
 from .search import bound_types
-from .setting import CLASSES, FOLD_LIMIT, TARGETS, OptionError, Setting
+from .setting import CLASSES, TARGETS, OptionError, Setting
 from .sizes import guesses, sizes_from
 
 if TYPE_CHECKING:
