@@ -1,0 +1,1 @@
+"""Substitutions of other systems, read into the rule language."""

@@ -1,0 +1,55 @@
+"""What the gate says of a rule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Status = Literal["proved", "bounded", "refuted", "refused", "unknown"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One statement of a rule and what became of it."""
+
+    title: str
+    status: Literal["proved", "open"]
+    reason: str
+    queries: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """Numbers on which the two sides differ, and a program that shows it.
+
+    `kind`: "value", "shape", "type", "undefined" (the target has no value where the source has),
+    "defined" (the source has none where the target has one).
+    """
+
+    kind: str
+    summary: str
+    snippet: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The gate's answer.
+
+    proved: equal for all sizes, at all ranks (`ranks` "all") or at those listed is `bounded`.
+    refuted: with a counterexample that was run. refused: ill-typed, undefined or vacuous as a text.
+    unknown: none of these, and `reason` says why. `conditions` are side conditions under which the
+    rule would be proved, as texts of the rule language; empty where it holds as it stands or none
+    was found. `algebras` are those in which it was proved: real, integer, boolean.
+    """
+
+    rule: str
+    hash: str
+    status: Status
+    reason: str = ""
+    ranks: str = ""
+    algebras: tuple[str, ...] = ()
+    conditions: tuple[str, ...] = ()
+    counterexample: Counterexample | None = None
+    cases: tuple[Case, ...] = ()
+    seconds: float = 0.0

@@ -1,0 +1,1 @@
+"""Proofs that two tensor programs are equal for all sizes."""
