@@ -10,13 +10,12 @@ from . import schemas
 from .bound import Bound
 from .errors import RuleError
 from .functions import UnknownError, Value
+from .model_view import dtype_name
 from .syntax import Expression, Input, PatternNode
 from .view import ABSENT, GraphView, Match, NewNode, Reference, Replacement
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-TRUTHS = ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "And", "Or", "Xor")
 
 
 def instantiate(match: Match, view: GraphView) -> Replacement:
@@ -196,10 +195,10 @@ class _Builder:
         return next((dtype for dtype in types if dtype), None)
 
     def _output_type(self, node: PatternNode, types: list[str | None]) -> str | None:
-        if node.op_type in TRUTHS:
-            return "bool"
         if node.op_type == "Cast":
-            return None
+            return self._cast_type(node)
+        if node.op_type == "ConstantOfShape" and not node.attributes:
+            return "float32"
         variable = schemas.type_variable(node.operators[0], 0, output=True)
         if variable.startswith("tensor("):
             return _element_type(variable)
@@ -207,6 +206,11 @@ class _Builder:
             if dtype and schemas.type_variable(node.operators[0], i) == variable:
                 return dtype
         return next((dtype for dtype in types if dtype), None)
+
+    def _cast_type(self, node: PatternNode) -> str | None:
+        code = dict(node.attributes).get("to")
+        value = self.bound.evaluate(code) if code is not None else None
+        return dtype_name(value) if isinstance(value, int) else None
 
 
 def _element_type(text: str) -> str:

@@ -115,14 +115,15 @@ def is_variadic(operator: str) -> bool:
 
 
 def type_variable(operator: str, position: int, *, output: bool = False) -> str:
-    """The type of an input or output in the newest schema: "T", or "tensor(int64)"."""
+    """The type of an input or output in the newest schema: "T", or "tensor(int64)" if only that."""
     known = versions(operator)
     if not known:
         return "T"
     formal = known[-1].outputs if output else known[-1].inputs
     if not formal:
         return ""
-    return formal[min(position, len(formal) - 1)].type_str
+    one = formal[min(position, len(formal) - 1)]
+    return next(iter(one.types)) if len(one.types) == 1 else one.type_str
 
 
 @lru_cache(maxsize=1)
