@@ -18,9 +18,14 @@ class Migration:
     sql: str
 
 
+def _step(version: int) -> Migration:
+    file = resources.files(__package__) / f"migration_{version}.sql"
+    return Migration(version, file.read_text(encoding="utf-8"))
+
+
 # Version 1 is the first release's schema.sql. A change of schema.sql adds a step here that leads to
 # the same tables; catalogs made from scratch run schema.sql alone.
-MIGRATIONS: tuple[Migration, ...] = ()
+MIGRATIONS: tuple[Migration, ...] = (_step(2),)
 
 
 def newest_version() -> int:

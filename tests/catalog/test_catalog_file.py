@@ -195,34 +195,73 @@ def test_a_folder_is_no_catalog(tmp_path):
 
 # ------------------------------------------------------------------------------------- migrations
 
+NEWEST = migrations.newest_version()
 STEPS = (
-    migrations.Migration(2, "ALTER TABLE rule_source ADD COLUMN year INTEGER"),
-    migrations.Migration(3, "UPDATE rule_source SET year = position"),
+    *migrations.MIGRATIONS,
+    migrations.Migration(NEWEST + 1, "ALTER TABLE rule_source ADD COLUMN year INTEGER"),
+    migrations.Migration(NEWEST + 2, "UPDATE rule_source SET year = position"),
 )
 
 
 def test_an_older_catalog_is_migrated_step_by_step(path, monkeypatch):
     with Catalog(path) as catalog:
-        assert migrations.version_of(catalog.connection) == 1
+        assert migrations.version_of(catalog.connection) == NEWEST
         catalog.insert("rule_source", {"rule_hash": ["a"], "position": [7], "source": ["here"]})
     monkeypatch.setattr(migrations, "MIGRATIONS", STEPS)
     for _ in range(2):
         with Catalog(path) as catalog:
             assert catalog.sql("FROM rule_source").fetchall() == [("a", 7, "here", 7)]
             versions = catalog.sql("SELECT version FROM catalog_version ORDER BY 1").fetchall()
-            assert versions == [(1,), (2,), (3,)]
+            assert versions == [(NEWEST,), (NEWEST + 1,), (NEWEST + 2,)]
 
 
 def test_a_migration_that_fails_leaves_the_catalog_as_it_was(path, monkeypatch):
-    monkeypatch.setattr(
-        migrations, "MIGRATIONS", (*STEPS, migrations.Migration(4, "SELECT error('broken')"))
-    )
+    broken = migrations.Migration(NEWEST + 3, "SELECT error('broken')")
+    shipped = migrations.MIGRATIONS
+    monkeypatch.setattr(migrations, "MIGRATIONS", (*STEPS, broken))
     with pytest.raises(duckdb.Error, match="broken"):
         Catalog(path)
-    monkeypatch.setattr(migrations, "MIGRATIONS", ())
+    monkeypatch.setattr(migrations, "MIGRATIONS", shipped)
     with Catalog(path) as catalog:
-        assert migrations.version_of(catalog.connection) == 1
+        assert migrations.version_of(catalog.connection) == NEWEST
         assert len(catalog.sql("FROM rule_source").columns) == 3
+
+
+PROOF_1 = """
+CREATE TABLE proof (
+    rule_hash VARCHAR NOT NULL,
+    status VARCHAR NOT NULL CHECK (status IN ('proved', 'bounded', 'refuted')),
+    method VARCHAR NOT NULL,
+    evidence VARCHAR NOT NULL,
+    solver VARCHAR,
+    time_ns BIGINT,
+    proved_at TIMESTAMP NOT NULL
+);
+DROP TABLE proof_specification;
+DROP TABLE proof_case;
+DROP TABLE obligation;
+DROP TABLE script;
+DROP TABLE floating_behaviour;
+DROP TABLE floating_special;
+DROP TABLE floating_proof;
+"""
+COLUMNS = """
+SELECT table_name, column_index, column_name, data_type, is_nullable, column_default, c.comment,
+       t.comment, t.sql
+FROM duckdb_columns() c JOIN duckdb_tables() t USING (table_name)
+WHERE NOT c.internal ORDER BY 1, 2
+"""
+
+
+def test_a_catalog_of_version_1_becomes_one_of_the_schema(path):
+    with Catalog(path) as catalog:
+        expected = catalog.sql(COLUMNS).fetchall()
+        catalog.connection.execute("DROP TABLE proof;" + PROOF_1)
+        catalog.connection.execute("UPDATE catalog_version SET version = 1")
+        assert catalog.sql(COLUMNS).fetchall() != expected
+    with Catalog(path) as catalog:
+        assert migrations.version_of(catalog.connection) == NEWEST
+        assert catalog.sql(COLUMNS).fetchall() == expected
 
 
 def test_migrations_are_in_order():
