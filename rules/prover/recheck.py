@@ -1,0 +1,141 @@
+"""A second solver's opinion: cvc5 reads the scripts that Z3 found unsatisfiable.
+
+An answer to a script, by whichever solver, is worth what the solver is; two that share no code are
+less likely to be wrong alike. What a second solver can't decide in time says nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from types import ModuleType
+from typing import Literal
+
+from .scripts import canonical, script_hash
+
+Answer = Literal["unsat", "sat", "unknown"]
+Opinion = Literal["agree", "unknown", "disagree", "absent"]
+
+TIMEOUT_S = 2.0
+ABSENT = (
+    "cvc5 is not installed, so that no second solver rechecks the proofs: "
+    "pip install cvc5, on a platform that it has wheels for"
+)
+
+
+@dataclass(frozen=True)
+class Recheck:
+    """What the second solver said of a script that is unsatisfiable by the first.
+
+    `reason` says why it has no opinion: out of time, a script it doesn't understand, not installed.
+    """
+
+    script_hash: str
+    opinion: Opinion
+    reason: str = ""
+    seconds: float = 0.0
+
+
+@cache
+def _cvc5() -> ModuleType | None:
+    try:
+        return importlib.import_module("cvc5")
+    except ImportError:
+        return None
+
+
+@cache
+def cvc5_release() -> str | None:
+    """Return the release of cvc5; None where it is not installed."""
+    module = _cvc5()
+    if module is None:
+        return None
+    version = module.Solver(module.TermManager()).getVersion()
+    return version.decode() if isinstance(version, bytes) else str(version)
+
+
+@cache
+def z3_release() -> str:
+    """Return the release of Z3."""
+    module = importlib.import_module("z3")
+    return str(module.get_version_string())
+
+
+def ask_cvc5(script: str, timeout: float = TIMEOUT_S) -> tuple[Answer, str]:
+    """Put a script to cvc5; return its answer, and why it is unknown if it is.
+
+    `timeout` is in seconds. Raises ModuleNotFoundError where cvc5 is not installed.
+    """
+    module = _cvc5()
+    if module is None:
+        raise ModuleNotFoundError(ABSENT)
+    solver = module.Solver(module.TermManager())
+    solver.setOption("tlimit-per", str(max(1, int(timeout * 1000))))
+    parser = module.InputParser(solver)
+    answers: list[str] = []
+    try:
+        parser.setStringInput(module.InputLanguage.SMT_LIB_2_6, canonical(script), "script")
+        names = parser.getSymbolManager()
+        while not (command := parser.nextCommand()).isNull():
+            said = str(command.invoke(solver, names)).strip()
+            if said:
+                answers.append(said)
+    except RuntimeError as error:
+        return "unknown", f"cvc5 doesn't take the script: {' '.join(str(error).split())}"
+    if answers in (["sat"], ["unsat"]):
+        return ("sat" if answers == ["sat"] else "unsat"), ""
+    if len(answers) == 1 and answers[0].startswith("unknown"):
+        return "unknown", f"cvc5 has no answer within {timeout:g} s"
+    return "unknown", f"cvc5 doesn't take the script: {' '.join(answers) or 'no answer'}"
+
+
+def ask_z3(script: str, timeout: float = TIMEOUT_S) -> tuple[Answer, str]:
+    """Put a script to Z3; return its answer, and why it is unknown if it is. `timeout`: seconds."""
+    z3 = importlib.import_module("z3")
+    solver = z3.Solver()
+    solver.set("timeout", max(1, int(timeout * 1000)))
+    try:
+        solver.from_string(canonical(script))
+    except z3.Z3Exception as error:
+        return "unknown", f"Z3 doesn't take the script: {' '.join(str(error).split())}"
+    answer = str(solver.check())
+    if answer == "unsat":
+        return "unsat", ""
+    if answer == "sat":
+        return "sat", ""
+    return "unknown", f"Z3 has no answer within {timeout:g} s ({solver.reason_unknown()})"
+
+
+def recheck(
+    script: str,
+    timeout: float = TIMEOUT_S,
+    ask: Callable[[str, float], tuple[Answer, str]] = ask_cvc5,
+) -> Recheck:
+    """Ask for a second opinion on a script that is said to be unsatisfiable."""
+    name = script_hash(script)
+    if ask is ask_cvc5 and _cvc5() is None:
+        return Recheck(name, "absent", ABSENT)
+    began = time.perf_counter()
+    answer, reason = ask(script, timeout)
+    seconds = time.perf_counter() - began
+    if answer == "unsat":
+        return Recheck(name, "agree", "", seconds)
+    if answer == "sat":
+        return Recheck(name, "disagree", "a second solver finds it satisfiable", seconds)
+    return Recheck(name, "unknown", reason, seconds)
+
+
+def recheck_all(
+    scripts: Iterable[str],
+    timeout: float = TIMEOUT_S,
+    ask: Callable[[str, float], tuple[Answer, str]] = ask_cvc5,
+) -> dict[str, Recheck]:
+    """Recheck scripts, each once; return what was said by the hash of the script."""
+    found: dict[str, Recheck] = {}
+    for script in scripts:
+        if (name := script_hash(script)) not in found:
+            found[name] = recheck(script, timeout, ask)
+    return found

@@ -1,0 +1,131 @@
+"""A second solver's opinion, and scripts kept by content."""
+
+import lzma
+
+import pytest
+from tensolog.rules.prover import recheck as second
+from tensolog.rules.prover.recheck import ask_cvc5, ask_z3, recheck, recheck_all
+from tensolog.rules.prover.scripts import (
+    ScriptError,
+    canonical,
+    digest,
+    read_scripts,
+    script_hash,
+    write_scripts,
+)
+
+HEAD = "(set-logic ALL)\n(declare-fun x () Int)\n"
+UNSAT = f"{HEAD}(assert (> x 0))\n(assert (< x 1))\n(check-sat)\n"
+SAT = UNSAT.replace("(< x 1)", "(< x 2)")
+# Fermat's last theorem for cubes: true, and beyond both solvers.
+HARD = """(set-logic ALL)
+(declare-fun x () Int)
+(declare-fun y () Int)
+(declare-fun z () Int)
+(assert (and (> x 2) (> y 2) (> z 2) (= (+ (* x x x) (* y y y)) (* z z z))))
+(check-sat)
+"""
+
+
+@pytest.mark.parametrize("ask", [ask_z3, ask_cvc5])
+def test_both_solvers_answer_a_script(ask):
+    assert ask(UNSAT, 5.0) == ("unsat", "")
+    assert ask(SAT, 5.0) == ("sat", "")
+
+
+@pytest.mark.parametrize("ask", [ask_z3, ask_cvc5])
+@pytest.mark.parametrize(
+    ("script", "reason"),
+    [
+        (HARD, "no answer within 0.3 s"),
+        (UNSAT.replace("Int", "Integer"), "doesn't take the script"),
+        (UNSAT.removesuffix(")\n(check-sat)\n"), "doesn't take the script"),
+    ],
+    ids=["hard", "undeclared sort", "cut off"],
+)
+def test_what_a_solver_cannot_answer_is_unknown(ask, script, reason):
+    answer, why = ask(script, 0.3)
+    assert answer == "unknown"
+    assert reason in why
+
+
+def test_a_script_with_two_answers_is_no_obligation():
+    answer, why = ask_cvc5(f"{UNSAT}(check-sat)\n", 2.0)
+    assert (answer, why) == ("unknown", "cvc5 doesn't take the script: unsat unsat")
+
+
+def test_opinions_on_what_is_said_to_be_unsatisfiable():
+    assert recheck(UNSAT).opinion == "agree"
+    assert recheck(SAT).opinion == "disagree"
+    assert recheck(HARD, 0.3).opinion == "unknown"
+
+
+def test_each_script_is_asked_once():
+    asked = []
+
+    def ask(script, timeout):
+        asked.append(script)
+        return "unsat", ""
+
+    found = recheck_all([UNSAT, SAT, UNSAT, f"; again\n{UNSAT}"], ask=ask)
+    assert asked == [UNSAT, SAT]
+    assert set(found) == {script_hash(UNSAT), script_hash(SAT)}
+
+
+def test_without_cvc5_nothing_is_rechecked_and_that_is_said(monkeypatch):
+    monkeypatch.setattr(second, "_cvc5", lambda: None)
+    found = recheck(UNSAT)
+    assert found.opinion == "absent"
+    assert "pip install cvc5" in found.reason
+
+
+# ------------------------------------------------------------------------------------- scripts
+
+
+def test_what_is_said_about_a_script_is_no_part_of_it():
+    noisy = UNSAT.replace(HEAD, f"; made by\n(set-info :status unknown)\n{HEAD}\n").replace(
+        "(check-sat)", "(check-sat)  "
+    )
+    assert canonical(noisy) == UNSAT
+    assert canonical(UNSAT.removesuffix("(check-sat)\n")) == UNSAT
+    assert script_hash(noisy) == script_hash(UNSAT) != script_hash(SAT)
+
+
+def test_a_digest_is_of_the_set():
+    assert digest(["a", "b"]) == digest(["b", "a", "b"]) != digest(["a"])
+
+
+def test_scripts_are_read_as_they_were_written(tmp_path):
+    scripts = {script_hash(s): s for s in (UNSAT, SAT, HARD)}
+    path = tmp_path / "scripts.xz"
+    write_scripts(path, scripts)
+    assert read_scripts(path) == scripts
+    first = path.read_bytes()
+    write_scripts(path, dict(reversed(scripts.items())))
+    assert path.read_bytes() == first
+    assert read_scripts(tmp_path / "none.xz") == {}
+
+
+def test_the_file_is_itself_a_script(tmp_path):
+    path = tmp_path / "scripts.xz"
+    write_scripts(path, {script_hash(s): s for s in (UNSAT, SAT)})
+    text = lzma.decompress(path.read_bytes()).decode()
+    parts = text.split("(reset)\n")[:-1]
+    assert sorted(ask_z3(part)[0] for part in parts) == ["sat", "unsat"]
+
+
+def test_a_changed_script_is_told(tmp_path):
+    path = tmp_path / "scripts.xz"
+    write_scripts(path, {script_hash(UNSAT): UNSAT})
+    text = lzma.decompress(path.read_bytes()).decode()
+    path.write_bytes(lzma.compress(text.replace("(< x 1)", "(< x 2)").encode()))
+    with pytest.raises(ScriptError, match="not what its hash"):
+        read_scripts(path)
+
+
+def test_a_damaged_file_of_scripts_is_told(tmp_path):
+    path = tmp_path / "scripts.xz"
+    write_scripts(path, {script_hash(UNSAT): UNSAT})
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(ScriptError, match=r"can't read the scripts .*prove the rules anew"):
+        read_scripts(path)
