@@ -1,0 +1,268 @@
+"""Specified operators put together over symbolic shapes: tensors as definitions, and what must hold.
+
+A composition starts from operands, about whose elements nothing is known, and grows node by node.
+Names stay unique, shapes are terms, and every requirement that a node brings is kept with the node
+that brings it, so that those of a rule's left side can be assumed and those of its right side shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from ...catalog.operators import ShapeError, Specification, specification
+from ...catalog.operators.derive import element_types
+from ...catalog.operators.expand import Definition
+from ...catalog.operators.terms import (
+    Apply,
+    Read,
+    Reduce,
+    Select,
+    Symbol,
+    Term,
+    Variable,
+    apply,
+    is_integer,
+    product,
+    select,
+)
+from ..conditions import FLOATS, INTEGERS
+from .literals import read_literal
+from .statement import Algebra, Obligation, Operand
+
+# Attributes that ONNX wants to be at least so much; the specifications take that for granted.
+LEAST: Mapping[str, int] = {
+    "strides": 1,
+    "dilations": 1,
+    "group": 1,
+    "kernel_shape": 1,
+    "num_groups": 1,
+    "blocksize": 1,
+    "size": 1,
+    "output_padding": 0,
+    "block_size": 0,
+}
+_COMPARISONS = ("=", "!=", "<", "<=", ">", ">=", "and", "or", "not", "isnan")
+_INDEX_ONLY = ("//", "%")
+
+
+class UndescribedError(Exception):
+    """An operator, or a use of one, of which no meaning is known: nothing can be proved of it."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor of a composition; `contents` are its elements, in order, where they are terms."""
+
+    name: str
+    shape: tuple[Term, ...]
+    dtype: str
+    contents: tuple[Term, ...] | None = None
+
+
+def algebra_of(dtype: str) -> Algebra:
+    """The algebra that the elements of an ONNX type belong to; text and complex numbers only move."""
+    if dtype == "bool":
+        return "boolean"
+    return "integer" if dtype in INTEGERS or dtype in ("int4", "uint4") else "real"
+
+
+class Composition:
+    """Tensors by name, in order of use."""
+
+    def __init__(self, opset: int) -> None:
+        self.opset = opset
+        self.tensors: dict[str, Tensor] = {}
+        self.operands: list[Operand] = []
+        self.definitions: list[Definition] = []
+        self._numbers = 0
+
+    def operand(self, name: str, shape: Sequence[Term], dtype: str) -> Tensor:
+        """Add a tensor that may hold anything."""
+        self.operands.append(Operand(name, tuple(shape), algebra_of(dtype)))
+        return self._keep(Tensor(name, tuple(shape), dtype))
+
+    def constant(self, name: str, shape: Sequence[Term], value: Term, dtype: str) -> Tensor:
+        """Add a tensor whose elements are all one number."""
+        indices = tuple(self._variable("i") for _ in shape)
+        self.definitions.append(Definition(name, tuple(shape), indices, value, dtype))
+        contents = (value,) if all(size == 1 for size in shape) else None
+        return self._keep(Tensor(name, tuple(shape), dtype, contents))
+
+    def listed(self, name: str, contents: Sequence[Term], dtype: str, rank: int = 1) -> Tensor:
+        """Add a tensor of known elements: axes, sizes, bounds; of rank 0 it has one."""
+        shape: tuple[Term, ...] = (len(contents),) if rank else ()
+        indices = tuple(self._variable("i") for _ in shape)
+        value: Term = contents[-1] if contents else 0
+        for place in reversed(range(len(contents) - 1)):
+            value = select(apply("=", indices[0], place), contents[place], value)
+        self.definitions.append(Definition(name, shape, indices, value, dtype))
+        return self._keep(Tensor(name, shape, dtype, tuple(contents)))
+
+    def node(
+        self,
+        operator: str,
+        inputs: Sequence[str | None],
+        attributes: Mapping[str, object],
+        outputs: Sequence[str],
+    ) -> list[Obligation]:
+        """Add a node; return what must hold for it to be defined.
+
+        `inputs` are names of tensors, None where one is absent. Raises ShapeError where no sizes
+        fit, and UndescribedError where the specifications say nothing.
+        """
+        meaning = described(operator, self.opset)
+        given = [None if name is None else self.tensors[name] for name in inputs]
+        values: dict[int, object] = {}
+        for at in meaning.known_inputs:
+            if at < len(given) and (tensor := given[at]) is not None:
+                if tensor.contents is None:
+                    raise UndescribedError(f"{operator} needs the elements of {tensor.name}")
+                values[at] = list(tensor.contents)
+        expansion = meaning.expand(
+            [None if tensor is None else tensor.shape for tensor in given],
+            {name: _plain(value) for name, value in attributes.items()},
+            values=values,
+            outputs=len(outputs),
+        )
+        types = element_types(expansion, [None if t is None else t.dtype for t in given])
+        names = {
+            tensor.name: name
+            for tensor, name in zip(expansion.inputs, inputs, strict=True)
+            if tensor is not None and name is not None
+        }
+        first = next((t.dtype for t in given if t is not None), "float32")
+        for local in expansion.locals:
+            names[local.name] = f"{outputs[0]}.{local.name}"
+            self._define(local, names, first)
+        if len(expansion.outputs) < len(outputs):
+            raise UndescribedError(f"{operator} is described with {len(expansion.outputs)} outputs")
+        for output, name, dtype in zip(expansion.outputs, outputs, types, strict=True):
+            self._define(replace(output, name=name), {**names, name: name}, dtype)
+        needs = [*expansion.requirements, *_wanted(operator, attributes)]
+        needs += _reshape_needs(operator, given, attributes)
+        found = []
+        for condition, text in needs:
+            if condition is False:
+                raise ShapeError(f"{operator}: {text} doesn't hold")
+            if condition is not True:
+                found.append(Obligation(f"{operator}: {text}", condition))
+        return found
+
+    def _define(self, one: Definition, names: Mapping[str, str], dtype: str) -> None:
+        value = renamed(one.value, names)
+        had = self.element_type(value)
+        if had is not None and had != dtype and not (had in FLOATS and dtype in FLOATS):
+            value = Apply(f"to_{dtype}", (value,))
+        name = names[one.name]
+        self.definitions.append(Definition(name, one.shape, one.indices, value, dtype))
+        self._keep(Tensor(name, one.shape, dtype))
+
+    def element_type(self, term: Term) -> str | None:
+        """The type that a value has by what it reads; None where it reads nothing."""
+        match term:
+            case Read(tensor, _):
+                return self.tensors[tensor].dtype
+            case Apply(function, arguments):
+                if function in _COMPARISONS or function.startswith("is_"):
+                    return "bool"
+                if function in ("real", "int32"):
+                    return "float32" if function == "real" else "int32"
+                return next(filter(None, map(self.element_type, arguments)), None)
+            case Select(_, then, otherwise):
+                return self.element_type(then) or self.element_type(otherwise)
+            case Reduce(kind, _, _, _, body):
+                return "bool" if kind in ("any", "all") else self.element_type(body)
+            case _:
+                return None
+
+    def _keep(self, tensor: Tensor) -> Tensor:
+        self.tensors[tensor.name] = tensor
+        return tensor
+
+    def _variable(self, name: str) -> Variable:
+        self._numbers += 1
+        return Variable(name, self._numbers)
+
+
+def described(operator: str, opset: int) -> Specification:
+    """The specification of an operator as rules name it; UndescribedError where there is none."""
+    domain, _, name = operator.rpartition(":")
+    meaning = specification(domain, name, opset)
+    if meaning is None:
+        raise UndescribedError(f"{operator} is not described in opset {opset}")
+    if meaning.opaque is not None:
+        raise UndescribedError(f"{operator} is opaque: {meaning.opaque}")
+    return meaning
+
+
+def renamed(term: Term, names: Mapping[str, str]) -> Term:
+    """Return a value with its tensors renamed and its numbers read as literals."""
+    match term:
+        case float():
+            return read_literal(term)
+        case Apply(function, arguments):
+            return Apply(function, tuple(renamed(argument, names) for argument in arguments))
+        case Select(condition, then, otherwise):
+            parts = (renamed(part, names) for part in (condition, then, otherwise))
+            return Select(*parts)
+        case Read(tensor, indices):
+            return Read(names[tensor], tuple(renamed(index, names) for index in indices))
+        case Reduce(kind, variables, extents, condition, body):
+            return Reduce(
+                kind,
+                variables,
+                tuple(renamed(extent, names) for extent in extents),
+                renamed(condition, names),
+                renamed(body, names),
+            )
+        case _:
+            return term
+
+
+def _plain(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _wanted(operator: str, attributes: Mapping[str, object]) -> list[tuple[Term, str]]:
+    """What ONNX demands of attributes and the specification doesn't say."""
+    needs: list[tuple[Term, str]] = []
+    for name, value in attributes.items():
+        least = LEAST.get(name)
+        if name == "pads" and operator != "Pad":  # Pad crops where they are negative
+            least = 0
+        if least is None:
+            continue
+        for entry in value if isinstance(value, tuple | list) else (value,):
+            if isinstance(entry, int | Symbol | Apply | Select) and is_integer(entry):
+                needs.append((apply(">=", entry, least), f"{name}: {entry} >= {least}"))
+    return needs
+
+
+def _reshape_needs(
+    operator: str, given: Sequence[Tensor | None], attributes: Mapping[str, object]
+) -> list[tuple[Term, str]]:
+    """What keeps an unknown entry of Reshape's target a size: where it is 0, it copies.
+
+    Beside a -1, the other sizes must not be 0: ONNX Runtime divides by their product.
+    """
+    if operator != "Reshape" or given[0] is None or given[1] is None:
+        return []
+    shape, wanted = given[0].shape, given[1].contents or ()
+    needs: list[tuple[Term, str]] = []
+    sizes: list[Term] = []
+    copies = not attributes.get("allowzero")
+    for at, entry in enumerate(wanted):
+        copied = copies and entry == 0
+        sizes.append(shape[at] if copied and at < len(shape) else entry)
+        if isinstance(entry, int):
+            continue
+        needs.append((apply(">=", entry, 0), f"the new size {entry} is not negative"))
+        if copies and not (at < len(shape) and shape[at] == entry):
+            kept: Term = apply("=", shape[at], 0) if at < len(shape) else False
+            condition = apply("or", apply("!=", entry, 0), kept)
+            needs.append((condition, f"the new size {entry} is not 0, which would copy"))
+    if any(entry == -1 for entry in wanted):
+        known = product([size for size in sizes if size != -1])
+        needs.append((apply("!=", known, 0), f"the sizes beside -1 are not 0: {known}"))
+    return needs

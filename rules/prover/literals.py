@@ -1,0 +1,84 @@
+"""Numbers of a rule as the prover reads them: roundings of irrational numbers as those numbers.
+
+A model holds 0.7071067811865476 where its author meant 1/sqrt(2). Read as the fraction that it is,
+no law of real numbers would hold of it; read as the irrational number, laws hold up to the rounding
+that `equal rounding` allows. All other numbers are the fractions that their digits say.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Mapping
+from fractions import Fraction
+
+from ...catalog.operators.terms import Apply, Term
+
+PI: Term = Apply("pi", ())
+
+
+def _root(term: Term) -> Term:
+    return Apply("sqrt", (term,))
+
+
+def _over(above: Term, below: Term) -> Term:
+    return Apply("/", (above, below))
+
+
+def _known() -> tuple[tuple[float, Term], ...]:
+    two = _root(2)
+    return (
+        (math.pi, PI),
+        (2 / math.pi, _over(2, PI)),
+        (1 / math.pi, _over(1, PI)),
+        (math.sqrt(2), two),
+        (1 / math.sqrt(2), _over(1, two)),
+        (math.sqrt(2 / math.pi), _root(_over(2, PI))),
+        (math.sqrt(math.pi), _root(PI)),
+        (math.sqrt(2 * math.pi), _root(Apply("*", (2, PI)))),
+        (1 / math.sqrt(math.pi), _over(1, _root(PI))),
+        (2 / math.sqrt(math.pi), _over(2, _root(PI))),
+        (1 / math.sqrt(2 * math.pi), _over(1, _root(Apply("*", (2, PI))))),
+        (math.sqrt(3), _root(3)),
+        (1 / math.sqrt(3), _over(1, _root(3))),
+        (math.log(2), Apply("log", (2,))),
+        (1 / math.log(2), _over(1, Apply("log", (2,)))),
+        (math.log(10), Apply("log", (10,))),
+        (1 / math.log(10), _over(1, Apply("log", (10,)))),
+    )
+
+
+def _single(value: float) -> float:
+    """Round to float32."""
+    return float(struct.unpack("<f", struct.pack("<f", value))[0])
+
+
+def _table() -> Mapping[float, Term]:
+    found: dict[float, Term] = {}
+    for value, term in _known():
+        for near in (value, math.nextafter(value, math.inf), math.nextafter(value, 0.0)):
+            found[near] = term
+        found[_single(value)] = term
+    return found
+
+
+_IRRATIONAL = _table()
+
+
+def read_literal(value: int | float) -> Term:
+    """Return a number as a term: an irrational one where it is the rounding of one that is known.
+
+    A float64 counts as a rounding up to one unit in the last place, since 2 / sqrt(pi) computed in
+    two steps may differ from the nearest number by that much.
+    """
+    if isinstance(value, bool) or not isinstance(value, float) or not math.isfinite(value):
+        return value
+    positive = _IRRATIONAL.get(abs(value))
+    if positive is None:
+        return int(value) if value.is_integer() and abs(value) < 2**53 else value
+    return positive if value > 0 else Apply("neg", (positive,))
+
+
+def fraction(value: int | float) -> Fraction:
+    """Return the number whose shortest decimal spelling a float is: 0.1 is one tenth."""
+    return Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
