@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 Status = Literal["proved", "bounded", "refuted", "refused", "unknown"]
@@ -17,6 +17,22 @@ class Case:
     reason: str
     queries: int
     seconds: float
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A query answered with unsat, which a proof rests on, and what a second solver said of it.
+
+    `title` is that of the case. `opinion`: agree, unknown (no answer in time), disagree, or absent
+    (not asked). Times are in seconds.
+    """
+
+    title: str
+    purpose: str
+    script: str
+    seconds: float
+    opinion: Literal["agree", "unknown", "disagree", "absent"]
+    recheck_seconds: float
 
 
 @dataclass(frozen=True)
@@ -40,7 +56,8 @@ class Verdict:
     refuted: with a counterexample that was run. refused: ill-typed, undefined or vacuous as a text.
     unknown: none of these, and `reason` says why. `conditions` are side conditions under which the
     rule would be proved, as texts of the rule language; empty where it holds as it stands or none
-    was found. `algebras` are those in which it was proved: real, integer, boolean.
+    was found. `algebras` are those in which it was proved: real, integer, boolean. `solver` and
+    `rechecker` are the releases used; rechecker None: nothing was rechecked.
     """
 
     rule: str
@@ -53,3 +70,6 @@ class Verdict:
     counterexample: Counterexample | None = None
     cases: tuple[Case, ...] = ()
     seconds: float = 0.0
+    obligations: tuple[Checked, ...] = field(default=(), repr=False)
+    solver: str = ""
+    rechecker: str | None = None
