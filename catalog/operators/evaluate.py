@@ -1,7 +1,7 @@
 """Specifications computed with NumPy, over grids of all indices at once: slow and obviously right.
 
-Floating-point values are computed in float64 and rounded once to the type of the output; integers
-in their own type, as the runtime does.
+Floating-point values are computed in float64 (long doubles in their own type) and rounded once to
+the type of the output; integers in their own type, as the runtime does.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ def is_floating(dtype: np.dtype[Any]) -> bool:
 
 
 def _computing(array: Array) -> Array:
-    return array.astype(np.float64) if is_floating(array.dtype) else array
+    if not is_floating(array.dtype) or array.dtype == np.longdouble:
+        return array
+    return array.astype(np.float64)
 
 
 def _cast(array: Array, dtype: np.dtype[Any]) -> Array:
@@ -247,7 +249,8 @@ def _divide(a: Any, b: Any) -> Any:
 
 def _power(a: Any, b: Any) -> Any:
     if _any_float(a, b):
-        result = np.power(np.asarray(a, np.float64), np.asarray(b, np.float64))
+        wide = np.longdouble if np.asarray(a).dtype == np.longdouble else np.float64
+        result = np.power(np.asarray(a, wide), np.asarray(b, wide))
         return result if _any_float(a) else np.asarray(result).astype(np.asarray(a).dtype)
     return np.power(a, np.asarray(b).astype(np.asarray(a).dtype))
 

@@ -1,0 +1,116 @@
+"""Families of random inputs on which rounding shows, and values that arithmetic treats apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..builder import array_for
+from .sides import Operand
+
+Array = NDArray[Any]
+
+FAMILIES = ("normal", "shifted", "cancelling", "mixed")
+"""normal N(0, 1); shifted: a mean 16 to 1000 times the spread, of either sign; cancelling: numbers
+of nearly one magnitude whose signs alternate, so that sums lose their leading digits; mixed:
+magnitudes from 1e-3 to 1e2 in one tensor."""
+
+KINDS = (
+    "nan",
+    "positive_infinity",
+    "negative_infinity",
+    "zero",
+    "subnormal",
+    "overflow",
+)
+"""Special values among ordinary ones: `zero` is 0.0 and -0.0, `overflow` numbers whose products and
+sums leave the range."""
+
+
+def feeds(
+    operands: Sequence[Operand], rng: np.random.Generator, family: str
+) -> dict[str, NDArray[Any]]:
+    """Draw one array for each operand."""
+    return {operand.name: _draw(operand, rng, family) for operand in operands}
+
+
+def _draw(operand: Operand, rng: np.random.Generator, family: str) -> Array:
+    shape, dtype = list(operand.shape), operand.dtype
+    if not dtype.startswith("float") or family in ("normal", "mixed"):
+        return array_for(rng, dtype, shape, operand.domain, family)
+    if family == "shifted":
+        data = rng.choice([16.0, 100.0, 1000.0]) * rng.choice([1, -1]) + rng.standard_normal(shape)
+    else:
+        data = rng.choice([1.0, 30.0]) * (1 + 1e-3 * rng.standard_normal(shape))
+        data = data * _signs(shape, rng)
+    if operand.domain == "positive":
+        data = np.abs(data)
+    return np.asarray(data, dtype)
+
+
+def _signs(shape: Sequence[int], rng: np.random.Generator) -> Array:
+    """Signs that alternate along some of the axes: sums over those, or of two operands, cancel."""
+    along = [np.arange(size) * rng.integers(0, 2) for size in shape]
+    places: Array = reduce(np.add.outer, along, np.asarray(rng.integers(0, 2)))
+    return np.where(places % 2 == 0, 1.0, -1.0)
+
+
+def inject(
+    operands: Sequence[Operand], drawn: dict[str, Array], rng: np.random.Generator, kind: str
+) -> dict[str, Array]:
+    """Put special values at random places: one element, a quarter of an operand or of all, or all
+    of an operand.
+    """
+    result = {name: array.copy() for name, array in drawn.items()}
+    floats = [o for o in operands if o.dtype.startswith("float") and drawn[o.name].size]
+    if not floats:
+        return result
+    how = rng.integers(0, 4)
+    for operand in floats if how == 3 else [floats[rng.integers(0, len(floats))]]:
+        array = result[operand.name]
+        if how == 0:
+            places = np.zeros(array.size, bool)
+            places[rng.integers(0, array.size)] = True
+        else:
+            places = rng.random(array.size) < (1.0 if how == 2 else 0.25)
+        places = places.reshape(array.shape)
+        array[places] = _SPECIAL[kind](rng, int(places.sum()), array.dtype)
+    return result
+
+
+def _zeros(rng: np.random.Generator, count: int, dtype: np.dtype[Any]) -> Array:
+    return np.where(rng.random(count) < 0.5, 0.0, -0.0).astype(dtype)
+
+
+def _subnormals(rng: np.random.Generator, count: int, dtype: np.dtype[Any]) -> Array:
+    """Below the smallest normal number, and just above it, where products underflow."""
+    tiny = float(np.finfo(dtype).smallest_normal)
+    data = rng.uniform(-1, 1, count) * tiny * 2.0 ** rng.integers(-8, 4, count)
+    return data.astype(dtype)
+
+
+def _huge(rng: np.random.Generator, count: int, dtype: np.dtype[Any]) -> Array:
+    """Numbers whose squares leave the range, numbers near its end, and small ones to make up."""
+    largest = float(np.log2(float(np.finfo(dtype).max)))
+    exponents = np.where(rng.random(count) < 0.5, rng.uniform(0.3, 1.0, count) * largest, 0.0)
+    exponents += np.where(exponents == 0, largest - rng.uniform(0.0, 2.0, count), 0.0)
+    exponents *= np.where(rng.random(count) < 0.2, -0.9, 1.0)
+    return (rng.choice([1.0, -1.0], count) * 2.0**exponents).astype(dtype)
+
+
+def _constant(value: float) -> Callable[[np.random.Generator, int, np.dtype[Any]], Array]:
+    return lambda rng, count, dtype: np.full(count, value, dtype)
+
+
+_SPECIAL: dict[str, Callable[[np.random.Generator, int, np.dtype[Any]], Array]] = {
+    "nan": _constant(np.nan),
+    "positive_infinity": _constant(np.inf),
+    "negative_infinity": _constant(-np.inf),
+    "zero": _zeros,
+    "subnormal": _subnormals,
+    "overflow": _huge,
+}

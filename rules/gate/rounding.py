@@ -1,0 +1,169 @@
+"""How much a rule's target rounds off, against how much its source does."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..syntax import Rule
+from .families import FAMILIES, feeds
+from .sides import NotRunError, Sides, sides
+from .yardstick import measure, yardstick
+
+Array = NDArray[Any]
+
+DTYPES = ("float32", "float64", "float16")
+# Errors of two correct programs differ by small factors, now and then by more; below a few units in
+# the last place of the largest output a ratio says nothing.
+UNSAFE_RATIO, UNSAFE_ONCE = 8.0, 64.0
+UNSAFE_ULPS = 16.0
+FEEDS = 6
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """Errors in one element type on one family of inputs, in units of the largest output.
+
+    `ratio`: the target's largest error on an instance over the source's, each at least one unit in
+    the last place; the largest over the instances, the third quartile and the median. `equal`: all
+    bits were. `lost` shows where the target is not finite though the source is; "" for nowhere.
+    """
+
+    dtype: str
+    family: str
+    samples: int
+    source_error: float
+    target_error: float
+    max_ratio: float
+    upper_ratio: float
+    median_ratio: float
+    equal: bool
+    lost: str = ""
+
+    @property
+    def verdict(self) -> Literal["equal", "rounds", "unsafe"]:
+        """Say whether the bits are equal, rounded otherwise, or lost."""
+        if self.equal:
+            return "equal"
+        if self.lost:
+            return "unsafe"
+        large = self.target_error > UNSAFE_ULPS * float(np.finfo(self.dtype).eps)
+        far = self.upper_ratio > UNSAFE_RATIO or self.max_ratio > UNSAFE_ONCE
+        return "unsafe" if large and far else "rounds"
+
+
+@dataclass
+class _Errors:
+    """What the runs of one instance on one family came to."""
+
+    samples: int = 0
+    source: float = 0.0
+    target: float = 0.0
+    equal: bool = True
+    measured: bool = False
+    lost: str = ""
+
+    def add(
+        self, source: Sequence[Array], target: Sequence[Array], truth: list[Array] | None
+    ) -> None:
+        self.samples += 1
+        for at, (one, other) in enumerate(zip(source, target, strict=True)):
+            self.equal = self.equal and same_bits(one, other)
+            self.lost = self.lost or _lost(one, other)
+            if truth is None or one.dtype.kind != "f" or one.shape != other.shape:
+                continue
+            found = errors(one, other, truth[at])
+            if found is not None:
+                self.measured = True
+                self.source = max(self.source, found[0])
+                self.target = max(self.target, found[1])
+
+
+def same_bits(one: Array, other: Array) -> bool:
+    """Tell whether two arrays are equal bit by bit, but for the payloads of NaNs."""
+    return (
+        one.shape == other.shape
+        and one.dtype == other.dtype
+        and bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))
+        and (one.dtype.kind != "f" or bool((np.signbit(one) == np.signbit(other))[one == 0].all()))
+    )
+
+
+def errors(source: Array, target: Array, truth: Array) -> tuple[float, float] | None:
+    """Return the largest errors of both sides, relative to the largest magnitude of the truth.
+
+    Elements that overflow on either side, or that have no finite truth, are left out; None where
+    nothing is left or all is 0. An error below the smallest positive number counts as none.
+    """
+    finite = np.isfinite(source) & np.isfinite(target) & np.isfinite(truth)
+    if not finite.any():
+        return None
+    wide, limits = truth[finite], np.finfo(source.dtype)
+    scale = max(np.abs(wide).max(), float(limits.smallest_normal))
+    if not wide.any():
+        return None
+    found = []
+    for side in (source, target):
+        error = np.abs(side[finite].astype(truth.dtype) - wide).max()
+        found.append(0.0 if error <= limits.smallest_subnormal else float(error / scale))
+    return found[0], found[1]
+
+
+def _lost(source: Array, target: Array) -> str:
+    if source.dtype.kind != "f" or source.shape != target.shape:
+        return ""
+    places = np.argwhere(np.isfinite(source) & ~np.isfinite(target))
+    if not len(places):
+        return ""
+    at = tuple(map(int, places[0]))
+    return f"{float(source[at]):.9g} becomes {float(target[at]):.9g}"
+
+
+def roundings(rule: Rule, dtype: str, samples: int, seed: int) -> list[Rounding]:
+    """Compare both sides of a rule on all families; nothing where the rule or the runtime lacks the
+    element type. Raises TargetError where the runtime lacks it for the target alone.
+    """
+    drawn = sides(rule, samples, seed, dtype)
+    results: dict[str, list[_Errors]] = {family: [] for family in FAMILIES}
+    for number, pair in enumerate(drawn):
+        try:
+            for family, found in _errors(pair, dtype, (seed, number)).items():
+                results[family].append(found)
+        except NotRunError:
+            continue
+    return [_rounding(dtype, family, found) for family, found in results.items() if found]
+
+
+def _errors(pair: Sides, dtype: str, seed: tuple[int, int]) -> dict[str, _Errors]:
+    stick = yardstick(pair, dtype)
+    found = {family: _Errors() for family in FAMILIES}
+    for position, family in enumerate(FAMILIES):
+        for turn in range(FEEDS):
+            rng = np.random.default_rng([*seed, position, turn])
+            drawn = feeds(pair.operands, rng, family)
+            source, target = pair.run(drawn)
+            found[family].add(source, target, measure(stick, drawn))
+    return found
+
+
+def _rounding(dtype: str, family: str, found: list[_Errors]) -> Rounding:
+    ulp = float(np.finfo(dtype).eps)
+    measured = [one for one in found if one.measured]
+    ratios = [max(one.target, ulp) / max(one.source, ulp) for one in measured]
+    return Rounding(
+        dtype,
+        family,
+        sum(one.samples for one in found),
+        max((one.source for one in measured), default=0.0),
+        max((one.target for one in measured), default=0.0),
+        max(ratios, default=1.0),
+        float(np.quantile(ratios, 0.75)) if ratios else 1.0,
+        statistics.median(ratios) if ratios else 1.0,
+        all(one.equal for one in found),
+        next((one.lost for one in found if one.lost), ""),
+    )

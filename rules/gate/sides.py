@@ -1,0 +1,231 @@
+"""Both sides of a rule as models that run: an instance's own graph, and the one it turns into.
+
+The constants that a rule may compute with become inputs of both models, so that one session serves
+many data; what the rule compares with numbers (scalars, literals, axes, shapes) stays constant.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import helper
+
+from ...profiles.session import open_session
+from ..instance import Instance, instances
+from ..model_view import dtype_name
+from ..rewrite import instantiate
+from ..sampling import PARAMETERS, Sampler
+from ..syntax import Rule
+from ..view import Reference
+
+Array = NDArray[Any]
+Feeds = Mapping[str, Array]
+
+# What ONNX Runtime says of a model that is well-formed but that it doesn't run: no kernel for the
+# element type, a window larger than its image, an empty tensor.
+UNSUPPORTED = ("NOT_IMPLEMENTED", "Invalid input shape", "Could not find an implementation")
+
+
+class NotRunError(Exception):
+    """ONNX Runtime doesn't run the source, so there is nothing to compare with."""
+
+
+class TargetError(Exception):
+    """ONNX Runtime runs the source and not the target."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An input of both models; `domain` ("any", "positive", "nonzero") keeps away from poles."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    domain: str
+
+
+@dataclass(frozen=True)
+class Sides:
+    """One instance of a rule, before and after the rewrite, over the same inputs and outputs."""
+
+    instance: Instance
+    operands: tuple[Operand, ...]
+    outputs: tuple[str, ...]
+    source: onnx.ModelProto
+    target: onnx.ModelProto
+
+    @cached_property
+    def _source(self) -> Any:
+        return _session(self.source, NotRunError)
+
+    @cached_property
+    def _target(self) -> Any:
+        return _session(self.target, TargetError)
+
+    def run(self, feeds: Feeds) -> tuple[list[Array], list[Array]]:
+        """Return the outputs of source and target, without the runtime's optimizer.
+
+        Raises NotRunError where the source doesn't run, TargetError where only the target doesn't.
+        """
+        return _run(self._source, feeds, NotRunError), _run(self._target, feeds, TargetError)
+
+
+def sides(rule: Rule, count: int, seed: int, dtype: str) -> list[Sides]:
+    """Draw instances whose floating-point inputs are all of one element type, and rewrite them.
+
+    Fewer than `count`, down to none, where the rule doesn't allow that type.
+    """
+    found = []
+    for instance in instances(rule, count, seed, dtype):
+        both = sides_of(instance)
+        if {o.dtype for o in both.operands if o.dtype.startswith("float")} == {dtype}:
+            found.append(both)
+    return found
+
+
+def sides_of(instance: Instance) -> Sides:
+    """Both sides of one instance; RuleError where the right side needs a value it lacks."""
+    operands = _operands(instance)
+    outputs = tuple(output.name for output in instance.view.model.graph.output)
+    source = _with_inputs(instance.view.model, operands)
+    return Sides(instance, operands, outputs, source, _rewritten(instance, operands))
+
+
+def _operands(instance: Instance) -> tuple[Operand, ...]:
+    rule, graph = instance.rule, instance.view.model.graph
+    domains = _domains(instance)
+    fixed = {i.value for node in rule.match for i in node.inputs if i.literal is not None}
+    fixed |= {operand.name for operand in rule.operands if operand.scalar}
+    for node in instance.view.nodes:
+        fixed |= {
+            name
+            for position, name in enumerate(node.input)
+            if position in PARAMETERS.get(node.op_type, ())
+        }
+    found = [
+        Operand(
+            info.name,
+            dtype_name(info.type.tensor_type.elem_type),
+            tuple(d.dim_value for d in info.type.tensor_type.shape.dim),
+            domains.get(info.name, "any"),
+        )
+        for info in graph.input
+    ]
+    for name, array in instance.view.constants.items():
+        if array.dtype.kind == "f" and name not in fixed:
+            shape = tuple(map(int, array.shape))
+            found.append(Operand(name, str(array.dtype), shape, domains.get(name, "any")))
+    return tuple(found)
+
+
+def _domains(instance: Instance) -> dict[str, str]:
+    """Which numbers each operand of the source may take, by the operators that read it."""
+    sampler = Sampler(random.Random(0), instance.view.opset)
+    domains: dict[str, str] = {}
+    for node in instance.view.nodes:
+        for position, name in enumerate(node.input):
+            domain = sampler.domain(node.op_type, position)
+            if name and domain != "any":
+                domains[name] = domain
+    return domains
+
+
+def _with_inputs(model: onnx.ModelProto, operands: tuple[Operand, ...]) -> onnx.ModelProto:
+    """Copy a model with these inputs, constants among them."""
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    graph = made.graph
+    names = {operand.name for operand in operands}
+    kept = [tensor for tensor in graph.initializer if tensor.name not in names]
+    del graph.initializer[:], graph.input[:], graph.value_info[:]
+    graph.initializer.extend(kept)
+    for operand in operands:
+        element = helper.np_dtype_to_tensor_dtype(np.dtype(operand.dtype))
+        graph.input.append(
+            helper.make_tensor_value_info(operand.name, element, list(operand.shape))
+        )
+    return made
+
+
+def _rewritten(instance: Instance, operands: tuple[Operand, ...]) -> onnx.ModelProto:
+    """Make the model of the target: operands, what the target still reads of the source, itself."""
+    view, replacement = instance.view, instantiate(instance.match, instance.view)
+    made = _with_inputs(view.model, operands)
+    graph = made.graph
+    del graph.node[:]
+    # The source's own values keep their nodes, under other names: the target may read them.
+    inner = {name for node in view.nodes for name in node.output if name}
+
+    def old(name: str) -> str:
+        return f"source.{name}" if name in inner else name
+
+    def reference(item: Reference) -> str:
+        if isinstance(item, int):
+            return old(view.names[item])
+        return f"target.{item}" if item else ""
+
+    for node in view.nodes:
+        copy = graph.node.add()
+        copy.CopyFrom(node)
+        del copy.input[:], copy.output[:]
+        copy.input.extend(old(name) for name in node.input)
+        copy.output.extend(old(name) for name in node.output)
+    for name, array in replacement.constants.items():
+        graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(array), reference(name)))
+    for new in replacement.nodes:
+        inputs, outputs = map(reference, new.inputs), map(reference, new.outputs)
+        node = helper.make_node(new.op_type, list(inputs), list(outputs), domain=new.domain)
+        for key, value in new.attributes.items():
+            node.attribute.append(helper.make_attribute(key, value))
+        graph.node.append(node)
+    for value, item in replacement.outputs.items():
+        name = view.names[value]
+        if any(output.name == name for output in graph.output):
+            graph.node.append(helper.make_node("Identity", [reference(item)], [name]))
+    _drop_dead(graph)
+    known = {opset.domain for opset in made.opset_import}
+    for domain in {node.domain for node in graph.node} - known - {"", "ai.onnx"}:
+        made.opset_import.append(helper.make_opsetid(domain, 1))
+    return made
+
+
+def _drop_dead(graph: onnx.GraphProto) -> None:
+    used = {output.name for output in graph.output}
+    alive = []
+    for node in reversed(graph.node):
+        if used.intersection(node.output):
+            used.update(node.input)
+            alive.append(onnx.NodeProto.FromString(node.SerializeToString()))
+    del graph.node[:]
+    graph.node.extend(reversed(alive))
+
+
+def _session(model: onnx.ModelProto, refusal: type[Exception]) -> Any:
+    try:
+        return open_session(
+            model.SerializeToString(), threads=1, level="disabled", flush_denormals=False
+        )
+    except Exception as error:
+        raise _as(refusal, error) from error
+
+
+def _run(session: Any, feeds: Feeds, refusal: type[Exception]) -> list[Array]:
+    wanted = {entry.name for entry in session.get_inputs()}
+    try:
+        return list(session.run(None, {k: v for k, v in feeds.items() if k in wanted}))
+    except Exception as error:
+        raise _as(refusal, error) from error
+
+
+def _as(refusal: type[Exception], error: Exception) -> Exception:
+    """Tell a missing kernel from a mistake of ours, which must not pass for one."""
+    if refusal is NotRunError and not any(text in str(error) for text in UNSUPPORTED):
+        return error
+    return refusal(str(error).strip().splitlines()[0])
