@@ -197,6 +197,11 @@ class Ledger:
             del self.entries[entry.hash]
         return gone
 
+    def holds(self, rule: Rule) -> bool:
+        """Whether an entry speaks of the rule, and nothing that it rests on has changed."""
+        problem = self.problem(rule)
+        return problem is None or problem.kind == "verdict"
+
     def problem(self, rule: Rule) -> Problem | None:
         """Say why no entry admits a rule; None where one does."""
         entry = self.entries.get(rule.hash)

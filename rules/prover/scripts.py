@@ -1,25 +1,27 @@
-"""Scripts by content: each is kept once, under the hash of its text, and all of them in one file.
+"""Scripts by content: each is kept once, and all of them in one file.
 
-The file is an xz of plain SMT-LIB: before each script a comment with its hash, after it `(reset)`,
-so that `xz -dc FILE | z3 -in` answers all of them, one line a script.
+The file is an xz of plain SMT-LIB: comments say whose the scripts are, and `(reset)` stands after
+each, so that `xz -dc FILE | z3 -in` answers all of them, one line a script.
 """
 
 from __future__ import annotations
 
 import hashlib
 import lzma
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...catalog.errors import TensologError
 from ...catalog.files import replacing
 
-_HEAD = "; sha256 "
-_FOOT = "(reset)\n"
+_GROUP = "; of "
+_AGAIN = "; again "
+_END = "(reset)\n"
 
 
 class ScriptError(TensologError):
-    """A file of scripts that can't be read, or a script that is not what its hash says."""
+    """A file of scripts that can't be read."""
 
 
 def canonical(script: str) -> str:
@@ -41,34 +43,79 @@ def digest(hashes: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(sorted(set(hashes))).encode()).hexdigest()
 
 
-def write_scripts(path: Path, scripts: Mapping[str, str]) -> None:
-    """Write scripts by hash, all of them or none; the file is the same for the same scripts."""
-    text = "".join(f"{_HEAD}{name}\n{scripts[name]}{_FOOT}" for name in sorted(scripts))
-    with replacing(path) as file:
-        file.write(lzma.compress(text.encode(), preset=9 | lzma.PRESET_EXTREME))
+@dataclass
+class Scripts:
+    """Scripts by hash; and groups: by the name of what they belong to, hashes in order."""
 
+    texts: dict[str, str] = field(default_factory=dict)
+    groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
-def read_scripts(path: Path) -> dict[str, str]:
-    """Return the scripts of a file by hash; none for a file that is not there.
+    def put(self, group: str, scripts: Iterable[str]) -> None:
+        """Give a group its scripts, in place of those that it had."""
+        hashes = []
+        for script in scripts:
+            text = canonical(script)
+            hashes.append(script_hash(text))
+            self.texts.setdefault(hashes[-1], text)
+        self.groups[group] = tuple(dict.fromkeys(hashes))
 
-    Raises ScriptError for a file that is damaged and for a script that was changed.
-    """
-    try:
-        text = lzma.decompress(path.read_bytes()).decode()
-    except FileNotFoundError:
-        return {}
-    except (OSError, lzma.LZMAError, EOFError, UnicodeDecodeError) as error:
-        raise ScriptError(
-            f"can't read the scripts {path}: {error}; prove the rules anew"
-        ) from error
-    found: dict[str, str] = {}
-    for part in text.split(_HEAD)[1:]:
-        name, _, rest = part.partition("\n")
-        script = rest.removesuffix(_FOOT)
-        if script_hash(script) != name:
-            raise ScriptError(
-                f"{path} holds a script that is not what its hash {name[:12]} says: "
-                "someone changed it; prove the rules anew"
-            )
-        found[name] = script
-    return found
+    def of(self, group: str) -> tuple[str, ...]:
+        """Return the scripts of a group; none for one that is not there."""
+        return tuple(self.texts[name] for name in self.groups.get(group, ()))
+
+    def write(self, path: Path) -> None:
+        """Write all groups and their scripts, or leave the file as it was.
+
+        The file is the same for the same groups. Each script stands under the first group that it
+        belongs to; groups that share it refer to its number.
+        """
+        numbers: dict[str, int] = {}
+        parts: list[str] = []
+        for group in sorted(self.groups):
+            parts.append(f"{_GROUP}{group}\n")
+            for name in self.groups[group]:
+                if name in numbers:
+                    parts.append(f"{_AGAIN}{numbers[name]}\n")
+                else:
+                    numbers[name] = len(numbers)
+                    parts += [self.texts[name], _END]
+        with replacing(path) as file:
+            file.write(lzma.compress("".join(parts).encode(), preset=9 | lzma.PRESET_EXTREME))
+
+    @classmethod
+    def read(cls, path: Path) -> Scripts:
+        """Read what `write` wrote; a file that is not there has no groups.
+
+        Raises ScriptError for a file that is damaged. That a script is the one that was stored
+        shows in the hashes of its group.
+        """
+        try:
+            text = lzma.decompress(path.read_bytes()).decode()
+        except FileNotFoundError:
+            return cls()
+        except (OSError, lzma.LZMAError, EOFError, UnicodeDecodeError) as error:
+            reason = f"can't read the scripts {path}: {error}; prove the rules anew"
+            raise ScriptError(reason) from error
+        found = cls()
+        numbered: list[str] = []
+        for part in text.split(_GROUP)[1:]:
+            group, _, rest = part.partition("\n")
+            hashes: list[str] = []
+            script: list[str] = []
+            for line in rest.splitlines(keepends=True):
+                if line == _END:
+                    numbered.append("".join(script))
+                    script = []
+                    hashes.append(script_hash(numbered[-1]))
+                    found.texts[hashes[-1]] = numbered[-1]
+                elif line.startswith(_AGAIN):
+                    number = line.removeprefix(_AGAIN).strip()
+                    if not number.isdecimal() or int(number) >= len(numbered):
+                        raise ScriptError(f"{path}: {group} refers to no script: {line.strip()}")
+                    hashes.append(script_hash(numbered[int(number)]))
+                else:
+                    script.append(line)
+            if script:
+                raise ScriptError(f"{path}: the last script of {group} has no end")
+            found.groups[group] = tuple(hashes)
+        return found

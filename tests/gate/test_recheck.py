@@ -7,11 +7,10 @@ from tensolog.rules.prover import recheck as second
 from tensolog.rules.prover.recheck import ask_cvc5, ask_z3, recheck, recheck_all
 from tensolog.rules.prover.scripts import (
     ScriptError,
+    Scripts,
     canonical,
     digest,
-    read_scripts,
     script_hash,
-    write_scripts,
 )
 
 HEAD = "(set-logic ALL)\n(declare-fun x () Int)\n"
@@ -95,37 +94,68 @@ def test_a_digest_is_of_the_set():
     assert digest(["a", "b"]) == digest(["b", "a", "b"]) != digest(["a"])
 
 
+def stored() -> Scripts:
+    scripts = Scripts()
+    scripts.put("one", [UNSAT, HARD, UNSAT])
+    scripts.put("two", [SAT, HARD])
+    scripts.put("none", [])
+    return scripts
+
+
 def test_scripts_are_read_as_they_were_written(tmp_path):
-    scripts = {script_hash(s): s for s in (UNSAT, SAT, HARD)}
     path = tmp_path / "scripts.xz"
-    write_scripts(path, scripts)
-    assert read_scripts(path) == scripts
-    first = path.read_bytes()
-    write_scripts(path, dict(reversed(scripts.items())))
-    assert path.read_bytes() == first
-    assert read_scripts(tmp_path / "none.xz") == {}
+    stored().write(path)
+    read = Scripts.read(path)
+    assert read == stored()
+    assert read.of("one") == (UNSAT, HARD)
+    assert read.of("two") == (SAT, HARD)
+    assert read.of("none") == read.of("three") == ()
+    assert Scripts.read(tmp_path / "none.xz") == Scripts()
+
+
+def test_the_file_does_not_depend_on_the_order_of_work(tmp_path):
+    one, other = tmp_path / "one.xz", tmp_path / "other.xz"
+    stored().write(one)
+    scripts = Scripts()
+    scripts.put("two", [SAT])
+    scripts.put("none", [])
+    scripts.put("two", [SAT, f"; noise\n{HARD}"])
+    scripts.put("one", [UNSAT, HARD])
+    scripts.write(other)
+    assert one.read_bytes() == other.read_bytes()
 
 
 def test_the_file_is_itself_a_script(tmp_path):
     path = tmp_path / "scripts.xz"
-    write_scripts(path, {script_hash(s): s for s in (UNSAT, SAT)})
-    text = lzma.decompress(path.read_bytes()).decode()
-    parts = text.split("(reset)\n")[:-1]
-    assert sorted(ask_z3(part)[0] for part in parts) == ["sat", "unsat"]
+    stored().write(path)
+    parts = lzma.decompress(path.read_bytes()).decode().split("(reset)\n")[:-1]
+    assert [ask_z3(part, 0.3)[0] for part in parts] == ["unsat", "unknown", "sat"]
 
 
-def test_a_changed_script_is_told(tmp_path):
+def damage(path, change):
+    path.write_bytes(change(path.read_bytes()))
+
+
+def rewrite(text, with_text):
+    return lambda data: lzma.compress(lzma.decompress(data).replace(text, with_text))
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda data: data[:-20], "can't read the scripts"),
+        (lambda data: b"x" + data, "can't read the scripts"),
+        (rewrite(b"again 1", b"again 7"), "two refers to no script"),
+        (rewrite(b"again 1", b"again x"), "two refers to no script"),
+        (lambda data: lzma.compress(lzma.decompress(data)[:-20]), "of two has no end"),
+    ],
+    ids=["cut off", "no xz", "no such number", "no number", "script cut off"],
+)
+def test_a_damaged_file_of_scripts_is_told(tmp_path, change, reason):
     path = tmp_path / "scripts.xz"
-    write_scripts(path, {script_hash(UNSAT): UNSAT})
-    text = lzma.decompress(path.read_bytes()).decode()
-    path.write_bytes(lzma.compress(text.replace("(< x 1)", "(< x 2)").encode()))
-    with pytest.raises(ScriptError, match="not what its hash"):
-        read_scripts(path)
-
-
-def test_a_damaged_file_of_scripts_is_told(tmp_path):
-    path = tmp_path / "scripts.xz"
-    write_scripts(path, {script_hash(UNSAT): UNSAT})
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(ScriptError, match=r"can't read the scripts .*prove the rules anew"):
-        read_scripts(path)
+    scripts = stored()
+    scripts.put("two", [HARD, SAT])
+    scripts.write(path)
+    damage(path, change)
+    with pytest.raises(ScriptError, match=reason):
+        Scripts.read(path)
