@@ -510,30 +510,40 @@ CREATE TABLE floating_behaviour (
     samples INTEGER NOT NULL,
     source_error DOUBLE NOT NULL,
     target_error DOUBLE NOT NULL,
-    ratio DOUBLE NOT NULL
+    max_ratio DOUBLE NOT NULL,
+    upper_ratio DOUBLE NOT NULL,
+    median_ratio DOUBLE NOT NULL,
+    verdict VARCHAR NOT NULL CHECK (verdict IN ('equal', 'rounds', 'unsafe')),
+    lost VARCHAR NOT NULL
 );
 COMMENT ON TABLE floating_behaviour IS 'How far each side of a rule is from its value in float64, by family of inputs.';
 COMMENT ON COLUMN floating_behaviour.rule_hash IS 'Rule.';
 COMMENT ON COLUMN floating_behaviour.dtype IS 'Element type of the operands.';
 COMMENT ON COLUMN floating_behaviour.family IS 'Inputs: normal, mean far above spread, near-cancelling, ... .';
-COMMENT ON COLUMN floating_behaviour.samples IS 'Instances drawn.';
-COMMENT ON COLUMN floating_behaviour.source_error IS 'Median, over the instances, of the largest error of the source relative to the scale of its output.';
+COMMENT ON COLUMN floating_behaviour.samples IS 'Runs.';
+COMMENT ON COLUMN floating_behaviour.source_error IS 'Largest error of the source, relative to its largest output.';
 COMMENT ON COLUMN floating_behaviour.target_error IS 'The same of the target.';
-COMMENT ON COLUMN floating_behaviour.ratio IS 'Error of the target over that of the source; 1 where both are exact.';
+COMMENT ON COLUMN floating_behaviour.max_ratio IS 'Error of the target over that of the source on an instance, each at least a unit in the last place: the largest over the instances.';
+COMMENT ON COLUMN floating_behaviour.upper_ratio IS 'Their third quartile.';
+COMMENT ON COLUMN floating_behaviour.median_ratio IS 'Their median.';
+COMMENT ON COLUMN floating_behaviour.verdict IS 'equal: in all bits. rounds: as correct programs may differ. unsafe: far worse than the source.';
+COMMENT ON COLUMN floating_behaviour.lost IS 'Where the target is not finite though the source is; empty for nowhere.';
 
 CREATE TABLE floating_special (
     rule_hash VARCHAR NOT NULL,
     dtype VARCHAR NOT NULL,
-    value VARCHAR NOT NULL,
-    behaviour VARCHAR NOT NULL,
-    detail VARCHAR NOT NULL
+    kind VARCHAR NOT NULL,
+    samples INTEGER NOT NULL,
+    verdict VARCHAR NOT NULL CHECK (verdict IN ('kept', 'differs', 'broken')),
+    example VARCHAR NOT NULL
 );
-COMMENT ON TABLE floating_special IS 'What a rule does to NaN, Inf, -Inf, -0.0.';
+COMMENT ON TABLE floating_special IS 'What a rule does to NaN, infinities, zeros, subnormal numbers and overflow.';
 COMMENT ON COLUMN floating_special.rule_hash IS 'Rule.';
 COMMENT ON COLUMN floating_special.dtype IS 'Element type of the operands.';
-COMMENT ON COLUMN floating_special.value IS 'Value that was put among the inputs.';
-COMMENT ON COLUMN floating_special.behaviour IS 'same: both sides give the same. Otherwise how they differ, in a word.';
-COMMENT ON COLUMN floating_special.detail IS 'Where they differ; empty if nowhere.';
+COMMENT ON COLUMN floating_special.kind IS 'What was put among the inputs, as nan.';
+COMMENT ON COLUMN floating_special.samples IS 'Runs.';
+COMMENT ON COLUMN floating_special.verdict IS 'kept: the outputs are alike. differs: they are not, as the class of the rule allows. broken: its class promises that they are.';
+COMMENT ON COLUMN floating_special.example IS 'An element that differs; empty if none does.';
 
 CREATE TABLE floating_proof (
     rule_hash VARCHAR NOT NULL,
