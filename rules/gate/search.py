@@ -1,0 +1,122 @@
+"""The search for numbers on which the sides of a statement differ, for certain.
+
+Float64 and the prime field only suspect; what they suspect is computed again in exact intervals,
+and made small there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from ..prover.statement import Statement
+from .concrete import Arithmetic, Assignment, Float, NoValueError, Number, TooLargeError
+from .difference import Difference, differences
+from .exact import Exact, Field
+from .minimize import minimize
+from .sizes import Sizes
+from .values import FAMILIES, assign, elements
+
+FLOAT, FIELD, EXACT = Float(), Field(), Exact()
+# An assignment of more numbers than this is not tried.
+_ELEMENTS = 1 << 17
+
+
+def find(
+    statements: Sequence[Statement],
+    seconds: float,
+    hints: Sequence[Mapping[str, int]] = (),
+    seed: int = 0,
+) -> tuple[Statement, Difference] | None:
+    """A difference that exact numbers confirm, small; None where the time ran out before one.
+
+    Statements take turns, so that one of many cases that is false is met early.
+    """
+    until = time.monotonic() + seconds
+    searches = [_suspects(statement, hints, seed) for statement in statements]
+    running = dict(enumerate(searches))
+    while running and time.monotonic() < until:
+        for at, search in list(running.items()):
+            if time.monotonic() > until:
+                break
+            try:
+                suspect = next(search)
+            except StopIteration:
+                del running[at]
+                continue
+            if suspect is None:
+                continue
+            confirmed = confirm(statements[at], suspect, seed)
+            if confirmed is not None:
+                left = max(0.5, min(3.0, until - time.monotonic()))
+                return statements[at], minimize(statements[at], confirmed, left)
+    return None
+
+
+def _suspects(
+    statement: Statement, hints: Sequence[Mapping[str, int]], seed: int
+) -> Iterator[Assignment | None]:
+    """Assignments on which the sides seem to differ, None after each that found nothing."""
+    sizes = Sizes(statement, seed)
+    rng = np.random.default_rng(seed)
+    for symbols in _all_sizes(statement, sizes, hints):
+        if symbols is None:
+            yield None
+            continue
+        try:
+            if elements(statement, symbols) > _ELEMENTS:
+                yield None
+                continue
+        except NoValueError:
+            yield None
+            continue
+        for family in FAMILIES:
+            assignment = assign(statement, symbols, family, rng)
+            yield assignment if _seems(statement, assignment, FLOAT) else None
+        assignment = assign(statement, symbols, "small", rng)
+        yield assignment if _seems(statement, assignment, FIELD) else None
+
+
+def _all_sizes(
+    statement: Statement, sizes: Sizes, hints: Sequence[Mapping[str, int]]
+) -> Iterator[dict[str, Number] | None]:
+    for obligation in statement.obligations:
+        yield sizes.violating(obligation.condition)
+    for hint in hints:
+        known = {name: value for name, value in hint.items() if name in sizes.symbols}
+        yield sizes.complete(known, first=tuple(known)) or sizes.complete(known)
+    if not sizes.symbols:
+        while True:
+            yield {}
+    yield from sizes.schedule()
+
+
+def _seems(statement: Statement, assignment: Assignment, arithmetic: Arithmetic) -> bool:
+    try:
+        return next(differences(statement, assignment, arithmetic), None) is not None
+    except (NoValueError, TooLargeError):
+        return False
+
+
+def confirm(statement: Statement, suspect: Assignment, seed: int = 0) -> Difference | None:
+    """The suspected difference in exact numbers, at the same sizes; None where it isn't certain."""
+    rng = np.random.default_rng(seed)
+    tries = [suspect]
+    tries += [assign(statement, suspect.symbols, family, rng) for family in FAMILIES[1:4]]
+    for assignment in tries:
+        found = certain(statement, assignment)
+        if found is not None:
+            return found
+    return None
+
+
+def certain(
+    statement: Statement, assignment: Assignment, arithmetic: Exact = EXACT
+) -> Difference | None:
+    """A difference at these numbers that no rounding explains."""
+    try:
+        return next(differences(statement, assignment, arithmetic), None)
+    except (NoValueError, TooLargeError):
+        return None
