@@ -158,12 +158,13 @@ def _add(classes: Classes, node: PatternNode, opset: int) -> None:
             classes.join(first.setdefault(slot.variable, name), name)
 
 
-def representatives(types: Iterable[str]) -> tuple[str, ...]:
-    """One type of each algebra, reals first."""
+def representatives(types: Iterable[str], *, both_integers: bool = False) -> tuple[str, ...]:
+    """One type of each algebra, reals first; two of integers where a Cast may cut them."""
     allowed = [name for name in PREFERRED if name in set(types)]
     found: list[str] = []
     for group in ((*FLOATS, "bfloat16"), INTEGERS, ("bool",)):
-        found += [name for name in allowed if name in group][:1]
+        most = 2 if both_integers and group is INTEGERS else 1
+        found += [name for name in allowed if name in group][:most]
     return tuple(found)
 
 

@@ -54,7 +54,8 @@ class Statement:
     must then be, and be no more often defined than the source is. `algebras` gives the algebra of
     every definition. Dimensions are at least 0 unless an assumption says more. `region`, a term
     over the indices `region_indices` of the only equation's output, is where the two sides need
-    not be equal.
+    not be equal. `free` gives the lengths tried of what may have any length: lists of
+    dimensions, ranks of operands.
     """
 
     title: str
@@ -68,6 +69,7 @@ class Statement:
     algebras: Mapping[str, Algebra] = field(default_factory=dict)
     region: Term | None = None
     region_indices: tuple[str, ...] = ()
+    free: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

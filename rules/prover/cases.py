@@ -1,0 +1,328 @@
+"""A rule as the statements that are to be proved of it: one for each combination of what is discrete.
+
+Enumerated are the operator sets whose texts differ, ranks up to a few, axes, permutations, lengths of
+lists, operators, element types up to their algebra, inputs that may be absent, words such as
+auto_pad. Sizes, strides, pads, groups and numbers stay symbols. The conditions of the rule become
+assumptions, each exactly or, where it can't be said, weaker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ...catalog.operators.expand import Definition
+from ...catalog.operators.terms import (
+    Apply,
+    Read,
+    Reduce,
+    Select,
+    Symbol,
+    Term,
+    apply,
+    is_integer,
+    never_negative,
+    substitute,
+)
+from ..schemas import EARLIEST_OPSET, commutative
+from ..syntax import Rule
+from .enumeration import Choice, Choices, NoCaseError, cases
+from .compose import Composition, UndescribedError, algebra_of, described
+from .element_types import opsets, signature, type_problem
+from .sides import Left, Right
+from .statement import Equation, Obligation, Statement
+
+# Each attempt replaces symbols that the one before found to equal something; two are the rule.
+_ATTEMPTS = 6
+
+
+class IllTyped(Exception):  # noqa: N818 (it names what the rule is)
+    """No case of the right side is defined and of the shape and type of the left side."""
+
+
+@dataclass(frozen=True)
+class _Case:
+    statement: Statement
+    choices: tuple[Choice, ...]
+
+
+def statements(rule: Rule) -> list[Statement]:
+    """Return what must be proved of a rule, one statement for each case.
+
+    Raises IllTyped where the right side is of another type, shape or rank, or undefined, in every
+    case; UndescribedError where an operator has no described meaning.
+    """
+    _check_types(rule)
+    found: list[Statement] = []
+    plain: set[tuple[tuple[str, int], ...]] = set()  # cases at the first of their element types
+    for case in cases(lambda choices: _case(rule, choices)):
+        key = tuple((one.name, one.taken) for one in case.choices if not _is_type(one))
+        if any(_is_type(one) and one.taken for one in case.choices):
+            if key in plain and _only_moves(case.statement):
+                continue  # what elements are doesn't matter
+        else:
+            plain.add(key)
+        found.append(case.statement)
+    if not found:
+        raise IllTyped("no case of the left side is described")
+    wrong = [_false(one) for one in found]
+    if all(wrong):
+        raise IllTyped(next(reason for reason in wrong if reason))
+    return found
+
+
+def _is_type(choice: Choice) -> bool:
+    return choice.name.startswith("type of ")
+
+
+def _false(statement: Statement) -> str | None:
+    return next((one.text for one in statement.obligations if one.condition is False), None)
+
+
+def same_program(rule: Rule) -> bool:
+    """Whether both sides are the same program, up to the order of operands that commute."""
+    left = {o.value: (n, at) for n in rule.match for at, o in enumerate(n.outputs)}
+    right = {o.value: (n, at) for n in rule.rewrite for at, o in enumerate(n.outputs)}
+    aliases = {alias.output: alias.source for alias in rule.aliases}
+
+    def tree(name: str, inside: Mapping[str, object], new: bool) -> object:
+        if new and name in aliases:
+            source = aliases[name]
+            return tree(source.value, inside, source.value in right) if source.value else source
+        nodes = right if new and name in right else left
+        if name not in nodes:
+            return name
+        node, place = nodes[name]
+        operands: list[object] = [
+            (tree(i.value, inside, new and i.value in right), i.star)
+            if i.value and i.literal is None
+            else repr(i.literal)
+            for i in node.inputs
+        ]
+        if node.operator in commutative() and len(operands) == 2:
+            operands.sort(key=repr)
+        attributes = tuple(sorted((key, repr(value)) for key, value in node.attributes))
+        return (node.operator, attributes, node.rest, tuple(operands), place)
+
+    return all(tree(name, {}, False) == tree(name, {}, True) for name in rule.outputs)
+
+
+# ---------------------------------------------------------------------------------- one case
+
+
+def _check_types(rule: Rule) -> None:
+    for operators in _operator_choices(rule):
+        for opset in opsets(rule, EARLIEST_OPSET):
+            if not _exists(rule, opset, operators):
+                continue
+            if problem := type_problem(rule, opset, operators):
+                raise IllTyped(problem)
+
+
+def _operator_choices(rule: Rule) -> Iterator[dict[str, str]]:
+    """Each operator of each variable once, the others at their first."""
+    first = {name: options[0] for name, options in rule.choices}
+    yield first
+    for name, options in rule.choices:
+        for option in options[1:]:
+            yield {**first, name: option}
+
+
+def _exists(rule: Rule, opset: int, operators: Mapping[str, str]) -> bool:
+    return all(
+        signature(operators.get(node.op_type, node.operator), opset) is not None
+        for node in rule.match
+    )
+
+
+def _opsets(rule: Rule, operators: Mapping[str, str]) -> list[int]:
+    """The operator sets of a rule, one for each change of the texts of its operators."""
+    found: dict[tuple[str, ...], int] = {}
+    for opset in opsets(rule, EARLIEST_OPSET):
+        if not _exists(rule, opset, operators):
+            continue
+        texts = []
+        for node in (*rule.match, *rule.rewrite):
+            meaning = described(operators.get(node.op_type, node.operator), opset)
+            texts.append(meaning.hash)
+        found[tuple(texts)] = opset
+    if not found:
+        raise IllTyped("the left side exists in no operator set that the rule is for")
+    return list(found.values())[::-1]
+
+
+def _case(rule: Rule, choices: Choices) -> _Case:
+    operators = {
+        name: choices.pick(f"operator {name}", options, "element") for name, options in rule.choices
+    }
+    opset = choices.pick("opset", _opsets(rule, operators), "both")
+    known: dict[str, Term] = {}
+    for _ in range(_ATTEMPTS):
+        left = Left(rule, choices, operators, Composition(opset), known)
+        left.build()
+        more = _solved([one.condition for one in left.assumptions])
+        if not more:
+            break
+        known = {**{name: substitute(term, more) for name, term in known.items()}, **more}
+    for name, term in known.items():
+        if not name_is_safe(name, term):
+            left.suppose(f"{name} = {term}", apply(">=", term, 0))
+    source = frozenset(one.name for one in left.composition.definitions)
+    right = Right(left)
+    right.build()
+    return _Case(_statement(rule, choices, left, right, source), tuple(choices.made.values()))
+
+
+def name_is_safe(name: str, term: Term) -> bool:
+    """Whether what replaces a symbol is seen to be no negative number."""
+    return never_negative(term) or not is_integer(term)
+
+
+def _solved(conditions: Iterable[Term]) -> dict[str, Term]:
+    """Symbols that equations say to equal something else, those without a name in the rule first."""
+    known: dict[str, Term] = {}
+    for one in _parts(conditions):
+        match substitute(one, known):
+            case Apply("=", (left, right)):
+                pairs = [(left, right), (right, left)]
+                pairs.sort(key=lambda pair: isinstance(pair[0], Symbol) and "." not in pair[0].name)
+                for symbol, term in pairs:
+                    if isinstance(symbol, Symbol) and _may_replace(symbol, term):
+                        step = {symbol.name: term}
+                        known = {name: substitute(old, step) for name, old in known.items()}
+                        known |= step
+                        break
+    return known
+
+
+def _may_replace(symbol: Symbol, term: Term) -> bool:
+    if symbol.name in {one.name for one in symbols_of(term)}:
+        return False
+    return is_integer(term) or (symbol.kind == "real" and isinstance(term, Symbol | float | Apply))
+
+
+def _parts(conditions: Iterable[Term]) -> Iterator[Term]:
+    for one in conditions:
+        match one:
+            case Apply("and", arguments):
+                yield from _parts(arguments)
+            case _:
+                yield one
+
+
+def _statement(
+    rule: Rule, choices: Choices, left: Left, right: Right, source: frozenset[str]
+) -> Statement:
+    composition = left.composition
+    obligations = list(right.obligations)
+    equations: list[Equation] = []
+    if not any(one.condition is False for one in obligations):
+        for output in rule.outputs:
+            for name in left.lists.get(output, [output]):
+                made = right.results.get(name)
+                if made is None:
+                    obligations.append(Obligation(f"{name} is not made", False))
+                    continue
+                equations.append(Equation(name, name, made))
+                obligations += _same_shape(composition, name, made)
+    if any(one.condition is False for one in obligations):
+        equations = []
+    obligations = [one for one in obligations if one.condition is not True]
+    assumptions = tuple(dict.fromkeys(one.condition for one in left.assumptions))
+    tensors = composition.tensors
+    return Statement(
+        title=_title(rule, choices),
+        symbols=_all_symbols(composition, assumptions, obligations),
+        assumptions=assumptions,
+        operands=tuple(composition.operands),
+        definitions=tuple(composition.definitions),
+        source=source,
+        obligations=tuple(dict.fromkeys(obligations)),
+        equations=tuple(equations),
+        algebras={one.name: algebra_of(tensors[one.name].dtype) for one in composition.definitions},
+        free=dict(left.free),
+    )
+
+
+def _same_shape(composition: Composition, name: str, made: str) -> list[Obligation]:
+    one, other = composition.tensors[name], composition.tensors[made]
+    if algebra_of(one.dtype) != algebra_of(other.dtype):
+        return [Obligation(f"{name} is {one.dtype}, not {other.dtype}", False)]
+    if len(one.shape) != len(other.shape):
+        text = f"{name} has rank {len(one.shape)}, not {len(other.shape)}"
+        return [Obligation(text, False)]
+    found = []
+    for axis, (a, b) in enumerate(zip(one.shape, other.shape, strict=True)):
+        text = f"size {axis} of {name}: {a} = {b}"
+        found.append(Obligation(text, apply("=", a, b)))
+    return found
+
+
+def _title(rule: Rule, choices: Choices) -> str:
+    said = [f"{one.name} {one.text}" for one in choices.made.values() if one.count > 1]
+    return f"{rule.name}: {', '.join(said)}" if said else rule.name
+
+
+def _all_symbols(
+    composition: Composition, assumptions: Sequence[Term], obligations: Sequence[Obligation]
+) -> tuple[Symbol, ...]:
+    terms: list[Term] = [*assumptions, *(one.condition for one in obligations)]
+    for operand in composition.operands:
+        terms += operand.shape
+    for one in composition.definitions:
+        terms += [*one.shape, one.value]
+    return tuple(dict.fromkeys(symbol for term in terms for symbol in symbols_of(term)))
+
+
+def symbols_of(term: Term) -> Iterator[Symbol]:
+    """Yield the symbols of a term."""
+    match term:
+        case Symbol():
+            yield term
+        case Apply(_, arguments):
+            for argument in arguments:
+                yield from symbols_of(argument)
+        case Select(condition, then, otherwise):
+            for part in (condition, then, otherwise):
+                yield from symbols_of(part)
+        case Read(_, indices):
+            for index in indices:
+                yield from symbols_of(index)
+        case Reduce(_, _, extents, condition, body):
+            for part in (*extents, condition, body):
+                yield from symbols_of(part)
+
+
+def _only_moves(statement: Statement) -> bool:
+    """Whether no definition computes with elements, so that it holds whatever they are."""
+    return all(_moves(one) for one in statement.definitions)
+
+
+def _moves(definition: Definition) -> bool:
+    def moves(term: Term) -> bool:
+        match term:
+            case Read(_, indices):
+                return not any(map(_reads, indices))
+            case Select(condition, then, otherwise):
+                return not _reads(condition) and moves(then) and moves(otherwise)
+            case int() | float():
+                return True
+            case _:
+                return False
+
+    return moves(definition.value)
+
+
+def _reads(term: Term) -> bool:
+    match term:
+        case Read() | Reduce():
+            return True
+        case Apply(_, arguments):
+            return any(map(_reads, arguments))
+        case Select(condition, then, otherwise):
+            return any(map(_reads, (condition, then, otherwise)))
+        case _:
+            return False
+
+
+__all__ = ["IllTyped", "NoCaseError", "UndescribedError", "same_program", "statements"]

@@ -1,0 +1,196 @@
+"""What attributes and lists of numbers may be: enumerated where they are discrete, else symbols.
+
+A symbol stands for every value, so that one case speaks of all strides; axes, permutations and flags
+decide which terms an operator expands to and are written out, for the ranks that are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import combinations, permutations, product
+
+from ...catalog.operators import Specification
+from ...catalog.operators.terms import Term, apply
+from .enumeration import Choices, NoCaseError
+from .compose import UndescribedError
+from .rule_terms import Value
+
+FLAGS = frozenset(
+    ["keepdims", "transA", "transB", "ceil_mode", "count_include_pad", "exclusive", "reverse"]
+    + ["upper", "fmod", "noop_with_empty_axes", "allowzero"]
+)
+# Attributes whose other values the specifications don't describe, or which say nothing of values.
+LEFT_ALONE = frozenset(
+    ["stash_type", "saturate", "round_mode", "training_mode", "storage_order", "num_outputs"]
+    + ["spatial", "block_size", "output_dtype", "output_shape", "seed"]
+)
+WORDS = {
+    "auto_pad": ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"),
+    "approximate": ("none", "tanh"),
+    "direction": ("LEFT", "RIGHT"),
+}
+SPATIAL = ("strides", "dilations", "kernel_shape", "pads", "output_padding")
+
+
+@dataclass(frozen=True)
+class Node:
+    """What is known of a node when its attributes are chosen."""
+
+    name: str
+    operator: str
+    meaning: Specification
+    opset: int
+    shapes: Sequence[tuple[Term, ...] | None]
+
+    @property
+    def rank(self) -> int:
+        """The rank of the first input."""
+        return len(self.shapes[0]) if self.shapes and self.shapes[0] is not None else 0
+
+    @property
+    def spatial(self) -> int:
+        """The number of spatial dimensions."""
+        return max(0, self.rank - 2)
+
+
+class Options:
+    """Chooses attributes and lists; `symbol` makes an unknown number, `assume` restricts one."""
+
+    def __init__(
+        self,
+        choices: Choices,
+        symbol: Callable[[str, str], Term],
+        assume: Callable[[Term], None],
+        texts: Sequence[str],
+    ) -> None:
+        self.choices, self.symbol, self.assume, self.texts = choices, symbol, assume, texts
+
+    # ------------------------------------------------------------------------ attributes
+
+    def attribute(self, node: Node, name: str, label: str) -> Value:
+        """A value of an attribute; None leaves it at its default. `label` names its symbols."""
+        kind = next(
+            (a.type for block in node.meaning.blocks for a in block.attributes if a.name == name),
+            None,
+        )
+        if kind is None or name in LEFT_ALONE:
+            return None
+        pick = self.choices.pick
+        if name in FLAGS:
+            default = 1 if name in ("keepdims", "upper", "count_include_pad") else 0
+            moves = name in ("keepdims", "transA", "transB")
+            return pick(label, (default, 1 - default), "index" if moves else "element")
+        if name in WORDS:
+            return pick(label, WORDS[name], "element")
+        match name:
+            case "mode":
+                return pick(label, self._modes(node), "element")
+            case "perm":
+                return pick(label, _orders(node.rank))
+            case "axis":
+                return self.axis(node, label)
+            case "axes":
+                return self.axes(node.rank, label)
+            case "equation":
+                return pick(label, self.texts)
+            case "p" if kind == "int":
+                return pick(label, (2, 1), "element")
+            case "kernel_shape" if len(node.shapes) > 1:
+                weight = node.shapes[1]
+                return None if weight is None else tuple(weight[2:])
+        if name in SPATIAL:
+            count = node.spatial * (2 if name == "pads" else 1)
+            return tuple(self.symbol(f"{label}.{at}", "integer") for at in range(count))
+        if kind in ("int", "float"):
+            return self.symbol(label, "integer" if kind == "int" else "real")
+        raise UndescribedError(f"any {name} of {node.operator} is more than can be written out")
+
+    def _modes(self, node: Node) -> tuple[str, ...]:
+        if node.operator == "Pad":
+            return ("constant", "edge", "reflect", *(("wrap",) if node.opset >= 19 else ()))
+        return ("DCR", "CRD")
+
+    def axis(self, node: Node, label: str) -> int:
+        """An axis, counted from the front or from the end."""
+        rank = node.rank + (node.operator in ("Flatten", "OneHot"))
+        places = [*range(1, rank), *range(min(rank, 1))]
+        place = self.choices.pick(label, places)
+        negative = place - node.rank - (node.operator == "OneHot")
+        if negative >= 0:  # Flatten's axis may be the rank, which has no other spelling
+            return place
+        return self.choices.pick(f"sign of {label}", (place, negative), "element")
+
+    def axes(self, rank: int, label: str) -> tuple[int, ...]:
+        """A set of axes that is not empty."""
+        sets = [one for count in range(1, rank + 1) for one in combinations(range(rank), count)]
+        chosen = self.choices.pick(label, sets[::-1] if rank < 2 else [*sets[1:], sets[0]])
+        negative = tuple(place - rank for place in chosen)
+        return self.choices.pick(f"sign of {label}", (chosen, negative), "element")
+
+    # ----------------------------------------------------------------------------- lists
+
+    def contents(self, node: Node, what: str, label: str, beside: Sequence[int]) -> Value:
+        """The elements of an input that is a list; `beside` are the axes it goes with, if any."""
+        rank = node.rank
+        match what:
+            case "axes" if node.operator == "Unsqueeze":
+                return self._new_axes(rank, label)
+            case "axes" if node.operator == "Slice":
+                return self.axes(rank, label)
+            case "axes":
+                return self.axes(rank, label)
+            case "shape" if node.operator == "Reshape":
+                return self._target(rank, label)
+            case "shape":
+                count = self.choices.pick(f"rank of {label}", (2, 1, 3, 0))
+                return self._symbols(label, count, "dimension")
+            case "starts" | "ends":
+                return self._symbols(label, len(beside) or 1, "integer")
+            case "steps":
+                return self._steps(label, len(beside) or 1)
+            case "pads":
+                return self._symbols(label, 2 * (len(beside) or rank), "integer")
+            case "repeats":
+                return self._symbols(label, rank, "dimension")
+            case "axis":
+                return (self.axis(node, label),)
+        return self._symbols(label, 1, "integer")
+
+    def _symbols(self, label: str, count: int, kind: str) -> tuple[Term, ...]:
+        return tuple(self.symbol(f"{label}.{at}", kind) for at in range(count))
+
+    def _new_axes(self, rank: int, label: str) -> tuple[int, ...]:
+        sets = [(at,) for at in range(rank + 1)] + list(combinations(range(rank + 2), 2))
+        chosen = self.choices.pick(label, sets)
+        negative = tuple(place - rank - len(chosen) for place in chosen)
+        return self.choices.pick(f"sign of {label}", (chosen, negative), "element")
+
+    def _target(self, rank: int, label: str) -> tuple[Term, ...]:
+        """A target of Reshape: sizes, a 0 that copies, a -1 that takes what is left."""
+        targets: list[tuple[str, ...]] = [("n",) * count for count in (2, 1, 0, 3)]
+        for count in (1, 2):
+            for entries in product("n0-", repeat=count):
+                if entries.count("-") <= 1 and "0" not in entries[rank:] and set(entries) != {"n"}:
+                    targets.append(entries)
+        entries = self.choices.pick(label, targets)
+        known: dict[str, Term] = {"0": 0, "-": -1}
+        return tuple(
+            known[entry] if entry in known else self.symbol(f"{label}.{at}", "dimension")
+            for at, entry in enumerate(entries)
+        )
+
+    def _steps(self, label: str, count: int) -> tuple[Term, ...]:
+        steps = self._symbols(label, count, "integer")
+        forward = self.choices.pick(f"direction of {label}", (True, False), "element")
+        for step in steps:
+            self.assume(apply(">=", step, 1) if forward else apply("<=", step, -1))
+        return steps
+
+
+def _orders(rank: int) -> list[tuple[int, ...]]:
+    """All permutations of so many axes, one that is not its own inverse first."""
+    if rank > 4:
+        raise NoCaseError(f"permutations of rank {rank}")
+    turned = (*range(1, rank), *range(min(rank, 1)))
+    return [turned, *(one for one in permutations(range(rank)) if one != turned)]
