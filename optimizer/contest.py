@@ -12,8 +12,10 @@ from ..profiles.race import Lap, RaceError, race, verdict
 from .graph import Graph
 from .phases import Phases
 from .rewrite import Step
+from .search import bound_types
 from .setting import Setting
 from .sizes import guesses, other_sizes
+from .trial import is_risky, try_apart
 from .verify import Array, Deviation, Feeds, Verifier, failures
 
 ORIGINAL = "original"
@@ -70,7 +72,7 @@ class Contest:
         if other is not None:
             try:
                 feeds = {"other sizes": self.feeds("normal", other)}
-                self._others = self._verifier_of(feeds, None)
+                self._others = self._verifier_of(feeds, other, None)
             except Exception:  # the model fixes a size that it declares as free
                 self._others = None
 
@@ -184,7 +186,7 @@ class Contest:
             self.sizes = sizes
             feeds = {name: self.feeds(name) for name in self._distributions()}
             try:
-                return self._verifier_of(feeds, widened)
+                return self._verifier_of(feeds, sizes, widened)
             except Exception as error:  # another guess may suit the model
                 failure = failure or error
         assert failure is not None
@@ -196,7 +198,12 @@ class Contest:
         dtypes = {type_.dtype for v in graph.graph_inputs if (type_ := graph.types.get(v))}
         return DISTRIBUTIONS if any("float" in dtype for dtype in dtypes) else DISTRIBUTIONS[:2]
 
-    def _verifier_of(self, feeds: Mapping[str, Feeds], widened: Path | None) -> Verifier:
+    def _verifier_of(
+        self, feeds: Mapping[str, Feeds], sizes: Mapping[str, int], widened: Path | None
+    ) -> Verifier:
+        graph = self.original.graph
+        if is_risky(graph, bound_types(graph, sizes)):
+            try_apart(self.original.source, list(feeds.values()), self.setting.threads)
         return Verifier(self.original.source, feeds, threads=self.setting.threads, wide=widened)
 
 

@@ -13,6 +13,7 @@ import onnx
 import onnxruntime
 from onnx import helper
 
+from ..profiles.faults import DIVISIONS, FATAL_WHEN_EMPTY, fatal_input
 from ..profiles.kernel import element_type, numpy_dtype
 from ..rules import ABSENT
 from .convert import node_proto
@@ -62,9 +63,24 @@ def _foldable(graph: Graph, limit_bytes: int) -> list[int]:
         node = graph.nodes[number]
         if not becomes_constant(graph, node, known) or not _fits(graph, node, limit_bytes):
             continue
+        if not _is_harmless(graph, node):
+            continue
         batch.append(number)
         known.update(value for value in node.outputs if value != ABSENT)
     return batch
+
+
+def _is_harmless(graph: Graph, node: Node) -> bool:
+    """Tell whether running a node can't end the process; its operands must be known for that.
+
+    Where one is computed in the same batch, the node waits for the next.
+    """
+    if node.op_type not in FATAL_WHEN_EMPTY | DIVISIONS:
+        return True
+    if any(v != ABSENT and v not in graph.constants for v in node.inputs):
+        return False
+    arrays = [None if v == ABSENT else graph.constants[v].array() for v in node.inputs]
+    return not fatal_input(node.op_type, arrays)
 
 
 def _fits(graph: Graph, node: Node, limit_bytes: int) -> bool:

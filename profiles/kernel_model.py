@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, TensorProto, helper
 
+from .faults import fatal_input
 from .feeds import random_array
 from .kernel import (
     Kernel,
@@ -55,10 +56,11 @@ def build_model(
     constants: list[TensorProto] = []
     feeds: dict[str, Array] = {}
     inputs, outputs, nodes = [], [], []
+    given: dict[str, Array] = {}
     for position, spec in enumerate(kernel.inputs):
         if spec is not None and spec.constant:
             name = f"c{position}"
-            array = kernel_input(kernel, position, spec, rng)
+            array = given[name] = kernel_input(kernel, position, spec, rng)
             if apart is None or array.nbytes < _LARGE:
                 constants.append(_tensor(name, spec.dtype, array))
             else:
@@ -77,7 +79,9 @@ def build_model(
                 inputs.append(
                     helper.make_tensor_value_info(name, element_type(spec.dtype), spec.shape)
                 )
-                feeds[name] = kernel_input(kernel, position, spec, rng)
+                feeds[name] = given[name] = kernel_input(kernel, position, spec, rng)
+        if reason := fatal_input(kernel.op_type, [given.get(name) for name in names]):
+            raise KernelError(f"{kernel.label()}: {reason}")
         made = [f"y{position}_{copy}" for position in range(max(1, kernel.outputs))]
         nodes.append(_node(kernel, names, made))
         outputs += [onnx.ValueInfoProto(name=name) for name in made]

@@ -1,0 +1,13 @@
+"""Settings of hypothesis: the same examples in every run, so that a result owes nothing to luck.
+
+    pytest --hypothesis-profile=fresh                        # other examples in each run
+    pytest --hypothesis-profile=fresh --hypothesis-seed=7    # those of one seed
+
+What a fresh run finds becomes a test of its own, or an `@example`.
+"""
+
+from hypothesis import settings
+
+settings.register_profile("same", derandomize=True, database=None, print_blob=True)
+settings.register_profile("fresh", derandomize=False, print_blob=True)
+settings.load_profile("same")
