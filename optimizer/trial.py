@@ -70,14 +70,17 @@ def try_apart(source: Path | bytes, runs: list[Mapping[str, Array]], threads: in
     with tempfile.TemporaryDirectory(prefix="tensolog-trial-") as name:
         folder = Path(name)
         if isinstance(source, bytes):
-            source, data = folder / "model.onnx", source
-            source.write_bytes(data)
+            model = folder / "model.onnx"
+            model.write_bytes(source)
+        else:
+            model = source
         paths = []
         for number, feeds in enumerate(runs):
+            arrays: dict[str, Any] = dict(feeds)
             paths.append(folder / f"{number}.npz")
-            np.savez(paths[-1], **dict(feeds))
+            np.savez(paths[-1], **arrays)
         done = subprocess.run(
-            [sys.executable, "-c", _RUN, str(source), str(threads), *map(str, paths)],
+            [sys.executable, "-c", _RUN, str(model), str(threads), *map(str, paths)],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=False,
