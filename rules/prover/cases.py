@@ -30,7 +30,7 @@ from .enumeration import Choice, Choices, NoCaseError, cases
 from .compose import Composition, UndescribedError, algebra_of, described
 from .element_types import opsets, signature, type_problem
 from .sides import Left, Right
-from .statement import Equation, Obligation, Statement
+from .statement import Equation, Obligation, Origin, Statement
 
 # Each attempt replaces symbols that the one before found to equal something; two are the rule.
 _ATTEMPTS = 6
@@ -241,6 +241,12 @@ def _statement(
         equations=tuple(equations),
         algebras={one.name: algebra_of(tensors[one.name].dtype) for one in composition.definitions},
         free=dict(left.free),
+        origin=Origin(
+            composition.opset,
+            tuple(one for one in composition.nodes if set(one.outputs) <= source),
+            {name: tensor.dtype for name, tensor in tensors.items()},
+            {name: tuple(listed) for name, listed in left.lists.items()},
+        ),
     )
 
 

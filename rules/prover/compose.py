@@ -28,7 +28,7 @@ from ...catalog.operators.terms import (
 )
 from ..conditions import FLOATS, INTEGERS
 from .literals import read_literal
-from .statement import Algebra, Obligation, Operand
+from .statement import Algebra, Node, Obligation, Operand
 
 # Attributes that ONNX wants to be at least so much; the specifications take that for granted.
 LEAST: Mapping[str, int] = {
@@ -75,6 +75,7 @@ class Composition:
         self.tensors: dict[str, Tensor] = {}
         self.operands: list[Operand] = []
         self.definitions: list[Definition] = []
+        self.nodes: list[Node] = []
         self._numbers = 0
 
     def operand(self, name: str, shape: Sequence[Term], dtype: str) -> Tensor:
@@ -139,6 +140,7 @@ class Composition:
             raise UndescribedError(f"{operator} is described with {len(expansion.outputs)} outputs")
         for output, name, dtype in zip(expansion.outputs, outputs, types, strict=True):
             self._define(replace(output, name=name), {**names, name: name}, dtype)
+        self.nodes.append(Node(operator, tuple(inputs), dict(attributes), tuple(outputs)))
         needs = [*expansion.requirements, *_wanted(operator, attributes)]
         needs += _reshape_needs(operator, given, attributes)
         found = []

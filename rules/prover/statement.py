@@ -45,6 +45,30 @@ class Equation:
 
 
 @dataclass(frozen=True)
+class Node:
+    """An operator as it was put into a statement: attributes and their lists hold terms."""
+
+    operator: str
+    inputs: tuple[str | None, ...]
+    attributes: Mapping[str, object]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The graph that a statement speaks of, so that a model can be made of its left side.
+
+    `nodes` are those of the left side, `types` the ONNX types of all tensors, `lists` the tensors
+    that `*name` stands for. What is no operand and no output of a node is a constant.
+    """
+
+    opset: int
+    nodes: tuple[Node, ...]
+    types: Mapping[str, str]
+    lists: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
 class Statement:
     """Under the assumptions, the obligations hold and both sides of each equation are equal.
 
@@ -70,6 +94,7 @@ class Statement:
     region: Term | None = None
     region_indices: tuple[str, ...] = ()
     free: Mapping[str, int] = field(default_factory=dict)
+    origin: Origin | None = None
 
 
 @dataclass(frozen=True)
