@@ -1,0 +1,183 @@
+"""Many rules through the gate at once, each in a process that can be ended when it takes too long.
+
+A solver may overrun its own limit, or crash; only a process of its own keeps that from the others.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import IO
+
+from ..syntax import Rule
+from .prove import SEARCH_S, TIMEOUT_S
+from .verdict import Verdict
+
+# What a rule may take beyond the limits that its proof and search keep to by themselves.
+_GRACE_S = 30.0
+
+
+def prove_rules(
+    rules: Sequence[Rule],
+    workers: int = 2,
+    progress: Callable[[Rule, Verdict], None] | None = None,
+    *,
+    timeout: float = TIMEOUT_S,
+    search: float = SEARCH_S,
+    limit: float | None = None,
+    infer: bool = True,
+) -> tuple[Verdict, ...]:
+    """Put rules through the gate in processes of their own; return verdicts in the rules' order.
+
+    `progress` is called, in this thread, with each rule that is done. A rule that has no verdict
+    after `limit` seconds is unknown. An interruption ends the processes and is passed on: what
+    `progress` was told of is all there is.
+    """
+    options = {"timeout": timeout, "search": search, "infer": infer}
+    limit = timeout + search + _GRACE_S if limit is None else limit
+    verdicts: dict[int, Verdict] = {}
+    for at, verdict in _proving(rules, max(1, min(workers, len(rules))), options, limit):
+        verdicts[at] = verdict
+        if progress is not None:
+            progress(rules[at], verdict)
+    return tuple(verdicts[at] for at in range(len(rules)))
+
+
+def _proving(
+    rules: Sequence[Rule], workers: int, options: Mapping[str, object], limit: float
+) -> Iterator[tuple[int, Verdict]]:
+    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for at in range(len(rules)):
+        waiting.put(at)
+    done: queue.SimpleQueue[tuple[int, Verdict] | BaseException] = queue.SimpleQueue()
+    processes = [_Process(options, limit) for _ in range(workers)]
+
+    def work(process: _Process) -> None:
+        try:
+            with suppress(queue.Empty):
+                while not process.ended:
+                    at = waiting.get_nowait()
+                    done.put((at, process.ask(rules[at])))
+        except BaseException as error:  # told to the thread that waits for verdicts
+            done.put(error)
+
+    threads = [threading.Thread(target=work, args=(p,), daemon=True) for p in processes]
+    try:
+        for thread in threads:
+            thread.start()
+        for _ in rules:
+            answer = done.get()
+            if isinstance(answer, BaseException):
+                raise answer
+            yield answer
+    finally:
+        for process in processes:
+            process.end()
+        for thread in threads:
+            thread.join()
+        for process in processes:
+            process.close()
+
+
+class _Process:
+    """A worker that is started when it is first asked, and again after it had to be ended."""
+
+    def __init__(self, options: Mapping[str, object], limit: float) -> None:
+        self.options = options
+        self.limit = limit
+        self.ended = False
+        self._running: subprocess.Popen[bytes] | None = None
+        self._complaints: IO[bytes] | None = None
+        self._lock = threading.Lock()
+
+    def ask(self, rule: Rule) -> Verdict:
+        """Return the verdict on a rule; unknown where the process ends without one."""
+        process = self._started()
+        if process is None or process.stdin is None or process.stdout is None:
+            return _unknown(rule, "it was interrupted")
+        late = threading.Event()
+
+        def stop() -> None:
+            late.set()
+            process.kill()
+
+        timer = threading.Timer(self.limit, stop)
+        try:
+            timer.start()
+            pickle.dump((rule, self.options), process.stdin)
+            process.stdin.flush()
+            verdict: Verdict = pickle.load(process.stdout)
+            return verdict
+        except (EOFError, OSError, pickle.UnpicklingError):
+            code = process.wait()
+            words = self._last_words()
+            self.close()
+            if late.is_set():
+                return _unknown(rule, f"no verdict within {self.limit:g} s")
+            return _unknown(rule, f"the prover ended with code {code}{words}")
+        finally:
+            timer.cancel()
+            if late.is_set():  # even where the verdict came at the last moment
+                self.close()
+
+    def _started(self) -> subprocess.Popen[bytes] | None:
+        with self._lock:
+            if self.ended or self._running is not None:
+                return self._running
+            self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as the process)
+            self._running = subprocess.Popen(
+                [sys.executable, "-P", "-m", f"{__package__}.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._complaints,
+                # An interruption at the keyboard is this process's to handle.
+                start_new_session=os.name == "posix",
+            )
+        assert self._running.stdout is not None
+        try:
+            pickle.load(self._running.stdout)  # ready: the limit is not spent on starting
+        except (EOFError, OSError) as error:
+            if self.ended:
+                return None
+            reason = f"the prover can't be started{self._last_words()}"
+            raise RuntimeError(reason) from error
+        return self._running
+
+    def _last_words(self) -> str:
+        if self._complaints is None:
+            return ""
+        self._complaints.seek(0)
+        lines = self._complaints.read().decode(errors="replace").strip().splitlines()
+        return f": {lines[-1]}" if lines else ""
+
+    def end(self) -> None:
+        """End the process, whatever it does: an answer that is waited for is not given."""
+        with self._lock:
+            self.ended = True
+            if self._running is not None:
+                self._running.kill()
+
+    def close(self) -> None:
+        """Give back what an ended process held."""
+        with self._lock:
+            running, self._running = self._running, None
+        if running is not None:
+            running.wait()
+            for stream in (running.stdin, running.stdout):
+                if stream is not None:
+                    with suppress(OSError):
+                        stream.close()
+        if self._complaints is not None:
+            self._complaints.close()
+            self._complaints = None
+
+
+def _unknown(rule: Rule, reason: str) -> Verdict:
+    return Verdict(rule.name, rule.hash, "unknown", reason)

@@ -1,0 +1,191 @@
+"""The gate: from a rule's text to a verdict.
+
+What is no substitution at all is refused; then each statement that the rule stands for is proved,
+and the solver's answers are rechecked by another one. Where a statement stays open, numbers are
+sought on which the sides differ, for they alone refute, and conditions under which they would not.
+Whatever goes wrong on the way leaves the rule unknown.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from ..syntax import Rule
+from .vacuous import contradictory, same_program
+from .verdict import Case, Checked, Counterexample, Status, Verdict
+
+if TYPE_CHECKING:
+    from ..prover.statement import Outcome, Statement
+
+TIMEOUT_S = 60.0
+SEARCH_S = 5.0
+# What a single statement may take.
+_STATEMENT_S = 20.0
+
+
+def prove_rule(
+    rule: Rule,
+    timeout: float = TIMEOUT_S,
+    *,
+    search: float = SEARCH_S,
+    recheck_timeout: float | None = None,
+    infer: bool = True,
+) -> Verdict:
+    """Put a rule through the gate.
+
+    `timeout` bounds the proof, `search` that for a counterexample, in seconds; a single query may
+    take a little longer. `infer`: seek conditions under which a rule that isn't proved would be.
+    """
+    began = time.perf_counter()
+    gate = _Gate(rule, time.monotonic() + timeout, search, recheck_timeout, infer)
+    try:
+        verdict = gate.verdict()
+    except Exception as error:  # a defect of the prover is no verdict on the rule
+        verdict = gate.answer("unknown", f"the prover failed: {type(error).__name__}: {error}")
+    return replace(verdict, seconds=time.perf_counter() - began)
+
+
+@dataclass
+class _Gate:
+    rule: Rule
+    until: float
+    search: float
+    recheck_timeout: float | None
+    infer: bool
+    cases: list[Case] = field(default_factory=list)
+
+    def answer(self, status: Status, reason: str = "") -> Verdict:
+        return Verdict(self.rule.name, self.rule.hash, status, reason, cases=tuple(self.cases))
+
+    def left(self) -> float:
+        return self.until - time.monotonic()
+
+    def verdict(self) -> Verdict:
+        if same_program(self.rule):
+            return self.answer("refused", "both sides are the same program: it changes nothing")
+        if problem := _static_problem(self.rule):
+            return self.answer("refused", problem)
+        from ..prover.cases import IllTyped, statements
+        from ..prover.compose import UndescribedError
+
+        try:
+            stated = list(statements(self.rule))
+        except IllTyped as error:
+            return self.answer("refused", str(error))
+        except UndescribedError as error:
+            return self.answer("unknown", str(error))
+        if not stated:
+            return self.answer("refused", "its conditions can't hold: it speaks of nothing")
+        outcomes: list[Outcome] = []
+        for statement in stated:
+            outcome = self.prove(statement)
+            outcomes.append(outcome)
+            if outcome.status != "proved":
+                return self.open(stated, outcomes)
+        return self.closed(stated, outcomes)
+
+    def prove(self, statement: Statement) -> Outcome:
+        from ..prover.prove import prove
+        from ..prover.statement import Outcome
+
+        left = self.left()
+        if left <= 0:
+            outcome = Outcome("open", "there was no time left for it")
+        else:
+            outcome = prove(statement, min(_STATEMENT_S, left))
+        self.cases.append(
+            Case(
+                statement.title,
+                outcome.status,
+                outcome.reason,
+                len(outcome.queries),
+                outcome.seconds,
+            )
+        )
+        return outcome
+
+    # ---- where every statement is proved
+    def closed(self, stated: Sequence[Statement], outcomes: Sequence[Outcome]) -> Verdict:
+        if all(contradictory(statement) for statement in stated):
+            return self.answer("refused", "its conditions can't hold together: it says nothing")
+        from ..prover.recheck import TIMEOUT_S, cvc5_release, recheck_all, z3_release
+        from ..prover.scripts import canonical, script_hash
+
+        queries = [
+            (statement.title, query)
+            for statement, outcome in zip(stated, outcomes, strict=True)
+            for query in outcome.queries
+            if query.result == "unsat"
+        ]
+        opinions = recheck_all(
+            (query.script for _, query in queries),
+            TIMEOUT_S if self.recheck_timeout is None else self.recheck_timeout,
+        )
+        checked = []
+        for title, query in queries:
+            opinion = opinions[script_hash(query.script)]
+            checked.append(
+                Checked(
+                    title,
+                    query.purpose,
+                    canonical(query.script),
+                    query.seconds,
+                    opinion.opinion,
+                    opinion.seconds,
+                )
+            )
+        release = cvc5_release()
+        verdict = replace(
+            self.answer("proved"),
+            obligations=tuple(checked),
+            algebras=_algebras(stated),
+            solver=f"z3 {z3_release()}",
+            rechecker=None if release is None else f"cvc5 {release}",
+        )
+        if against := [one for one in checked if one.opinion == "disagree"]:
+            reason = f"Z3 and cvc5 disagree on: {against[0].purpose} ({against[0].title})"
+            return replace(verdict, status="unknown", reason=reason, algebras=())
+        return _with_ranks(self.rule, stated, outcomes, verdict)
+
+    # ---- where one stays open
+    def open(self, stated: Sequence[Statement], outcomes: Sequence[Outcome]) -> Verdict:
+        last = outcomes[-1]
+        reason = f"{stated[len(outcomes) - 1].title}: {last.reason}".removeprefix(": ")
+        verdict = self.answer("unknown", reason)
+        found = _counterexample(self.rule, stated, self.search, last)
+        if found is not None:
+            verdict = replace(verdict, status="refuted", reason=found.summary, counterexample=found)
+        if self.infer:
+            verdict = replace(verdict, conditions=_conditions(self.rule))
+        return verdict
+
+
+def _algebras(stated: Sequence[Statement]) -> tuple[str, ...]:
+    used = {operand.algebra for s in stated for operand in s.operands}
+    used |= {algebra for s in stated for algebra in s.algebras.values()}
+    return tuple(sorted(used))
+
+
+def _counterexample(
+    rule: Rule, stated: Sequence[Statement], seconds: float, outcome: Outcome
+) -> Counterexample | None:
+    from .counterexample import refute
+
+    return refute(rule, stated, seconds, [outcome.model] if outcome.model else [])
+
+
+def _static_problem(rule: Rule) -> str:
+    return ""
+
+
+def _conditions(rule: Rule) -> tuple[str, ...]:
+    return ()
+
+
+def _with_ranks(
+    rule: Rule, stated: Sequence[Statement], outcomes: Sequence[Outcome], verdict: Verdict
+) -> Verdict:
+    return verdict
