@@ -1,0 +1,175 @@
+"""The largest and smallest of elements: guarded sets of places.
+
+max(a, max(b, c)), max over two axes, and max with guards are one set each. Sets are equal if every
+place of one is in the other. Over the reals, min is -max of the negated elements; integers modulo a
+power of two have no such law, and keep both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from .arithmetic import definition, guarded, tidy
+from .choices import chosen, outer_truth, settled
+from .constraint import Constraint, joined
+from .definedness import Nonempty, Path
+from .equality import place_of
+from .normal import Place, Product, Sum, canonical, number, single
+from .polynomial import ZERO
+from .simplify import simplified
+from .space import Space, UndecidedError
+from .virtual import abstracted, interned
+
+_MOST_CASES = 64
+
+
+@dataclass(frozen=True)
+class Element:
+    """A sum at each value of bound indices for which guards hold."""
+
+    bound: tuple[str, ...]
+    guards: tuple[Constraint, ...]
+    whole: Sum
+
+
+def extreme_of(kind: str, elements: Sequence[Element], space: Space, path: Path) -> list[Product]:
+    """Return the max, min, any or prod of elements; `kind` says which."""
+    for element in elements:
+        own = set(element.bound)
+        place = outer_truth(element.whole, space)
+        if place is None or not place.variables.isdisjoint(own):
+            continue
+        sides = []
+        for value in (True, False):
+            some = [
+                Element(e.bound, e.guards, settled(e.whole, place, value, space)) for e in elements
+            ]
+            sides.append(extreme_of(kind, some, space, path.inner((), ((place, value),))))
+        return chosen(single(place), sides[0], sides[1], space)
+    products: list[Product] = []
+    for element in elements:
+        products += _members(kind, element, space)
+    return _by_guards(kind, products, space, path, [0])
+
+
+def _members(kind: str, element: Element, space: Space) -> list[Product]:
+    """Return an element as products of one place each, by the cases of its guards."""
+    found: list[Product] = []
+
+    def note(whole: Sum, inner: Path) -> None:
+        value = abstracted(whole, space)
+        place = Place(f"C:{value}") if isinstance(value, Fraction) else value
+        member = Product(1, element.bound, inner.guards, {place: Fraction(1)})
+        virtual = space.virtuals.get(place.head)
+        if virtual is not None and virtual.kind == kind:
+            for part in definition(place, space):
+                both = Product(
+                    1, (*element.bound, *part.bound), (*inner.guards, *part.guards), part.factors
+                )
+                found.append(space.renamed(both))
+        else:
+            found.append(space.renamed(member))
+
+    _all_cases(element.whole, space, Path(element.guards), note)
+    simple = (simplified(member, space, count=False) for member in found)
+    return [member for member in simple if member is not None]
+
+
+def _all_cases(whole: Sum, space: Space, path: Path, note: Callable[[Sum, Path], object]) -> None:
+    """Apply a function in each case of the outer guards; truth values stay as they are."""
+    guards = {guard.text: guard for product in whole for guard in product.outer_guards()}
+    guards = {text: guard for text, guard in guards.items() if guard not in path.guards}
+    if not guards:
+        bare = tidy((product.without(path.guards) for product in whole), space)
+        note(bare, path)
+        return
+    guard = guards[min(guards)]
+    for case in (guard, guard.negation):
+        inner = path.inner(case.conjuncts())
+        if space.solver.feasible(inner.guards):
+            kept = [
+                product.without(case.conjuncts())
+                for product in whole
+                if not any(
+                    one.negation == case or one.negation in case.conjuncts()
+                    for one in product.outer_guards()
+                )
+            ]
+            _all_cases(kept, space, inner, note)
+
+
+def _by_guards(
+    kind: str, members: Sequence[Product], space: Space, path: Path, count: list[int]
+) -> list[Product]:
+    """Split by guards that say nothing of the bound indices."""
+    count[0] += 1
+    if count[0] > _MOST_CASES:
+        raise UndecidedError(f"a {kind} of more than {_MOST_CASES} cases")
+    guards = {guard.text: guard for member in members for guard in member.outer_guards()}
+    guards = {text: guard for text, guard in guards.items() if guard not in path.guards}
+    if not guards:
+        return _interned(kind, [m.without(path.guards) for m in members], space, path)
+    guard = guards[min(guards)]
+    result: list[Product] = []
+    for case in (guard, guard.negation):
+        inner = path.inner(case.conjuncts())
+        if not space.solver.feasible(inner.guards):
+            continue
+        kept = [
+            member.without(case.conjuncts())
+            for member in members
+            if not any(
+                one.negation == case or one.negation in case.conjuncts()
+                for one in member.outer_guards()
+            )
+        ]
+        result += guarded(_by_guards(kind, kept, space, inner, count), case.conjuncts(), space)
+    return result
+
+
+def _interned(kind: str, members: Sequence[Product], space: Space, path: Path) -> list[Product]:
+    members = _without_repeats(kind, members)
+    plain = [member for member in members if member.plain]
+    if not plain and kind in ("max", "min"):
+        _nonempty(members, space, path)
+    if not members:
+        return number(1) if kind == "prod" else []
+    if len(members) == 1 and plain:
+        place = place_of(members[0])
+        if place.head.startswith("C:"):
+            return number(Fraction(place.head[2:]))
+        return single(place)
+    place = interned(kind, members, space)
+    return single(place)
+
+
+def _without_repeats(kind: str, members: Sequence[Product]) -> list[Product]:
+    if kind == "prod":
+        return list(members)
+    found = {canonical(member): member for member in members}
+    known = [m for m in found.values() if m.plain and place_of(m).head.startswith("C:")]
+    if len(known) > 1:
+
+        def value(member: Product) -> Fraction:
+            return Fraction(place_of(member).head[2:])
+
+        best = min(known, key=value) if kind == "min" else max(known, key=value)
+        return [m for m in found.values() if m not in known or m is best]
+    return list(found.values())
+
+
+def _nonempty(members: Sequence[Product], space: Space, path: Path) -> None:
+    """Ask for an element to be there, unless the least indices are seen to be one."""
+    for member in members:
+        guards = [guard.substitute(dict.fromkeys(member.bound, ZERO)) for guard in member.guards]
+        if space.solver.plain(joined("and", guards)) or all(
+            space.solver.plain(guard) for guard in guards
+        ):
+            return
+        wanted = joined("and", guards)
+        if wanted.known is not False and not space.solver.feasible([*path.guards, wanted.negation]):
+            return
+    cases = tuple((member.bound, member.guards) for member in members)
+    path.ask("holds", Nonempty(cases))

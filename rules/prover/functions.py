@@ -1,0 +1,426 @@
+"""Functions of real elements that aren't linear, as powers, exponentials and opaque heads.
+
+Each function takes a sum without outer guards and truth values (see choices.py) and the path on
+which it is computed, where it notes what must hold for it to have a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from math import gcd, lcm
+
+from .arithmetic import power, times, unfolded
+from .constraint import FALSE, differs
+from .definedness import Path
+from .normal import Place, Product, Sum, combined, known_number, multiplied, number, scaled, single
+from .polynomial import ZERO, Polynomial, constant
+from .simplify import simplified
+from .space import Space
+from .virtual import abstracted
+
+# f(-x) = -f(x)
+_ODD = frozenset({"erf", "sin", "tan", "asin", "atan", "asinh", "atanh", "sign", "round"})
+_EVEN = frozenset({"cos"})
+# Without a value at some numbers.
+_PARTIAL = frozenset(
+    {"tan", "asin", "acos", "acosh", "atanh", "pow", "/", "//", "%", "mod", "fmod"}
+)
+_AT_ZERO = {
+    "erf": 0,
+    "sin": 0,
+    "tan": 0,
+    "asin": 0,
+    "atan": 0,
+    "asinh": 0,
+    "atanh": 0,
+    "sign": 0,
+    "round": 0,
+    "cos": 1,
+    "floor": 0,
+    "ceil": 0,
+    "acosh": None,
+}
+_LARGEST_EXPONENT = 16
+
+
+def sign(whole: Sum, space: Space) -> int | None:
+    """Return 1 for a sum seen to be positive, 0 for one never negative, None for others."""
+    positive = False
+    for product in whole:
+        strict = product.plain
+        if product.coefficient < 0:
+            return None
+        for place, exponent in product.factors.items():
+            if space.always_positive(place):
+                continue
+            strict = False
+            if exponent.denominator == 1 and exponent % 2 and not space.never_below_zero(place):
+                return None
+        positive = positive or strict
+    return 1 if positive else 0
+
+
+def _content(whole: Sum) -> Fraction:
+    """Return a positive number to divide the coefficients by; -1 times it if all are negative."""
+    above = [abs(product.coefficient.numerator) for product in whole]
+    beneath = [product.coefficient.denominator for product in whole]
+    size = Fraction(gcd(*above), lcm(*beneath))
+    return -size if all(product.coefficient < 0 for product in whole) else size
+
+
+def _common(whole: Sum, space: Space, only_positive: bool) -> dict[Place, Fraction]:
+    """Return powers that may be taken out of a sum that isn't 0.
+
+    Of what is always positive, the least power there is, absent ones counted as 0. Of other
+    places, a negative power only if it stands in a product of its own (it isn't 0 then), and a
+    positive one only if all products have it.
+    """
+    places = {place for product in whole for place in product.factors}
+    found: dict[Place, Fraction] = {}
+    for place in places:
+        if any(place.variables & set(product.bound) for product in whole):
+            continue
+        exponents = [product.factors.get(place, Fraction(0)) for product in whole]
+        least = min(exponents)
+        if space.always_positive(place):
+            found[place] = least
+        elif not only_positive and all(exponent.denominator == 1 for exponent in exponents):
+            alone = any(p.plain and p.factors.get(place, 0) < 0 for p in whole)
+            if least > 0 or (least < 0 and alone):
+                found[place] = least
+    return {place: found[place] for place in sorted(found, key=lambda p: p.text) if found[place]}
+
+
+def _divided(
+    whole: Sum, common: dict[Place, Fraction], by: Fraction, space: Space
+) -> list[Product]:
+    inverse = [(place, -exponent) for place, exponent in common.items()]
+    found = []
+    for product in whole:
+        one = simplified(
+            Product(
+                product.coefficient / by,
+                product.bound,
+                product.guards,
+                multiplied([*product.factors.items(), *inverse]),
+            ),
+            space,
+        )
+        if one is not None:
+            found.append(one)
+    return combined(found)
+
+
+def _not_zero(place: Place, space: Space, path: Path) -> None:
+    if space.always_positive(place):
+        return
+    if place.head == "INT":
+        path.ask("holds", differs(place.indices[0], 0))
+    else:
+        path.ask("nonzero", place)
+
+
+def _is_positive(place: Place, space: Space, path: Path) -> None:
+    if place.head.startswith("abs("):
+        path.ask("nonzero", Place(place.head[4:-1], place.indices))
+    elif space.never_below_zero(place):
+        _not_zero(place, space, path)
+    else:
+        path.ask("positive", place)
+
+
+def reciprocal(whole: Sum, space: Space, path: Path) -> list[Product]:
+    """Return 1 / x."""
+    if not whole:
+        path.ask("holds", FALSE)
+        return []
+    scale = _content(whole)
+    if len(whole) == 1 and whole[0].plain:
+        scale, common = whole[0].coefficient, dict(whole[0].factors)
+        rest: list[Product] = number(1)
+    else:
+        common = _common(whole, space, only_positive=False)
+        rest = _divided(whole, common, scale, space)
+    for place in common:
+        _not_zero(place, space, path)
+    inverse = Product(1 / scale, (), (), {place: -e for place, e in common.items()})
+    value = abstracted(rest, space)
+    if isinstance(value, Fraction):
+        return [inverse.scaled(1 / value)]
+    whole_number = _integral(rest)
+    if whole_number is not None:
+        value = Place("INT", (whole_number,))
+    if sign(rest, space) == 1:
+        note_sign(value, space)
+    else:
+        _not_zero(value, space, path)
+    return times([inverse], single(value, -1), space)
+
+
+def _integral(whole: Sum) -> Polynomial | None:
+    """Return the integer that a sum of products of integers is."""
+    result = ZERO
+    for product in whole:
+        if not product.plain or product.coefficient.denominator != 1:
+            return None
+        part = constant(int(product.coefficient))
+        for place, exponent in product.factors.items():
+            if place.head != "INT" or exponent.denominator != 1 or exponent < 0:
+                return None
+            for _ in range(int(exponent)):
+                part = part * place.indices[0]
+        result = result + part
+    return result
+
+
+def note_sign(value: Place, space: Space) -> None:
+    """Remember of an interned sum that it is never 0, or never negative, whatever its indices."""
+    virtual = space.virtuals.get(value.head)
+    if virtual is not None and virtual.kind == "sum":
+        seen = sign(virtual.body, space)
+        if seen == 1:
+            space.positive.add(value.head)
+        elif seen == 0:
+            space.never_negative.add(value.head)
+
+
+def root(whole: Sum, exponent: Fraction, space: Space, path: Path) -> list[Product]:
+    """Return x ^ exponent for an exponent that isn't whole: x must not be negative."""
+    if not whole:
+        if exponent < 0:
+            path.ask("holds", FALSE)
+        return []
+    if len(whole) == 1 and whole[0].plain:
+        return _root_of_product(whole[0], exponent, space, path)
+    scale = abs(_content(whole))
+    common = _common(whole, space, only_positive=True)
+    rest = _divided(whole, common, scale, space)
+    value = abstracted(rest, space)
+    assert not isinstance(value, Fraction)
+    seen = sign(rest, space)
+    if seen is None:
+        path.ask("nonnegative", value)
+    else:
+        note_sign(value, space)
+    if exponent < 0 and seen != 1:
+        _not_zero(value, space, path)
+    powers = {place: e * exponent for place, e in common.items()}
+    outside = _number_power(scale, exponent)
+    factors = multiplied([*powers.items(), *outside[1], (value, exponent)])
+    one = simplified(Product(outside[0], (), (), factors), space)
+    return [] if one is None else [one]
+
+
+def _root_of_product(
+    product: Product, exponent: Fraction, space: Space, path: Path
+) -> list[Product]:
+    """Even powers give absolute values; what may be negative stays together under the root.
+
+    So does what may be 0 beside it: y^2 x has a root where y is 0, whatever the sign of x.
+    """
+    coefficient = product.coefficient
+    factors: list[tuple[Place, Fraction]] = []
+    inside: list[tuple[Place, Fraction]] = []
+    squares: list[tuple[Place, Fraction]] = []
+    for place, e in product.factors.items():
+        if exponent < 0:
+            _not_zero(place, space, path)
+        if space.always_positive(place):
+            factors.append((place, e * exponent))
+        elif e.denominator != 1 or e % 2 == 0 or space.never_below_zero(place):
+            squares.append((place, e))
+        else:
+            inside.append((place, e))
+    if len(inside) == 1 and coefficient > 0 and not squares:
+        ((place, e),) = inside
+        path.ask("nonnegative", place)
+        factors.append((place, e * exponent))
+    elif inside or coefficient < 0:
+        whole = [Product(1 if coefficient > 0 else -1, (), (), dict([*inside, *squares]))]
+        value = abstracted(whole, space)
+        if isinstance(value, Fraction):
+            path.ask("holds", FALSE)
+            return []
+        path.ask("nonnegative", value)
+        factors.append((value, exponent))
+    else:
+        for place, e in squares:
+            even = e.denominator == 1 and e % 2 == 0
+            size = _absolute_place(place, space) if even else place
+            factors.append((size, e * exponent))
+    outside = _number_power(abs(coefficient), exponent)
+    one = simplified(Product(outside[0], (), (), multiplied([*factors, *outside[1]])), space)
+    return [] if one is None else [one]
+
+
+def _number_power(
+    base: Fraction, exponent: Fraction
+) -> tuple[Fraction, list[tuple[Place, Fraction]]]:
+    """Return a power of a positive number as a number times powers of primes."""
+    factors: list[tuple[Place, Fraction]] = []
+    coefficient = Fraction(1)
+    for whole, side in ((base.numerator, 1), (base.denominator, -1)):
+        for prime, count in _primes(whole).items():
+            e = count * side * exponent
+            if e.denominator == 1:
+                coefficient *= Fraction(prime) ** int(e)
+            else:
+                factors.append((Place(f"N:{prime}"), e))
+    return coefficient, factors
+
+
+def _primes(whole: int) -> dict[int, int]:
+    found: dict[int, int] = {}
+    divisor = 2
+    while divisor * divisor <= whole and divisor < 10_000:
+        while whole % divisor == 0:
+            found[divisor] = found.get(divisor, 0) + 1
+            whole //= divisor
+        divisor += 1
+    if whole > 1:  # a prime, or large: either way a number of its own
+        found[whole] = found.get(whole, 0) + 1
+    return found
+
+
+def _absolute_place(place: Place, space: Space) -> Place:
+    if space.never_below_zero(place):
+        return place
+    head = f"abs({place.head})"
+    space.never_negative.add(head)
+    return Place(head, place.indices)
+
+
+def absolute(whole: Sum, space: Space) -> list[Product]:
+    """Return |x|."""
+    if sign(whole, space) is not None:
+        return list(whole)
+    if len(whole) == 1 and whole[0].plain:
+        factors = [
+            (place if e.denominator != 1 or e % 2 == 0 else _absolute_place(place, space), e)
+            for place, e in whole[0].factors.items()
+        ]
+        return [Product(abs(whole[0].coefficient), (), (), multiplied(factors))]
+    scale = _content(whole)
+    rest = scaled(whole, 1 / scale)
+    value = abstracted(rest, space)
+    assert not isinstance(value, Fraction)
+    return scaled(single(_absolute_place(value, space)), abs(scale))
+
+
+def exponential(whole: Sum, space: Space) -> list[Product]:
+    """Return exp(x): a product of powers of the exponentials of the terms."""
+    factors: list[tuple[Place, Fraction]] = []
+    for product in whole:
+        one = abstracted([product.scaled(1 / product.coefficient)], space)
+        if isinstance(one, Fraction):
+            factors.append((Place("N:e"), product.coefficient * one))
+            continue
+        if one.head.startswith("log("):
+            factors.append((Place(one.head[4:-1], one.indices), product.coefficient))
+            continue
+        head = f"exp({one.head})"
+        space.positive.add(head)
+        factors.append((Place(head, one.indices), product.coefficient))
+    return unfolded([Product(1, (), (), multiplied(factors))], space)
+
+
+def logarithm(whole: Sum, space: Space, path: Path) -> list[Product]:
+    """Return log(x): the logarithms of positive factors are added."""
+    if not whole:
+        path.ask("holds", FALSE)
+        return []
+    scale = abs(_content(whole))
+    if len(whole) == 1 and whole[0].plain:
+        common = {p: e for p, e in whole[0].factors.items() if space.always_positive(p)}
+    else:
+        common = _common(whole, space, only_positive=True)
+    rest = _divided(whole, common, scale, space)
+    result: list[Product] = []
+    for place, exponent in (*common.items(), *_number_power_places(scale)):
+        result += scaled(_log_place(place, space), exponent)
+    value = known_number(rest)
+    if value is not None:
+        if value != 1:
+            path.ask("holds", FALSE)
+        return combined(result)
+    if len(rest) == 1 and rest[0].plain and rest[0].coefficient == 1 and len(rest[0].factors) == 1:
+        ((place, exponent),) = rest[0].factors.items()
+        if exponent.denominator == 1 and exponent % 2 == 0:
+            _not_zero(place, space, path)
+            place = _absolute_place(place, space)
+        else:
+            _is_positive(place, space, path)
+        return combined([*result, *scaled(_log_place(place, space), exponent)])
+    inner = abstracted(rest, space)
+    assert not isinstance(inner, Fraction)
+    if sign(rest, space) == 1:
+        note_sign(inner, space)
+    else:
+        _is_positive(inner, space, path)
+    return combined([*result, *_log_place(inner, space)])
+
+
+def _number_power_places(scale: Fraction) -> list[tuple[Place, Fraction]]:
+    return [
+        (Place(f"N:{prime}"), Fraction(count * side))
+        for whole, side in ((scale.numerator, 1), (scale.denominator, -1))
+        for prime, count in _primes(whole).items()
+    ]
+
+
+def _log_place(place: Place, space: Space) -> list[Product]:
+    if place.head == "N:e":
+        return number(1)
+    if place.head.startswith("exp("):
+        inner = Place(place.head[4:-1], place.indices)
+        return unfolded(single(inner), space)
+    return single(Place(f"log({place.head})", place.indices))
+
+
+def raised(whole: Sum, by: Sum, space: Space, path: Path) -> list[Product]:
+    """Return x ^ y: a product for a whole y, a root for a known one, else opaque."""
+    exponent = known_number(by)
+    if exponent is None:
+        return opaque("pow", [whole, by], space, path)
+    if exponent.denominator != 1:
+        return root(whole, exponent, space, path)
+    if abs(exponent) > _LARGEST_EXPONENT and (len(whole) != 1 or whole[0].bound):
+        return opaque("pow", [whole, by], space, path)
+    if exponent < 0:
+        return reciprocal(raised(whole, number(-exponent), space, path), space, path)
+    return power(whole, int(exponent), space)
+
+
+def hyperbolic(function: str, whole: Sum, space: Space, path: Path) -> list[Product]:
+    """Return sinh, cosh or tanh by exponentials."""
+    up, down = exponential(whole, space), exponential(scaled(whole, -1), space)
+    if function == "tanh":  # 1 - 2 / (exp(2 x) + 1)
+        square = exponential(scaled(whole, 2), space)
+        inverse = reciprocal(combined([*square, *number(1)]), space, path)
+        return combined([*number(1), *scaled(inverse, -2)])
+    return scaled(combined([*up, *scaled(down, 1 if function == "cosh" else -1)]), Fraction(1, 2))
+
+
+def opaque(function: str, arguments: Sequence[Sum], space: Space, path: Path) -> list[Product]:
+    """Return a function of which only a few values and its symmetry are known."""
+    if len(arguments) == 1 and function in _ODD | _EVEN:
+        (whole,) = arguments
+        if not whole and _AT_ZERO.get(function) is not None:
+            return number(Fraction(_AT_ZERO[function] or 0))
+        if all(product.coefficient < 0 for product in whole):
+            flipped = opaque(function, [scaled(whole, -1)], space, path)
+            return flipped if function in _EVEN else scaled(flipped, -1)
+    heads: list[str] = []
+    indices: list[Polynomial] = []
+    for argument in arguments:
+        value = abstracted(argument, space)
+        if isinstance(value, Fraction):
+            heads.append(f"C:{value}")
+        else:
+            heads.append(f"{value.head}|{len(value.indices)}" if len(arguments) > 1 else value.head)
+            indices += value.indices
+    place = Place(f"{function}({';'.join(heads)})", tuple(indices))
+    if function in _PARTIAL:
+        path.ask("domain", place)
+    return single(place)

@@ -1,0 +1,187 @@
+"""Whether a target has a value exactly where the source has one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from .constraint import Constraint, joined
+from .definedness import Condition, Nonempty
+from .equality import exists
+from .normal import Place
+from .polynomial import Polynomial, variable
+from .solve import Solved, solved
+from .space import Space, UndecidedError
+
+
+def require_implied(
+    wanted: Sequence[Condition],
+    known: Sequence[Condition],
+    space: Space,
+    purpose: str,
+    side: str,
+) -> None:
+    """Raise UndecidedError unless each condition follows from the known ones.
+
+    A condition on a place follows if, wherever it is asked for, known ones ask for the same; one
+    on integers if the known ones on integers say so.
+    """
+    texts = {_text(condition) for condition in known}
+    seen: set[str] = set()
+    for condition in wanted:
+        text = _text(condition)
+        if text in texts or text in seen or condition.given:
+            continue
+        seen.add(text)
+        space.deadline()
+        if isinstance(condition.about, Place):
+            shown = _place_implied(condition, condition.about, known, space, purpose)
+        else:
+            shown = _integers_implied(condition, known, space, purpose)
+        if not shown:
+            raise UndecidedError(f"the {side} needs {condition.describe()} where the other doesn't")
+
+
+def _text(condition: Condition) -> str:
+    names = {name: variable(f"%{at}") for at, name in enumerate(condition.bound)}
+    about = condition.about
+    whole = about.text if isinstance(about, Nonempty) else about.substitute(names).text
+    guards = sorted(guard.substitute(names).text for guard in condition.guards)
+    literals = sorted(f"{p.substitute(names).text}={v}" for p, v in condition.literals)
+    return f"{condition.kind} {whole} {len(condition.bound)} {guards} {literals}"
+
+
+# What says more than asked does as well: x > 0 where x != 0 or x >= 0 is wanted.
+_SAYS = {
+    "nonzero": ("nonzero", "positive"),
+    "nonnegative": ("nonnegative", "positive"),
+    "positive": ("positive",),
+    "domain": ("domain",),
+}
+
+
+def _renamed(condition: Condition, space: Space) -> Condition:
+    names = {name: variable(space.fresh(space.extents.get(name))) for name in condition.bound}
+    assert not isinstance(condition.about, Nonempty)
+    return Condition(
+        condition.kind,
+        condition.about.substitute(names),
+        tuple(str(names[name]) for name in condition.bound),
+        tuple(guard.substitute(names) for guard in condition.guards),
+        tuple((place.substitute(names), value) for place, value in condition.literals),
+        condition.given,
+    )
+
+
+def _place_implied(
+    condition: Condition, place: Place, known: Sequence[Condition], space: Space, purpose: str
+) -> bool:
+    texts: list[str] = []
+    about: list[Constraint | Polynomial] = []
+    for other in known:
+        if other.kind not in _SAYS[condition.kind] or not isinstance(other.about, Place):
+            continue
+        if other.about.head != place.head:
+            continue
+        for equations in _matches(condition, place, _renamed(other, space)):
+            bound, guards, pairs = equations
+            found = solved(bound, pairs, guards, space)
+            if found.impossible:
+                continue
+            if all(part in condition.guards for part in found.constraints) and not found.bound:
+                return True
+            texts.append(exists(found, space))
+            about += found.constraints
+    if condition.kind == "positive":
+        both = [
+            Condition(kind, place, condition.bound, condition.guards, condition.literals)
+            for kind in ("nonzero", "nonnegative")
+        ]
+        exact = [o for o in known if o.kind != "positive"]
+        if all(_place_implied(one, place, exact, space, purpose) for one in both):
+            return True
+    left = [guard for guard in condition.guards if space.solver.plain(guard) is not True]
+    if not texts and not left:
+        return False
+    solver = space.solver
+    result = solver.ask(
+        f"{purpose}: {condition.describe()} is asked for on the other side too",
+        [*(solver.constraint(g) for g in left), *(f"(not {text})" for text in texts)],
+        [*left, *about, *place.indices],
+    )
+    return result == "unsat"
+
+
+def _matches(
+    condition: Condition, place: Place, other: Condition
+) -> Iterable[tuple[tuple[str, ...], tuple[Constraint, ...], list[Polynomial]]]:
+    """Yield the ways in which another condition's place and truth values are this one's."""
+    assert isinstance(other.about, Place)
+    pairs = [a - b for a, b in zip(place.indices, other.about.indices, strict=True)]
+    # Each truth value that the other asks for must be one that this condition asks for.
+    options: list[list[list[Polynomial]]] = []
+    for literal, value in other.literals:
+        options.append(
+            [
+                [a - b for a, b in zip(mine.indices, literal.indices, strict=True)]
+                for mine, wanted in condition.literals
+                if mine.head == literal.head and wanted == value
+            ]
+        )
+    ways = [pairs]
+    for choices in options:
+        ways = [[*way, *choice] for way in ways for choice in choices]
+    for way in ways:
+        yield other.bound, other.guards, way
+
+
+def _integers_implied(
+    condition: Condition, known: Sequence[Condition], space: Space, purpose: str
+) -> bool:
+    """Whether a constraint on integers follows, whatever the truth values are."""
+    solver = space.solver
+    guards = list(condition.guards)
+    if isinstance(condition.about, Constraint):
+        if solver.plain(condition.about) or condition.about in guards:
+            return True
+        goal = solver.constraint(condition.about.negation)
+        about: list[Constraint | Polynomial] = [condition.about]
+    else:
+        assert isinstance(condition.about, Nonempty)
+        cases = [exists(Solved(bound, tuple(case)), space) for bound, case in condition.about.cases]
+        goal = f"(not (or false {' '.join(cases)}))"
+        about = [part for _, case in condition.about.cases for part in case]
+    texts = []
+    for other in known:
+        if isinstance(other.about, Place) or other.literals:
+            continue
+        text, parts = _statement(other, space)
+        texts.append(text)
+        about += parts
+    result = solver.ask(
+        f"{purpose}: {condition.describe()} follows",
+        [*(solver.constraint(guard) for guard in guards), *texts, goal],
+        [*guards, *about],
+    )
+    return result == "unsat"
+
+
+def _statement(other: Condition, space: Space) -> tuple[str, list[Constraint]]:
+    """Return "for all bound indices, guards imply the condition"."""
+    from .solver import symbol
+
+    solver = space.solver
+    if isinstance(other.about, Nonempty):
+        cases = [exists(Solved(b, c), space) for b, c in other.about.cases]
+        body = f"(or false {' '.join(cases)})"
+        parts: list[Constraint] = [part for _, c in other.about.cases for part in c]
+    else:
+        assert isinstance(other.about, Constraint)
+        body = solver.constraint(other.about)
+        parts = [other.about]
+    guard = joined("and", other.guards)
+    if guard.known is not True:
+        body = f"(=> {solver.constraint(guard)} {body})"
+    if other.bound:
+        names = " ".join(f"({symbol(name)} Int)" for name in other.bound)
+        body = f"(forall ({names}) {body})"
+    return body, [*parts, *other.guards]

@@ -1,0 +1,690 @@
+"""From terms of index notation to normal forms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from ...catalog.operators.expand import Definition
+from ...catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term, Variable
+from . import functions
+from .arithmetic import guarded, integer_sum, plus, summed, times
+from .choices import by_cases, chosen, negated
+from .constraint import (
+    FALSE,
+    TRUE,
+    Constraint,
+    at_least,
+    below,
+    differs,
+    equals,
+    joined,
+    within,
+)
+from .definedness import Condition, Path
+from .extremes import Element, extreme_of
+from .normal import Place, Product, Sum, known_number, number, scaled, single
+from .polynomial import (
+    ZERO,
+    Polynomial,
+    choice,
+    constant,
+    element,
+    extreme,
+    quotient,
+    remainder,
+    variable,
+)
+from .signs import Signs
+from .space import Space, UndecidedError
+from .statement import Algebra, Operand
+from .virtual import abstracted
+
+Indices = Mapping[Variable, Polynomial]
+Truth = Constraint | list[Product]
+
+_COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
+_INDEX = ("+", "-", "*", "//", "%", "neg", "max", "min", "abs", "floor", "ceil")
+_PREDICATES = ("isnan", "is_positive_inf", "is_negative_inf")
+
+# Numbers that a specification or a rule can only write rounded.
+_IRRATIONAL: tuple[tuple[float, tuple[tuple[str, Fraction], ...]], ...] = tuple(
+    (value, tuple((head, Fraction(*exponent)) for head, exponent in factors))
+    for value, factors in (
+        (math.sqrt(2.0), (("N:2", (1, 2)),)),
+        (1 / math.sqrt(2.0), (("N:2", (-1, 2)),)),
+        (math.sqrt(0.5), (("N:2", (-1, 2)),)),
+        (math.pi, (("N:pi", (1, 1)),)),
+        (math.sqrt(math.pi), (("N:pi", (1, 2)),)),
+        (2 / math.pi, (("N:2", (1, 1)), ("N:pi", (-1, 1)))),
+        (math.sqrt(2 / math.pi), (("N:2", (1, 2)), ("N:pi", (-1, 2)))),
+        (2 / math.sqrt(math.pi), (("N:2", (1, 1)), ("N:pi", (-1, 2)))),
+        (math.e, (("N:e", (1, 1)),)),
+    )
+)
+
+
+@dataclass
+class Lowering:
+    """Lowers the definitions of one statement."""
+
+    space: Space
+    definitions: Mapping[str, Definition]
+    operands: Mapping[str, Operand]
+    algebras: Mapping[str, Algebra]
+    signs: Signs
+    _memory: dict[tuple[str, str], tuple[list[Product], list[Condition]]] = field(
+        default_factory=dict
+    )
+
+    # ---- tensors
+    def algebra(self, tensor: str) -> Algebra:
+        """Return the algebra of the elements of a tensor."""
+        if tensor in self.operands:
+            return self.operands[tensor].algebra
+        return self.algebras.get(tensor, "real")
+
+    def read(self, tensor: str, places: tuple[Polynomial, ...], path: Path) -> list[Product]:
+        """Return an element of a tensor, in the tensor's own algebra."""
+        self.space.deadline()
+        if tensor in self.operands:
+            self._in_bounds(self.operands[tensor].shape, places, path)
+            if self.algebra(tensor) == "boolean":
+                self.space.idempotent.add(tensor)
+            return single(Place(tensor, places))
+        definition = self.definitions.get(tensor)
+        if definition is None:
+            raise UndecidedError(f"{tensor} is not known")
+        self._in_bounds(definition.shape, places, path)
+        key = (tensor, ", ".join(place.text for place in places))
+        if key not in self._memory:
+            inner = Path()
+            indices = dict(zip(definition.indices, places, strict=True))
+            if self._cast(definition):
+                whole = self._converted(definition, indices, inner)
+            else:
+                whole = self.value(definition.value, indices, self.algebra(tensor), inner)
+            self._memory[key] = (whole, inner.conditions)
+        whole, conditions = self._memory[key]
+        path.conditions += [one.under(path.guards, (), path.literals) for one in conditions]
+        return list(whole)
+
+    def _in_bounds(self, shape: Sequence[Term], places: Sequence[Polynomial], path: Path) -> None:
+        if len(shape) != len(places):
+            raise UndecidedError("a tensor is read at another rank")
+        for size, place in zip(shape, places, strict=True):
+            if any(atom.function.startswith("read:") for atom in place.atoms()):
+                extent = self.index(size, {}, path)
+                for condition in within(place, extent):
+                    path.ask("holds", condition)
+
+    def _cast(self, definition: Definition) -> bool:
+        """Whether a definition only changes the type of what it reads."""
+        if not isinstance(definition.value, Read):
+            return False
+        source, target = self.algebra(definition.value.tensor), self.algebra(definition.name)
+        typed = isinstance(definition.type, int) or definition.like is not None
+        return source != target or (typed and target == "integer")
+
+    def _converted(self, definition: Definition, indices: Indices, path: Path) -> list[Product]:
+        term = definition.value
+        assert isinstance(term, Read)
+        source, target = self.algebra(term.tensor), self.algebra(definition.name)
+        if source == "boolean" and target != "boolean":
+            return self.value(term, indices, "boolean", path)
+        if source == "integer" and target == "real":
+            return integer_sum(self.index(term, indices, path))
+        name = f"cast:{target}:{definition.type}:{definition.like}"
+
+        def convert(whole: Sum, inner: Path) -> list[Product]:
+            found = functions.opaque(name, [whole], self.space, inner)
+            if target == "boolean":
+                self.space.idempotent.update(p.head for one in found for p in one.factors)
+            return found
+
+        whole = self.value(term, indices, source, path)
+        return by_cases(whole, self.space, path, convert)
+
+    # ---- integers
+    def is_index(self, term: Term) -> bool:
+        """Whether a term is an integer made of dimensions, indices and elements."""
+        match term:
+            case bool() | float():
+                return False
+            case int() | Variable():
+                return True
+            case Symbol(_, kind):
+                return kind != "real"
+            case Apply(function, arguments):
+                return function in _INDEX and all(map(self.is_index, arguments))
+            case Select(_, then, otherwise):
+                return self.is_index(then) and self.is_index(otherwise)
+            case Read(tensor, _):
+                return self.algebra(tensor) == "integer"
+            case _:
+                return False
+
+    def index(self, term: Term, indices: Indices, path: Path) -> Polynomial:
+        """Return an integer term as a polynomial."""
+        return self.space.fold(self._index(term, indices, path))
+
+    def _index(self, term: Term, indices: Indices, path: Path) -> Polynomial:
+        match term:
+            case bool() | float():
+                raise UndecidedError(f"{term} is no index")
+            case int():
+                return constant(term)
+            case Variable():
+                return indices[term]
+            case Symbol(name, kind) if kind != "real":
+                return variable(name)
+            case Apply(function, arguments) if function in _INDEX:
+                parts = [self.index(argument, indices, path) for argument in arguments]
+                return _polynomial(function, parts)
+            case Select(condition, then, otherwise):
+                truth = self.truth(condition, indices, path)
+                if not isinstance(truth, Constraint):
+                    raise UndecidedError("an index depends on a truth value")
+                one = self.index(then, indices, path.inner(truth.conjuncts()))
+                two = self.index(otherwise, indices, path.inner(truth.negation.conjuncts()))
+                return choice(truth, one, two)
+            case Read(tensor, inner) if self.algebra(tensor) == "integer":
+                places = tuple(self.index(place, indices, path) for place in inner)
+                return self._element(self.read(tensor, places, path))
+            case _:
+                raise UndecidedError(f"{term} is no index")
+
+    def _element(self, whole: Sum) -> Polynomial:
+        """Return an element of the integer algebra as an integer."""
+        if any(product.outer_guards() for product in whole):
+            raise UndecidedError("an index is an element by cases")
+        value = abstracted(whole, self.space)
+        if isinstance(value, Fraction):
+            return constant(int(value))
+        return value.indices[0] if value.head == "INT" else element(value.head, value.indices)
+
+    # ---- truth values
+    def truth(self, term: Term, indices: Indices, path: Path) -> Truth:
+        """Return a condition as a constraint on integers, or as a sum that is 0 or 1."""
+        match term:
+            case bool():
+                return TRUE if term else FALSE
+            case Apply("and" | "or" as function, (left, right)):
+                return self._logical(function, left, right, indices, path)
+            case Apply("not", (inner,)):
+                truth = self.truth(inner, indices, path)
+                return truth.negation if isinstance(truth, Constraint) else negated(truth)
+            case Apply("xor", (left, right)):
+                one = self.number(self.truth(left, indices, path))
+                two = self.number(self.truth(right, indices, path))
+                both = times(one, two, self.space)
+                return plus(plus(one, two), scaled(both, -2))
+            case Apply(function, (left, right)) if function in _COMPARISONS:
+                return self._comparison(function, left, right, indices, path)
+            case Apply(function, (inner,)) if function in _PREDICATES:
+                return self._predicate(function, inner, indices, path)
+            case Reduce("any" | "all" as kind, variables, extents, condition, body):
+                return self._quantified(kind, variables, extents, condition, body, indices, path)
+            case Read(tensor, inner) if self.algebra(tensor) == "boolean":
+                places = tuple(self.index(place, indices, path) for place in inner)
+                return self.read(tensor, places, path)
+            case Select(condition, then, otherwise):
+                return self._select(condition, then, otherwise, indices, "boolean", path)
+            case Symbol():
+                raise UndecidedError(f"{term} is no condition")
+            case _:
+                raise UndecidedError(f"{term} is no condition that can be lowered")
+
+    def number(self, truth: Truth) -> list[Product]:
+        """Return a condition as 1 where it holds and 0 elsewhere."""
+        return self._under(number(1), truth) if isinstance(truth, Constraint) else truth
+
+    def _under(self, whole: Sum, truth: Constraint) -> list[Product]:
+        return guarded(whole, truth.conjuncts(), self.space)
+
+    def _logical(
+        self, function: str, left: Term, right: Term, indices: Indices, path: Path
+    ) -> Truth:
+        one = self.truth(left, indices, path)
+        # the right side of `and` is only computed where the left one holds
+        inner = path
+        if isinstance(one, Constraint):
+            needed = one if function == "and" else one.negation
+            inner = path.inner(needed.conjuncts())
+        two = self.truth(right, indices, inner)
+        if isinstance(one, Constraint) and isinstance(two, Constraint):
+            return joined(function, [one, two])
+        first, second = self.number(one), self.number(two)
+        both = times(first, second, self.space)
+        if function == "and":
+            return both
+        return plus(plus(first, second), scaled(both, -1))
+
+    def _comparison(
+        self, function: str, left: Term, right: Term, indices: Indices, path: Path
+    ) -> Truth:
+        if self.is_index(left) and self.is_index(right):
+            one, two = self.index(left, indices, path), self.index(right, indices, path)
+            match function:
+                case "=":
+                    return equals(one, two)
+                case "!=":
+                    return differs(one, two)
+                case "<":
+                    return below(one, two)
+                case "<=":
+                    return at_least(two, one)
+                case ">":
+                    return below(two, one)
+                case _:
+                    return at_least(one, two)
+        if self.is_truth(left) and self.is_truth(right) and function in ("=", "!="):
+            first = self.number(self.truth(left, indices, path))
+            second = self.number(self.truth(right, indices, path))
+            both = times(first, second, self.space)
+            unequal = plus(plus(first, second), scaled(both, -2))
+            return unequal if function == "!=" else negated(unequal)
+        kind = self.kind(left, right)
+        a = self.value(left, indices, kind, path)
+        b = self.value(right, indices, kind, path)
+        if kind != "real":
+            raise UndecidedError("a comparison of integers that aren't elements")
+        difference = plus(a, scaled(b, -1))
+        opposite = scaled(difference, -1)
+        match function:
+            case ">":
+                return self._above_zero(difference, path)
+            case "<":
+                return self._above_zero(opposite, path)
+            case "<=":
+                return negated(self._above_zero(difference, path))
+            case ">=":
+                return negated(self._above_zero(opposite, path))
+            case _:
+                # of two different numbers one is larger, and only one
+                unequal = plus(self._above_zero(difference, path), self._above_zero(opposite, path))
+                return unequal if function == "!=" else negated(unequal)
+
+    def _above_zero(self, difference: Sum, path: Path) -> list[Product]:
+        def test(whole: Sum, inner: Path) -> list[Product]:
+            known = known_number(whole)
+            if known is not None:
+                return number(1 if known > 0 else 0)
+            if functions.sign(whole, self.space) == 1:
+                return number(1)
+            if functions.sign(scaled(whole, -1), self.space) is not None:
+                return []
+            smallest = min(abs(product.coefficient) for product in whole)
+            value = abstracted(scaled(whole, 1 / smallest), self.space)
+            assert not isinstance(value, Fraction)
+            head = f"above({value.head})"
+            self.space.idempotent.add(head)
+            return single(Place(head, value.indices))
+
+        return by_cases(difference, self.space, path, test)
+
+    def _predicate(self, function: str, term: Term, indices: Indices, path: Path) -> Truth:
+        def test(whole: Sum, inner: Path) -> list[Product]:
+            found = functions.opaque(function, [whole], self.space, inner)
+            self.space.idempotent.update(p.head for one in found for p in one.factors)
+            return found
+
+        whole = self.value(term, indices, self.kind(term), path)
+        return by_cases(whole, self.space, path, test)
+
+    def _quantified(
+        self,
+        kind: str,
+        variables: Sequence[Variable],
+        extents: Sequence[Term],
+        condition: Term,
+        body: Term,
+        indices: Indices,
+        path: Path,
+    ) -> Truth:
+        inner, names, guards, deeper = self._bind(variables, extents, condition, indices, path)
+        truth = self.number(self.truth(body, inner, deeper))
+        self._leave(names, deeper, path)
+        if kind == "all":
+            truth = negated(truth)
+        found = extreme_of("any", [Element(names, guards, truth)], self.space, path)
+        self.space.idempotent.update(p.head for one in found for p in one.factors)
+        return negated(found) if kind == "all" else found
+
+    def is_truth(self, term: Term) -> bool:
+        """Whether a term is a truth value."""
+        match term:
+            case bool():
+                return True
+            case Apply(function, _):
+                return function in (*_COMPARISONS, *_PREDICATES, "and", "or", "not", "xor")
+            case Read(tensor, _):
+                return self.algebra(tensor) == "boolean"
+            case Reduce(kind):
+                return kind in ("any", "all")
+            case Select(_, then, otherwise):
+                return self.is_truth(then) and self.is_truth(otherwise)
+            case _:
+                return False
+
+    def kind(self, *terms: Term) -> Algebra:
+        """Return the algebra in which terms are elements."""
+        if all(map(self.is_truth, terms)):
+            return "boolean"
+        if all(self._integral(term) for term in terms):
+            return "integer"
+        return "real"
+
+    def _integral(self, term: Term) -> bool:
+        match term:
+            case Apply(function, arguments):
+                if function in ("int32", "bit_and", "bit_or", "bit_xor", "bit_not"):
+                    return True
+                return function != "real" and all(map(self._integral, arguments))
+            case Select(_, then, otherwise):
+                return self._integral(then) and self._integral(otherwise)
+            case Reduce():
+                return self._integral(term.body)
+            case _:
+                return self.is_index(term) or self.is_truth(term)
+
+    # ---- elements
+    def value(self, term: Term, indices: Indices, algebra: Algebra, path: Path) -> list[Product]:
+        """Return an element as a sum, in the algebra given."""
+        match term:
+            case bool():
+                return number(int(term))
+            case int():
+                return number(term)
+            case float():
+                return _literal(term)
+            case Variable():
+                return integer_sum(indices[term])
+            case Symbol(name, kind):
+                return single(Place(name)) if kind == "real" else integer_sum(variable(name))
+            case Select(condition, then, otherwise):
+                return self._select(condition, then, otherwise, indices, algebra, path)
+            case Read(tensor, inner):
+                return self._read(tensor, inner, indices, algebra, path)
+            case Reduce():
+                return self._reduce(term, indices, algebra, path)
+            case Apply(function, arguments):
+                if self.is_truth(term):
+                    return self.number(self.truth(term, indices, path))
+                if self.is_index(term) and not _reads(term):
+                    return integer_sum(self.index(term, indices, path))
+                return self._apply(function, arguments, indices, algebra, path)
+
+    def _read(
+        self,
+        tensor: str,
+        inner: Sequence[Term],
+        indices: Indices,
+        algebra: Algebra,
+        path: Path,
+    ) -> list[Product]:
+        own = self.algebra(tensor)
+        places = tuple(self.index(place, indices, path) for place in inner)
+        whole = self.read(tensor, places, path)
+        if own == algebra or own == "boolean":
+            return whole
+        if own == "integer" and algebra == "real":
+            return integer_sum(self._element(whole))
+        raise UndecidedError(f"{tensor} is read as {algebra}, but is {own}")
+
+    def _select(
+        self,
+        condition: Term,
+        then: Term,
+        otherwise: Term,
+        indices: Indices,
+        algebra: Algebra,
+        path: Path,
+    ) -> list[Product]:
+        truth = self.truth(condition, indices, path)
+        if isinstance(truth, Constraint):
+            found: list[Product] = []
+            for case, term in ((truth, then), (truth.negation, otherwise)):
+                if case.known is not False:
+                    inner = path.inner(case.conjuncts())
+                    found += self._under(self.value(term, indices, algebra, inner), case)
+            return found
+        yes_path, no_path = Path(), Path()
+        yes = self.value(then, indices, algebra, yes_path)
+        no = self.value(otherwise, indices, algebra, no_path)
+        self._conditional(truth, True, yes_path, path)
+        self._conditional(truth, False, no_path, path)
+        return chosen(truth, yes, no, self.space)
+
+    def _conditional(self, truth: Sum, wanted: bool, inner: Path, path: Path) -> None:
+        """Note what a branch asks for: it matters where the truth value is the one wanted."""
+        if not inner.conditions:
+            return
+
+        def note(whole: Sum, case: Path) -> list[Product]:
+            known = known_number(whole)
+            literals = case.literals
+            if known is not None:
+                if (known != 0) != wanted:
+                    return []
+            else:
+                place = abstracted(whole, self.space)
+                assert not isinstance(place, Fraction)
+                self.space.idempotent.add(place.head)
+                literals = (*literals, (place, wanted))
+            path.conditions += [one.under(case.guards, (), literals) for one in inner.conditions]
+            return []
+
+        by_cases(truth, self.space, path, note)
+
+    def _bind(
+        self,
+        variables: Sequence[Variable],
+        extents: Sequence[Term],
+        condition: Term,
+        indices: Indices,
+        path: Path,
+    ) -> tuple[dict[Variable, Polynomial], tuple[str, ...], tuple[Constraint, ...], Path]:
+        """Return new indices for a reduction, their guards, and the path inside of it."""
+        inner = dict(indices)
+        names: list[str] = []
+        guards: list[Constraint] = []
+        for one, extent in zip(variables, extents, strict=True):
+            size = self.index(extent, indices, path)
+            name = self.space.fresh(size)
+            names.append(name)
+            inner[one] = variable(name)
+            guards += within(variable(name), size)
+        deeper = Path((*path.guards, *guards), path.literals)
+        truth = self.truth(condition, inner, deeper)
+        if not isinstance(truth, Constraint):
+            raise UndecidedError("a reduction over indices chosen by elements")
+        guards += truth.conjuncts()
+        return (
+            inner,
+            tuple(names),
+            tuple(guards),
+            Path((*deeper.guards, *truth.conjuncts()), path.literals, deeper.conditions),
+        )
+
+    def _leave(self, names: Sequence[str], deeper: Path, path: Path) -> None:
+        path.conditions += [one.under((), names) for one in deeper.conditions]
+
+    def _reduce(
+        self, term: Reduce, indices: Indices, algebra: Algebra, path: Path
+    ) -> list[Product]:
+        if term.kind in ("any", "all"):
+            return self.number(self.truth(term, indices, path))
+        inner, names, guards, deeper = self._bind(
+            term.variables, term.extents, term.condition, indices, path
+        )
+        body = self.value(term.body, inner, algebra, deeper)
+        self._leave(names, deeper, path)
+        if term.kind == "sum":
+            return summed(body, names, guards, self.space)
+        if term.kind == "min" and algebra == "real":
+            flipped = Element(names, guards, scaled(body, -1))
+            return scaled(extreme_of("max", [flipped], self.space, path), -1)
+        return extreme_of(term.kind, [Element(names, guards, body)], self.space, path)
+
+    def _apply(
+        self,
+        function: str,
+        arguments: Sequence[Term],
+        indices: Indices,
+        algebra: Algebra,
+        path: Path,
+    ) -> list[Product]:
+        if function == "real":
+            (inner,) = arguments
+            if self.is_index(inner):
+                return integer_sum(self.index(inner, indices, path))
+            return self.value(inner, indices, "real", path)
+        if algebra == "boolean":
+            raise UndecidedError(f"{function} of truth values")
+        parts = [self.value(argument, indices, algebra, path) for argument in arguments]
+        match function:
+            case "+":
+                return plus(parts[0], parts[1])
+            case "-":
+                return plus(parts[0], scaled(parts[1], -1))
+            case "neg":
+                return scaled(parts[0], -1)
+            case "*":
+                return times(parts[0], parts[1], self.space)
+            case "max" | "min":
+                return self._extreme(function, parts, algebra, path)
+        if algebra == "integer":
+            return self._opaque(function, parts, path)
+        return self._real(function, parts, arguments, path)
+
+    def _extreme(
+        self, function: str, parts: Sequence[Sum], algebra: Algebra, path: Path
+    ) -> list[Product]:
+        if function == "min" and algebra == "real":
+            flipped = [Element((), (), scaled(part, -1)) for part in parts]
+            return scaled(extreme_of("max", flipped, self.space, path), -1)
+        return extreme_of(function, [Element((), (), part) for part in parts], self.space, path)
+
+    def _real(
+        self, function: str, parts: Sequence[Sum], arguments: Sequence[Term], path: Path
+    ) -> list[Product]:
+        space = self.space
+        match function:
+            case "/":
+                seen = self.signs.of(arguments[1])
+                inverse = by_cases(
+                    parts[1],
+                    space,
+                    path.granted() if seen == 1 else path,
+                    lambda whole, inner: functions.reciprocal(whole, space, inner),
+                )
+                return times(parts[0], inverse, space)
+            case "exp":
+                return by_cases(
+                    parts[0], space, path, lambda whole, _: functions.exponential(whole, space)
+                )
+            case "log":
+                seen = self.signs.of(arguments[0])
+                return by_cases(
+                    parts[0],
+                    space,
+                    path.granted() if seen == 1 else path,
+                    lambda whole, inner: functions.logarithm(whole, space, inner),
+                )
+            case "sqrt":
+                seen = self.signs.of(arguments[0])
+                return by_cases(
+                    parts[0],
+                    space,
+                    path.granted() if seen is not None else path,
+                    lambda whole, inner: functions.root(whole, Fraction(1, 2), space, inner),
+                )
+            case "abs":
+                return by_cases(
+                    parts[0], space, path, lambda whole, _: functions.absolute(whole, space)
+                )
+            case "tanh" | "sinh" | "cosh":
+                return by_cases(
+                    parts[0],
+                    space,
+                    path,
+                    lambda whole, inner: functions.hyperbolic(function, whole, space, inner),
+                )
+            case "pow":
+                return self._power(parts, path)
+            case _:
+                return self._opaque(function, parts, path)
+
+    def _power(self, parts: Sequence[Sum], path: Path) -> list[Product]:
+        space = self.space
+
+        def outer(by: Sum, path: Path) -> list[Product]:
+            return by_cases(
+                parts[0],
+                space,
+                path,
+                lambda whole, inner: functions.raised(whole, by, space, inner),
+            )
+
+        return by_cases(parts[1], space, path, outer)
+
+    def _opaque(self, function: str, parts: Sequence[Sum], path: Path) -> list[Product]:
+        """Apply an opaque function by the cases of all its arguments."""
+        space = self.space
+
+        def step(done: list[Sum], path: Path) -> list[Product]:
+            if len(done) == len(parts):
+                return functions.opaque(function, done, space, path)
+            return by_cases(
+                parts[len(done)], space, path, lambda whole, inner: step([*done, whole], inner)
+            )
+
+        return step([], path)
+
+
+def _reads(term: Term) -> bool:
+    match term:
+        case Read():
+            return True
+        case Apply(_, arguments):
+            return any(map(_reads, arguments))
+        case Select(condition, then, otherwise):
+            return _reads(condition) or _reads(then) or _reads(otherwise)
+        case _:
+            return False
+
+
+def _polynomial(function: str, parts: Sequence[Polynomial]) -> Polynomial:
+    match function:
+        case "+":
+            return parts[0] + parts[1]
+        case "-":
+            return parts[0] - parts[1]
+        case "*":
+            return parts[0] * parts[1]
+        case "//":
+            return quotient(parts[0], parts[1])
+        case "%":
+            return remainder(parts[0], parts[1])
+        case "neg":
+            return ZERO - parts[0]
+        case "max" | "min":
+            return extreme(function, parts[0], parts[1])
+        case "abs":
+            return extreme("max", parts[0], -parts[0])
+        case _:  # floor and ceil of an integer
+            return parts[0]
+
+
+def _literal(value: float) -> list[Product]:
+    """Return a number of a program: a decimal fraction, or the irrational that it rounds."""
+    if not math.isfinite(value):
+        raise UndecidedError(f"{value} is no real number")
+    for rounded, factors in _IRRATIONAL:
+        if abs(value) == rounded:
+            sign = 1 if value > 0 else -1
+            return [Product(sign, (), (), {Place(head): e for head, e in factors})]
+    return number(Fraction(repr(value)))

@@ -1,0 +1,307 @@
+"""Integer polynomials over dimensions and indices.
+
+What isn't a polynomial (a quotient, a remainder, a minimum, a choice, an element of a tensor of
+integers) is an opaque atom. A polynomial is its own normal form: equal polynomials have one text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .constraint import Constraint
+
+# Atoms by their text, each at most as often as its power; the empty one stands for 1.
+Monomial = tuple[str, ...]
+
+
+class Opaque:
+    """A function of polynomials that has no polynomial: // | % | min | max | if | read:NAME."""
+
+    __slots__ = ("arguments", "condition", "function", "names", "text")
+
+    def __init__(
+        self,
+        function: str,
+        arguments: tuple[Polynomial, ...],
+        condition: Constraint | None = None,
+    ) -> None:
+        self.function = function
+        self.arguments = arguments
+        self.condition = condition
+        inner = [argument.text for argument in arguments]
+        names: set[str] = set().union(*(argument.variables for argument in arguments))
+        if condition is not None:
+            inner.insert(0, condition.text)
+            names |= condition.variables
+        self.text: str = f"{function}({', '.join(inner)})"
+        self.names = frozenset(names)
+
+
+class Polynomial:
+    """A sum of monomials with integer coefficients; immutable."""
+
+    def __init__(self, terms: Mapping[Monomial, int], opaque: Mapping[str, Opaque]) -> None:
+        """Take over coefficients other than 0, and the atoms that aren't variables, by text."""
+        self.terms = dict(sorted(terms.items()))
+        self.opaque = opaque
+        self.text: str = _text(self.terms)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Polynomial) and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def __str__(self) -> str:
+        return self.text
+
+    __repr__ = __str__
+
+    @cached_property
+    def variables(self) -> frozenset[str]:
+        """Return the names of all variables, those inside of atoms included."""
+        found: set[str] = set()
+        for monomial in self.terms:
+            for atom in monomial:
+                inner = self.opaque.get(atom)
+                if inner is None:
+                    found.add(atom)
+                else:
+                    found |= inner.names
+        return frozenset(found)
+
+    @property
+    def number(self) -> int | None:
+        """Return the value of a constant."""
+        if not self.terms:
+            return 0
+        return self.terms.get(()) if len(self.terms) == 1 else None
+
+    @property
+    def variable(self) -> str | None:
+        """Return the name, if this is a variable and nothing else."""
+        if len(self.terms) != 1:
+            return None
+        ((monomial, coefficient),) = self.terms.items()
+        if coefficient != 1 or len(monomial) != 1 or monomial[0] in self.opaque:
+            return None
+        return monomial[0]
+
+    def __add__(self, other: Polynomial | int) -> Polynomial:
+        other = polynomial(other)
+        terms = dict(self.terms)
+        for monomial, coefficient in other.terms.items():
+            total = terms.get(monomial, 0) + coefficient
+            if total:
+                terms[monomial] = total
+            else:
+                terms.pop(monomial, None)
+        return _made(terms, self.opaque, other.opaque)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Polynomial:
+        return Polynomial({m: -c for m, c in self.terms.items()}, self.opaque)
+
+    def __sub__(self, other: Polynomial | int) -> Polynomial:
+        return self + (-polynomial(other))
+
+    def __rsub__(self, other: int) -> Polynomial:
+        return polynomial(other) - self
+
+    def __mul__(self, other: Polynomial | int) -> Polynomial:
+        other = polynomial(other)
+        terms: dict[Monomial, int] = {}
+        for one, c in self.terms.items():
+            for two, d in other.terms.items():
+                monomial = tuple(sorted(one + two)) if one and two else one or two
+                terms[monomial] = terms.get(monomial, 0) + c * d
+        return _made({m: c for m, c in terms.items() if c}, self.opaque, other.opaque)
+
+    __rmul__ = __mul__
+
+    def map(self, replace: Callable[[str, Opaque | None], Polynomial]) -> Polynomial:
+        """Return the polynomial with every atom replaced."""
+        whole = ZERO
+        for monomial, coefficient in self.terms.items():
+            part = constant(coefficient)
+            for atom in monomial:
+                part = part * replace(atom, self.opaque.get(atom))
+            whole = whole + part
+        return whole
+
+    def substitute(self, known: Mapping[str, Polynomial]) -> Polynomial:
+        """Return the polynomial with variables replaced."""
+        if self.variables.isdisjoint(known):
+            return self
+
+        def replace(atom: str, inner: Opaque | None) -> Polynomial:
+            if inner is None:
+                return known[atom] if atom in known else variable(atom)
+            return rebuilt(inner, lambda p: p.substitute(known), lambda c: c.substitute(known))
+
+        return self.map(replace)
+
+    def atoms(self) -> Iterable[Opaque]:
+        """Yield the opaque atoms, inner ones after those that hold them."""
+        for monomial in self.terms:
+            for atom in monomial:
+                inner = self.opaque.get(atom)
+                if inner is not None:
+                    yield inner
+                    for argument in inner.arguments:
+                        yield from argument.atoms()
+                    if inner.condition is not None:
+                        for part in inner.condition.polynomials():
+                            yield from part.atoms()
+
+    def linear(self, name: str) -> Polynomial | None:
+        """Return e such that the polynomial is 0 exactly where `name` = e, if the sign is 1."""
+        coefficient = self.terms.get((name,), 0)
+        if coefficient not in (1, -1):
+            return None
+        rest = self - coefficient * variable(name)
+        return None if name in rest.variables else rest * -coefficient
+
+
+def _made(
+    terms: Mapping[Monomial, int], one: Mapping[str, Opaque], two: Mapping[str, Opaque]
+) -> Polynomial:
+    opaque = one
+    if two:
+        opaque = {**one, **two} if one else two
+    return Polynomial(terms, opaque)
+
+
+def _text(terms: Mapping[Monomial, int]) -> str:
+    parts = []
+    for monomial, coefficient in terms.items():
+        if not monomial:
+            parts.append(str(coefficient))
+        elif coefficient == 1:
+            parts.append("*".join(monomial))
+        else:
+            parts.append("*".join((str(coefficient), *monomial)))
+    return " + ".join(parts) if parts else "0"
+
+
+def constant(value: int) -> Polynomial:
+    """Return a known number."""
+    return Polynomial({(): value} if value else {}, {})
+
+
+ZERO = constant(0)
+ONE = constant(1)
+
+
+def variable(name: str) -> Polynomial:
+    """Return a dimension or an index."""
+    return Polynomial({(name,): 1}, {})
+
+
+def polynomial(value: Polynomial | int) -> Polynomial:
+    """Return a number as a polynomial."""
+    return value if isinstance(value, Polynomial) else constant(value)
+
+
+def atom(opaque: Opaque) -> Polynomial:
+    """Return an atom as a polynomial."""
+    return Polynomial({(opaque.text,): 1}, {opaque.text: opaque})
+
+
+def divided(whole: Polynomial, by: Polynomial) -> tuple[Polynomial, Polynomial]:
+    """Return q and r with whole = q * by + r, found by dividing monomials; `by` is one monomial."""
+    if len(by.terms) != 1:
+        return ZERO, whole
+    ((divisor, scale),) = by.terms.items()
+    quotient: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    for monomial, coefficient in whole.terms.items():
+        left = list(monomial)
+        fits = coefficient % scale == 0
+        for factor in divisor:
+            if factor in left:
+                left.remove(factor)
+            else:
+                fits = False
+        if fits:
+            quotient[tuple(left)] = coefficient // scale
+        else:
+            rest[monomial] = coefficient
+    return Polynomial(quotient, whole.opaque), Polynomial(rest, whole.opaque)
+
+
+def quotient(whole: Polynomial, by: Polynomial) -> Polynomial:
+    """Return the floor of whole / by."""
+    divisor, number = by.number, whole.number
+    if divisor == 1:
+        return whole
+    if divisor and number is not None:
+        return constant(number // divisor)
+    if divisor is not None and divisor > 0:
+        q, r = divided(whole, by)
+        if r.number is not None:  # floor(q + r / divisor)
+            return q + r.number // divisor
+    return atom(Opaque("//", (whole, by)))
+
+
+def remainder(whole: Polynomial, by: Polynomial) -> Polynomial:
+    """Return whole - by * floor(whole / by)."""
+    divisor, number = by.number, whole.number
+    if divisor == 1:
+        return ZERO
+    if divisor and number is not None:
+        return constant(number % divisor)
+    if divisor is not None and divisor > 0:
+        _, r = divided(whole, by)
+        if r.number is not None:
+            return constant(r.number % divisor)
+        if r != whole:
+            return atom(Opaque("%", (r, by)))
+    return atom(Opaque("%", (whole, by)))
+
+
+def extreme(function: str, one: Polynomial, two: Polynomial) -> Polynomial:
+    """Return the minimum or the maximum."""
+    known = (one - two).number
+    if known is not None:
+        return one if (known >= 0) == (function == "max") else two
+    first, second = sorted((one, two), key=str)
+    return atom(Opaque(function, (first, second)))
+
+
+def choice(condition: Constraint, then: Polynomial, otherwise: Polynomial) -> Polynomial:
+    """Return `then` where the condition holds."""
+    known = condition.known
+    if known is not None:
+        return then if known else otherwise
+    return then if then == otherwise else atom(Opaque("if", (then, otherwise), condition))
+
+
+def element(tensor: str, indices: tuple[Polynomial, ...]) -> Polynomial:
+    """Return an element of a tensor of integers."""
+    return atom(Opaque(f"read:{tensor}", indices))
+
+
+def rebuilt(
+    opaque: Opaque,
+    polynomials: Callable[[Polynomial], Polynomial],
+    constraints: Callable[[Constraint], Constraint],
+) -> Polynomial:
+    """Return an atom with its arguments replaced, folded anew."""
+    arguments = tuple(polynomials(argument) for argument in opaque.arguments)
+    match opaque.function:
+        case "//":
+            return quotient(*arguments)
+        case "%":
+            return remainder(*arguments)
+        case "min" | "max":
+            return extreme(opaque.function, *arguments)
+        case "if":
+            assert opaque.condition is not None
+            return choice(constraints(opaque.condition), *arguments)
+        case _:
+            return atom(Opaque(opaque.function, arguments))

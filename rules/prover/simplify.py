@@ -1,0 +1,212 @@
+"""Simplification of one product: guards, bound indices, powers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+from .constraint import Constraint, compared, within
+from .normal import Place, Product, multiplied
+from .polynomial import ZERO, Polynomial, atom, divided, extreme, variable
+from .space import Space
+
+
+def simplified(product: Product, space: Space, *, count: bool = True) -> Product | None:
+    """Return an equal product in simpler form, or None where it is 0.
+
+    With `count`, a sum over an index that nothing reads becomes a factor; for a set of elements
+    that would be wrong.
+    """
+    if not product.coefficient:
+        return None
+    product = _folded(product, space)
+    product = _split_indices(product, space)
+    while True:
+        guards = _guards(product, space)
+        if guards is None:
+            return None
+        product = Product(product.coefficient, product.bound, guards, product.factors)
+        solved = _solved(product)
+        if solved is None:
+            break
+        product = _folded(solved, space)
+    return powers(_counted(product, space), space) if count else product
+
+
+def _folded(product: Product, space: Space) -> Product:
+    if not any(i.opaque for p in product.factors for i in p.indices) and not any(
+        p.opaque for g in product.guards for p in g.polynomials()
+    ):
+        return product
+    return Product(
+        product.coefficient,
+        product.bound,
+        [space.fold_constraint(guard) for guard in product.guards],
+        multiplied(
+            (Place(p.head, tuple(map(space.fold, p.indices))), e)
+            for p, e in product.factors.items()
+        ),
+    )
+
+
+def _guards(product: Product, space: Space) -> list[Constraint] | None:
+    """Return the guards that say something; None where they contradict each other."""
+    found: dict[str, Constraint] = {}
+    for guard in product.guards:
+        plain = space.solver.plain(guard)
+        if plain is False:
+            return None
+        if plain is None and guard not in space.ambient:
+            if guard.negation in space.ambient:
+                return None
+            found[guard.text] = guard
+    for guard in list(found.values()):
+        if guard.negation.text in found:
+            return None
+        if guard.kind == "ge":
+            # p >= 0 and -p >= 0
+            other = compared("ge", -guard.whole)
+            if other.text in found and guard.text in found:
+                del found[guard.text]
+                found.pop(other.text, None)
+                same = compared("eq", guard.whole)
+                found[same.text] = same
+    return list(found.values())
+
+
+def _solved(product: Product) -> Product | None:
+    """Return the product with one bound index replaced by what an equation says it is."""
+    for guard in product.guards:
+        if guard.kind != "eq":
+            continue
+        for name in product.bound:
+            value = guard.whole.linear(name)
+            if value is not None:
+                left = Product(
+                    product.coefficient,
+                    [other for other in product.bound if other != name],
+                    [other for other in product.guards if other is not guard],
+                    product.factors,
+                )
+                return left.substitute({name: value})
+    return None
+
+
+def _split_indices(product: Product, space: Space) -> Product:
+    """Replace an index k < a * q of which k // q or k % q is read by one below a and one below q.
+
+    For q >= 0 the pairs are the quotients and remainders of the k, each once.
+    """
+    for name in product.bound:
+        extent = space.extents.get(name)
+        if extent is None or not set(within(variable(name), extent)) <= set(product.guards):
+            continue
+        for by in _divisors(product, name):
+            rows, rest = divided(extent, by)
+            if rest.terms or not by.variables <= space.symbols or space.solver.bound(by) < 0:
+                continue
+            row, column = space.fresh(rows), space.fresh(by)
+            dropped = set(within(variable(name), extent))
+            split = Product(
+                product.coefficient,
+                [other for other in product.bound if other != name],
+                [guard for guard in product.guards if guard not in dropped],
+                product.factors,
+            ).substitute({name: variable(row) * by + variable(column)})
+            guards = (*within(variable(row), rows), *within(variable(column), by))
+            both = Product(
+                split.coefficient,
+                (*split.bound, row, column),
+                (*split.guards, *guards),
+                split.factors,
+            )
+            return _split_indices(_folded(both, space), space)
+    return product
+
+
+def _divisors(product: Product, name: str) -> Iterable[Polynomial]:
+    wholes = [index for place in product.factors for index in place.indices]
+    wholes += [part for guard in product.guards for part in guard.polynomials()]
+    for whole in wholes:
+        for inner in whole.atoms():
+            if inner.function in ("//", "%") and inner.arguments[0].variable == name:
+                yield inner.arguments[1]
+
+
+def _counted(product: Product, space: Space) -> Product:
+    """Replace a sum over an index that nothing reads by the number of its values."""
+    for name in product.bound:
+        if any(name in place.variables for place in product.factors):
+            continue
+        about = [guard for guard in product.guards if name in guard.variables]
+        count = _count(about, name)
+        if count is None or count.variables & set(product.bound):
+            continue
+        if space.solver.bound(count) < 0:
+            count = extreme("max", count, ZERO)
+        factors = [(place, e) for place, e in product.factors.items()]
+        if len(count.terms) == 1:
+            ((monomial, coefficient),) = count.terms.items()
+            factors += [(integer_place(part, count), Fraction(1)) for part in monomial]
+        else:
+            coefficient = 1
+            factors.append((Place("INT", (count,)), Fraction(1)))
+        return _counted(
+            Product(
+                product.coefficient * coefficient,
+                [other for other in product.bound if other != name],
+                [guard for guard in product.guards if guard not in about],
+                multiplied(factors),
+            ),
+            space,
+        )
+    return product
+
+
+def _count(about: list[Constraint], name: str) -> Polynomial | None:
+    if len(about) != 2 or any(guard.kind != "ge" for guard in about):
+        return None
+    low = high = None
+    for guard in about:
+        value = guard.whole.linear(name)
+        if value is None:
+            return None
+        if guard.whole.terms[(name,)] == 1:
+            low = value
+        else:
+            high = value
+    return None if low is None or high is None else high - low + 1
+
+
+def integer_place(part: str, of: Polynomial) -> Place:
+    """Return an atom of a polynomial as an element."""
+    inner = of.opaque.get(part)
+    return Place("INT", (variable(part) if inner is None else atom(inner),))
+
+
+def powers(product: Product, space: Space) -> Product:
+    """Return the product with powers in simplest form: x^2 is x for a truth value, |x|^2 is x^2."""
+    coefficient = product.coefficient
+    changed: dict[Place, Fraction] = {}
+    simple = True
+    for place, exponent in product.factors.items():
+        new, kept = place, exponent
+        if place.head in space.idempotent:
+            if exponent > 0:
+                kept = Fraction(1)
+        elif place.head.startswith("abs(") and exponent.denominator == 1 and exponent % 2 == 0:
+            new = Place(place.head[4:-1], place.indices)
+        elif place.head == "INT" and place.indices[0].number is not None:
+            value = place.indices[0].number
+            if exponent.denominator == 1 and (value or exponent > 0):
+                coefficient *= Fraction(value) ** int(exponent)
+                kept = Fraction(0)
+        elif place.head.startswith("N:") and place.head[2:].isdigit():
+            whole = exponent.numerator // exponent.denominator
+            coefficient *= Fraction(int(place.head[2:])) ** whole
+            kept = exponent - whole
+        simple = simple and new is place and kept == exponent
+        changed[new] = changed.get(new, Fraction(0)) + kept
+    if simple:
+        return product
+    return Product(coefficient, product.bound, product.guards, changed)

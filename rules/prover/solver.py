@@ -1,0 +1,262 @@
+"""Questions about integers, put to Z3 as SMT-LIB 2.6 and kept as they were put.
+
+A script declares what it uses, asserts the assumptions that bear on the question, and asks whether
+all can hold. Leaving assumptions out can only turn unsat into sat, so an unsat answer stands.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import z3
+
+from .constraint import Constraint
+from .polynomial import Opaque, Polynomial
+from .statement import Query
+
+Result = Literal["unsat", "sat", "unknown"]
+
+_SIMPLE = re.compile(r"[A-Za-z~!$%^&*_+=<>.?/-][0-9A-Za-z~!@$%^&*_+=<>.?/-]*")
+_RESERVED = frozenset(
+    [
+        *("and", "or", "not", "xor", "div", "mod", "abs", "ite", "let", "exists", "forall", "par"),
+        *("true", "false", "distinct", "Int", "Real", "Bool", "Array", "select", "store", "as"),
+        *("to_real", "to_int", "is_int", "match", "_", "!", "=>", "=", "<", "<=", ">", ">="),
+        *("+", "-", "*", "/"),
+    ]
+)
+# For a question whose answer only spares work: undecided counts as "may hold".
+_QUICK_MS = 400
+
+
+def symbol(name: str) -> str:
+    """Return a name as SMT-LIB writes it, clear of its own words."""
+    name = f"{name}!" if name in _RESERVED else name
+    return name if _SIMPLE.fullmatch(name) else f"|{name}|"
+
+
+def number(value: int) -> str:
+    """Return an integer as SMT-LIB writes it."""
+    return str(value) if value >= 0 else f"(- {-value})"
+
+
+@dataclass
+class Solver:
+    """Puts questions under fixed assumptions; `minimum` bounds variables from below."""
+
+    assumptions: tuple[Constraint, ...] = ()
+    minimum: Mapping[str, int] = field(default_factory=dict)
+    timeout: float = 20.0
+    queries: list[Query] = field(default_factory=list)
+    model: dict[str, int] = field(default_factory=dict)
+    _texts: dict[str, str] = field(default_factory=dict)
+    _feasible: dict[frozenset[str], bool] = field(default_factory=dict)
+
+    # ---- terms as text
+    def polynomial(self, whole: Polynomial) -> str:
+        """Return a polynomial as an SMT-LIB term."""
+        known = self._texts.get(whole.text)
+        if known is None:
+            parts = []
+            for monomial, coefficient in whole.terms.items():
+                factors = [
+                    symbol(a) if a not in whole.opaque else self._opaque(whole.opaque[a])
+                    for a in monomial
+                ]
+                if coefficient != 1 or not factors:
+                    factors.insert(0, number(coefficient))
+                parts.append(factors[0] if len(factors) == 1 else f"(* {' '.join(factors)})")
+            known = "0" if not parts else parts[0] if len(parts) == 1 else f"(+ {' '.join(parts)})"
+            self._texts[whole.text] = known
+        return known
+
+    def _opaque(self, atom: Opaque) -> str:
+        arguments = [self.polynomial(argument) for argument in atom.arguments]
+        match atom.function:
+            case "//" | "%" as function:
+                return self._division(function, atom.arguments, arguments)
+            case "min":
+                return f"(ite (<= {arguments[0]} {arguments[1]}) {arguments[0]} {arguments[1]})"
+            case "max":
+                return f"(ite (>= {arguments[0]} {arguments[1]}) {arguments[0]} {arguments[1]})"
+            case "if":
+                assert atom.condition is not None
+                return f"(ite {self.constraint(atom.condition)} {arguments[0]} {arguments[1]})"
+            case function:
+                if not arguments:
+                    return symbol(function)
+                return f"({symbol(function)} {' '.join(arguments)})"
+
+    def _division(
+        self, function: str, terms: Sequence[Polynomial], arguments: Sequence[str]
+    ) -> str:
+        # SMT-LIB's div rounds down for positive divisors only; its mod is never negative.
+        whole, by = arguments
+        if self.bound(terms[1]) >= 1:
+            return f"(div {whole} {by})" if function == "//" else f"(mod {whole} {by})"
+        quotient = f"(ite (> {by} 0) (div {whole} {by}) (div (- {whole}) (- {by})))"
+        return quotient if function == "//" else f"(- {whole} (* {by} {quotient}))"
+
+    def constraint(self, condition: Constraint) -> str:
+        """Return a constraint as an SMT-LIB term."""
+        match condition.kind:
+            case "and" | "or" as kind:
+                if not condition.parts:
+                    return "true" if kind == "and" else "false"
+                return f"({kind} {' '.join(self.constraint(part) for part in condition.parts)})"
+            case kind:
+                text = self.polynomial(condition.whole)
+                if kind == "ge":
+                    return f"(>= {text} 0)"
+                return f"(= {text} 0)" if kind == "eq" else f"(not (= {text} 0))"
+
+    # ---- what is seen without a solver
+    def bound(self, whole: Polynomial) -> float:
+        """Return a number that the polynomial is never below; -inf if none is seen."""
+        lowest = 0.0
+        for monomial, coefficient in whole.terms.items():
+            if not monomial:
+                lowest += coefficient
+                continue
+            least = 1.0
+            for name in monomial:
+                least *= self._atom_bound(whole.opaque.get(name), name)
+                if not least >= 0:  # nothing is known of the others' size
+                    return float("-inf")
+            if coefficient < 0:
+                return float("-inf")
+            lowest += coefficient * least
+        return lowest
+
+    def _atom_bound(self, atom: Opaque | None, name: str) -> float:
+        if atom is None:
+            return self.minimum.get(name, float("-inf"))
+        bounds = [self.bound(argument) for argument in atom.arguments]
+        match atom.function:
+            case "max":
+                return max(bounds)
+            case "min" | "if":
+                return min(bounds)
+            case "%":
+                return 0.0 if bounds[1] >= 1 else float("-inf")
+            case "//":
+                return 0.0 if bounds[0] >= 0 and bounds[1] >= 1 else float("-inf")
+            case _:
+                return float("-inf")
+
+    def plain(self, condition: Constraint) -> bool | None:
+        """Return whether a constraint holds, where that is seen without a solver."""
+        if condition.known is not None:
+            return condition.known
+        match condition.kind:
+            case "ge":
+                if self.bound(condition.whole) >= 0:
+                    return True
+                return False if self.bound(-condition.whole) >= 1 else None
+            case "eq" | "ne" as kind:
+                apart = self.bound(condition.whole) >= 1 or self.bound(-condition.whole) >= 1
+                return (kind == "ne") if apart else None
+            case _:
+                return None
+
+    # ---- questions
+    def script(self, assertions: Iterable[str], about: Iterable[Polynomial | Constraint]) -> str:
+        """Return a script that asserts texts; `about` is what they are made of."""
+        assertions = list(assertions)
+        mentioned: set[str] = set()
+        functions: dict[str, int] = {}
+        for one in about:
+            mentioned |= one.variables
+            _functions(one, functions)
+        relevant: list[Constraint] = []
+        waiting = list(self.assumptions)
+        while True:
+            now = [c for c in waiting if c.variables & mentioned or not c.variables]
+            if not now:
+                break
+            waiting = [c for c in waiting if c not in now]
+            relevant += now
+            for one in now:
+                mentioned |= one.variables
+                _functions(one, functions)
+        lines = ["(set-logic ALL)"]
+        lines += [f"(declare-fun {symbol(name)} () Int)" for name in sorted(mentioned)]
+        for name, arity in sorted(functions.items()):
+            lines.append(f"(declare-fun {symbol(name)} ({' '.join(['Int'] * arity)}) Int)")
+        for name in sorted(mentioned):
+            if name in self.minimum:
+                lines.append(f"(assert (>= {symbol(name)} {number(self.minimum[name])}))")
+        lines += [f"(assert {self.constraint(one)})" for one in relevant]
+        lines += [f"(assert {text})" for text in assertions]
+        return "\n".join([*lines, "(check-sat)", ""])
+
+    def ask(
+        self,
+        purpose: str,
+        assertions: Iterable[str],
+        about: Iterable[Polynomial | Constraint],
+        *,
+        quick: bool = False,
+    ) -> Result:
+        """Return whether assertions can hold together under the assumptions."""
+        script = self.script(assertions, about)
+        began = time.perf_counter()
+        solver = z3.Solver()
+        solver.set("timeout", _QUICK_MS if quick else int(self.timeout * 1000))
+        solver.from_string(script)
+        answer = str(solver.check())
+        seconds = time.perf_counter() - began
+        result: Result = "unsat" if answer == "unsat" else "sat" if answer == "sat" else "unknown"
+        if result == "sat" and not quick:
+            found = solver.model()
+            self.model = {
+                str(d): found[d].as_long()
+                for d in found.decls()
+                if d.arity() == 0 and z3.is_int_value(found[d])
+            }
+        if result == "unsat" or not quick:
+            self.queries.append(Query(purpose, script, result, round(seconds, 6)))
+        return result
+
+    def valid(
+        self, purpose: str, condition: Constraint, under: Iterable[Constraint] = ()
+    ) -> Result:
+        """Return unsat where the condition follows from the assumptions and `under`."""
+        under = list(under)
+        if self.plain(condition) or condition in under or condition in self.assumptions:
+            return "unsat"
+        texts = [self.constraint(one) for one in (*under, condition.negation)]
+        return self.ask(purpose, texts, [*under, condition])
+
+    def feasible(self, constraints: Iterable[Constraint]) -> bool:
+        """Return False only where the constraints can't hold together."""
+        left = {}
+        for one in constraints:
+            plain = self.plain(one)
+            if plain is False:
+                return False
+            if plain is None:
+                left[one.text] = one
+        if any(one.negation.text in left for one in left.values()):
+            return False
+        key = frozenset(left)
+        if not key:
+            return True
+        if key not in self._feasible:
+            ordered = [left[text] for text in sorted(left)]
+            texts = [self.constraint(one) for one in ordered]
+            answer = self.ask("a case can't arise", texts, ordered, quick=True)
+            self._feasible[key] = answer != "unsat"
+        return self._feasible[key]
+
+
+def _functions(one: Polynomial | Constraint, found: dict[str, int]) -> None:
+    parts = [one] if isinstance(one, Polynomial) else list(one.polynomials())
+    for part in parts:
+        for atom in part.atoms():
+            if atom.function not in ("//", "%", "min", "max", "if"):
+                found[atom.function] = len(atom.arguments)

@@ -1,0 +1,163 @@
+"""What the normal forms of one statement share: indices and their ranges, interned expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from .constraint import Constraint, at_least, within
+from .normal import Place, Product
+from .polynomial import Opaque, Polynomial, divided, rebuilt, variable
+from .solver import Solver
+
+
+class UndecidedError(Exception):
+    """What can't be shown, and why; neither a proof nor a refutation."""
+
+
+@dataclass(frozen=True)
+class Virtual:
+    """An interned expression as a tensor over its parameters $0, $1, …
+
+    sum: the sum of the products. max, min: the largest or smallest of the elements that the
+    products stand for (coefficient 1, one place each) where their guards hold. prod: the product
+    of such elements. `shifts` are what each parameter held of dimensions where it was first seen.
+    """
+
+    head: str
+    kind: str
+    arity: int
+    body: tuple[Product, ...]
+    shifts: tuple[Polynomial, ...]
+
+
+def parameter(at: int) -> str:
+    """Return the name of a parameter of interned expressions."""
+    return f"${at}"
+
+
+@dataclass
+class Space:
+    """Names, ranges and interned expressions; `symbols` are the dimensions and other integers."""
+
+    solver: Solver
+    symbols: frozenset[str]
+    extents: dict[str, Polynomial] = field(default_factory=dict)
+    virtuals: dict[str, Virtual] = field(default_factory=dict)
+    keys: dict[str, str] = field(default_factory=dict)
+    # What holds at every index of the tensors compared: it need not be a guard.
+    ambient: set[Constraint] = field(default_factory=set)
+    positive: set[str] = field(default_factory=set)
+    never_negative: set[str] = field(default_factory=set)
+    idempotent: set[str] = field(default_factory=set)
+    widest: int = 0
+    links: list[frozenset[str]] = field(default_factory=list)
+    deadline: Callable[[], None] = lambda: None
+    _count: int = 0
+    _folded: dict[str, Polynomial] = field(default_factory=dict)
+
+    def fresh(self, extent: Polynomial | None) -> str:
+        """Return the name of a new index below `extent`."""
+        self._count += 1
+        name = f"i@{self._count}"
+        if extent is not None:
+            self.extents[name] = extent
+        return name
+
+    def renamed(self, product: Product) -> Product:
+        """Return a product with new bound indices."""
+        if not product.bound:
+            return product
+        new = {name: variable(self.fresh(None)) for name in product.bound}
+        for name, other in new.items():
+            extent = self.extents.get(name) or _upper(product, name)
+            if extent is not None and other.variable is not None:
+                self.extents[other.variable] = extent.substitute(new)
+        return product.substitute(new)
+
+    def ranges(self, names: Iterable[str]) -> list[Constraint]:
+        """Return 0 <= i < extent for the indices among names."""
+        found: list[Constraint] = []
+        for name in sorted(names):
+            if name in self.extents:
+                found += within(variable(name), self.extents[name])
+        return found
+
+    def never_below_zero(self, place: Place) -> bool:
+        """Whether an element is at least 0 wherever it has a value."""
+        if self.always_positive(place) or place.head in self.never_negative:
+            return True
+        if place.head in self.idempotent:
+            return True
+        return place.head == "INT" and self.solver.bound(place.indices[0]) >= 0
+
+    def always_positive(self, place: Place) -> bool:
+        """Whether an element is more than 0 wherever it has a value."""
+        if place.head in self.positive or place.head.startswith("N:"):
+            return True
+        return place.head == "INT" and self.solver.bound(place.indices[0]) >= 1
+
+    # ---- quotients and remainders of indices whose range is known
+    def fold(self, whole: Polynomial) -> Polynomial:
+        """Return an equal polynomial, where (a * q + r) // q is a and its remainder r."""
+        if not whole.opaque:
+            return whole
+        known = self._folded.get(whole.text)
+        if known is None:
+            known = whole.map(self._fold_atom)
+            self._folded[whole.text] = known
+        return known
+
+    def fold_constraint(self, whole: Constraint) -> Constraint:
+        """Return an equal constraint with polynomials folded."""
+        from .constraint import compared, joined
+
+        if whole.kind in ("and", "or"):
+            return joined(whole.kind, [self.fold_constraint(part) for part in whole.parts])
+        return compared(whole.kind, self.fold(whole.whole)) if whole.whole.opaque else whole
+
+    def _fold_atom(self, name: str, atom: Opaque | None) -> Polynomial:
+        if atom is None:
+            return variable(name)
+        folded = rebuilt(atom, self.fold, self.fold_constraint)
+        inner = folded.opaque.get(next(iter(next(iter(folded.terms)))) if folded.terms else "")
+        if len(folded.terms) != 1 or inner is None or inner.function not in ("//", "%", "if"):
+            return folded
+        if inner.function == "if":
+            assert inner.condition is not None
+            plain = self.solver.plain(inner.condition)
+            return folded if plain is None else inner.arguments[0 if plain else 1]
+        whole, by = inner.arguments
+        quotient, rest = divided(whole, by)
+        if self.in_range(rest, by):
+            return quotient if inner.function == "//" else rest
+        return folded
+
+    def in_range(self, rest: Polynomial, by: Polynomial) -> bool:
+        """Whether 0 <= rest < by is seen from the ranges of indices."""
+        if rest.number is not None:
+            return rest.number >= 0 and self.solver.bound(by - rest.number) >= 1
+        name = rest.variable
+        if name is not None and self.extents.get(name) == by:
+            return True
+        for monomial, coefficient in rest.terms.items():
+            if coefficient != 1 or len(monomial) != 1 or monomial[0] not in self.extents:
+                continue
+            extent = self.extents[monomial[0]]
+            outer, left = divided(rest - variable(monomial[0]), extent)
+            times, more = divided(by, extent)
+            if not left.terms and not more.terms and self.in_range(outer, times):
+                return True
+        return False
+
+
+def _upper(product: Product, name: str) -> Polynomial | None:
+    """Return n where the guards of a product say 0 <= name < n."""
+    if at_least(variable(name), 0) not in product.guards:
+        return None
+    for guard in product.guards:
+        if guard.kind == "ge" and guard.whole.terms.get((name,)) == -1:
+            value = guard.whole.linear(name)
+            if value is not None:
+                return value + 1
+    return None
