@@ -16,7 +16,7 @@ from .conditions import optional_values, types_of
 from .expressions import Facts, evaluate
 from .functions import UnknownError, Value
 from .model_view import dtype_name
-from .sampling import PARAMETERS, RejectedError, Sampler
+from .sampling import PARAMETERS, SHAPED, RejectedError, Sampler
 from .syntax import Binary, Expression, Input, ListOf, Literal, Name, PatternNode, Rule, Star
 
 LATEST_OPSET = 21
@@ -65,6 +65,8 @@ class Builder(Facts):
     domains: dict[str, str] = field(default_factory=dict)
     positions: dict[str, int] = field(default_factory=dict)
     absent: set[str] = field(default_factory=set)
+    chosen: dict[str, str] = field(default_factory=dict)
+    instead: dict[tuple[str, ...], str] = field(default_factory=dict)
 
     def build(self) -> onnx.ModelProto:
         """Draw one left side; one of the errors REJECTED where the choices don't fit together."""
@@ -80,7 +82,8 @@ class Builder(Facts):
 
     def _opset(self) -> int:
         low = self.rule.opset_from or 13
-        high = min(self.rule.opset_to or LATEST_OPSET, LATEST_OPSET)
+        latest = max(low, LATEST_OPSET)
+        high = min(self.rule.opset_to or latest, latest)
         return self.rng.choice([o for o in (low, high, 17) if low <= o <= high])
 
     # ------------------------------------------------------------------------ the facts
@@ -118,13 +121,17 @@ class Builder(Facts):
 
     def _node(self, node: PatternNode) -> None:
         if node.choices:
-            node = replace(node, op_type=self.rng.choice(node.choices), choices=())
+            chosen = self.chosen.setdefault(node.op_type, self.rng.choice(node.choices))
+            node = replace(node, op_type=chosen, choices=())
         operands = self._operands(node)
         known: list[tuple[int, ...] | None] = []
         for position, name in enumerate(operands):
             known.append(self._known(node, position, name))
         known = self.sampler.shapes(
-            node.op_type, known, [self._partial(name) for name in operands], self._fixed(node)
+            node.op_type,
+            known,
+            [self._partial(name, node.op_type not in SHAPED) for name in operands],
+            self._fixed(node),
         )
         for position, (name, shape) in enumerate(zip(operands, known, strict=True)):
             if name and name not in self.tensors and shape is not None:
@@ -135,6 +142,8 @@ class Builder(Facts):
             if name and name not in self.tensors:
                 self._parameter(node, position, name, operands, attributes)
         outputs = self._outputs(node, operands, attributes)
+        if node.op_type == "Split" and self.rng.random() < 0.2:
+            outputs.append(f"{node.name}.unused")
         made = helper.make_node(
             node.op_type,
             [name if name in self.tensors else "" for name in operands],
@@ -206,17 +215,24 @@ class Builder(Facts):
             return (1,) * self.rng.randint(0, 1)
         return None
 
-    def _partial(self, name: str) -> list[int | None] | None:
-        """Declared sizes, None where still open; `...` can't be told, so None for the whole."""
+    def _partial(self, name: str, any_length: bool) -> list[int | None] | None:
+        """Declared sizes, None where still open.
+
+        The length of an open list is drawn, or None returned for the whole shape where the sampler
+        knows better what the operator needs.
+        """
         declared = self.rule.operand(name).shape if name else None
         if declared is None:
             return None
         sizes: list[int | None] = []
         for size in declared:
             if isinstance(size, Star):
-                if size.text not in self.names:
+                if size.text in self.names:
+                    sizes += list(self.names[size.text])
+                elif any_length:
+                    sizes += [None] * self.rng.randint(0, 2)
+                else:
                     return None
-                sizes += list(self.names[size.text])
             else:
                 try:
                     sizes.append(evaluate(size, self.names, self))
@@ -288,7 +304,9 @@ class Builder(Facts):
                 if schemas.type_variable(node.operator, i) == variable:
                     return self.tensors[other].dtype
         allowed = self._allowed(node, variable) or (self.dtype,)
-        return self.dtype if self.dtype in allowed else self.rng.choice(allowed)
+        if self.dtype in allowed:
+            return self.dtype
+        return self.instead.setdefault(allowed, self.rng.choice(allowed))
 
     def _allowed(self, node: PatternNode, variable: str) -> tuple[str, ...]:
         """The element types that `given` allows for the operands of one type variable."""

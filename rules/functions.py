@@ -104,6 +104,18 @@ def sizes_at(shapes: tuple[tuple[int | str, ...], ...], place: Value) -> tuple[i
     return tuple(size_at(shape, place) for shape in shapes)
 
 
+def items_at(value: Value, places: Value) -> tuple[Value, ...]:
+    """The items of a list at some places, in their order."""
+    return tuple(size_at(sequence(value), place) for place in sequence(places))
+
+
+def others(value: Value, places: Value) -> tuple[Value, ...]:
+    """The items of a list that are not at some places."""
+    items = sequence(value)
+    left = {axis(place, items) for place in sequence(places)}
+    return tuple(item for i, item in enumerate(items) if i not in left)
+
+
 def normal_equation(equation: Value) -> str:
     """An einsum equation without blanks, its letters renamed in order of occurrence."""
     if not isinstance(equation, str):
@@ -164,6 +176,17 @@ FUNCTIONS: Mapping[str, Function] = {
                 a + b for a, b in zip(integers(v), integers(w), strict=same_length(v, w))
             ),
         ),
+        Function(
+            "times",
+            "times(l, m)",
+            "two lists multiplied item by item",
+            (2, 2),
+            lambda v, w: tuple(
+                a * b for a, b in zip(integers(v), integers(w), strict=same_length(v, w))
+            ),
+        ),
+        Function("at", "at(l, p)", "the items of a list at places", (2, 2), items_at),
+        Function("without", "without(l, p)", "a list without the items at places", (2, 2), others),
         Function("sizes", "sizes(A, i)", "dimension i of each of `*A`", (2, 2), sizes_at, (0,)),
         Function(
             "place",

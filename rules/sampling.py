@@ -17,9 +17,12 @@ Shapes = list[Shape | None]
 Partial = list[int | None] | None
 
 PAIRWISE = {
-    "Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Sum", "Equal", "Less", "Greater", "PRelu",
+    "Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean",
+    "Min", "Mod", "Mul", "Or", "PRelu", "Pow", "Sub", "Sum", "Where", "Xor",
 }  # fmt: skip
 WINDOWED = {"Conv", "ConvTranspose", "MaxPool", "AveragePool"}
+# Operators for whose operands `Sampler.shapes` chooses the ranks.
+SHAPED = {"MatMul", "Gemm", "BatchNormalization", "Concat", "Einsum", *WINDOWED}
 PARAMETERS = {
     "Reshape": {1},
     "Expand": {1},
@@ -55,6 +58,7 @@ class Sampler:
     def __init__(self, rng: random.Random, opset: int, *, empty: bool = False) -> None:
         self.rng, self.opset, self.empty = rng, opset, empty
         self.axis: int | None = None
+        self.seen: list[Shape] = []
 
     def size(self) -> int:
         """A dimension: 1 often enough to meet broadcasting, otherwise small."""
@@ -113,11 +117,26 @@ class Sampler:
             return self._pairwise(known, partial)
         result = list(known)
         if known[0] is None:
-            result[0] = self.filled(partial[0])
+            first = self._first(operator, partial[0], fixed)
+            self.seen.append(first)
+            result[0] = first
         for i in range(1, len(known)):
             if known[i] is None and i not in PARAMETERS.get(operator, set()):
                 result[i] = self.filled(partial[i])
         return result
+
+    def _first(self, operator: str, partial: Partial, fixed: dict[str, Value]) -> Shape:
+        """The shape of an operator's one operand; often one that stands beside it in the graph."""
+        if operator in ("SpaceToDepth", "DepthToSpace"):
+            block = fixed.get("blocksize", 1)
+            times = (1, 1, block, block) if operator == "SpaceToDepth" else (1, block * block, 1, 1)
+            return tuple(self.rng.randint(1, 3) * n for n in times)
+        perm = fixed.get("perm")
+        rank = len(perm) if isinstance(perm, tuple) else None
+        likely = [s for s in self.seen if rank in (None, len(s))]
+        if partial is None and likely and self.rng.random() < 0.6:
+            return self.rng.choice(likely)
+        return self.filled(partial, rank)
 
     def _pairwise(self, known: Shapes, partial: list[Partial]) -> Shapes:
         result = list(known)
@@ -324,6 +343,8 @@ class Sampler:
         """A value for an attribute on which the shapes depend; None for the others."""
         if name in ("transA", "transB"):
             return self.rng.randint(0, 1)
+        if name == "blocksize":
+            return self.rng.choice([1, 2, 3])
         if name == "equation":
             spellings = [text for condition in given for text in _texts(condition)]
             return self.rng.choice(spellings) if spellings else None
@@ -400,7 +421,8 @@ class Sampler:
             case "Reshape":
                 return self._ints(self._target(x, attributes))
             case "Expand":
-                return self._ints((*self.shape(self.rng.randint(0, 1)), *x))
+                wide = [self.size() if d == 1 else self.rng.choice([d, d, 1]) for d in x]
+                return self._ints((*self.shape(self.rng.randint(0, 1)), *wide))
             case "Split":
                 return self._ints(self._parts(x[int(attributes.get("axis", 0))], outputs))
             case "Squeeze":
@@ -429,6 +451,8 @@ class Sampler:
             case "Gather":
                 axis = int(attributes.get("axis", 0))
                 index = [self.rng.randrange(x[axis]) for _ in range(self.rng.randint(1, 3))]
+                if self.rng.random() < 0.4:
+                    index = list(range(index[0], min(x[axis], index[0] + 3)))
                 return self._ints(index)
             case "Tile":
                 return self._ints([self.rng.randint(1, 2) for _ in range(rank)])

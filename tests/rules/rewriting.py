@@ -37,7 +37,7 @@ def apply(replacement, view):
             [reference(i) for i in node.inputs],
             [reference(o) for o in node.outputs],
             domain=node.domain,
-            **node.attributes,
+            **{k: v for k, v in node.attributes.items() if v != []},  # of a tensor of rank 0
         )
         for node in replacement.nodes
     ]
