@@ -1,9 +1,10 @@
-"""A rule as the statements that are to be proved of it: one for each combination of what is discrete.
+"""A rule as the statements that are to be proved of it: one for each case of what is discrete.
 
-Enumerated are the operator sets whose texts differ, ranks up to a few, axes, permutations, lengths of
-lists, operators, element types up to their algebra, inputs that may be absent, words such as
-auto_pad. Sizes, strides, pads, groups and numbers stay symbols. The conditions of the rule become
-assumptions, each exactly or, where it can't be said, weaker.
+Enumerated are the operator sets whose texts differ, ranks up to a few, axes, permutations, lengths
+of lists, operators, element types up to their algebra, inputs that may be absent, words such as
+auto_pad (enumeration.py says in which combinations). Sizes, strides, pads, groups and numbers stay
+symbols. The conditions of the rule become assumptions, each exactly or, where it can't be said,
+weaker.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from ...catalog.operators.terms import (
 )
 from ..schemas import EARLIEST_OPSET, commutative
 from ..syntax import Rule
-from .enumeration import Choice, Choices, NoCaseError, cases
 from .compose import Composition, UndescribedError, algebra_of, described
 from .element_types import opsets, signature, type_problem
+from .enumeration import Choice, Choices, NoCaseError, cases
 from .sides import Left, Right
 from .statement import Equation, Obligation, Origin, Statement
 
@@ -179,7 +180,7 @@ def name_is_safe(name: str, term: Term) -> bool:
 
 
 def _solved(conditions: Iterable[Term]) -> dict[str, Term]:
-    """Symbols that equations say to equal something else, those without a name in the rule first."""
+    """What symbols equal by equations; those without a name in the rule are replaced first."""
     known: dict[str, Term] = {}
     for one in _parts(conditions):
         match substitute(one, known):

@@ -1,14 +1,14 @@
-"""Specified operators put together over symbolic shapes: tensors as definitions, and what must hold.
+"""Specified operators put together over symbolic shapes: definitions, and what must hold.
 
 A composition starts from operands, about whose elements nothing is known, and grows node by node.
-Names stay unique, shapes are terms, and every requirement that a node brings is kept with the node
-that brings it, so that those of a rule's left side can be assumed and those of its right side shown.
+Names stay unique, shapes are terms, and every node tells what it requires, so that what a rule's
+left side requires can be assumed and what its right side requires must be shown.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ...catalog.operators import ShapeError, Specification, specification
 from ...catalog.operators.derive import element_types
@@ -43,7 +43,6 @@ LEAST: Mapping[str, int] = {
     "block_size": 0,
 }
 _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=", "and", "or", "not", "isnan")
-_INDEX_ONLY = ("//", "%")
 
 
 class UndescribedError(Exception):
@@ -61,7 +60,7 @@ class Tensor:
 
 
 def algebra_of(dtype: str) -> Algebra:
-    """The algebra that the elements of an ONNX type belong to; text and complex numbers only move."""
+    """The algebra of the elements of an ONNX type; text and complex numbers only move."""
     if dtype == "bool":
         return "boolean"
     return "integer" if dtype in INTEGERS or dtype in ("int4", "uint4") else "real"
@@ -134,12 +133,13 @@ class Composition:
         }
         first = next((t.dtype for t in given if t is not None), "float32")
         for local in expansion.locals:
-            names[local.name] = f"{outputs[0]}.{local.name}"
-            self._define(local, names, first)
+            full = f"{outputs[0]}.{local.name}"
+            self._define(local, full, names, first)
+            names[local.name] = full
         if len(expansion.outputs) < len(outputs):
             raise UndescribedError(f"{operator} is described with {len(expansion.outputs)} outputs")
         for output, name, dtype in zip(expansion.outputs, outputs, types, strict=True):
-            self._define(replace(output, name=name), {**names, name: name}, dtype)
+            self._define(output, name, names, dtype)
         self.nodes.append(Node(operator, tuple(inputs), dict(attributes), tuple(outputs)))
         needs = [*expansion.requirements, *_wanted(operator, attributes)]
         needs += _reshape_needs(operator, given, attributes)
@@ -151,12 +151,11 @@ class Composition:
                 found.append(Obligation(f"{operator}: {text}", condition))
         return found
 
-    def _define(self, one: Definition, names: Mapping[str, str], dtype: str) -> None:
+    def _define(self, one: Definition, name: str, names: Mapping[str, str], dtype: str) -> None:
         value = renamed(one.value, names)
         had = self.element_type(value)
         if had is not None and had != dtype and not (had in FLOATS and dtype in FLOATS):
             value = Apply(f"to_{dtype}", (value,))
-        name = names[one.name]
         self.definitions.append(Definition(name, one.shape, one.indices, value, dtype))
         self._keep(Tensor(name, one.shape, dtype))
 

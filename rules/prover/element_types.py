@@ -26,7 +26,7 @@ _ANY = frozenset([*FLOATS, "bfloat16", *INTEGERS, "bool"])
 
 @dataclass(frozen=True)
 class Slot:
-    """The type of one input or output of an operator: a variable, and the types it may stand for."""
+    """The type of an input or output of an operator: a variable, and what it may stand for."""
 
     variable: str
     types: frozenset[str]
@@ -176,9 +176,7 @@ def type_problem(rule: Rule, opset: int, operators: Mapping[str, str]) -> str | 
     made: dict[str, str | None] = {}  # tensor of the right side -> a tensor of the left of its type
 
     def stands_for(item: Input) -> str | None:
-        if item.value is None:
-            return None
-        return made[item.value] if item.value in made else item.value
+        return None if item.value is None else made.get(item.value, item.value)
 
     for written in rule.rewrite:
         node = chosen(written, operators)

@@ -1,11 +1,15 @@
 """Which cases of a rule are looked at: choices made one after another, enumerated by replay.
 
-A case is built by a function that asks for each choice as it comes to it. Choices are of three
-kinds. Those that move indices (ranks, axes, permutations, lengths of lists) interact with each other,
-so all their combinations are tried; so do those that decide what is computed (an operator, an element
-type, a bias that may be absent, a way of padding). The two kinds are combined where the other is at
-its first option, the richest: which function is applied to an element doesn't depend on where the
-element goes. Choices of the third kind, such as the operator set, are combined with all others.
+A case is built by a function that asks for each choice as it comes to it. There are four kinds:
+
+- index: ranks, axes, permutations, lengths of lists. They move indices, and interact.
+- element: operators and element types. They decide what is computed with elements.
+- form: how a node is spelled: a bias that is absent, a way of padding, a negative axis.
+- both: the operator set, which may change all of that.
+
+All combinations of one kind are tried (of forms, of two at a time), with every operator set, while
+the choices of the other kinds stay at their first option, the richest: which function is applied to
+an element doesn't depend on where the element goes.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
-Kind = Literal["index", "element", "both"]
+Kind = Literal["index", "element", "form", "both"]
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -51,9 +55,13 @@ class Choices:
         self.made[name] = Choice(name, kind, taken, len(options), str(options[taken]))
         return options[taken]
 
-    def kind(self, name: str) -> Kind:
-        """The kind of a choice; one that was not come to counts as one of elements."""
-        return self.made[name].kind if name in self.made else "element"
+    def kind(self, name: str) -> Kind | None:
+        """The kind of a choice; None for one that was not come to."""
+        return self.made[name].kind if name in self.made else None
+
+
+# How many choices of a kind may differ from the first option at once.
+_AT_ONCE: Mapping[Kind, int] = {"element": 99, "form": 2}
 
 
 def cases(build: Callable[[Choices], R]) -> Iterator[R]:
@@ -63,18 +71,28 @@ def cases(build: Callable[[Choices], R]) -> Iterator[R]:
         if result is not None:
             base = base or {one.name: one.taken for one in choices.made.values()}
             yield result
+    for kind, most in _AT_ONCE.items():
+        yield from _around(build, base, kind, most)
+
+
+def _around(
+    build: Callable[[Choices], R], base: Mapping[str, int], kind: Kind, most: int
+) -> Iterator[R]:
+    """Yield the cases that differ from the base in choices of one kind."""
     waiting: list[dict[str, int]] = [{}]
     seen: set[frozenset[tuple[str, int]]] = {frozenset()}
     while waiting:
-        element = waiting.pop(0)
-        choices, result = _first(build, base, element)
-        if result is not None and any(choices.kind(name) == "element" for name in element):
+        changed = waiting.pop(0)
+        choices, result = _first(build, base, changed)
+        if result is not None and any(choices.kind(name) == kind for name in changed):
             yield result
+        if len(changed) == most:
+            continue
         for choice in choices.made.values():
-            if choice.kind == "index" or choice.name in element:
+            if choice.kind not in (kind, "both") or choice.name in changed:
                 continue
             for other in range(1, choice.count):
-                more = {**element, choice.name: other}
+                more = {**changed, choice.name: other}
                 if frozenset(more.items()) not in seen:
                     seen.add(frozenset(more.items()))
                     waiting.append(more)
@@ -111,13 +129,13 @@ def _every(
 
 
 def _first(
-    build: Callable[[Choices], R], base: Mapping[str, int], element: Mapping[str, int]
+    build: Callable[[Choices], R], base: Mapping[str, int], changed: Mapping[str, int]
 ) -> tuple[Choices, R | None]:
-    """Run the first case with these element choices: at the base, or else wherever there is one."""
-    choices, result = _run(build, {**base, **element})
+    """Run the first case with these choices: at the base, or else wherever there is one."""
+    choices, result = _run(build, {**base, **changed})
     if result is not None:
         return choices, result
-    for other, found in _every(build, element, ("index",)):
+    for other, found in _every(build, changed, ("index",)):
         if found is not None:
             return other, found
     return choices, None

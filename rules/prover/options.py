@@ -1,35 +1,41 @@
 """What attributes and lists of numbers may be: enumerated where they are discrete, else symbols.
 
-A symbol stands for every value, so that one case speaks of all strides; axes, permutations and flags
-decide which terms an operator expands to and are written out, for the ranks that are looked at.
+A symbol stands for every value, so that one case speaks of all strides; axes, permutations and
+flags decide which terms an operator expands to and are written out, for the ranks looked at.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import combinations, permutations, product
+from itertools import combinations, permutations
+from typing import TypeVar
 
 from ...catalog.operators import Specification
 from ...catalog.operators.terms import Term, apply
-from .enumeration import Choices, NoCaseError
 from .compose import UndescribedError
+from .enumeration import Choices, Kind, NoCaseError
 from .rule_terms import Value
 
 FLAGS = frozenset(
-    ["keepdims", "transA", "transB", "ceil_mode", "count_include_pad", "exclusive", "reverse"]
-    + ["upper", "fmod", "noop_with_empty_axes", "allowzero"]
+    (
+        *("keepdims", "transA", "transB", "ceil_mode", "count_include_pad", "exclusive"),
+        *("reverse", "upper", "fmod", "noop_with_empty_axes", "allowzero"),
+    )
 )
 # Attributes whose other values the specifications don't describe, or which say nothing of values.
 LEFT_ALONE = frozenset(
-    ["stash_type", "saturate", "round_mode", "training_mode", "storage_order", "num_outputs"]
-    + ["spatial", "block_size", "output_dtype", "output_shape", "seed"]
+    (
+        *("stash_type", "saturate", "round_mode", "training_mode", "storage_order", "seed"),
+        *("spatial", "block_size", "output_dtype", "output_shape", "num_outputs"),
+    )
 )
 WORDS = {
     "auto_pad": ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"),
     "approximate": ("none", "tanh"),
     "direction": ("LEFT", "RIGHT"),
 }
+T = TypeVar("T")
 SPATIAL = ("strides", "dilations", "kernel_shape", "pads", "output_padding")
 
 
@@ -42,6 +48,7 @@ class Node:
     meaning: Specification
     opset: int
     shapes: Sequence[tuple[Term, ...] | None]
+    outputs: int
 
     @property
     def rank(self) -> int:
@@ -55,7 +62,11 @@ class Node:
 
 
 class Options:
-    """Chooses attributes and lists; `symbol` makes an unknown number, `assume` restricts one."""
+    """Chooses attributes and lists; `symbol` makes an unknown number, `assume` restricts one.
+
+    `texts` are the Einsum equations to choose from, `counted` the names of axes with which the rule
+    calculates: for those it matters everywhere whether they are counted from the end.
+    """
 
     def __init__(
         self,
@@ -63,8 +74,10 @@ class Options:
         symbol: Callable[[str, str], Term],
         assume: Callable[[Term], None],
         texts: Sequence[str],
+        counted: frozenset[str],
     ) -> None:
         self.choices, self.symbol, self.assume, self.texts = choices, symbol, assume, texts
+        self.counted = counted
 
     # ------------------------------------------------------------------------ attributes
 
@@ -80,22 +93,24 @@ class Options:
         if name in FLAGS:
             default = 1 if name in ("keepdims", "upper", "count_include_pad") else 0
             moves = name in ("keepdims", "transA", "transB")
-            return pick(label, (default, 1 - default), "index" if moves else "element")
+            return pick(label, (default, 1 - default), "index" if moves else "form")
         if name in WORDS:
-            return pick(label, WORDS[name], "element")
+            return pick(label, WORDS[name], "form")
         match name:
             case "mode":
-                return pick(label, self._modes(node), "element")
+                return pick(label, self._modes(node), "form")
             case "perm":
                 return pick(label, _orders(node.rank))
             case "axis":
                 return self.axis(node, label)
             case "axes":
                 return self.axes(node.rank, label)
+            case "split":
+                return self._symbols(label, node.outputs, "dimension")
             case "equation":
                 return pick(label, self.texts)
             case "p" if kind == "int":
-                return pick(label, (2, 1), "element")
+                return pick(label, (2, 1), "form")
             case "kernel_shape" if len(node.shapes) > 1:
                 weight = node.shapes[1]
                 return None if weight is None else tuple(weight[2:])
@@ -119,14 +134,18 @@ class Options:
         negative = place - node.rank - (node.operator == "OneHot")
         if negative >= 0:  # Flatten's axis may be the rank, which has no other spelling
             return place
-        return self.choices.pick(f"sign of {label}", (place, negative), "element")
+        return self._signed(label, place, negative)
 
     def axes(self, rank: int, label: str) -> tuple[int, ...]:
         """A set of axes that is not empty."""
         sets = [one for count in range(1, rank + 1) for one in combinations(range(rank), count)]
         chosen = self.choices.pick(label, sets[::-1] if rank < 2 else [*sets[1:], sets[0]])
-        negative = tuple(place - rank for place in chosen)
-        return self.choices.pick(f"sign of {label}", (chosen, negative), "element")
+        return self._signed(label, chosen, tuple(place - rank for place in chosen))
+
+    def _signed(self, label: str, front: T, end: T) -> T:
+        """An axis or axes, counted from the front or from the end."""
+        kind: Kind = "index" if label in self.counted else "form"
+        return self.choices.pick(f"sign of {label}", (front, end), kind)
 
     # ----------------------------------------------------------------------------- lists
 
@@ -136,12 +155,12 @@ class Options:
         match what:
             case "axes" if node.operator == "Unsqueeze":
                 return self._new_axes(rank, label)
-            case "axes" if node.operator == "Slice":
-                return self.axes(rank, label)
             case "axes":
                 return self.axes(rank, label)
             case "shape" if node.operator == "Reshape":
                 return self._target(rank, label)
+            case "split":
+                return self._symbols(label, node.outputs, "dimension")
             case "shape":
                 count = self.choices.pick(f"rank of {label}", (2, 1, 3, 0))
                 return self._symbols(label, count, "dimension")
@@ -164,25 +183,25 @@ class Options:
         sets = [(at,) for at in range(rank + 1)] + list(combinations(range(rank + 2), 2))
         chosen = self.choices.pick(label, sets)
         negative = tuple(place - rank - len(chosen) for place in chosen)
-        return self.choices.pick(f"sign of {label}", (chosen, negative), "element")
+        return self._signed(label, chosen, negative)
 
     def _target(self, rank: int, label: str) -> tuple[Term, ...]:
         """A target of Reshape: sizes, a 0 that copies, a -1 that takes what is left."""
-        targets: list[tuple[str, ...]] = [("n",) * count for count in (2, 1, 0, 3)]
-        for count in (1, 2):
-            for entries in product("n0-", repeat=count):
-                if entries.count("-") <= 1 and "0" not in entries[rank:] and set(entries) != {"n"}:
-                    targets.append(entries)
-        entries = self.choices.pick(label, targets)
-        known: dict[str, Term] = {"0": 0, "-": -1}
+        count = self.choices.pick(f"rank of {label}", (2, 1, 0))
+        forms: list[dict[int, Term]] = [{}]
+        forms += [{at: 0} for at in range(min(count, rank))]
+        forms += [{at: -1} for at in range(count)]
+        if count > 1 and rank:
+            forms.append({0: 0, count - 1: -1})
+        form = self.choices.pick(f"form of {label}", forms, "form")
         return tuple(
-            known[entry] if entry in known else self.symbol(f"{label}.{at}", "dimension")
-            for at, entry in enumerate(entries)
+            form[at] if at in form else self.symbol(f"{label}.{at}", "dimension")
+            for at in range(count)
         )
 
     def _steps(self, label: str, count: int) -> tuple[Term, ...]:
         steps = self._symbols(label, count, "integer")
-        forward = self.choices.pick(f"direction of {label}", (True, False), "element")
+        forward = self.choices.pick(f"direction of {label}", (True, False), "form")
         for step in steps:
             self.assume(apply(">=", step, 1) if forward else apply("<=", step, -1))
         return steps

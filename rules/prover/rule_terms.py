@@ -1,7 +1,7 @@
 """Expressions of the rule language over sizes that are unknown: their values are terms.
 
-What the matcher leaves undecided, a comparison of unknown sizes, becomes a condition here. Where the
-matcher's answer is "not known, so it does not hold" for every match, UnknownError says so.
+What the matcher leaves undecided, a comparison of unknown sizes, becomes a condition here. Where
+the matcher's answer is "not known, so it does not hold" for every match, UnknownError says so.
 """
 
 from __future__ import annotations
@@ -11,13 +11,16 @@ from typing import Any
 
 from ...catalog.operators.terms import Term, apply, is_integer, product, select, total
 from ..expressions import operand_name
+from ..functions import FUNCTIONS as EXACT
 from ..functions import (
     UnknownError,
     axes,
     axis,
     compose,
     inverse,
+    items_at,
     normal_equation,
+    others,
     permutation_of,
 )
 from ..syntax import Binary, Call, Expression, Index, ListOf, Literal, Name, Star, Unary
@@ -199,10 +202,10 @@ def _call(call: Call, names: Mapping[str, Value], facts: TermFacts) -> Value:
         text = arguments[0].text
         return len(as_list(names[text])) if text in names else len(facts.shapes_of(text))
     values = [evaluate(argument, names, facts) for argument in arguments]
-    if name not in FUNCTIONS:
+    if name not in FUNCTIONS and not all(map(_is_exact, values)):
         raise UnknownError
     try:
-        return FUNCTIONS[name](*values)
+        return FUNCTIONS.get(name, EXACT[name].apply)(*values)
     except (TypeError, IndexError, ValueError):
         raise UnknownError from None
 
@@ -212,6 +215,13 @@ def as_list(value: Value) -> tuple[Value, ...]:
     if isinstance(value, tuple):
         return value
     raise UnknownError
+
+
+def _is_exact(value: Value) -> bool:
+    """Whether a value is known through and through."""
+    if isinstance(value, tuple):
+        return all(map(_is_exact, value))
+    return isinstance(value, int | float | str)
 
 
 def _number(value: Value) -> Term:
@@ -261,9 +271,12 @@ def _extreme(function: str) -> Callable[..., Term]:
     return fold
 
 
-def _plus(left: Value, right: Value) -> tuple[Term, ...]:
-    pairs = zip(as_list(left), as_list(right), strict=True)
-    return tuple(apply("+", _number(a), _number(b)) for a, b in pairs)
+def _pairwise(function: str) -> Callable[..., tuple[Term, ...]]:
+    def pair(left: Value, right: Value) -> tuple[Term, ...]:
+        pairs = zip(as_list(left), as_list(right), strict=True)
+        return tuple(apply(function, _number(a), _number(b)) for a, b in pairs)
+
+    return pair
 
 
 def _place(index: Value, n: Value) -> Term:
@@ -281,7 +294,10 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "sum": _total,
     "min": _extreme("min"),
     "max": _extreme("max"),
-    "plus": _plus,
+    "plus": _pairwise("+"),
+    "times": _pairwise("*"),
+    "at": items_at,
+    "without": others,
     "place": _place,
     "take": lambda values, count: as_list(values)[: _count(count)],
     "drop": lambda values, count: as_list(values)[_count(count) :],

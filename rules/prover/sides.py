@@ -1,4 +1,4 @@
-"""The two sides of a rule in one case, as compositions of operators with symbols for what is free."""
+"""The two sides of a rule in one case: compositions of operators, symbols for what is free."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ from ..conditions import (
 from ..functions import UnknownError
 from ..syntax import (
     Binary,
+    Call,
     Expression,
+    Index,
     Input,
+    ListOf,
     Literal,
     Name,
     Operand,
@@ -30,9 +33,9 @@ from ..syntax import (
     Unary,
     walk,
 )
-from .enumeration import Choices, NoCaseError
 from .compose import Composition, UndescribedError, algebra_of, described
 from .element_types import chosen, representatives, signature, source_classes, type_code
+from .enumeration import Choices, NoCaseError
 from .options import Node, Options
 from .rule_terms import TermFacts, Value, as_list, condition, evaluate, same, spliced
 from .statement import Obligation
@@ -116,13 +119,15 @@ class Left(Side):
         self.symbols: dict[str, Symbol] = {}
         self.free: dict[str, int] = {}
         self.made: set[str] = {o.value for node in rule.match for o in node.outputs}
-        self.options = Options(choices, self.symbol, self._restrict, _equations(rule))
+        self.options = Options(
+            choices, self.symbol, self._restrict, _equations(rule), calculated_with(rule)
+        )
         self.dtypes = self._choose_types()
 
     def build(self) -> None:
         """Build the left side node by node; NoCaseError where the choices fit none."""
         for name in sorted(optional_values(self.rule)):
-            if self.choices.pick(f"{name} is absent", (False, True), "element"):
+            if self.choices.pick(f"{name} is absent", (False, True), "form"):
                 self.absent.add(name)
         for name, (operand, _) in bindings(self.rule).shapes.items():
             if operand not in self.absent:
@@ -200,6 +205,8 @@ class Left(Side):
         self, node: PatternNode, meaning: Specification, at: int, name: str, most: int | None = None
     ) -> int:
         lengths = _SPATIAL if _windowed(node) else self._lengths()
+        if not _windowed(node) and name in _reach_windows(self.rule):
+            lengths = (4, 3, 5)
         ranks: list[int] = []
         for block in meaning.blocks:
             declared = block.inputs[min(at, len(block.inputs) - 1)]
@@ -361,7 +368,7 @@ class Left(Side):
         if not waiting:
             return
         declared = max((block.inputs for block in meaning.blocks), key=len)
-        about = Node(node.name, node.operator, meaning, self.composition.opset, shapes)
+        about = self._about(node, meaning, shapes)
         beside: Sequence[int] = ()
         for at, name in sorted(waiting.items(), key=lambda one: declared[one[0]].name != "axes"):
             what = declared[at].name
@@ -378,6 +385,15 @@ class Left(Side):
                 beside = contents
             rank = 0 if declared[at].kind == "int" else 1
             self.composition.listed(name, contents, dtype, rank)
+
+    def _about(
+        self,
+        node: PatternNode,
+        meaning: Specification,
+        shapes: Sequence[tuple[Term, ...] | None],
+    ) -> Node:
+        opset, outputs = self.composition.opset, len(self._outputs(node))
+        return Node(node.name, node.operator, meaning, opset, shapes, outputs)
 
     # ----------------------------------------------------------------------- attributes
 
@@ -404,11 +420,13 @@ class Left(Side):
         except UnknownError:
             pass
         bound = expression.text if isinstance(expression, Name) else f"{node.name}.{name}"
-        about = Node(node.name, node.operator, meaning, self.composition.opset, shapes)
+        about = self._about(node, meaning, shapes)
         if name == "to":
             value: Value = type_code(self.dtypes[node.outputs[0].value])
         else:
             value = self.options.attribute(about, name, bound)
+        if value is None and name in ("seed", "stash_type", "saturate"):
+            value = self.symbol(bound, "integer")
         if value is None:
             value = self._default(meaning, name)
         if value is None:
@@ -434,7 +452,7 @@ class Left(Side):
         """Choose the attributes that `*rest` stands for, once for all nodes that bear it."""
         assert node.rest is not None
         if node.rest not in self.rests:
-            about = Node(node.name, node.operator, meaning, self.composition.opset, shapes)
+            about = self._about(node, meaning, shapes)
             rest: dict[str, Value] = {}
             names = {a.name for block in meaning.blocks for a in block.attributes}
             for name in sorted(names - set(attributes)):
@@ -651,6 +669,61 @@ def _in_order(nodes: Iterable[PatternNode]) -> list[PatternNode]:
     return done
 
 
+def _reach_windows(rule: Rule) -> set[str]:
+    """The values that become, node by node, the data of a convolution or a pooling."""
+    reached = {node.inputs[0].value for node in rule.match if _windowed(node)}
+    for node in reversed(_in_order(rule.match)):
+        if any(output.value in reached for output in node.outputs):
+            reached |= {item.value for item in node.inputs}
+    return {name for name in reached if name}
+
+
+def calculated_with(rule: Rule) -> frozenset[str]:
+    """The names that expressions do more with than to hand them on or to count them from the front.
+
+    `axis(i, X)`, `dim(X, i)`, `sizes(A, i)` and `axes(ints(a), r)` mean the same however an axis is
+    counted; `i + 1` and `ints(a)[0]` don't.
+    """
+    found: set[str] = set()
+
+    def visit(part: Expression, plain: bool) -> None:
+        match part:
+            case Name(text) | Star(text):
+                if not plain:
+                    found.add(text)
+            case Call("axis" | "axes" | "dim" | "sizes", arguments):
+                for argument in arguments:
+                    visit(argument, True)
+            case Call("ints", (Name(text),)):
+                visit(Name(text), plain)
+            case Call("len" | "rank" | "shape" | "dtype"):
+                return
+            case Call(_, arguments) | ListOf(arguments):
+                for argument in arguments:
+                    visit(argument, False)
+            case Index(of, items):
+                for argument in (of, *items):
+                    visit(argument, plain)
+            case Unary(_, operand):
+                visit(operand, False)
+            case Binary("=" | "!=" | "in" | "and" | "or" | "++", left, right):
+                visit(left, plain)
+                visit(right, plain)
+            case Binary(_, left, right):
+                visit(left, False)
+                visit(right, False)
+
+    for expression in rule.given:
+        visit(expression, False)
+    for node in (*rule.match, *rule.rewrite):
+        for _, expression in node.attributes:
+            visit(expression, True)
+        for item in node.inputs:
+            if item.literal is not None:
+                visit(item.literal, False)
+    return frozenset(found)
+
+
 def _windowed(node: PatternNode) -> bool:
     return any(part in node.op_type for part in ("Conv", "Pool"))
 
@@ -663,7 +736,7 @@ def _fits_type(value: Term, dtype: str) -> bool:
 
 
 def _decides(part: Expression) -> bool:
-    return isinstance(part, Binary) and part.operator == "or" or isinstance(part, Unary)
+    return isinstance(part, Unary) or (isinstance(part, Binary) and part.operator == "or")
 
 
 def _equations(rule: Rule) -> list[str]:
