@@ -1,0 +1,289 @@
+"""Mutants: rules that differ from another one in a single place, nearly all of them false.
+
+A mutation is made on the syntax tree and written out again, so that a mutant is a rule like any
+other. Left and right side, conditions and declarations are all changed: what a slip of the pen may
+change, and what a proof must notice.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from ..errors import RuleError
+from ..format import expression_text, input_text, operand_text, rule_text
+from ..parser import parse_rules
+from ..syntax import (
+    Alias,
+    Binary,
+    Call,
+    Expression,
+    Index,
+    Input,
+    ListOf,
+    Literal,
+    Output,
+    PatternNode,
+    Rule,
+    Unary,
+)
+
+# What is easily taken for one another, or for its inverse.
+SIBLINGS = {
+    "Add": "Sub",
+    "Sub": "Add",
+    "Mul": "Add",
+    "Div": "Mul",
+    "Max": "Min",
+    "Min": "Max",
+    "And": "Or",
+    "Or": "And",
+    "Less": "LessOrEqual",
+    "LessOrEqual": "Less",
+    "Greater": "GreaterOrEqual",
+    "GreaterOrEqual": "Greater",
+    "Sin": "Cos",
+    "Cos": "Sin",
+    "Floor": "Ceil",
+    "Ceil": "Floor",
+    "Exp": "Log",
+    "Sqrt": "Reciprocal",
+    "Relu": "Neg",
+    "Neg": "Identity",
+    "Sigmoid": "Tanh",
+    "Tanh": "Sigmoid",
+    "Softmax": "LogSoftmax",
+    "LogSoftmax": "Softmax",
+    "MaxPool": "AveragePool",
+    "ReduceMax": "ReduceMin",
+    "ReduceMin": "ReduceMax",
+    "ReduceSum": "ReduceMean",
+    "ReduceMean": "ReduceSum",
+    "ReduceSumSquare": "ReduceSum",
+    "ReduceL1": "ReduceSum",
+    "ReduceL2": "ReduceSumSquare",
+}
+_SIGNS = {"+": "-", "-": "+", "*": "+", "//": "*", "/": "*", "%": "//", "++": None}
+_RELATIONS = {"=": "<=", "!=": "=", "<": "<=", "<=": "<", ">": ">=", ">=": ">", "and": "or"}
+
+Change = tuple[str, Rule]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A rule with one change, said in words; `rule` is None where it can't be read any more."""
+
+    original: str
+    change: str
+    text: str
+    rule: Rule | None
+
+
+def mutants(rules: Sequence[Rule], count: int, seed: int) -> list[Mutant]:
+    """Draw mutants, as many of each rule as of any other; fewer where the rules have no more."""
+    rng = random.Random(seed)
+    waiting: list[Iterator[Mutant]] = []
+    for rule in rng.sample(list(rules), len(rules)):
+        found = list(mutants_of(rule))
+        rng.shuffle(found)
+        waiting.append(iter(found))
+    drawn: list[Mutant] = []
+    while waiting and len(drawn) < count:
+        for source in list(waiting):
+            mutant = next(source, None)
+            if mutant is None:
+                waiting.remove(source)
+            elif len(drawn) < count:
+                drawn.append(mutant)
+    return drawn
+
+
+def mutants_of(rule: Rule) -> Iterator[Mutant]:
+    """Yield all mutants of a rule, each text once."""
+    seen = {rule_text(rule)}
+    for change, mutated in _changes(rule):
+        text = rule_text(mutated)
+        if text in seen:
+            continue
+        seen.add(text)
+        try:
+            (read,) = parse_rules(text, rule.path)
+        except RuleError:
+            yield Mutant(rule.name, change, text, None)
+        else:
+            yield Mutant(rule.name, change, text, read)
+
+
+def _changes(rule: Rule) -> Iterator[Change]:
+    yield from _of_conditions(rule)
+    yield from _of_operands(rule)
+    for side in ("match", "rewrite"):
+        for at, node in enumerate(getattr(rule, side)):
+            for change, nodes in _of_node(node, on_left=side == "match"):
+                yield change, _with(rule, side, at, nodes)
+    for at, node in enumerate(rule.rewrite):
+        yield from _dropped(rule, at, node)
+    for at, alias in enumerate(rule.aliases):
+        for change, source in _of_input(alias.source):
+            changed = replace(alias, source=source)
+            yield change, replace(rule, aliases=_put(rule.aliases, at, changed))
+
+
+def _with(rule: Rule, side: str, at: int, node: PatternNode) -> Rule:
+    nodes = _put(getattr(rule, side), at, node)
+    return replace(rule, match=nodes) if side == "match" else replace(rule, rewrite=nodes)
+
+
+def _put(items: tuple[T, ...], at: int, item: T) -> tuple[T, ...]:
+    return (*items[:at], item, *items[at + 1 :])
+
+
+# ------------------------------------------------------------------------- what `given` says
+
+
+def _of_conditions(rule: Rule) -> Iterator[Change]:
+    for at, condition in enumerate(rule.given):
+        rest = (*rule.given[:at], *rule.given[at + 1 :])
+        yield f"drop {expression_text(condition)}", replace(rule, given=rest)
+        for change, other in variants(condition):
+            yield change, replace(rule, given=_put(rule.given, at, other))
+
+
+def _of_operands(rule: Rule) -> Iterator[Change]:
+    for at, operand in enumerate(rule.operands):
+        spelled = operand_text(operand)
+        if operand.shape is not None:
+            bare = replace(operand, shape=None)
+            yield f"drop the shape of {spelled}", _declared(rule, at, bare)
+            for place, size in enumerate(operand.shape):
+                for change, other in variants(size):
+                    shape = _put(operand.shape, place, other)
+                    yield change, _declared(rule, at, replace(operand, shape=shape))
+        if operand.dtypes:
+            bare = replace(operand, dtypes=())
+            yield f"drop the types of {spelled}", _declared(rule, at, bare)
+        if operand.default is not None:
+            for change, default in variants(operand.default):
+                yield change, _declared(rule, at, replace(operand, default=default))
+
+
+def _declared(rule: Rule, at: int, operand: object) -> Rule:
+    return replace(rule, operands=_put(rule.operands, at, operand))  # type: ignore[arg-type]
+
+
+# --------------------------------------------------------------------------------- statements
+
+
+def _of_node(node: PatternNode, *, on_left: bool) -> Iterator[tuple[str, PatternNode]]:
+    for at, (name, value) in enumerate(node.attributes):
+        for change, other in variants(value):
+            changed = _put(node.attributes, at, (name, other))
+            yield f"{node.op_type} {name}: {change}", replace(node, attributes=changed)
+        if not on_left:
+            rest = (*node.attributes[:at], *node.attributes[at + 1 :])
+            yield f"{node.op_type}: drop {name}", replace(node, attributes=rest)
+    if node.rest is not None and not on_left:
+        yield f"{node.op_type}: drop *{node.rest}", replace(node, rest=None)
+    if (sibling := SIBLINGS.get(node.op_type)) and not node.domain and not node.choices:
+        yield f"{node.op_type} becomes {sibling}", replace(node, op_type=sibling)
+    for at in range(len(node.inputs) - 1):
+        one, two = node.inputs[at : at + 2]
+        swapped = (*node.inputs[:at], two, one, *node.inputs[at + 2 :])
+        yield f"{node.op_type}: swap operands {at} and {at + 1}", replace(node, inputs=swapped)
+        twice = (*node.inputs[:at], one, one, *node.inputs[at + 2 :])
+        yield f"{node.op_type}: operand {at} twice", replace(node, inputs=twice)
+    for at, given in enumerate(node.inputs):
+        for change, changed_input in _of_input(given):
+            changed_inputs = _put(node.inputs, at, changed_input)
+            yield f"{node.op_type}: {change}", replace(node, inputs=changed_inputs)
+    for at in range(len(node.outputs) - 1):
+        outputs: list[Output] = list(node.outputs)
+        outputs[at], outputs[at + 1] = outputs[at + 1], outputs[at]
+        yield (
+            f"{node.op_type}: swap outputs {at} and {at + 1}",
+            replace(node, outputs=tuple(outputs)),
+        )
+
+
+def _of_input(given: Input) -> Iterator[tuple[str, Input]]:
+    if given.literal is not None:
+        for change, other in variants(given.literal):
+            yield change, replace(given, literal=other)
+
+
+def _dropped(rule: Rule, at: int, node: PatternNode) -> Iterator[Change]:
+    """Leave a node of the right side out: what read its output reads its first operand."""
+    if len(node.outputs) != 1 or node.outputs[0].star or not node.inputs:
+        return
+    gone, kept = node.outputs[0].value, node.inputs[0]
+    if kept.literal is not None or kept.star:
+        return
+    rest = [
+        replace(other, inputs=tuple(kept if i.value == gone else i for i in other.inputs))
+        for other in (*rule.rewrite[:at], *rule.rewrite[at + 1 :])
+    ]
+    aliases = rule.aliases
+    if gone in rule.outputs:
+        aliases = (*aliases, Alias(gone, kept))
+    aliases = tuple(replace(a, source=kept) if a.source.value == gone else a for a in aliases)
+    change = f"drop {node.op_type}({', '.join(map(input_text, node.inputs))})"
+    yield change, replace(rule, rewrite=tuple(rest), aliases=aliases)
+
+
+# -------------------------------------------------------------------------------- expressions
+
+
+def variants(expression: Expression) -> Iterator[tuple[str, Expression]]:
+    """Yield an expression changed in one place, in all ways, each said in words."""
+    for other in _expressions(expression):
+        yield f"{expression_text(expression)} becomes {expression_text(other)}", other
+
+
+def _expressions(expression: Expression) -> Iterator[Expression]:
+    match expression:
+        case Literal(bool() | str()):
+            return
+        case Literal(int() | float() as value):
+            yield Literal(value + 1)
+            yield Literal(value - 1)
+            if value:
+                yield Literal(-value)
+        case ListOf(items):
+            for at in range(len(items) - 1):
+                yield ListOf((*items[:at], items[at + 1], items[at], *items[at + 2 :]))
+            for at in range(len(items)):
+                yield ListOf((*items[:at], *items[at + 1 :]))
+            for at, item in enumerate(items):
+                yield from (ListOf(_put(items, at, other)) for other in _expressions(item))
+        case Call(function, arguments):
+            if function in ("inverse", "axis"):
+                yield arguments[0]
+            if len(arguments) == 2:
+                yield Call(function, arguments[::-1])
+            if function in ("plus", "times", "take", "drop", "min", "max"):
+                other = {"plus": "times", "times": "plus", "take": "drop", "drop": "take"}
+                yield Call(other.get(function, {"min": "max"}.get(function, "min")), arguments)
+            for at, argument in enumerate(arguments):
+                for changed in _expressions(argument):
+                    yield Call(function, _put(arguments, at, changed))
+        case Index(of, items):
+            for at, item in enumerate(items):
+                yield from (Index(of, _put(items, at, other)) for other in _expressions(item))
+        case Unary(operator, operand):
+            yield operand
+            yield from (Unary(operator, other) for other in _expressions(operand))
+        case Binary(operator, left, right):
+            if (sign := _SIGNS.get(operator)) is not None:
+                yield Binary(sign, left, right)
+                yield left
+            if (relation := _RELATIONS.get(operator)) is not None:
+                yield Binary(relation, left, right)
+            if operator in ("-", "/", "//", "++", "<", "<=", ">", ">="):
+                yield Binary(operator, right, left)
+            yield from (Binary(operator, other, right) for other in _expressions(left))
+            yield from (Binary(operator, left, other) for other in _expressions(right))
+        case _:
+            return
