@@ -56,7 +56,12 @@ def statements(rule: Rule) -> list[Statement]:
     _check_types(rule)
     found: list[Statement] = []
     plain: set[tuple[tuple[str, int], ...]] = set()  # cases at the first of their element types
+    seen: set[object] = set()
     for case in cases(lambda choices: _case(rule, choices)):
+        content = _content(case.statement)
+        if content in seen:
+            continue  # operator sets whose texts differ in what this case doesn't show
+        seen.add(content)
         key = tuple((one.name, one.taken) for one in case.choices if not _is_type(one))
         if any(_is_type(one) and one.taken for one in case.choices):
             if key in plain and _only_moves(case.statement):
@@ -70,6 +75,19 @@ def statements(rule: Rule) -> list[Statement]:
     if all(wrong):
         raise IllTyped(next(reason for reason in wrong if reason))
     return found
+
+
+def _content(statement: Statement) -> object:
+    """All of a statement but its title."""
+    return (
+        statement.symbols,
+        statement.assumptions,
+        statement.operands,
+        statement.definitions,
+        statement.obligations,
+        statement.equations,
+        tuple(sorted(statement.algebras.items())),
+    )
 
 
 def _is_type(choice: Choice) -> bool:
@@ -228,8 +246,9 @@ def _statement(
                 obligations += _same_shape(composition, name, made)
     if any(one.condition is False for one in obligations):
         equations = []
-    obligations = [one for one in obligations if one.condition is not True]
     assumptions = tuple(dict.fromkeys(one.condition for one in left.assumptions))
+    granted = {True, *_parts(assumptions)}
+    obligations = [one for one in obligations if one.condition not in granted]
     tensors = composition.tensors
     return Statement(
         title=_title(rule, choices),

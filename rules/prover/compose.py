@@ -23,6 +23,7 @@ from ...catalog.operators.terms import (
     Variable,
     apply,
     is_integer,
+    never_negative,
     product,
     select,
 )
@@ -258,7 +259,8 @@ def _reshape_needs(
         sizes.append(shape[at] if copied and at < len(shape) else entry)
         if isinstance(entry, int):
             continue
-        needs.append((apply(">=", entry, 0), f"the new size {entry} is not negative"))
+        if not never_negative(entry):
+            needs.append((apply(">=", entry, 0), f"the new size {entry} is not negative"))
         if copies and not (at < len(shape) and shape[at] == entry):
             kept: Term = apply("=", shape[at], 0) if at < len(shape) else False
             condition = apply("or", apply("!=", entry, 0), kept)

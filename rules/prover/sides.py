@@ -205,7 +205,9 @@ class Left(Side):
         self, node: PatternNode, meaning: Specification, at: int, name: str, most: int | None = None
     ) -> int:
         lengths = _SPATIAL if _windowed(node) else self._lengths()
-        if not _windowed(node) and name in _reach_windows(self.rule):
+        if most is not None:
+            lengths = tuple(range(most, -1, -1))
+        elif not _windowed(node) and name in _reach_windows(self.rule):
             lengths = (4, 3, 5)
         ranks: list[int] = []
         for block in meaning.blocks:
@@ -220,17 +222,16 @@ class Left(Side):
         return rank
 
     def _lengths(self) -> tuple[int, ...]:
-        """The lengths to try for what is free in the rank of an operand without a shape."""
-        leaves = {
-            item.value
-            for node in self.rule.match
-            for item in node.inputs
-            if item.value and item.value not in self.made and item.literal is None
-            and self.rule.operand(item.value).shape is None
-            and not self.rule.operand(item.value).scalar
-        }  # fmt: skip
-        lists = len(set(bindings(self.rule).stars)) + len(leaves)
-        return _LENGTHS.get(lists - 1, _FEW)
+        """The lengths to try for what is free in the rank of an operand, by how many are free."""
+        free: set[str] = {f"*{name}" for name in bindings(self.rule).stars}
+        for node in self.rule.match:
+            known = described(chosen(node, self.operators).operator, self.composition.opset)
+            for at, item in enumerate(node.inputs):
+                operand = self.rule.operand(item.value or "")
+                listed = at in known.known_inputs or operand.scalar or item.literal is not None
+                if item.value and item.value not in self.made and not listed:
+                    free |= {item.value} if operand.shape is None else set()
+        return _LENGTHS.get(len(free) - 1, _FEW)
 
     def _declared(self, node: PatternNode, operand: Operand, name: str) -> tuple[Term, ...]:
         shape: list[Term] = []
