@@ -11,15 +11,26 @@ from .errors import RuleError
 from .parser import parse_rules
 from .syntax import Rule
 
+REJECTED = "rejected.rules"
+
 
 @cache
 def _shipped() -> tuple[Rule, ...]:
     found: list[Rule] = []
     here = resources.files(__package__)
     for file in sorted(here.iterdir(), key=lambda entry: entry.name):
-        if file.name.endswith(".rules"):
+        if file.name.endswith(".rules") and file.name != REJECTED:
             found += parse_rules(file.read_text(encoding="utf-8"), file.name)
     return _distinct(found)
+
+
+@cache
+def load_rejected() -> tuple[Rule, ...]:
+    """Read the rules that were refused: plausible, and false; each comment shows why."""
+    file = resources.files(__package__) / REJECTED
+    if not file.is_file():
+        return ()
+    return parse_rules(file.read_text(encoding="utf-8"), REJECTED)
 
 
 def load_rules(paths: Sequence[Path] | None = None) -> tuple[Rule, ...]:

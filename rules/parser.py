@@ -63,6 +63,11 @@ def parse_rules(text: str, path: str = "<rules>") -> tuple[Rule, ...]:
     return tuple(rules.values())
 
 
+def parse_trees(text: str, path: str = "<rules>") -> tuple[Tree[Token], ...]:
+    """Parse rule text without reading what it means; one tree a rule."""
+    return tuple(tree for tree in _parse(text, path).children if isinstance(tree, Tree))
+
+
 def _comment_above(lines: list[str], line: int) -> str:
     """The comment block that ends right above a line (1-based), with its line ends."""
     start = line - 1
