@@ -22,6 +22,7 @@ from .verdict import Verdict
 
 # What a rule may take beyond the limits that its proof and search keep to by themselves.
 _GRACE_S = 30.0
+COMMAND = (sys.executable, "-P", "-m", f"{__package__}.worker")
 
 
 def prove_rules(
@@ -133,7 +134,7 @@ class _Process:
                 return self._running
             self._complaints = tempfile.TemporaryFile()  # noqa: SIM115 (it lives as the process)
             self._running = subprocess.Popen(
-                [sys.executable, "-P", "-m", f"{__package__}.worker"],
+                COMMAND,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._complaints,

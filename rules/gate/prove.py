@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ..syntax import Rule
-from .vacuous import contradictory, same_program
+from .vacuous import cannot_arise, same_program
 from .verdict import Case, Checked, Counterexample, Status, Verdict
 
 if TYPE_CHECKING:
@@ -66,15 +66,16 @@ class _Gate:
     def verdict(self) -> Verdict:
         if same_program(self.rule):
             return self.answer("refused", "both sides are the same program: it changes nothing")
-        if problem := _static_problem(self.rule):
-            return self.answer("refused", problem)
         from ..prover.cases import IllTyped, statements
         from ..prover.compose import UndescribedError
+        from .static import static_problem
 
+        if problem := static_problem(self.rule):
+            return self.conditional(self.answer("refused", problem))
         try:
             stated = list(statements(self.rule))
         except IllTyped as error:
-            return self.answer("refused", str(error))
+            return self.conditional(self.answer("refused", str(error)))
         except UndescribedError as error:
             return self.answer("unknown", str(error))
         if not stated:
@@ -83,8 +84,10 @@ class _Gate:
         for statement in stated:
             outcome = self.prove(statement)
             outcomes.append(outcome)
-            if outcome.status != "proved":
+            if outcome.status != "proved" and not cannot_arise(outcome):
                 return self.open(stated, outcomes)
+        if all(map(cannot_arise, outcomes)):
+            return self.answer("refused", "its conditions can't hold together: it says nothing")
         return self.closed(stated, outcomes)
 
     def prove(self, statement: Statement) -> Outcome:
@@ -96,21 +99,16 @@ class _Gate:
             outcome = Outcome("open", "there was no time left for it")
         else:
             outcome = prove(statement, min(_STATEMENT_S, left))
+        never = cannot_arise(outcome)
+        status = "proved" if never else outcome.status
+        reason = "its conditions can't hold together" if never else outcome.reason
         self.cases.append(
-            Case(
-                statement.title,
-                outcome.status,
-                outcome.reason,
-                len(outcome.queries),
-                outcome.seconds,
-            )
+            Case(statement.title, status, reason, len(outcome.queries), outcome.seconds)
         )
         return outcome
 
     # ---- where every statement is proved
     def closed(self, stated: Sequence[Statement], outcomes: Sequence[Outcome]) -> Verdict:
-        if all(contradictory(statement) for statement in stated):
-            return self.answer("refused", "its conditions can't hold together: it says nothing")
         from ..prover.recheck import TIMEOUT_S, cvc5_release, recheck_all, z3_release
         from ..prover.scripts import canonical, script_hash
 
@@ -158,9 +156,11 @@ class _Gate:
         found = _counterexample(self.rule, stated, self.search, last)
         if found is not None:
             verdict = replace(verdict, status="refuted", reason=found.summary, counterexample=found)
-        if self.infer:
-            verdict = replace(verdict, conditions=_conditions(self.rule))
-        return verdict
+        return self.conditional(verdict)
+
+    def conditional(self, verdict: Verdict) -> Verdict:
+        """Add the conditions under which a rule that isn't proved would be."""
+        return replace(verdict, conditions=_conditions(self.rule)) if self.infer else verdict
 
 
 def _algebras(stated: Sequence[Statement]) -> tuple[str, ...]:
@@ -175,10 +175,6 @@ def _counterexample(
     from .counterexample import refute
 
     return refute(rule, stated, seconds, [outcome.model] if outcome.model else [])
-
-
-def _static_problem(rule: Rule) -> str:
-    return ""
 
 
 def _conditions(rule: Rule) -> tuple[str, ...]:
