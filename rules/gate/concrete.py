@@ -195,9 +195,12 @@ def compute(
         if names is not None and definition.name not in names:
             continue
         algebra = statement.algebras.get(definition.name, "real")
-        tensors[definition.name] = _definition(
-            definition, KINDS[algebra], tensors, assignment.symbols, arithmetic
-        )
+        made = _definition(definition, KINDS[algebra], tensors, assignment.symbols, arithmetic)
+        dtype = statement.origin and statement.origin.types.get(definition.name)
+        if dtype in INTEGERS:
+            wrapped = made.values.astype(np.dtype(dtype)).astype(np.int64)
+            made = Tensor(wrapped, made.defined, made.kind)
+        tensors[definition.name] = made
     return tensors
 
 

@@ -476,7 +476,7 @@ class Exact:
     """Real numbers as Python's integers and Fractions, or intervals of them, in object arrays."""
 
     name = "exact"
-    largest = 300_000
+    largest = 60_000
 
     def __init__(self, tolerance: Fraction = Fraction(1, 10**7)) -> None:
         """`tolerance`: numbers that differ by less of their size may do so by a rounded literal."""

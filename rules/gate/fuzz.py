@@ -25,7 +25,7 @@ from ..prover.compose import Composition, UndescribedError, algebra_of
 from ..prover.statement import Equation, Statement
 from ..schemas import plain
 from ..syntax import Rule
-from .concrete import Array, Assignment
+from .concrete import Array, Assignment, Number
 from .difference import Difference
 from .exact import Exact
 from .minimize import minimize
@@ -98,7 +98,7 @@ def _examined(rule: Rule, sides: Sides, seed: int, until: float) -> Counterexamp
     try:
         statement = described(sides)
     except ShapeError as error:
-        return _undefined(rule.name, sides, str(error))
+        return shown_undefined(rule.name, sides, str(error))
     for family in _FAMILIES:
         if time.monotonic() > until:
             return None
@@ -111,7 +111,7 @@ def _examined(rule: Rule, sides: Sides, seed: int, until: float) -> Counterexamp
             continue
         if statement is not None:
             exact = _arithmetic(sides)
-            difference = certain(statement, assignment(statement, feeds), exact)
+            difference = certain(statement, single(statement, feeds), exact)
             if difference is not None and _counts(difference, exact):
                 small = minimize(statement, difference, 2.0, exact)
                 return shown(rule.name, sides, small)
@@ -120,7 +120,7 @@ def _examined(rule: Rule, sides: Sides, seed: int, until: float) -> Counterexamp
     return None
 
 
-def _undefined(title: str, sides: Sides, text: str) -> Counterexample | None:
+def shown_undefined(title: str, sides: Sides, text: str) -> Counterexample | None:
     """A target without a meaning at these sizes, where ONNX Runtime runs the source alone."""
     feeds = {o.name: np.zeros(o.shape, np.dtype(o.dtype)) for o in sides.operands}
     try:
@@ -210,7 +210,7 @@ def _composed(
     return names, needs
 
 
-def assignment(statement: Statement, feeds: Mapping[str, Array]) -> Assignment:
+def single(statement: Statement, feeds: Mapping[str, Array]) -> Assignment:
     """The inputs of a run as numbers for a statement."""
     wide = {"real": np.float64, "integer": np.int64, "boolean": np.bool_}
     return Assignment(
@@ -284,20 +284,26 @@ def _believed_counterexample(title: str, run: Run) -> Counterexample:
     return Counterexample(kind, summary, text)
 
 
-def shown(title: str, sides: Sides, difference: Difference) -> Counterexample:
+def shown(
+    title: str,
+    sides: Sides,
+    difference: Difference,
+    symbols: Mapping[str, Number] | None = None,
+) -> Counterexample:
     """A counterexample at an instance, as a program for ONNX Runtime."""
     feeds = {
         o.name: difference.assignment.arrays[o.name].astype(np.dtype(o.dtype))
         for o in sides.operands
     }
-    summary = summarize(difference)
+    summary = summarize(difference, symbols)
     text = models_program(title, summary, sides.source, sides.target, feeds)
     return Counterexample(difference.kind, summary, text)
 
 
-def summarize(difference: Difference) -> str:
+def summarize(difference: Difference, symbols: Mapping[str, Number] | None = None) -> str:
     """What a difference is, in one line."""
-    sizes = ", ".join(f"{n} = {v}" for n, v in sorted(difference.assignment.symbols.items()))
+    named = difference.assignment.symbols if symbols is None else symbols
+    sizes = ", ".join(f"{n} = {v}" for n, v in sorted(named.items()))
     at = f" at {sizes}" if sizes else ""
     if difference.kind == "shape" or not difference.output:
         return f"{difference.text}{at}"

@@ -6,8 +6,9 @@ exact numbers confirm.
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -20,6 +21,7 @@ from .difference import Difference, differences
 from .exact import Exact
 from .values import assign
 
+_REDRAWN = ("small", "positive", "zeros")
 # No more elements than this are rounded one by one.
 _ELEMENTWISE = 200
 
@@ -29,21 +31,30 @@ def minimize(
     difference: Difference,
     seconds: float,
     arithmetic: Exact | None = None,
+    counts: Callable[[Statement, Assignment], bool] = lambda *_: True,
 ) -> Difference:
-    """A difference at numbers as small as the time allows."""
+    """A difference at numbers as small as the time allows, for which `counts` still holds."""
     until = time.monotonic() + seconds
-    shrinker = _Shrinker(statement, difference, until, arithmetic or Exact())
-    shrinker.sizes()
-    shrinker.arrays()
+    shrinker = _Shrinker(statement, difference, until, arithmetic or Exact(), counts)
+    before: tuple[float, ...] = (math.inf,)
+    while _weight(shrinker.best.assignment) < before and not shrinker.late():
+        before = _weight(shrinker.best.assignment)
+        shrinker.sizes()
+        shrinker.arrays()
     return shrinker.best
 
 
 class _Shrinker:
     def __init__(
-        self, statement: Statement, best: Difference, until: float, arithmetic: Exact
+        self,
+        statement: Statement,
+        best: Difference,
+        until: float,
+        arithmetic: Exact,
+        counts: Callable[[Statement, Assignment], bool],
     ) -> None:
         self.statement, self.best, self.until = statement, best, until
-        self.arithmetic = arithmetic
+        self.arithmetic, self.counts = arithmetic, counts
         self.kinds = {symbol.name: symbol.kind for symbol in statement.symbols}
 
     def late(self) -> bool:
@@ -58,7 +69,7 @@ class _Shrinker:
             return False
         try:
             for found in differences(self.statement, assignment, self.arithmetic):
-                if found.kind == self.best.kind:
+                if found.kind == self.best.kind and self.counts(self.statement, assignment):
                     self.best = found
                     return True
         except (NoValueError, TooLargeError):
@@ -68,12 +79,20 @@ class _Shrinker:
     # ----------------------------------------------------------------------------- sizes
 
     def sizes(self) -> None:
-        """Try each size at 1, 2, 3, half of it and one less, alone and with its equals."""
+        """Try each size at 1, 2, 3, half of it and one less, alone and with its equals.
+
+        A size of 0 becomes 1 where it can: what has no elements shows less.
+        """
+        for name, value in list(self.best.assignment.symbols.items()):
+            if self.kinds[name] == "dimension" and value == 0 and not self.late():
+                symbols = dict(self.best.assignment.symbols) | {name: 1}
+                any(self.accept(a) for a in self._resized(symbols))
         changed = True
         while changed and not self.late():
             changed = False
             for names in self._groups():
-                for value in _smaller(self.best.assignment.symbols[names[0]]):
+                now = self.best.assignment.symbols[names[0]]
+                for value in _smaller(now, self.kinds[names[0]]):
                     if self.late():
                         return
                     symbols = dict(self.best.assignment.symbols) | dict.fromkeys(names, value)
@@ -99,7 +118,7 @@ class _Shrinker:
         rng = np.random.default_rng(1)
         old = self.best.assignment
         try:
-            drawn = [assign(self.statement, symbols, f, rng) for f in ("small", "positive")]
+            drawn = [assign(self.statement, symbols, f, rng) for f in _REDRAWN]
         except (NoValueError, MemoryError):
             return
         arrays = {n: _fitted(old.arrays[n], a.shape) for n, a in drawn[0].arrays.items()}
@@ -147,18 +166,30 @@ class _Shrinker:
 
     def _replaced(self, name: str, array: Array) -> bool:
         old = self.best.assignment
-        if np.array_equal(old.arrays[name], array):
-            return False
-        return self.accept(replace(old, arrays={**old.arrays, name: array}))
+        new = replace(old, arrays={**old.arrays, name: array})
+        return _weight(new) < _weight(old) and self.accept(new)
 
 
-def _smaller(value: Number) -> list[Number]:
+def _weight(assignment: Assignment) -> tuple[float, ...]:
+    """How much a reader has to look at: sizes, elements that aren't 0, digits, magnitudes."""
+    arrays = [array.astype(np.float64) for array in assignment.arrays.values()]
+    return (
+        sum(abs(float(value)) if value else 1.5 for value in assignment.symbols.values()),
+        sum(float(np.count_nonzero(array)) for array in arrays),
+        sum(float(np.count_nonzero(array != np.rint(array))) for array in arrays),
+        sum(float(np.abs(array).sum()) for array in arrays),
+        sum(float(np.count_nonzero(array < 0)) for array in arrays),
+    )
+
+
+def _smaller(value: Number, kind: str) -> list[Number]:
     if isinstance(value, Fraction | float):
         return [n for n in (0, 1, 2, -1) if n != value]
     size = int(value)
     # Not 0: where larger sizes show a difference too, they show more.
-    tries = [1, 2, 3, size // 2, size - 1] if size >= 0 else [0, 1, -1, size + 1]
-    return [n for n in dict.fromkeys(tries) if abs(n) < abs(size)]
+    tries = [0, 1, 2, 3, size // 2, size - 1] if size >= 0 else [0, 1, -1, size + 1]
+    least = 1 if kind == "dimension" else 0
+    return [n for n in dict.fromkeys(tries) if least <= abs(n) < abs(size)]
 
 
 def _fitted(array: Array, shape: tuple[int, ...]) -> Array | None:

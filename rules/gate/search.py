@@ -7,16 +7,17 @@ and made small there.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from ...catalog.operators.terms import Apply, Read, Reduce, Select, Term
 from ..prover.statement import Statement
 from .concrete import Arithmetic, Assignment, Float, NoValueError, Number, TooLargeError
 from .difference import Difference, differences
 from .exact import Exact, Field
 from .minimize import minimize
-from .sizes import Sizes
+from .sizes import Sizes, reads
 from .values import FAMILIES, assign, elements
 
 FLOAT, FIELD, EXACT = Float(), Field(), Exact()
@@ -29,10 +30,12 @@ def find(
     seconds: float,
     hints: Sequence[Mapping[str, int]] = (),
     seed: int = 0,
+    counts: Callable[[Statement, Assignment], bool] = lambda *_: True,
 ) -> tuple[Statement, Difference] | None:
     """A difference that exact numbers confirm, small; None where the time ran out before one.
 
-    Statements take turns, so that one of many cases that is false is met early.
+    Statements take turns, so that one of many cases that is false is met early. Only numbers for
+    which `counts` holds are of interest.
     """
     until = time.monotonic() + seconds
     searches = [_suspects(statement, hints, seed) for statement in statements]
@@ -49,9 +52,10 @@ def find(
             if suspect is None:
                 continue
             confirmed = confirm(statements[at], suspect, seed)
-            if confirmed is not None:
+            if confirmed is not None and counts(statements[at], confirmed.assignment):
                 left = max(0.5, min(3.0, until - time.monotonic()))
-                return statements[at], minimize(statements[at], confirmed, left)
+                small = minimize(statements[at], confirmed, left, counts=counts)
+                return statements[at], small
     return None
 
 
@@ -117,6 +121,27 @@ def certain(
 ) -> Difference | None:
     """A difference at these numbers that no rounding explains."""
     try:
-        return next(differences(statement, assignment, arithmetic), None)
+        found = next(differences(statement, assignment, arithmetic), None)
     except (NoValueError, TooLargeError):
         return None
+    if found is not None and found.kind in ("undefined", "defined") and found.output:
+        # An index out of range is a mistake even where, for want of elements, nothing is read.
+        empty = any(value == 0 for value in assignment.symbols.values())
+        if empty and any(_looks_up(d.value) for d in statement.definitions):
+            return None
+    return found
+
+
+def _looks_up(term: Term) -> bool:
+    """Whether elements of a tensor are read as indices."""
+    match term:
+        case Read(_, indices):
+            return any(reads(index) for index in indices)
+        case Apply(_, arguments):
+            return any(map(_looks_up, arguments))
+        case Select(condition, then, otherwise):
+            return any(map(_looks_up, (condition, then, otherwise)))
+        case Reduce(_, _, _, condition, body):
+            return _looks_up(condition) or _looks_up(body)
+        case _:
+            return False

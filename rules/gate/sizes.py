@@ -111,6 +111,7 @@ class Sizes:
                 solver.add(_truth(condition, self.symbols))
             if solver.check() != z3.sat:
                 return None
+            self._keep_small(solver, known, first)
             rest = [name for name in known if name not in first]
             self.random.shuffle(rest)
             for name in (*first, *rest):
@@ -130,6 +131,21 @@ class Sizes:
                 solver.pop()
         met = all(self._true(condition, found) for condition in wanted)
         return found if met and self.holds(found) else None
+
+    def _keep_small(
+        self, solver: z3.Solver, known: Mapping[str, Number], first: Sequence[str]
+    ) -> None:
+        """Bound what isn't asked for, as tightly as the conditions allow."""
+        integers = [n for n, s in self.symbols.items() if s.kind != "real" and n not in first]
+        largest = max([4, *(abs(int(known[n])) for n in integers if n in known)])
+        for most in (largest, 2 * largest, 8 * largest):
+            solver.push()
+            for name in integers:
+                variable = _variable(self.symbols[name])
+                solver.add(variable <= most, variable >= -most)
+            if solver.check() == z3.sat:
+                return
+            solver.pop()
 
     def violating(self, condition: Term) -> dict[str, Number] | None:
         """Small sizes at which the assumptions hold and a condition doesn't."""

@@ -25,10 +25,12 @@ def assign(
     rng: np.random.Generator,
 ) -> Assignment:
     """Arrays of a family for all operands at known sizes."""
-    return Assignment(
-        dict(symbols),
-        {operand.name: array_of(operand, symbols, family, rng) for operand in statement.operands},
-    )
+    types = statement.origin.types if statement.origin else {}
+    arrays = {
+        operand.name: array_of(operand, symbols, family, rng, types.get(operand.name, "int64"))
+        for operand in statement.operands
+    }
+    return Assignment(dict(symbols), arrays)
 
 
 def elements(statement: Statement, symbols: Mapping[str, Number]) -> int:
@@ -38,19 +40,30 @@ def elements(statement: Statement, symbols: Mapping[str, Number]) -> int:
 
 
 def array_of(
-    operand: Operand, symbols: Mapping[str, Number], family: str, rng: np.random.Generator
+    operand: Operand,
+    symbols: Mapping[str, Number],
+    family: str,
+    rng: np.random.Generator,
+    dtype: str = "int64",
 ) -> Array:
-    """An array of a family for one operand."""
+    """An array of a family for one operand; `dtype` bounds integers."""
     shape = shape_at(operand.shape, symbols)
-    return draw(operand.algebra, shape, family, rng)
+    return draw(operand.algebra, shape, family, rng, dtype)
 
 
-def draw(algebra: Algebra, shape: tuple[int, ...], family: str, rng: np.random.Generator) -> Array:
-    """Random numbers of a family."""
+def draw(
+    algebra: Algebra,
+    shape: tuple[int, ...],
+    family: str,
+    rng: np.random.Generator,
+    dtype: str = "int64",
+) -> Array:
+    """Random numbers of a family; integers are those of a type, as int64."""
     if algebra == "boolean":
         return np.asarray(rng.integers(0, 2, shape), bool)
     if algebra == "integer":
-        return _integers(shape, family, rng)
+        kind = np.dtype(dtype) if np.dtype(dtype).kind in "iu" else np.dtype(np.int64)
+        return np.asarray(_integers(shape, family, rng).astype(kind).astype(np.int64))
     match family:
         case "small":
             found = rng.integers(-3, 4, shape).astype(np.float64)
