@@ -6,6 +6,7 @@ and made small there.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -86,15 +87,18 @@ def _suspects(
 def _all_sizes(
     statement: Statement, sizes: Sizes, hints: Sequence[Mapping[str, int]]
 ) -> Iterator[dict[str, Number] | None]:
-    for obligation in statement.obligations:
-        yield sizes.violating(obligation.condition)
     for hint in hints:
         known = {name: value for name, value in hint.items() if name in sizes.symbols}
         yield sizes.complete(known, first=tuple(known)) or sizes.complete(known)
     if not sizes.symbols:
         while True:
             yield {}
-    yield from sizes.schedule()
+    drawn = sizes.schedule()
+    yield from itertools.islice(drawn, 6)
+    for obligation in statement.obligations:
+        if obligation.condition not in statement.assumptions:
+            yield sizes.violating(obligation.condition)
+    yield from drawn
 
 
 def _seems(statement: Statement, assignment: Assignment, arithmetic: Arithmetic) -> bool:
