@@ -1,0 +1,71 @@
+"""A quick look at a rule: all of the gate but the proof. It can refute; it admits nothing."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from ...catalog.errors import TensologError
+from ..instance import instances
+from ..syntax import Rule
+from .counterexample import refute
+from .fuzz import fuzz
+from .static import form_problems, static_problem
+from .verdict import Counterexample
+
+if TYPE_CHECKING:
+    from ..prover.statement import Statement
+
+SECONDS = 2.0
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a quick look saw. refused: no substitution at all. refuted: with numbers.
+
+    sound: nothing was found against it, which is no proof. `notes` say what a reader would miss,
+    and what could not be looked at.
+    """
+
+    rule: str
+    status: Literal["sound", "refused", "refuted"]
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+    counterexample: Counterexample | None = None
+    seconds: float = 0.0
+
+
+def look(rule: Rule, seconds: float = SECONDS) -> Look:
+    """Check a rule's form, types and shapes; then look for numbers against it.
+
+    Half of `seconds` goes to instances under ONNX Runtime, half to statements in float64, in a
+    prime field, and in exact arithmetic.
+    """
+    began = time.monotonic()
+
+    def seen(status: Literal["sound", "refused", "refuted"], reason: str = "") -> Look:
+        took = time.monotonic() - began
+        return Look(rule.name, status, reason, tuple(notes), found, took)
+
+    notes = list(form_problems(rule))
+    found: Counterexample | None = None
+    if problem := static_problem(rule):
+        return seen("refused", problem)
+    stated: list[Statement] = []
+    from ..prover.cases import IllTyped, statements
+
+    try:
+        stated = list(statements(rule))
+    except IllTyped as error:
+        return seen("refused", str(error))
+    except TensologError as error:
+        notes.append(f"compared under ONNX Runtime only: {error}")
+    if not any(instances(rule, 1, dtype=dtype) for dtype in ("float32", "int64")):
+        notes.append("no instance of the left side was found: can its conditions hold together?")
+    found = fuzz(rule, seconds / 2)
+    if found is None and stated:
+        found = refute(rule, stated, seconds / 2)
+    if found is not None:
+        return seen("refuted", found.summary)
+    return seen("sound")

@@ -1,0 +1,90 @@
+"""`tensolog rules import`: rules of other systems through the gate."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from . import options as shared
+
+
+@click.command(name="import", no_args_is_help=True)
+@click.argument("file", metavar="FILE", type=shared.FILE)
+@click.option(
+    "--out",
+    metavar="FILE.rules",
+    type=click.Path(path_type=Path),
+    help="Write the rules that are proved and of use there.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Rules to prove at a time.  [default: all cores]",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="S",
+    default=20.0,
+    show_default=True,
+    help="Time for one proof.",
+)
+@shared.json_option
+def import_rules(
+    file: Path, out: Path | None, jobs: int | None, timeout: float, as_json: bool
+) -> None:
+    """Read rules of TASO (JSON lines) or equations of TENSAT, and prove each.
+
+    Says of each whether it is proved as it stands, proved under a condition that was inferred,
+    refuted with numbers, refused because its shapes don't fit, or unknown, with the reason.
+
+    \b
+    Examples:
+      tensolog rules import taso_rules.jsonl --out taso.rules
+      tensolog rules import equations.txt --json | jq .totals
+    """
+    if out is not None:
+        out = shared.output_file(out, what="the rules")
+        if out.exists():
+            raise click.ClickException(f"{out} exists: name another file with --out")
+    from ..profiles.machine import cores
+    from ..progress import Progress
+    from ..rules.foreign import import_rules as run
+    from ..rules.foreign.imported import Imported
+
+    done = 0
+    with Progress(quiet=as_json) as progress:
+
+        def told(one: Imported) -> None:
+            nonlocal done
+            done += 1
+            progress("proving", done, 0, f"{done} rules, {one.name}: {one.status}")
+
+        progress("reading", 0, 1, str(file))
+        report = run(file, workers=jobs or cores(), timeout=timeout, progress=told)
+    written = report.write(out) if out is not None else None
+    if as_json:
+        from ..json_text import json_text
+
+        click.echo(json_text(report.record()))
+        return
+    from ..summary import columns
+
+    rows = [(one.status, str(one.line), one.name, _said(one)) for one in report.rules]
+    if rows:
+        click.echo(columns(rows, right=(1,), indent=""))
+    totals = ", ".join(f"{count} {status}" for status, count in report.totals.items() if count)
+    click.echo(f"{report.system}: {len(report.rules)} rules: {totals}")
+    if out is not None:
+        click.echo(f"{out}: {written} rules")
+
+
+def _said(one: object) -> str:
+    from ..rules.foreign.imported import Imported
+
+    assert isinstance(one, Imported)
+    if one.conditions:
+        return "; ".join(condition.text for condition in one.conditions)
+    return one.reason

@@ -1,0 +1,117 @@
+"""`tensolog rules replay`: stored obligations put to a solver again."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from . import options as shared
+from .rules_named import refuse
+
+
+@click.command()
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option(
+    "--solver",
+    type=click.Choice(["z3", "cvc5", "both"]),
+    default="z3",
+    show_default=True,
+    help="Who answers.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="S",
+    default=20.0,
+    show_default=True,
+    help="Time for one question.",
+)
+@click.option(
+    "--own",
+    is_flag=True,
+    help="What the catalog holds, not what is shipped.",
+)
+@shared.catalog_option
+@shared.json_option
+def replay(
+    names: tuple[str, ...],
+    solver: str,
+    timeout: float,
+    own: bool,
+    catalog_path: str | None,
+    as_json: bool,
+) -> None:
+    """Ask solvers once more what the proofs rest on; nothing is proved anew.
+
+    A proof rests on questions in SMT-LIB whose answer is unsat. They are stored, and compared by
+    hash with what the ledger says. Exits with 1 if a solver answers sat.
+
+    \b
+    Examples:
+      tensolog rules replay
+      tensolog rules replay MergeMatMulsSharingLeft --solver both
+      tensolog rules replay --own --catalog my.duckdb
+    """
+    from ..progress import Progress
+    from ..rules.gate.replay import Replayed
+    from ..rules.gate.replay import replay as ask
+
+    scripts = list(_stored(names, own, catalog_path))
+    if not scripts:
+        raise click.ClickException("nothing is stored: run tensolog rules prove first")
+    found: list[tuple[str, Replayed]] = []
+    asked = ("z3", "cvc5") if solver == "both" else (solver,)
+    with Progress(quiet=as_json) as progress:
+
+        def told(one: Replayed) -> None:
+            progress("replaying", len(found), len(scripts) * len(asked), one.rule)
+
+        for name in asked:
+            answers = ask(scripts, "cvc5" if name == "cvc5" else "z3", timeout, told)
+            found += [(name, one) for one in answers]
+    against = [(name, one) for name, one in found if one.contradicts]
+    if as_json:
+        from ..json_text import json_text
+
+        rows = [
+            {
+                "rule": one.rule,
+                "script_hash": one.script_hash,
+                "solver": name,
+                "answer": one.answer,
+                "reason": one.reason,
+                "seconds": one.seconds,
+            }
+            for name, one in found
+        ]
+        click.echo(json_text(rows))
+    else:
+        for name in asked:
+            counts = Counter(one.answer for solver_, one in found if solver_ == name)
+            said = ", ".join(f"{count} {answer}" for answer, count in counts.items())
+            rules = len({one.rule for _, one in found})
+            click.echo(f"{name}: {sum(counts.values())} questions of {rules} rules: {said}")
+        for name, one in against:
+            click.echo(f"{one.rule}: {name} says sat to {one.script_hash[:12]}")
+    if against:
+        refuse()
+
+
+def _stored(
+    names: tuple[str, ...], own: bool, catalog_path: str | None
+) -> Iterable[tuple[str, str]]:
+    from ..rules.gate.replay import scripts_beside, stored, stored_in
+
+    if own or catalog_path is not None:
+        with shared.open_to_read(catalog_path) as catalog:
+            return list(stored_in(catalog, names))
+    from importlib import resources
+
+    from ..rules.gate.ledger import shipped
+    from ..rules.prover.scripts import Scripts
+
+    path = Path(str(resources.files("tensolog.rules"))) / "ledger.jsonl"
+    return list(stored(shipped(), Scripts.read(scripts_beside(path)), names))

@@ -1,0 +1,88 @@
+"""Verdicts of the gate as text for people and as values for JSON."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..rules.gate.verdict import Counterexample, Verdict
+
+
+def verdict_lines(verdicts: Sequence[Verdict]) -> str:
+    """One line a rule, and under it why it is not proved."""
+    from ..summary import columns
+
+    rows = [
+        (v.status, v.rule, _ranks(v), ", ".join(v.algebras), seconds(v.seconds)) for v in verdicts
+    ]
+    lines = columns(rows, right=(4,), indent="").split("\n") if rows else []
+    said = []
+    for line, verdict in zip(lines, verdicts, strict=True):
+        said.append(line)
+        said += [indented(part) for part in why(verdict)]
+    return "\n".join(said)
+
+
+def why(verdict: Verdict) -> Iterable[str]:
+    """Say why a rule is not proved, what shows it, and what would help."""
+    if verdict.reason:
+        yield verdict.reason
+    if verdict.conditions:
+        yield "It would be proved under: " + ", ".join(verdict.conditions)
+    if verdict.counterexample is not None:
+        yield counterexample_text(verdict.counterexample)
+
+
+def _ranks(verdict: Verdict) -> str:
+    if verdict.status not in ("proved", "bounded"):
+        return ""
+    return ranks_text(verdict.ranks)
+
+
+def ranks_text(ranks: str) -> str:
+    """Say for which ranks a proof holds."""
+    if not ranks:
+        return ""
+    return "all ranks" if ranks == "all" else ranks if "rank" in ranks else f"ranks {ranks}"
+
+
+def counterexample_text(found: Counterexample) -> str:
+    """Show a counterexample as the program that prints it."""
+    return f"This program shows it:\n\n{indented(found.snippet.rstrip())}\n"
+
+
+def verdict_value(verdict: Verdict) -> dict[str, Any]:
+    """A verdict as JSON has it; the scripts of its obligations are in the catalog."""
+    shown = verdict.counterexample
+    return {
+        "rule": verdict.rule,
+        "hash": verdict.hash,
+        "status": verdict.status,
+        "reason": verdict.reason,
+        "ranks": verdict.ranks,
+        "algebras": verdict.algebras,
+        "conditions": verdict.conditions,
+        "counterexample": None
+        if shown is None
+        else {"kind": shown.kind, "summary": shown.summary, "snippet": shown.snippet},
+        "cases": [
+            {"title": c.title, "status": c.status, "reason": c.reason, "seconds": c.seconds}
+            for c in verdict.cases
+        ],
+        "obligations": len(verdict.obligations),
+        "solver": verdict.solver,
+        "rechecker": verdict.rechecker,
+        "seconds": verdict.seconds,
+    }
+
+
+def seconds(value: float) -> str:
+    """A time in seconds."""
+    return f"{value:.2f} s"
+
+
+def indented(text: str) -> str:
+    """Set text off from the line above it."""
+    return textwrap.indent(text, "    ", lambda line: bool(line.strip()))
