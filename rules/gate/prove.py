@@ -184,4 +184,12 @@ def _conditions(rule: Rule) -> tuple[str, ...]:
 def _with_ranks(
     rule: Rule, stated: Sequence[Statement], outcomes: Sequence[Outcome], verdict: Verdict
 ) -> Verdict:
-    return verdict
+    """Say for which ranks the proof speaks: all, or those that its cases have."""
+    tried: dict[str, set[int]] = {}
+    for statement in stated:
+        for name, length in statement.free.items():
+            tried.setdefault(name, set()).add(length)
+    if not tried:
+        return replace(verdict, ranks="all")
+    listed = [f"{name} {', '.join(map(str, sorted(of)))}" for name, of in sorted(tried.items())]
+    return replace(verdict, status="bounded", ranks="; ".join(listed))

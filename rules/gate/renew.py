@@ -1,0 +1,64 @@
+"""The ledger and its scripts brought up to date: what doesn't hold any longer is proved again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ..prover.scripts import Scripts
+from ..syntax import Rule
+from .ledger import Entry, Ledger
+from .parallel import prove_rules
+from .replay import group, scripts_beside, store_scripts
+from .verdict import Verdict
+
+Progress = Callable[[Rule, Verdict, Entry], None]
+
+
+def shipped_path() -> Path:
+    """Return where the ledger of the shipped rules lies."""
+    return Path(__file__).parents[1] / "ledger.jsonl"
+
+
+def renew(
+    rules: Sequence[Rule],
+    path: Path | None = None,
+    *,
+    workers: int = 2,
+    again: bool = False,
+    whole: bool = False,
+    timeout: float | None = None,
+    progress: Progress | None = None,
+) -> Ledger:
+    """Prove the rules of which no entry holds, or with `again` all, and write ledger and scripts.
+
+    The ledger is written after each rule, the scripts at the end: an interruption, which is passed
+    on, loses no verdict. Entries of rules that are not among `rules` stay, but for `whole`: then
+    `rules` are all there are.
+    """
+    path = shipped_path() if path is None else path
+    ledger = Ledger.load(path)
+    scripts = Scripts.read(scripts_beside(path))
+    wanted = [rule for rule in rules if again or not ledger.holds(rule)]
+    gone = ledger.keep(rules) if whole else []
+    for entry in gone:
+        scripts.groups.pop(group(entry.rule, entry.hash), None)
+
+    def keep(rule: Rule, verdict: Verdict) -> None:
+        entry = ledger.record(rule, verdict)
+        store_scripts(scripts, verdict)
+        ledger.save(path)
+        if progress is not None:
+            progress(rule, verdict, entry)
+
+    try:
+        if timeout is None:
+            prove_rules(wanted, workers, keep)
+        else:
+            prove_rules(wanted, workers, keep, timeout=timeout)
+    finally:
+        if gone:
+            ledger.save(path)
+        if wanted or gone:
+            scripts.write(scripts_beside(path))
+    return ledger
