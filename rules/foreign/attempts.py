@@ -1,0 +1,187 @@
+"""One foreign rule on its way through the gate: the readings tried, and what they say together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from ..format import rule_text
+from ..gate.vacuous import same_program
+from ..gate.verdict import Counterexample, Verdict
+from ..parser import parse_rules
+from ..syntax import Rule
+from .equations import equation_text
+from .readings import Candidate, Condition, candidates
+from .shapes import ShapeClashError
+from .terms import ForeignRule, Problem
+
+Status = Literal["proved", "conditional", "refuted", "refused", "unknown", "unreadable"]
+STATUSES: tuple[Status, ...] = (
+    "proved",
+    "conditional",
+    "refuted",
+    "refused",
+    "unknown",
+    "unreadable",
+)
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What became of one foreign rule.
+
+    proved: equal as it stands, for all sizes. conditional: proved under `conditions`; what it does
+    without them, `counterexample` shows where one was met. refuted: with a counterexample. refused:
+    the shapes of the two sides don't fit. unknown: not decided, or an operator that is not known
+    here. unreadable: malformed. `reason` says why.
+
+    `rule` is the text that was proved, or that is at fault, in the rule language; `usable`: it can
+    find something in a graph, so that it is worth keeping. `ranks` are those it is proved for.
+    """
+
+    name: str
+    line: int
+    text: str
+    status: Status
+    reason: str = ""
+    conditions: tuple[Condition, ...] = ()
+    counterexample: Counterexample | None = None
+    rule: str = ""
+    usable: bool = False
+    ranks: str = ""
+    seconds: float = 0.0
+
+    def record(self) -> dict[str, Any]:
+        """The answer as JSON has it."""
+        shown = self.counterexample
+        return {
+            "name": self.name,
+            "line": self.line,
+            "text": self.text,
+            "status": self.status,
+            "reason": self.reason,
+            "conditions": [condition.text for condition in self.conditions],
+            "words": [condition.words for condition in self.conditions],
+            "counterexample": shown
+            and {"kind": shown.kind, "summary": shown.summary, "snippet": shown.snippet},
+            "rule": self.rule,
+            "usable": self.usable,
+            "ranks": self.ranks,
+            "seconds": round(self.seconds, 4),
+        }
+
+
+@dataclass
+class Attempts:
+    """A foreign rule, the readings that may be tried, and the verdicts on those that were."""
+
+    said: ForeignRule | Problem
+    verdicts: list[Verdict] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.clash = ""
+        self.found: tuple[Candidate, ...] = ()
+        if isinstance(self.said, ForeignRule):
+            try:
+                self.found = candidates(self.said)
+            except ShapeClashError as error:
+                self.clash = str(error)
+
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing left to try."""
+        if len(self.verdicts) == len(self.found) or self.trivial:
+            return True
+        return bool(self.verdicts) and _is_proof(self.verdicts[-1])
+
+    @cached_property
+    def trivial(self) -> bool:
+        """Whether both sides are the same operators: a truth, though nothing to rewrite."""
+        if not self.found:
+            return False
+        return self.found[0].translation.same or same_program(_parsed(self.found[0]))
+
+    @property
+    def hard(self) -> bool:
+        """Whether the next reading has a number of groups that is not known."""
+        translation = self.found[len(self.verdicts)].translation
+        return translation.reading.groups and "group=" in translation.text
+
+    def next(self) -> Rule:
+        """The rule of the next reading."""
+        return _parsed(self.found[len(self.verdicts)])
+
+    def result(self) -> Imported:
+        """The answer, once it is done."""
+        said = self.said
+        if isinstance(said, Problem):
+            status: Status = "unreadable" if said.malformed else "unknown"
+            return Imported(said.name, said.line, said.text, status, said.reason)
+        if self.trivial:
+            reason = "both sides are the same ONNX operators: true, and nothing to rewrite"
+            return self._answer("proved", reason)
+        if not self.found:
+            return self._answer("refused", self.clash)
+        if self.verdicts and _is_proof(self.verdicts[-1]):
+            candidate = self.found[len(self.verdicts) - 1]
+            conditions = candidate.conditions
+            return self._answer(
+                "conditional" if conditions else "proved",
+                conditions=conditions,
+                counterexample=self._counterexample() if conditions else None,
+                rule=rule_text(_parsed(candidate)),
+                usable=not candidate.translation.witness,
+                ranks=self.verdicts[-1].ranks,
+            )
+        return self._open()
+
+    def _open(self) -> Imported:
+        """The answer where no reading is proved."""
+        at = self._decisive()
+        verdict, candidate = self.verdicts[at], self.found[at]
+        reason = verdict.reason
+        status: Status = "unknown"
+        if verdict.status == "refuted" and not candidate.plain:
+            reason = f"only a special case is refuted: {reason}"
+        elif verdict.status in ("refuted", "refused"):
+            status = verdict.status
+        return self._answer(
+            status,
+            reason,
+            counterexample=verdict.counterexample if status == "refuted" else None,
+            rule=rule_text(_parsed(candidate)),
+        )
+
+    def _answer(self, status: Status, reason: str = "", **more: Any) -> Imported:
+        assert isinstance(self.said, ForeignRule)
+        seconds = sum(verdict.seconds for verdict in self.verdicts)
+        said = self.said
+        return Imported(said.name, said.line, _shown(said), status, reason, seconds=seconds, **more)
+
+    def _counterexample(self) -> Counterexample | None:
+        return next((v.counterexample for v in self.verdicts if v.counterexample), None)
+
+    def _decisive(self) -> int:
+        """Which of the verdicts, none of them a proof, is that on the rule as it is stated.
+
+        That without broadcasting: what is false there is false, whatever else may be assumed.
+        """
+        plain = [i for i, candidate in enumerate(self.found) if candidate.plain]
+        strict = [i for i in plain if not self.found[i].translation.reading.broadcast]
+        return (strict or plain or [0])[0]
+
+
+def _is_proof(verdict: Verdict) -> bool:
+    return verdict.status in ("proved", "bounded")
+
+
+def _parsed(candidate: Candidate) -> Rule:
+    return parse_rules(candidate.translation.text, "imported.rules")[0]
+
+
+def _shown(rule: ForeignRule) -> str:
+    """A foreign rule as equations."""
+    if rule.system == "tensat":
+        return rule.text
+    return ", ".join(f"{equation_text(a)} == {equation_text(b)}" for a, b in rule.outputs)
