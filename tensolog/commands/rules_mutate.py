@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from . import options as shared
-from .rules_named import chosen, refuse, rules_argument
+from .rules_named import chosen, counted, refuse, rules_argument
 
 
 @click.command()
@@ -81,7 +81,8 @@ def mutate(
             "equivalent": "proved, and nothing speaks against them",
             "accepted": "FALSE AND ACCEPTED",
         }
-        click.echo(f"{len(campaign.judged)} mutants of {len(found)} rules, seed {seed}")
+        drawn = counted(len(campaign.judged), "mutant")
+        click.echo(f"{drawn} of {counted(len(found), 'rule')}, seed {seed}")
         for fate in FATES:
             click.echo(f"  {counts[fate]:>5} {said[fate]}")
         for fate in ("accepted", "equivalent", "unknown"):

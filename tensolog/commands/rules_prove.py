@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -76,11 +75,20 @@ def prove(
         _compare(found, as_json)
         return
     if stale:
-        from ..rules.gate.ledger import locked as without_entry
+        from ..rules.gate.ledger import Ledger
 
-        open_ones = {problem.rule for problem in without_entry(found)}
-        found = [rule for rule in found if rule.name in open_ones]
-    verdicts = _prove(found, jobs, timeout, record, no_ledger, catalog_path, quiet=as_json)
+        ledger = Ledger.load()
+        found = [rule for rule in found if not ledger.holds(rule)]
+    verdicts = _prove(
+        found,
+        jobs,
+        timeout,
+        record,
+        no_ledger,
+        catalog_path,
+        quiet=as_json,
+        whole=everything and not stale,
+    )
     if as_json:
         from ..json_text import json_text
         from .rules_shown import verdict_value
@@ -137,78 +145,45 @@ def _prove(
     catalog_path: str | None,
     *,
     quiet: bool,
+    whole: bool,
 ) -> list[Verdict]:
+    """Prove rules, shipped ones into the ledger; keep what is known whatever ends the command."""
     from ..catalog import Catalog
     from ..profiles.machine import cores
     from ..progress import Progress
     from ..rules.gate.parallel import prove_rules
     from ..rules.gate.record_rows import store_verdicts
+    from ..rules.gate.renew import renew, shipped_path
 
-    book = None if no_ledger or not any(map(is_shipped, rules)) else _Book()
+    entered = [] if no_ledger else [rule for rule in rules if is_shipped(rule)]
+    others = [rule for rule in rules if rule not in entered]
+    if entered:
+        shared.output_file(shipped_path(), what="the ledger (or say --no-ledger)")
+    jobs = jobs or cores()
     done: list[tuple[Rule, Verdict]] = []
-
-    def keep() -> None:
-        """Keep what is known by now, whatever ends the command."""
-        if book is not None:
-            book.close()
-        with Catalog(catalog_path) as catalog:
-            store_verdicts(catalog, done)
-
     with Progress(quiet=quiet) as progress:
 
-        def told(rule: Rule, verdict: Verdict) -> None:
+        def told(rule: Rule, verdict: Verdict, *_: object) -> None:
             done.append((rule, verdict))
-            if book is not None and is_shipped(rule):
-                book.enter(rule, verdict, record)
             progress("proving", len(done), len(rules), f"{rule.name}: {verdict.status}")
 
         progress("proving", 0, len(rules), "")
         with on_interrupt("what was proved by then is kept"):
             try:
-                prove_rules(rules, jobs or cores(), told, timeout=timeout)
+                if entered:
+                    renew(
+                        entered,
+                        workers=jobs,
+                        again=True,
+                        whole=whole,
+                        floating=record,
+                        timeout=timeout,
+                        progress=told,
+                    )
+                if others:
+                    prove_rules(others, jobs, told, timeout=timeout, floating=record)
             finally:
-                keep()
+                with Catalog(catalog_path) as catalog:
+                    store_verdicts(catalog, done)
     by_hash = {verdict.hash: verdict for _, verdict in done}
     return [by_hash[rule.hash] for rule in rules]
-
-
-class _Book:
-    """The ledger of the shipped rules and its scripts, as files beside the rules."""
-
-    def __init__(self) -> None:
-        """Read both."""
-        from importlib import resources
-
-        from ..rules.gate.ledger import Ledger
-        from ..rules.gate.replay import scripts_beside
-        from ..rules.prover.scripts import Scripts
-
-        self.path = Path(str(resources.files("tensolog.rules"))) / "ledger.jsonl"
-        self.beside = scripts_beside(self.path)
-        self.ledger = Ledger.load(self.path)
-        self.scripts = Scripts.read(self.beside)
-        shared.output_file(self.path, what="the ledger (or say --no-ledger)")
-
-    def enter(self, rule: Rule, verdict: Verdict, record: bool) -> None:
-        """Put a verdict in, with the floating-point record where that is asked for."""
-        from ..rules.gate.replay import store_scripts
-
-        floating = _floating(rule) if record else None
-        self.ledger.record(rule, verdict, floating)
-        store_scripts(self.scripts, verdict)
-
-    def close(self) -> None:
-        """Write both, without the entries of rules that are gone."""
-        from ..rules import load_rules
-
-        for entry in self.ledger.keep(load_rules()):
-            for group in [g for g in self.scripts.groups if g.split(" ")[0] == entry.rule]:
-                del self.scripts.groups[group]
-        self.ledger.save(self.path)
-        self.scripts.write(self.beside)
-
-
-def _floating(rule: Rule) -> dict[str, object]:
-    from ..rules.gate.floating import floating_record
-
-    return floating_record(rule).summary()

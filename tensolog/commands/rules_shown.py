@@ -45,7 +45,7 @@ def ranks_text(ranks: str) -> str:
     """Say for which ranks a proof holds."""
     if not ranks:
         return ""
-    return "all ranks" if ranks == "all" else ranks if "rank" in ranks else f"ranks {ranks}"
+    return "all ranks" if ranks == "all" else f"ranks {ranks}"
 
 
 def counterexample_text(found: Counterexample) -> str:

@@ -225,9 +225,9 @@ def test_models_are_forgotten(cli, small_model, tmp_path):
 def test_rules(cli):
     listed = json.loads(cli("rules", "list", "--json").out)
     assert listed
-    for rule in listed:
-        assert cli("rules", "show", rule["name"]).out.count(f"rule {rule['name']}") == 1
-        assert rule["name"] in cli("rules", "list").out
+    for rule in listed[::20]:
+        text = cli("rules", "show", rule["name"], "--text").out
+        assert text.count(f"rule {rule['name']}\n") == 1
 
 
 def test_an_unknown_rule_has_near_names(cli):
@@ -237,9 +237,9 @@ def test_an_unknown_rule_has_near_names(cli):
 
 def test_rules_check(cli, tmp_path):
     name = json.loads(cli("rules", "list", "--json").out)[0]["name"]
-    text = cli("rules", "show", name).out
+    text = cli("rules", "show", name, "--text").out
     path = tmp_path / "mine.rules"
     path.write_text(text, encoding="utf-8")
-    assert "1 rule, well-formed" in cli("rules", "check", path).out
+    assert "nothing found against it" in cli("rules", "check", path, "--seconds", "0.1").out
     path.write_text(text.replace("match", "mtach"), encoding="utf-8")
     assert "mine.rules:" in cli("rules", "check", path).refused()

@@ -1,0 +1,87 @@
+"""A slice of the mutation campaign: nothing false is accepted, and if it were, it would show."""
+
+import random
+
+import pytest
+from tensolog.rules import load_rules, parse_rules
+from tensolog.rules.format import rule_text
+from tensolog.rules.gate import mutate as mutate_module
+from tensolog.rules.gate.mutants import mutants, mutants_of
+from tensolog.rules.gate.mutate import against, mutate
+from tensolog.rules.gate.verdict import Verdict
+
+COUNT = 24  # `tensolog rules mutate --count 300` makes more
+RULE = """\
+rule MergeScales
+  tags    always
+  given   X [m, n] float64,
+          a scalar,
+          b scalar,
+          n > 2
+  match
+    Y = Sub(X, a)
+    Z = Sub(Y, b)
+  rewrite
+    c = Add(a, b)
+    Z = Sub(X, c)
+  equal   rounding
+"""
+
+
+def rule_of(text=RULE):
+    (rule,) = parse_rules(text)
+    return rule
+
+
+def test_mutants_differ_from_their_rule_and_from_each_other_in_one_place():
+    rule = rule_of()
+    texts = [mutant.text for mutant in mutants_of(rule)]
+    assert len(texts) == len(set(texts)) > 15
+    assert rule_text(rule) not in texts
+    changes = [mutant.change for mutant in mutants_of(rule)]
+    for expected in (
+        "drop n > 2",
+        "n > 2 becomes n > 3",
+        "n > 2 becomes n >= 2",
+        "drop the shape of X [m, n] float64",
+        "drop the types of X [m, n] float64",
+        "Add becomes Sub",
+        "Sub becomes Add",
+        "Sub: swap operands 0 and 1",
+        "Add: operand 0 twice",
+        "drop Add(a, b)",
+        "drop Sub(X, c)",
+    ):
+        assert expected in changes
+
+
+def test_mutants_are_drawn_alike_from_all_rules_and_again_by_the_seed():
+    rules = random.Random(0).sample(load_rules(), 10)
+    drawn = mutants(rules, 30, seed=3)
+    assert {mutant.original for mutant in drawn} == {rule.name for rule in rules}
+    assert [m.text for m in mutants(rules, 30, seed=3)] == [m.text for m in drawn]
+    assert [m.text for m in mutants(rules, 30, seed=4)] != [m.text for m in drawn]
+
+
+def test_no_false_mutant_is_accepted():
+    campaign = mutate(load_rules(), COUNT, seed=5, jobs=2, timeout=6, search=1)
+    assert [f"{one.mutant.text}\n{one.reason}" for one in campaign.of("accepted")] == []
+    counts = campaign.count()
+    assert sum(counts.values()) == COUNT
+    assert counts["refuted"] + counts["static"] > COUNT // 2
+
+
+def test_a_gate_that_accepts_all_is_found_out(monkeypatch):
+    def gullible(rules, *_, **__):
+        return tuple(Verdict(rule.name, rule.hash, "proved") for rule in rules)
+
+    monkeypatch.setattr(mutate_module, "prove_rules", gullible)
+    campaign = mutate([rule_of()], 12, seed=1, search=1)
+    assert campaign.of("accepted")
+
+
+@pytest.mark.parametrize("change", ["Add becomes Sub", "Add: operand 0 twice", "drop Add(a, b)"])
+def test_numbers_are_found_against_a_false_mutant(change):
+    (mutant,) = [one for one in mutants_of(rule_of()) if one.change == change]
+    assert against(mutant.rule, 2.0) is not None
+    assert against(rule_of(), 0.3) is None
