@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -54,9 +53,11 @@ def _draw(operand: Operand, rng: np.random.Generator, family: str) -> Array:
 
 def _signs(shape: Sequence[int], rng: np.random.Generator) -> Array:
     """Signs that alternate along some of the axes: sums over those, or of two operands, cancel."""
-    along = [np.arange(size) * rng.integers(0, 2) for size in shape]
-    places: Array = reduce(np.add.outer, along, np.asarray(rng.integers(0, 2)))
-    return np.where(places % 2 == 0, 1.0, -1.0)
+    odd: Array = np.full(shape, rng.integers(0, 2))
+    for axis, size in enumerate(shape):
+        along = np.arange(size) * rng.integers(0, 2)
+        odd = odd + along.reshape([-1 if at == axis else 1 for at in range(len(shape))])
+    return np.where(odd % 2 == 0, 1.0, -1.0)
 
 
 def inject(
@@ -72,8 +73,8 @@ def inject(
     how = rng.integers(0, 4)
     for operand in floats if how == 3 else [floats[rng.integers(0, len(floats))]]:
         array = result[operand.name]
+        places: Array = np.zeros(array.size, bool)
         if how == 0:
-            places = np.zeros(array.size, bool)
             places[rng.integers(0, array.size)] = True
         else:
             places = rng.random(array.size) < (1.0 if how == 2 else 0.25)

@@ -10,9 +10,8 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..syntax import Rule
 from .families import FAMILIES, feeds
-from .sides import NotRunError, Sides, sides
+from .sides import NotRunError, Sides
 from .yardstick import measure, yardstick
 
 Array = NDArray[Any]
@@ -28,6 +27,9 @@ FEEDS = 6
 @dataclass(frozen=True)
 class Rounding:
     """Errors in one element type on one family of inputs, in units of the largest output.
+
+    Where the outputs of a run are small, because operands cancel or the function is near 0, the
+    unit is the largest output that ordinary numbers give.
 
     `ratio`: the target's largest error on an instance over the source's, each at least one unit in
     the last place; the largest over the instances, the third quartile and the median. `equal`: all
@@ -69,7 +71,11 @@ class _Errors:
     lost: str = ""
 
     def add(
-        self, source: Sequence[Array], target: Sequence[Array], truth: list[Array] | None
+        self,
+        source: Sequence[Array],
+        target: Sequence[Array],
+        truth: list[Array] | None,
+        ordinary: Sequence[float],
     ) -> None:
         self.samples += 1
         for at, (one, other) in enumerate(zip(source, target, strict=True)):
@@ -77,7 +83,7 @@ class _Errors:
             self.lost = self.lost or _lost(one, other)
             if truth is None or one.dtype.kind != "f" or one.shape != other.shape:
                 continue
-            found = errors(one, other, truth[at])
+            found = errors(one, other, truth[at], ordinary[at])
             if found is not None:
                 self.measured = True
                 self.source = max(self.source, found[0])
@@ -94,8 +100,11 @@ def same_bits(one: Array, other: Array) -> bool:
     )
 
 
-def errors(source: Array, target: Array, truth: Array) -> tuple[float, float] | None:
-    """Return the largest errors of both sides, relative to the largest magnitude of the truth.
+def errors(
+    source: Array, target: Array, truth: Array, ordinary: float = 0.0
+) -> tuple[float, float] | None:
+    """Return the largest errors of both sides, relative to the largest magnitude of the truth, or
+    to an `ordinary` one if that is larger.
 
     Elements that overflow on either side, or that have no finite truth, are left out; None where
     nothing is left or all is 0. An error below the smallest positive number counts as none.
@@ -104,7 +113,7 @@ def errors(source: Array, target: Array, truth: Array) -> tuple[float, float] | 
     if not finite.any():
         return None
     wide, limits = truth[finite], np.finfo(source.dtype)
-    scale = max(np.abs(wide).max(), float(limits.smallest_normal))
+    scale = max(np.abs(wide).max(), ordinary, float(limits.smallest_normal))
     if not wide.any():
         return None
     found = []
@@ -124,13 +133,13 @@ def _lost(source: Array, target: Array) -> str:
     return f"{float(source[at]):.9g} becomes {float(target[at]):.9g}"
 
 
-def roundings(rule: Rule, dtype: str, samples: int, seed: int) -> list[Rounding]:
-    """Compare both sides of a rule on all families; nothing where the rule or the runtime lacks the
-    element type. Raises TargetError where the runtime lacks it for the target alone.
+def roundings(pairs: Sequence[Sides], dtype: str, seed: int) -> list[Rounding]:
+    """Compare both sides of instances of a rule on all families; nothing where none of them runs.
+
+    Raises TargetError where ONNX Runtime runs a source and not its target.
     """
-    drawn = sides(rule, samples, seed, dtype)
     results: dict[str, list[_Errors]] = {family: [] for family in FAMILIES}
-    for number, pair in enumerate(drawn):
+    for number, pair in enumerate(pairs):
         try:
             for family, found in _errors(pair, dtype, (seed, number)).items():
                 results[family].append(found)
@@ -142,13 +151,28 @@ def roundings(rule: Rule, dtype: str, samples: int, seed: int) -> list[Rounding]
 def _errors(pair: Sides, dtype: str, seed: tuple[int, int]) -> dict[str, _Errors]:
     stick = yardstick(pair, dtype)
     found = {family: _Errors() for family in FAMILIES}
+    ordinary = [0.0] * len(pair.outputs)
     for position, family in enumerate(FAMILIES):
+        runs = []
         for turn in range(FEEDS):
             rng = np.random.default_rng([*seed, position, turn])
             drawn = feeds(pair.operands, rng, family)
-            source, target = pair.run(drawn)
-            found[family].add(source, target, measure(stick, drawn))
+            runs.append((*pair.run(drawn), measure(stick, drawn)))
+        if family == "normal":
+            ordinary = _largest([truth for _, _, truth in runs if truth is not None], ordinary)
+        for source, target, truth in runs:
+            found[family].add(source, target, truth, ordinary)
     return found
+
+
+def _largest(truths: Sequence[list[Array]], known: list[float]) -> list[float]:
+    """Return the largest finite magnitude of each output."""
+    for truth in truths:
+        for at, array in enumerate(truth):
+            if array.dtype.kind == "f" and array.size:
+                finite = array[np.isfinite(array)]
+                known[at] = max(known[at], float(np.abs(finite).max(initial=0.0)))
+    return known
 
 
 def _rounding(dtype: str, family: str, found: list[_Errors]) -> Rounding:

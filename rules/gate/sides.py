@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from ...profiles.session import open_session
 from ..instance import Instance, instances
-from ..model_view import dtype_name
+from ..model_view import ModelView, dtype_name
 from ..rewrite import instantiate
 from ..sampling import PARAMETERS, Sampler
 from ..syntax import Rule
@@ -98,17 +98,37 @@ def sides_of(instance: Instance) -> Sides:
     return Sides(instance, operands, outputs, source, _rewritten(instance, operands))
 
 
+def negated_zeros(both: Sides, rng: np.random.Generator) -> Sides | None:
+    """Turn some zeros among the numbers that a match fixes into -0.0, which matches as well.
+
+    None where there are no such numbers.
+    """
+    instance, fixed = both.instance, _fixed(both.instance)
+    model = onnx.ModelProto()
+    model.CopyFrom(instance.model)
+    zeros = [
+        tensor
+        for tensor in model.graph.initializer
+        if tensor.name in fixed and _is_zero(numpy_helper.to_array(tensor))
+    ]
+    for tensor in zeros:
+        if len(zeros) == 1 or rng.integers(0, 2):
+            array = -numpy_helper.to_array(tensor)
+            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+    if not zeros:
+        return None
+    view = ModelView(model)
+    match = view.match(instance.rule, instance.match.positions)
+    return sides_of(replace(instance, model=model, view=view, match=match))
+
+
+def _is_zero(array: Array) -> bool:
+    return array.dtype.kind == "f" and bool(array.size) and not array.any()
+
+
 def _operands(instance: Instance) -> tuple[Operand, ...]:
-    rule, graph = instance.rule, instance.view.model.graph
-    domains = _domains(instance)
-    fixed = {i.value for node in rule.match for i in node.inputs if i.literal is not None}
-    fixed |= {operand.name for operand in rule.operands if operand.scalar}
-    for node in instance.view.nodes:
-        fixed |= {
-            name
-            for position, name in enumerate(node.input)
-            if position in PARAMETERS.get(node.op_type, ())
-        }
+    graph = instance.view.model.graph
+    domains, fixed = _domains(instance), _fixed(instance)
     found = [
         Operand(
             info.name,
@@ -123,6 +143,18 @@ def _operands(instance: Instance) -> tuple[Operand, ...]:
             shape = tuple(map(int, array.shape))
             found.append(Operand(name, str(array.dtype), shape, domains.get(name, "any")))
     return tuple(found)
+
+
+def _fixed(instance: Instance) -> set[str]:
+    """Name the constants that stay: what the rule compares with numbers, and shapes and bounds."""
+    rule = instance.rule
+    fixed = {i.value for node in rule.match for i in node.inputs if i.literal is not None}
+    fixed |= {operand.name for operand in rule.operands if operand.scalar}
+    for node in instance.view.nodes:
+        for position, name in enumerate(node.input):
+            if position in PARAMETERS.get(node.op_type, ()):
+                fixed.add(name)
+    return {name for name in fixed if name}
 
 
 def _domains(instance: Instance) -> dict[str, str]:
@@ -178,12 +210,13 @@ def _rewritten(instance: Instance, operands: tuple[Operand, ...]) -> onnx.ModelP
         copy.input.extend(old(name) for name in node.input)
         copy.output.extend(old(name) for name in node.output)
     for name, array in replacement.constants.items():
-        graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(array), reference(name)))
+        graph.initializer.append(numpy_helper.from_array(np.asarray(array), reference(name)))
     for new in replacement.nodes:
         inputs, outputs = map(reference, new.inputs), map(reference, new.outputs)
         node = helper.make_node(new.op_type, list(inputs), list(outputs), domain=new.domain)
         for key, value in new.attributes.items():
-            node.attribute.append(helper.make_attribute(key, value))
+            kind = onnx.AttributeProto.INTS if value == [] else None
+            node.attribute.append(helper.make_attribute(key, value, attr_type=kind))
         graph.node.append(node)
     for value, item in replacement.outputs.items():
         name = view.names[value]

@@ -6,7 +6,7 @@ no matter of arithmetic.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..syntax import Rule
 from .families import KINDS, feeds, inject
-from .sides import NotRunError, Sides, sides
+from .sides import NotRunError, Sides, negated_zeros
 
 Array = NDArray[Any]
 
@@ -94,23 +94,23 @@ def _number(value: Any) -> str:
 
 
 def _long(value: Any) -> bool:
-    return isinstance(value, np.floating) and bool(np.isfinite(value)) and abs(value) > 1e6
+    return isinstance(value, np.floating) and bool(np.isfinite(value)) and abs(float(value)) > 1e6
 
 
-def specials(rule: Rule, dtype: str, samples: int, seed: int) -> list[Special]:
-    """Compare both sides on every kind of special value; nothing where the rule or the runtime
-    lacks the element type. Raises TargetError where the runtime lacks it for the target alone.
+def specials(rule: Rule, pairs: Sequence[Sides], dtype: str, seed: int) -> list[Special]:
+    """Compare both sides of a rule's instances on every kind of special value; nothing where none
+    of them runs. Raises TargetError where ONNX Runtime runs a source and not its target.
     """
     counts = dict.fromkeys(KINDS, 0)
     worst: dict[str, tuple[int, str]] = dict.fromkeys(KINDS, (0, ""))
-    samples += 2 * sum(len(operators) for _, operators in rule.choices)
-    for number, pair in enumerate(sides(rule, samples, seed, dtype)):
+    for number, pair in enumerate(pairs):
         try:
             for position, kind in enumerate(KINDS):
                 rng = np.random.default_rng([seed, number, position])
-                for _ in range(FEEDS):
+                other = negated_zeros(pair, rng) if kind == "zero" else None
+                for turn in range(FEEDS):
                     counts[kind] += 1
-                    found = _compare(rule, pair, rng, kind)
+                    found = _compare(rule, other if other and turn % 2 else pair, rng, kind)
                     worst[kind] = min(worst[kind], found, key=_most_telling)
         except NotRunError:
             continue
@@ -182,5 +182,5 @@ def _special(value: Any) -> bool:
         return False
     limits = np.finfo(value.dtype)
     small = float(limits.smallest_normal) * 2.0**4
-    large = float(2.0 ** (0.3 * np.log2(float(limits.max))))
-    return not small < abs(float(value)) < large
+    large: float = 2.0 ** (0.3 * float(np.log2(float(limits.max))))
+    return not (small < abs(float(value)) < large)

@@ -1,0 +1,148 @@
+"""The record of a rule in floating point: rounding, special values, bits.
+
+Rounding and special values are those of ONNX Runtime without its optimizer, on instances of the
+rule; they are measured, not proved. What is proved of the bits is in bits.py.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ..prover.cases import IllTyped, UndescribedError, statements
+from ..prover.statement import Statement
+from ..syntax import Rule
+from .bits import bit_equality, moves_only, unfit
+from .bitwise import Bits
+from .rounding import Rounding, roundings
+from .sides import TargetError, sides
+from .special import Special, specials
+
+SAMPLES = 8
+# The share of the instances that each element type gets, and whether special values are tried.
+DTYPES = {"float32": (1.0, True), "float64": (0.5, True), "float16": (0.5, False)}
+
+
+@dataclass(frozen=True)
+class FloatingRecord:
+    """What a rule does in floating point.
+
+    `problems` say how it breaks its class or loses accuracy; none: it keeps what it promises, as
+    far as was seen.
+    """
+
+    rule: str
+    hash: str
+    roundings: tuple[Rounding, ...]
+    specials: tuple[Special, ...]
+    bits: tuple[Bits, ...]
+    problems: tuple[str, ...]
+    seconds: float
+
+    @property
+    def status(self) -> Literal["exact", "tested", "rounds", "unsafe", "broken"]:
+        """Sum up: bits proved equal, or equal in all runs; rounded; unsafe; its class broken."""
+        if any(one.verdict == "broken" for one in self.specials):
+            return "broken"
+        verdicts = {one.verdict for one in self.roundings}
+        if "unsafe" in verdicts:
+            return "unsafe"
+        if self.problems:
+            return "broken"
+        if self.bits and all(one.result == "proved" and not one.finite for one in self.bits):
+            return "exact"
+        kept = all(one.verdict == "kept" for one in self.specials)
+        return "tested" if verdicts == {"equal"} and kept else "rounds"
+
+    def summary(self) -> dict[str, object]:
+        """Sum the record up for the ledger: the largest ratio by family, what differs, the bits."""
+        worst: dict[str, float] = {}
+        for one in self.roundings:
+            if one.dtype == "float32":
+                worst[one.family] = float(f"{one.max_ratio:.3g}")
+        differ = sorted({one.kind for one in self.specials if one.verdict != "kept"})
+        bits = {one.dtype: one.result + (" finite" if one.finite else "") for one in self.bits}
+        return {
+            "status": self.status,
+            "ratio": worst,
+            "differs": differ,
+            "bits": bits,
+            "problems": list(self.problems),
+        }
+
+
+def floating_record(
+    rule: Rule,
+    given: Sequence[Statement] | None = None,
+    *,
+    proved: bool = False,
+    samples: int = SAMPLES,
+    seed: int = 0,
+    timeout: float = 5.0,
+) -> FloatingRecord:
+    """Measure and prove what a rule does in floating point.
+
+    `given` are the rule's statements, made here where they are needed and not given. `proved`: both
+    sides were proved equal as tensors, without which moving elements proves nothing of bits.
+    `samples` is the number of instances, `timeout` the solver's for each question, in seconds.
+    """
+    start = time.perf_counter()
+    rounded: list[Rounding] = []
+    special: list[Special] = []
+    problems: list[str] = []
+    count = samples + 2 * sum(len(operators) for _, operators in rule.choices)
+    for dtype, (share, tried) in DTYPES.items():
+        pairs = sides(rule, max(2, round(share * count)), seed, dtype)
+        try:
+            rounded += roundings(pairs, dtype, seed)
+            special += specials(rule, pairs, dtype, seed) if tried else []
+        except TargetError as error:
+            if dtype != "float16":  # few kernels: left to the runtime, which casts where it can
+                problems.append(f"{dtype}: ONNX Runtime runs the source, not the target: {error}")
+    bits = _bits(rule, given, proved, timeout)
+    problems += _problems(rule, rounded, special, bits)
+    return FloatingRecord(
+        rule.name,
+        rule.hash,
+        tuple(rounded),
+        tuple(special),
+        bits,
+        tuple(problems),
+        round(time.perf_counter() - start, 3),
+    )
+
+
+def _bits(
+    rule: Rule, given: Sequence[Statement] | None, proved: bool, timeout: float
+) -> tuple[Bits, ...]:
+    if given is None:
+        try:
+            given = () if moves_only(rule) or unfit(rule) else statements(rule)
+        except (IllTyped, UndescribedError) as error:
+            return (Bits("any", "unknown", "none", str(error)),)
+    return bit_equality(rule, given, proved=proved, timeout=timeout)
+
+
+def _problems(
+    rule: Rule, rounded: Sequence[Rounding], special: Sequence[Special], bits: Sequence[Bits]
+) -> list[str]:
+    found = []
+    for one in rounded:
+        where = f"{one.dtype}, {one.family} inputs"
+        if one.verdict == "unsafe" and one.lost:
+            found.append(f"{where}: numerically unsafe: {one.lost}")
+        elif one.verdict == "unsafe":
+            found.append(
+                f"{where}: numerically unsafe: the target is off by {one.target_error:.1e} of its "
+                f"scale, {one.max_ratio:.3g} times as far as the source"
+            )
+        elif one.verdict == "rounds" and rule.equal == "exact":
+            found.append(f"{where}: the rule says exact, and the bits differ")
+    for each in special:
+        if each.verdict == "broken":
+            found.append(f"{each.dtype}, {each.kind}: {each.example}")
+    if rule.equal == "exact":
+        found += [f"{b.dtype}: bits differ: {b.reason}" for b in bits if b.result == "refuted"]
+    return found
