@@ -9,10 +9,12 @@ operators whose kernels approximate (Exp, Tanh) or choose an order of summation 
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import z3
 
 from ...catalog.operators import classifications
@@ -228,6 +230,8 @@ def _of_kernel(rule: Rule, definition: Definition) -> Term:
     nodes = rule.rewrite if name != definition.name else rule.match
     operators = [n.op_type for n in nodes if any(o.value == name for o in n.outputs)]
     kernel = operators[0] if operators and operators[0] in _STEADY else definition.name
+    if isinstance(definition.value, Apply) and not _has_unknowns(definition.value):
+        return _constant(definition.value)
 
     def marked(term: Term) -> Term:
         match term:
@@ -243,6 +247,50 @@ def _of_kernel(rule: Rule, definition: Definition) -> Term:
                 return term
 
     return marked(definition.value)
+
+
+def _has_unknowns(term: Term) -> bool:
+    match term:
+        case Apply(_, arguments):
+            return any(map(_has_unknowns, arguments))
+        case _:
+            return not isinstance(term, int | float)
+
+
+def _constant(term: Term) -> float:
+    """Return the number that a rule's text had where a statement has an exact expression.
+
+    What the text had is a rounding of that; NotFloatingError where another one would make another
+    constant of a model.
+    """
+    exact = _computed(term)
+    for dtype, wider in (("float32", np.float64), ("float16", np.float32)):
+        middle = wider(exact)
+        near = [middle, *(np.nextafter(middle, wider(side)) for side in (-np.inf, np.inf))]
+        if len({float(np.dtype(dtype).type(one)) for one in near}) > 1:
+            raise NotFloatingError(f"{term} rounds in two ways")
+    return exact
+
+
+def _computed(term: Term) -> float:
+    match term:
+        case int() | float():
+            return float(term)
+        case Apply(function, arguments) if function in _EXACT:
+            return _EXACT[function](*map(_computed, arguments))
+    raise NotFloatingError(f"{term} is no known number")
+
+
+_EXACT: Mapping[str, Callable[..., float]] = {
+    "pi": lambda: math.pi,
+    "sqrt": math.sqrt,
+    "log": math.log,
+    "neg": lambda a: -a,
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+}
 
 
 def _places(

@@ -44,8 +44,6 @@ class FloatingRecord:
     @property
     def status(self) -> Literal["exact", "tested", "rounds", "unsafe", "broken"]:
         """Sum up: bits proved equal, or equal in all runs; rounded; unsafe; its class broken."""
-        if any(one.verdict == "broken" for one in self.specials):
-            return "broken"
         verdicts = {one.verdict for one in self.roundings}
         if "unsafe" in verdicts:
             return "unsafe"

@@ -1,0 +1,235 @@
+"""Rounding of both sides of a rule: measured against more digits, unsafe rules told apart."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from tensolog.rules import load_rules, parse_rules
+from tensolog.rules.gate.families import FAMILIES, feeds
+from tensolog.rules.gate.floating import floating_record
+from tensolog.rules.gate.rounding import errors, roundings, same_bits
+from tensolog.rules.gate.sides import NotRunError, TargetError, sides
+from tensolog.rules.gate.yardstick import Yardstick
+
+SHIPPED = {rule.name: rule for rule in load_rules()}
+
+
+def one(text):
+    (rule,) = parse_rules(text)
+    return rule
+
+
+def rule_of(given, match, rewrite, equal="rounding", more=""):
+    lines = [
+        "rule R",
+        "  tags explore",
+        *([f"  given {given}"] if given else []),
+        "  match",
+        *(f"    {line}" for line in match),
+        "  rewrite",
+        *(f"    {line}" for line in rewrite),
+        f"  equal {equal}",
+        more,
+    ]
+    return one("\n".join(lines) + "\n")
+
+
+def variance():
+    """LayerNormalization with the variance as E[x^2] - mu^2: equal as real numbers."""
+    return one(
+        """
+rule R
+  tags    explore
+  opset   >= 18
+  given   X [*b, n] float, l const, e scalar, scale [n], shift [n],
+          axes(ints(l), rank(X)) = [rank(X) - 1],
+          fits(e, V),
+          n > 0
+  match
+    M = ReduceMean<keepdims=1>(X, l)
+    D = Sub(X, M)
+    V = ReduceMean<keepdims=1>(Mul(D, D), l)
+    N = Div(D, Sqrt(Add(V, e)))
+    Y = Add(Mul(N, scale), shift)
+  rewrite
+    A = ReduceMean<keepdims=1>(X, l)
+    Q = ReduceMean<keepdims=1>(Mul(X, X), l)
+    W = Sub(Q, Mul(A, A))
+    O = Div(Sub(X, A), Sqrt(Add(W, e)))
+    Y = Add(Mul(O, scale), shift)
+  equal   rounding
+"""
+    )
+
+
+def measured(rule, dtype="float32", samples=8):
+    return {r.family: r for r in roundings(sides(rule, samples, 0, dtype), dtype, 0)}
+
+
+# --------------------------------------------------------------------------------- rounding
+
+
+def test_variance_as_a_difference_of_means_is_unsafe():
+    found = measured(variance())
+    assert found["shifted"].verdict == "unsafe"
+    assert found["shifted"].max_ratio > 100
+    assert found["normal"].verdict != "unsafe"
+    record = floating_record(variance(), proved=True)
+    assert record.status == "unsafe"
+    assert any("numerically unsafe" in problem for problem in record.problems)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16"])
+def test_it_is_unsafe_in_other_element_types(dtype):
+    assert measured(variance(), dtype)["shifted"].verdict == "unsafe"
+
+
+def test_a_difference_of_squares_is_unsafe_and_its_product_is_not():
+    given = "X [*s] float32, Z [*s]"
+    product, squares = ["Y = Mul(Sub(X, Z), Add(X, Z))"], ["Y = Sub(Mul(X, X), Mul(Z, Z))"]
+    assert measured(rule_of(given, product, squares))["shifted"].verdict == "unsafe"
+    back = measured(rule_of(given, squares, product))
+    assert {r.verdict for r in back.values()} <= {"rounds", "equal"}
+
+
+def test_a_target_that_overflows_on_ordinary_numbers_is_unsafe():
+    found = measured(rule_of("X float32", ["Y = Softplus(X)"], ["Y = Log(Add(Exp(X), 1))"]))
+    assert found["shifted"].verdict == "unsafe"
+    assert "becomes inf" in found["shifted"].lost
+
+
+def test_another_order_of_a_product_is_safe():
+    found = measured(SHIPPED["ReorderMatMulsToRight"])
+    assert {r.verdict for r in found.values()} == {"rounds"}
+    assert set(found) == set(FAMILIES)
+    for r in found.values():
+        assert r.median_ratio < 4
+        assert r.samples > 0
+
+
+def test_moving_data_keeps_all_bits():
+    assert all(r.equal for r in measured(SHIPPED["JoinTransposes"]).values())
+
+
+def test_error_ratios_have_a_floor():
+    """A source without any error doesn't make the ratio infinite, nor the rule unsafe."""
+    found = measured(rule_of("X float32", ["Y = Mul(X, 2)"], ["Y = Div(X, 0.5)"]))
+    assert all(r.max_ratio == 1 and r.source_error < 1e-6 for r in found.values())
+
+
+def test_errors_are_relative_to_the_largest_output():
+    truth = np.array([100.0, 1.0])
+    source = np.array([100.0, 1.0], np.float32)
+    target = np.array([101.0, 1.0], np.float32)
+    assert errors(source, target, truth) == (0.0, pytest.approx(0.01))
+    assert errors(source, target, truth, 1000.0) == (0.0, pytest.approx(0.001))
+    assert errors(np.array([np.inf], np.float32), target[:1], truth[:1]) is None
+    assert errors(np.zeros(1, np.float32), np.zeros(1, np.float32), np.zeros(1)) is None
+
+
+def test_bits_are_compared_up_to_the_payload_of_nan():
+    nan = np.array([0x7FC00001], np.uint32).view(np.float32)
+    assert same_bits(nan, np.array([np.nan], np.float32))
+    assert not same_bits(np.array([0.0]), np.array([-0.0]))
+    assert not same_bits(np.array([0.0]), np.array([0.0], np.float32))
+    assert same_bits(np.array([True]), np.array([True]))
+
+
+# ---------------------------------------------------------------------- sides and yardstick
+
+
+@pytest.mark.parametrize("name", ["FoldBatchNormalizationIntoConv", "ConvertReduceLogSumExp"])
+def test_the_yardstick_is_the_source_in_float64(name):
+    for pair in sides(SHIPPED[name], 3, 1, "float32"):
+        drawn = feeds(pair.operands, np.random.default_rng(0), "normal")
+        truth = Yardstick(pair, "float32").run(drawn)
+        assert truth[0].dtype == np.float64
+        np.testing.assert_allclose(truth[0], pair.run(drawn)[0][0], rtol=1e-4, atol=1e-5)
+
+
+def test_float64_is_measured_with_more_digits():
+    pair = sides(SHIPPED["ConvertDivToMul"], 1, 1, "float64")[0]
+    drawn = feeds(pair.operands, np.random.default_rng(0), "normal")
+    truth = Yardstick(pair, "float64").run(drawn)[0]
+    assert truth.dtype == np.longdouble
+    exact = drawn["X"].astype(np.longdouble) / drawn["c"].astype(np.longdouble)
+    np.testing.assert_array_equal(truth, exact)
+
+
+def test_constants_of_both_sides_vary_and_numbers_of_the_rule_stay():
+    pair = sides(SHIPPED["FoldScaleIntoMatMulWeight"], 1, 0, "float32")[0]
+    assert {"X", "W", "s"} == {operand.name for operand in pair.operands}
+    pair = sides(SHIPPED["PushScaleOutOfMul"], 1, 0, "float32")[0]
+    assert "c" not in {operand.name for operand in pair.operands}
+
+
+def test_variances_stay_positive():
+    rule = SHIPPED["ConvertBatchNormalizationToMulAdd"]
+    (pair,) = sides(rule, 1, 0, "float32")
+    for family in FAMILIES:
+        drawn = feeds(pair.operands, np.random.default_rng(5), family)
+        assert (drawn["var"] > 0).all()
+
+
+def test_families_do_what_they_say():
+    (pair,) = sides(SHIPPED["ReorderMatMulsToRight"], 1, 3, "float64")
+    rng = np.random.default_rng(2)
+    big = {o.name for o in pair.operands if np.prod(o.shape) >= 4}
+    shifted = feeds(pair.operands, rng, "shifted")
+    assert all(abs(shifted[n].mean()) > 5 * shifted[n].std() for n in big)
+    for _ in range(20):
+        drawn = feeds(pair.operands, rng, "cancelling")
+        assert all(np.ptp(np.abs(a)) <= 0.02 * np.abs(a).max() for a in drawn.values() if a.size)
+
+
+def test_a_target_without_a_kernel_is_told_from_a_source_without_one():
+    rule = rule_of("X float32|float64", ["Y = Add(X, X)"], ["Y = Mul(Softplus(X), 2)"])
+    pairs = sides(rule, 2, 0, "float64")
+    with pytest.raises(TargetError):
+        roundings(pairs, "float64", 0)
+    record = floating_record(rule)
+    assert any("float64: ONNX Runtime runs the source" in p for p in record.problems)
+    rule = rule_of("X float32|float64", ["Y = Softplus(X)"], ["Y = Log(Add(Exp(X), 1))"])
+    pairs = sides(rule, 2, 0, "float64")
+    assert pairs
+    with pytest.raises(NotRunError):
+        pairs[0].run(feeds(pairs[0].operands, np.random.default_rng(0), "normal"))
+    assert roundings(pairs, "float64", 0) == []
+
+
+def test_types_that_a_rule_excludes_are_not_measured():
+    assert sides(SHIPPED["FuseGeluTanh"], 2, 0, "float64") == []
+
+
+# ------------------------------------------------------------------------------ the record
+
+
+def test_a_record_is_the_same_every_time():
+    first, second = (floating_record(SHIPPED["ConvertPowToSquare"]) for _ in range(2))
+    assert first.roundings == second.roundings
+    assert first.specials == second.specials
+    assert first.hash == SHIPPED["ConvertPowToSquare"].hash
+
+
+def test_a_record_sums_itself_up():
+    record = floating_record(SHIPPED["ConvertDivToMul"], proved=True)
+    summary = record.summary()
+    assert json.loads(json.dumps(summary)) == summary
+    assert summary["status"] == "rounds"
+    assert summary["bits"] == {"float32": "refuted finite"}
+    assert {r.dtype for r in record.roundings} == {"float32", "float64"}
+
+
+def test_a_rule_of_exact_class_that_rounds_breaks_it():
+    rule = rule_of("X float32", ["Y = Div(X, 3)"], ["Y = Mul(X, 0.3333333333333333)"], "exact")
+    record = floating_record(rule)
+    assert record.status == "broken"
+    assert any("bits differ" in problem for problem in record.problems)
+
+
+def test_an_exact_rule_is_recorded_as_such():
+    assert floating_record(SHIPPED["EliminateNegPair"], proved=True).status == "exact"
+    assert floating_record(SHIPPED["JoinReshapes"], proved=True).status == "exact"
+    assert floating_record(SHIPPED["JoinReshapes"]).status == "tested"  # not known to be proved
