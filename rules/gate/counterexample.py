@@ -9,21 +9,35 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 
+import numpy as np
 import onnx
 
 from ...catalog.errors import TensologError
 from ...catalog.operators import ShapeError
 from ..prover.statement import Statement
 from ..syntax import Rule
-from .concrete import Assignment
+from .concrete import Array, Assignment
 from .difference import Difference
-from .fuzz import described, shown, shown_undefined, single, summarize
+from .fuzz import (
+    described,
+    ends_the_process,
+    execute,
+    shown,
+    shown_undefined,
+    single,
+    summarize,
+    suspicious,
+)
+from .minimize import minimize
 from .realize import NoInstanceError, realize
-from .search import certain, find
-from .sides import Sides, sides_of
+from .search import certain, find_first
+from .sides import NotRunError, Sides, sides_of
 from .snippet import statement_program
 from .verdict import Counterexample
+
+_MINIMIZE_S = 3.0
 
 
 def refute(
@@ -40,10 +54,14 @@ def refute(
     seed = 0
     while seed == 0 or time.monotonic() < until:
         left = max(until - time.monotonic(), 0.1)
-        found = find(statements, left, hints, seed, _Matching(rule))
+        found = find_first(statements, left, Matching(rule), hints, seed)
         if found is None:
             return None
-        made = _shown(rule, *found)
+        statement, difference = found
+        seen = _visible(rule, statement, difference.assignment)
+        counts = partial(_visible, rule) if seen else Matching(rule)
+        small = minimize(statement, difference, _MINIMIZE_S, counts=counts)
+        made = _shown(rule, statement, small)
         if made is not None:
             return made
         seed += 1
@@ -52,13 +70,14 @@ def refute(
     return None
 
 
-class _Matching:
+class Matching:
     """Whether a rule matches at the numbers of a difference."""
 
     def __init__(self, rule: Rule) -> None:
         self.rule = rule
 
     def __call__(self, statement: Statement, assignment: Assignment) -> bool:
+        """Ask the matcher, on a model made at these numbers."""
         if statement.origin is None:
             return True  # put together by hand: all of its assumptions were checked
         try:
@@ -66,6 +85,27 @@ class _Matching:
         except NoInstanceError:
             return False
         return True
+
+
+def _visible(rule: Rule, statement: Statement, assignment: Assignment) -> bool:
+    """Whether ONNX Runtime shows that the sides differ: it says exp(log(0)) = 0."""
+    try:
+        sides = sides_of(realize(rule, statement, assignment))
+        feeds = _feeds(sides, assignment)
+        return suspicious(execute(sides, feeds))
+    except (NoInstanceError, NotRunError, TensologError, onnx.shape_inference.InferenceError):
+        return False
+
+
+def _feeds(sides: Sides, assignment: Assignment) -> dict[str, Array]:
+    """The arrays of an assignment by input of a model; the rest are the model's constants."""
+    constants = sides.instance.view.constants
+    return {
+        o.name: np.asarray(assignment.arrays.get(o.name, constants.get(o.name))).astype(
+            np.dtype(o.dtype)
+        )
+        for o in sides.operands
+    }
 
 
 def _shown(rule: Rule, statement: Statement, difference: Difference) -> Counterexample | None:
@@ -85,19 +125,18 @@ def at_sides(
     rule: Rule, sides: Sides, difference: Difference, statement: Statement
 ) -> Counterexample | None:
     """The difference at both sides as models: both must differ there in exact numbers."""
-    arrays = dict(difference.assignment.arrays)
-    for operand in sides.operands:
-        if operand.name not in arrays:
-            arrays[operand.name] = sides.instance.view.constants[operand.name]
+    feeds = _feeds(sides, difference.assignment)
     try:
         own = described(sides)
     except ShapeError as error:
         return shown_undefined(rule.name, sides, str(error)) or by_statement(statement, difference)
     if own is None:
         return by_statement(statement, difference)
-    found = certain(own, single(own, arrays))
+    found = certain(own, single(own, feeds))
     if found is None:
         return None
+    if ends_the_process(sides):
+        return by_statement(statement, difference)
     return shown(rule.name, sides, found, difference.assignment.symbols)
 
 

@@ -31,7 +31,7 @@ from .exact import Exact
 from .minimize import minimize
 from .search import certain
 from .sides import NotRunError, Sides, TargetError, sides_of
-from .snippet import models_program
+from .snippet import models_program, statement_program
 from .values import draw
 from .verdict import Counterexample
 
@@ -114,6 +114,11 @@ def _examined(rule: Rule, sides: Sides, seed: int, until: float) -> Counterexamp
             difference = certain(statement, single(statement, feeds), exact)
             if difference is not None and _counts(difference, exact):
                 small = minimize(statement, difference, 2.0, exact)
+                if ends_the_process(sides):
+                    text = summarize(small)
+                    return Counterexample(
+                        small.kind, text, statement_program(statement, small, text)
+                    )
                 return shown(rule.name, sides, small)
         elif run is not None and _believed(run):
             return _believed_counterexample(rule.name, run)
@@ -225,6 +230,8 @@ def _input(dtype: str, shape: tuple[int, ...], family: str, rng: np.random.Gener
 
 def execute(sides: Sides, feeds: Mapping[str, Array]) -> Run:
     """Run both sides; NotRunError where ONNX Runtime doesn't run the source."""
+    if ends_the_process(sides):
+        raise NotRunError("ONNX Runtime might end the process")
     try:
         source, target = sides.run(feeds)
     except TargetError as error:
@@ -234,6 +241,18 @@ def execute(sides: Sides, feeds: Mapping[str, Array]) -> Run:
     except Exception as error:  # kernels refuse empty tensors in many words
         raise NotRunError(str(error)) from error
     return Run(sides, feeds, source, target)
+
+
+def ends_the_process(sides: Sides) -> bool:
+    """Whether a division by 0 inside of ONNX Runtime may kill the process that runs it.
+
+    Div and Mod of integers don't look at their divisor; Einsum and a Reshape to -1 divide by sizes.
+    """
+    nodes = {n.op_type for model in (sides.source, sides.target) for n in model.graph.node}
+    integers = any(np.dtype(o.dtype).kind in "iu" for o in sides.operands)
+    view = sides.instance.view
+    empty = any(0 in (view.shape(at) or ()) for at in range(len(view.names)))
+    return bool((integers and nodes & {"Div", "Mod"}) or (empty and nodes & {"Einsum", "Reshape"}))
 
 
 # --------------------------------------------------------------------------------- judgement

@@ -21,7 +21,7 @@ from .difference import Difference, differences
 from .exact import Exact
 from .values import assign
 
-_REDRAWN = ("small", "positive", "zeros")
+_REDRAWN = ("small", "positive", "zeros", "small", "small", "normal")
 # No more elements than this are rounded one by one.
 _ELEMENTWISE = 200
 

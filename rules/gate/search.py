@@ -39,6 +39,23 @@ def find(
     which `counts` holds are of interest.
     """
     until = time.monotonic() + seconds
+    found = find_first(statements, seconds, counts, hints, seed)
+    if found is None:
+        return None
+    statement, difference = found
+    left = max(0.5, min(3.0, until - time.monotonic()))
+    return statement, minimize(statement, difference, left, counts=counts)
+
+
+def find_first(
+    statements: Sequence[Statement],
+    seconds: float,
+    counts: Callable[[Statement, Assignment], bool] = lambda *_: True,
+    hints: Sequence[Mapping[str, int]] = (),
+    seed: int = 0,
+) -> tuple[Statement, Difference] | None:
+    """The first difference that exact numbers confirm, as large as it was met; see find."""
+    until = time.monotonic() + seconds
     searches = [_suspects(statement, hints, seed) for statement in statements]
     running = dict(enumerate(searches))
     while running and time.monotonic() < until:
@@ -54,9 +71,7 @@ def find(
                 continue
             confirmed = confirm(statements[at], suspect, seed)
             if confirmed is not None and counts(statements[at], confirmed.assignment):
-                left = max(0.5, min(3.0, until - time.monotonic()))
-                small = minimize(statements[at], confirmed, left, counts=counts)
-                return statements[at], small
+                return statements[at], confirmed
     return None
 
 
