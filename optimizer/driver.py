@@ -15,7 +15,8 @@ from ..catalog.onnx_writer import skeleton_model
 from ..profiles.costs import CostModel
 from ..profiles.kernel import Kernel
 from ..profiles.machine import cores
-from ..rules import Rule, load_rules, store_rules
+from ..rules import Rule, store_rules
+from ..rules.gate.admit import applicable
 from .contest import ORIGINAL, Contest, Plan
 from .explain import near_misses
 from .fold import FOLD_LIMIT
@@ -66,8 +67,9 @@ def optimize(
     for measuring; `allow` names the classes of substitution that may be applied. `input_shapes`
     binds free dimensions for measuring, by input name: the model itself stays dynamic. `catalog`
     is an open Catalog, a path, or None for the user's own. `progress` is called with
-    (phase, done, total, detail). `rules` replaces the shipped rules. `fold_limit`, in bytes, bounds
-    a folded constant that is larger than what it was computed from.
+    (phase, done, total, detail). `rules` replaces the shipped rules that are
+    proved, and is taken as it is. `fold_limit`, in bytes, bounds a folded constant that is larger
+    than what it was computed from.
 
     Raises ModelError for a model that can't be read, CatalogError for a catalog that can't be used,
     OptionError for an option with an impossible value.
@@ -82,7 +84,7 @@ def optimize(
         seed=seed,
     )
     phases = Phases(progress)
-    base = load_rules() if rules is None else tuple(rules)
+    base = applicable() if rules is None else tuple(rules)
     if isinstance(catalog, Catalog):
         return _run(catalog, setting, phases, base, model)
     opened = Catalog(catalog)

@@ -13,7 +13,8 @@ from ..catalog.onnx_reader import read_model
 from ..catalog.onnx_writer import skeleton_model
 from ..profiles.machine import cores
 from ..profiles.profile import profile
-from ..rules import Rule, load_rules
+from ..rules import Rule
+from ..rules.gate.admit import applicable
 from .explain import Explanation, near_misses
 from .fold import FOLD_LIMIT
 from .graph import Graph
@@ -44,7 +45,7 @@ def explain_model(
     `rule` restricts the answer to one rule. Arguments are those of `optimize`; it raises the same.
     """
     setting = Setting(target=target, allow=tuple(allow))
-    base = load_rules() if rules is None else tuple(rules)
+    base = applicable() if rules is None else tuple(rules)
     if rule is not None and rule not in {known.name for known in base}:
         raise OptionError(f"there is no rule {rule!r}: tensolog rules list names them all")
     with Catalog(":memory:") as catalog, Workshop(catalog) as workshop:

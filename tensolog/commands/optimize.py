@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ..interrupts import on_interrupt, stop_if_interrupted
 from . import options as shared
+
+if TYPE_CHECKING:
+    from ..catalog import Catalog
+    from ..rules import Rule
 
 
 @click.command(no_args_is_help=True)
@@ -25,6 +30,15 @@ from . import options as shared
 @shared.budget_option
 @shared.allow_option
 @shared.input_shape_option
+@click.option(
+    "--rules",
+    "rule_files",
+    metavar="FILE.rules",
+    multiple=True,
+    type=shared.FILE,
+    help="Rules of your own beside the shipped ones; `tensolog rules prove` them first. Repeat.",
+)
+@click.option("--unproven", is_flag=True, help="Apply rules that are not proved as well.")
 @shared.catalog_option
 @click.option(
     "--report",
@@ -43,6 +57,8 @@ def optimize(
     budget: float,
     allow: tuple[str, ...],
     input_shapes: shared.Shapes,
+    rule_files: tuple[Path, ...],
+    unproven: bool,
     catalog_path: str | None,
     report: Path | None,
     as_json: bool,
@@ -50,8 +66,9 @@ def optimize(
 ) -> None:
     """Write a model that computes the same and is not slower.
 
-    Rules are matched, the plans they lead to are priced with kernels measured on this machine, and
-    the best plans race the original. When none wins beyond the noise, the original is kept.
+    Proved rules are matched, the plans they lead to are priced with kernels measured on this
+    machine, and the best plans race the original. When none wins beyond the noise, the original is
+    kept.
 
     \b
     Examples:
@@ -59,6 +76,7 @@ def optimize(
       tensolog optimize model.onnx -o fast.onnx --threads 1 --report report.html
       tensolog optimize bert.onnx -o fast.onnx --input-shape input_ids=1,128
       tensolog optimize model.onnx -o fast.onnx --target onnx --allow exact
+      tensolog optimize model.onnx -o fast.onnx --rules my.rules
       tensolog optimize model.onnx -o fast.onnx --json | jq .nodes_after
     """
     written = shared.output_file(_output(model, output, in_place), what="the model")
@@ -78,6 +96,7 @@ def optimize(
         from ..optimizer import optimize as run
 
         with Catalog(catalog_path) as catalog:
+            rules = _rules(catalog, rule_files, unproven)
             result = run(
                 model,
                 target=target,
@@ -87,6 +106,7 @@ def optimize(
                 input_shapes=input_shapes or None,
                 catalog=catalog,
                 progress=progress,
+                rules=rules,
             )
             stop_if_interrupted()
             progress("writing", 0, 1, str(written))
@@ -103,6 +123,22 @@ def optimize(
         from ..summary import summary_text
 
         click.echo(summary_text(summary, str(model), str(written)), nl=False)
+
+
+def _rules(catalog: Catalog, files: tuple[Path, ...], unproven: bool) -> list[Rule]:
+    """Choose the rules: shipped ones and those of files, all of them proved, or else allowed."""
+    from ..rules import load_rules
+    from ..rules.gate.admit import applicable, proved
+
+    own = load_rules(files) if files else ()
+    if not unproven and (missing := set(own) - set(proved(own, catalog))):
+        first = min(missing, key=lambda rule: rule.name)
+        raise click.ClickException(
+            f"{first.name} is not proved: run tensolog rules prove {first.path}, or say --unproven"
+        )
+    names = {rule.name for rule in own}
+    shipped = load_rules() if unproven else applicable()
+    return [*own, *(rule for rule in shipped if rule.name not in names)]
 
 
 def _output(model: Path, output: Path | None, in_place: bool) -> Path:

@@ -222,3 +222,36 @@ def test_the_first_progress_line_needs_no_heavy_module(small_model, tmp_path):
     assert done.returncode == 130, done.stderr
     loaded = set(done.stdout.split())
     assert not loaded & {"duckdb", "numpy", "onnx", "onnxruntime", "pyarrow", "lark"}
+
+
+OWN = """\
+# EliminateIdentityTwice is not needed; it shows that rules of one's own are used.
+rule EliminateIdentityTwice
+  tags    always
+  source  ["a test"]
+  match
+    Y = Identity(X)
+  rewrite
+    Y = X
+  equal   exact
+"""
+
+
+def test_rules_of_ones_own_must_be_proved_or_allowed(cli, small_model, tmp_path):
+    rules, out = tmp_path / "own.rules", tmp_path / "fast.onnx"
+    rules.write_text(OWN)
+    options = ("optimize", small_model, "-o", out, "--budget", "0", "--rules", rules)
+    assert "EliminateIdentityTwice is not proved" in cli(*options).refused()
+    assert not out.exists()
+    assert cli(*options, "--unproven").code == 0
+    assert cli("rules", "prove", rules, "--jobs", "1").code == 0
+    assert cli(*options).code == 0
+    rules.write_text(OWN.replace("equal   exact", "equal   rounding"))
+    assert "is not proved" in cli(*options).refused()
+
+
+def test_a_file_that_holds_no_rules_to_apply_is_an_error(cli, small_model, tmp_path):
+    rules = tmp_path / "own.rules"
+    rules.write_text("rule R")
+    options = ("optimize", small_model, "-o", tmp_path / "o.onnx", "--rules", rules)
+    assert "own.rules:1" in cli(*options).refused()

@@ -133,7 +133,8 @@ def test_mutate_counts_and_lists(cli):
 
 def test_import_reads_equations(cli, tmp_path):
     path = tmp_path / "equations.txt"
-    path.write_text("ewadd(input_1,input_2) == ewadd(input_2,input_1)\nmatmul(input_1,input_2) == matmul(input_2,input_1)\n")
+    sides = ("ewadd(input_1,input_2) == ewadd(input_2,input_1)", "relu(input_1) == tanh(input_1)")
+    path.write_text("\n".join(sides))
     outcome = cli("rules", "import", path, "--jobs", "1", "--json")
     assert outcome.code == 0, outcome.err
     found = json.loads(outcome.out)
