@@ -138,16 +138,20 @@ CREATE TABLE floating_proof (
     rule_hash VARCHAR NOT NULL,
     dtype VARCHAR NOT NULL,
     result VARCHAR NOT NULL CHECK (result IN ('proved', 'refuted', 'unknown')),
+    method VARCHAR NOT NULL,
+    finite BOOLEAN NOT NULL,
     reason VARCHAR NOT NULL,
     script_hash VARCHAR,
-    solver VARCHAR NOT NULL,
+    solver VARCHAR,
     time_ns BIGINT NOT NULL
 );
-COMMENT ON TABLE floating_proof IS 'Whether both sides of a rule are equal bit by bit, in the solver''s theory of floating-point numbers.';
+COMMENT ON TABLE floating_proof IS 'Whether both sides of a rule are equal bit by bit, NaNs up to their payload.';
 COMMENT ON COLUMN floating_proof.rule_hash IS 'Rule.';
-COMMENT ON COLUMN floating_proof.dtype IS 'Element type of the operands.';
+COMMENT ON COLUMN floating_proof.dtype IS 'Element type of the operands; any: all of them.';
 COMMENT ON COLUMN floating_proof.result IS 'proved: for every input. refuted: not for the input in reason. unknown: neither was shown.';
+COMMENT ON COLUMN floating_proof.method IS 'movement: elements are only moved. same: the same arithmetic. solver: its theory of floating-point numbers. search: of operands. none.';
+COMMENT ON COLUMN floating_proof.finite IS 'Whether finite operands and results were supposed.';
 COMMENT ON COLUMN floating_proof.reason IS 'Why it is not proved; empty if it is.';
-COMMENT ON COLUMN floating_proof.script_hash IS 'Script of the question; NULL if none was put.';
-COMMENT ON COLUMN floating_proof.solver IS 'Solver and release.';
+COMMENT ON COLUMN floating_proof.script_hash IS 'Script of the longest question to the solver; NULL if none was put.';
+COMMENT ON COLUMN floating_proof.solver IS 'Solver and release; NULL if none was asked.';
 COMMENT ON COLUMN floating_proof.time_ns IS 'Time it took.';

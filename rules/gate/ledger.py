@@ -86,9 +86,10 @@ class Problem:
         return f"{self.rule}: {self.reason}"
 
 
-def entry_of(rule: Rule, verdict: Verdict, floating: Mapping[str, object] | None = None) -> Entry:
+def entry_of(rule: Rule, verdict: Verdict) -> Entry:
     """Return what the ledger keeps of a verdict that was just reached."""
     shown = verdict.counterexample
+    floating = {} if verdict.floating is None else verdict.floating.summary()
     opinions = [one.opinion for one in verdict.obligations]
     return Entry(
         rule=rule.name,
@@ -103,7 +104,7 @@ def entry_of(rule: Rule, verdict: Verdict, floating: Mapping[str, object] | None
         obligations=len(verdict.obligations),
         digest=digest(script_hash(one.script) for one in verdict.obligations),
         rechecked={name: opinions.count(name) for name in sorted(set(opinions))},
-        floating=json.loads(json.dumps(floating or {})),  # as it will be read
+        floating=json.loads(json.dumps(floating)),  # as it will be read
         solver=verdict.solver,
         rechecker=verdict.rechecker,
         normaliser=normaliser(),
@@ -170,17 +171,16 @@ class Ledger:
             file.write(("\n".join(lines) + "\n").encode())
 
     # ---- what it says
-    def record(
-        self, rule: Rule, verdict: Verdict, floating: Mapping[str, object] | None = None
-    ) -> Entry:
+    def record(self, rule: Rule, verdict: Verdict) -> Entry:
         """Put a verdict in; entries of earlier texts of the rule go.
 
-        A new proof that says what the last one did leaves the entry, times included, as it was.
+        A new proof that says what the last one did leaves the entry, times included, as it was; one
+        without measurements in floating point keeps those of the last.
         """
         assert verdict.hash == rule.hash, f"the verdict is not one of {rule.name}"
-        entry = entry_of(rule, verdict, floating)
+        entry = entry_of(rule, verdict)
         last = self.entries.get(rule.hash)
-        if last is not None and floating is None:
+        if last is not None and verdict.floating is None and entry.status in ADMITTED:
             entry = replace(entry, floating=last.floating)
         if last is not None and replace(last, seconds=entry.seconds) == entry:
             return last

@@ -14,6 +14,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import IO
 
 from ..syntax import Rule
@@ -22,6 +23,7 @@ from .verdict import Verdict
 
 # What a rule may take beyond the limits that its proof and search keep to by themselves.
 _GRACE_S = 30.0
+_FLOATING_S = 120.0
 COMMAND = (sys.executable, "-P", "-m", f"{__package__}.worker")
 
 
@@ -34,31 +36,33 @@ def prove_rules(
     search: float = SEARCH_S,
     limit: float | None = None,
     infer: bool = True,
+    floating: bool = False,
 ) -> tuple[Verdict, ...]:
     """Put rules through the gate in processes of their own; return verdicts in the rules' order.
 
     `progress` is called, in this thread, with each rule that is done. A rule that has no verdict
-    after `limit` seconds is unknown. An interruption ends the processes and is passed on: what
+    after `limit` seconds is unknown. `floating`: measure what the proved ones do in floating point,
+    which takes longer than to prove them. An interruption ends the processes and is passed on: what
     `progress` was told of is all there is.
     """
     options = {"timeout": timeout, "search": search, "infer": infer}
-    limit = timeout + search + _GRACE_S if limit is None else limit
+    if limit is None:
+        limit = timeout + search + _GRACE_S + (_FLOATING_S if floating else 0.0)
     verdicts: dict[int, Verdict] = {}
-    for at, verdict in _proving(rules, max(1, min(workers, len(rules))), options, limit):
+    for at, verdict in _proving(
+        rules, [_Process(options, limit, floating) for _ in range(min(workers, len(rules)))]
+    ):
         verdicts[at] = verdict
         if progress is not None:
             progress(rules[at], verdict)
     return tuple(verdicts[at] for at in range(len(rules)))
 
 
-def _proving(
-    rules: Sequence[Rule], workers: int, options: Mapping[str, object], limit: float
-) -> Iterator[tuple[int, Verdict]]:
+def _proving(rules: Sequence[Rule], processes: Sequence[_Process]) -> Iterator[tuple[int, Verdict]]:
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     for at in range(len(rules)):
         waiting.put(at)
     done: queue.SimpleQueue[tuple[int, Verdict] | BaseException] = queue.SimpleQueue()
-    processes = [_Process(options, limit) for _ in range(workers)]
 
     def work(process: _Process) -> None:
         try:
@@ -90,9 +94,10 @@ def _proving(
 class _Process:
     """A worker that is started when it is first asked, and again after it had to be ended."""
 
-    def __init__(self, options: Mapping[str, object], limit: float) -> None:
+    def __init__(self, options: Mapping[str, object], limit: float, floating: bool) -> None:
         self.options = options
         self.limit = limit
+        self.floating = floating
         self.ended = False
         self._running: subprocess.Popen[bytes] | None = None
         self._complaints: IO[bytes] | None = None
@@ -110,16 +115,21 @@ class _Process:
             process.kill()
 
         timer = threading.Timer(self.limit, stop)
+        verdict: Verdict | None = None
         try:
             timer.start()
-            pickle.dump((rule, self.options), process.stdin)
+            pickle.dump((rule, self.options, self.floating), process.stdin)
             process.stdin.flush()
-            verdict: Verdict = pickle.load(process.stdout)
+            verdict = pickle.load(process.stdout)
+            if self.floating:
+                verdict = replace(verdict, floating=pickle.load(process.stdout))
             return verdict
         except (EOFError, OSError, pickle.UnpicklingError):
             code = process.wait()
             words = self._last_words()
             self.close()
+            if verdict is not None:  # a measurement that fails takes no proof away
+                return verdict
             if late.is_set():
                 return _unknown(rule, f"no verdict within {self.limit:g} s")
             return _unknown(rule, f"the prover ended with code {code}{words}")

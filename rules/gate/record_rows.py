@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ..prover.scripts import script_hash
+from ..prover.scripts import canonical, script_hash
 from ..rows import store_rules
 from ..syntax import Rule
 from .ledger import Entry, Ledger, entry_of, shipped
@@ -14,8 +14,18 @@ from .verdict import Verdict
 
 if TYPE_CHECKING:
     from ...catalog import Catalog
+    from .floating import FloatingRecord
 
 Row = dict[str, object]
+_TABLES = (
+    "proof",
+    "proof_specification",
+    "proof_case",
+    "obligation",
+    "floating_behaviour",
+    "floating_special",
+    "floating_proof",
+)
 
 
 def store_verdicts(catalog: Catalog, verdicts: Iterable[tuple[Rule, Verdict]]) -> None:
@@ -32,6 +42,8 @@ def store_verdicts(catalog: Catalog, verdicts: Iterable[tuple[Rule, Verdict]]) -
                 )
             _insert(catalog, "proof_case", _case_rows(verdict))
             _insert(catalog, "obligation", _obligation_rows(verdict))
+            if verdict.floating is not None:
+                _store_floating(catalog, verdict.floating)
         _store_scripts(catalog, [one.script for _, v in found for one in v.obligations])
 
 
@@ -55,7 +67,7 @@ def store_ledger(catalog: Catalog, rules: Sequence[Rule], ledger: Ledger | None 
 def _store_entries(catalog: Catalog, entries: Sequence[tuple[Rule, Entry]]) -> None:
     store_rules(catalog, [rule for rule, _ in entries])
     hashes = [rule.hash for rule, _ in entries]
-    for table in ("proof", "proof_specification", "proof_case", "obligation"):
+    for table in _TABLES:
         catalog.connection.execute(
             f"DELETE FROM {table} WHERE rule_hash IN (SELECT unnest(?::VARCHAR[]))", [hashes]
         )
@@ -127,8 +139,66 @@ def _obligation_rows(verdict: Verdict) -> list[Row]:
     ]
 
 
+def _store_floating(catalog: Catalog, record: FloatingRecord) -> None:
+    about = {"rule_hash": record.hash}
+    _insert(
+        catalog,
+        "floating_behaviour",
+        [
+            about
+            | {
+                "dtype": one.dtype,
+                "family": one.family,
+                "samples": one.samples,
+                "source_error": one.source_error,
+                "target_error": one.target_error,
+                "max_ratio": one.max_ratio,
+                "upper_ratio": one.upper_ratio,
+                "median_ratio": one.median_ratio,
+                "verdict": one.verdict,
+                "lost": one.lost,
+            }
+            for one in record.roundings
+        ],
+    )
+    _insert(
+        catalog,
+        "floating_special",
+        [
+            about
+            | {
+                "dtype": one.dtype,
+                "kind": one.kind,
+                "samples": one.samples,
+                "verdict": one.verdict,
+                "example": one.example,
+            }
+            for one in record.specials
+        ],
+    )
+    _insert(
+        catalog,
+        "floating_proof",
+        [
+            about
+            | {
+                "dtype": one.dtype,
+                "result": one.result,
+                "method": one.method,
+                "finite": one.finite,
+                "reason": one.reason,
+                "script_hash": script_hash(one.script) if one.script else None,
+                "solver": one.solver or None,
+                "time_ns": round(one.seconds * 1e9),
+            }
+            for one in record.bits
+        ],
+    )
+    _store_scripts(catalog, [one.script for one in record.bits if one.script])
+
+
 def _store_scripts(catalog: Catalog, scripts: Iterable[str]) -> None:
-    texts = {script_hash(script): script for script in scripts}
+    texts = {script_hash(script): canonical(script) for script in scripts}
     known = {name for (name,) in catalog.sql("SELECT script_hash FROM script").fetchall()}
     new = {name: text for name, text in texts.items() if name not in known}
     _insert(catalog, "script", [{"script_hash": k, "text": v} for k, v in new.items()])

@@ -9,6 +9,7 @@ from ..prover.scripts import Scripts
 from ..syntax import Rule
 from .ledger import Entry, Ledger
 from .parallel import prove_rules
+from .prove import TIMEOUT_S
 from .replay import group, scripts_beside, store_scripts
 from .verdict import Verdict
 
@@ -27,14 +28,15 @@ def renew(
     workers: int = 2,
     again: bool = False,
     whole: bool = False,
-    timeout: float | None = None,
+    floating: bool = False,
+    timeout: float = TIMEOUT_S,
     progress: Progress | None = None,
 ) -> Ledger:
     """Prove the rules of which no entry holds, or with `again` all, and write ledger and scripts.
 
-    The ledger is written after each rule, the scripts at the end: an interruption, which is passed
-    on, loses no verdict. Entries of rules that are not among `rules` stay, but for `whole`: then
-    `rules` are all there are.
+    `floating`: measure what they do in floating point too. The ledger is written after each rule,
+    the scripts at the end: an interruption, which is passed on, loses no verdict. Entries of rules
+    that are not among `rules` stay, but for `whole`: then `rules` are all there are.
     """
     path = shipped_path() if path is None else path
     ledger = Ledger.load(path)
@@ -52,10 +54,7 @@ def renew(
             progress(rule, verdict, entry)
 
     try:
-        if timeout is None:
-            prove_rules(wanted, workers, keep)
-        else:
-            prove_rules(wanted, workers, keep, timeout=timeout)
+        prove_rules(wanted, workers, keep, timeout=timeout, floating=floating)
     finally:
         if gone:
             ledger.save(path)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from .floating import FloatingRecord
 
 Status = Literal["proved", "bounded", "refuted", "refused", "unknown"]
 
@@ -57,7 +60,8 @@ class Verdict:
     unknown: none of these, and `reason` says why. `conditions` are side conditions under which the
     rule would be proved, as texts of the rule language; empty where it holds as it stands or none
     was found. `algebras` are those in which it was proved: real, integer, boolean. `solver` and
-    `rechecker` are the releases used; rechecker None: nothing was rechecked.
+    `rechecker` are the releases used; rechecker None: nothing was rechecked. `floating` is its
+    behaviour in floating point, where it was asked for.
     """
 
     rule: str
@@ -73,3 +77,4 @@ class Verdict:
     obligations: tuple[Checked, ...] = field(default=(), repr=False)
     solver: str = ""
     rechecker: str | None = None
+    floating: FloatingRecord | None = field(default=None, repr=False)

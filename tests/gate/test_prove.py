@@ -4,13 +4,16 @@ import pickle
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
+from tensolog.catalog import Catalog
 from tensolog.rules import parse_rules
 from tensolog.rules.gate import parallel
 from tensolog.rules.gate.ledger import Ledger, admitted
 from tensolog.rules.gate.parallel import prove_rules
 from tensolog.rules.gate.prove import prove_rule
+from tensolog.rules.gate.record_rows import store_verdicts
 from tensolog.rules.gate.replay import replay, store_scripts, stored
 from tensolog.rules.gate.vacuous import same_program
 from tensolog.rules.prover import prove as core
@@ -230,7 +233,7 @@ out = sys.stdout.buffer
 pickle.dump("ready", out); out.flush()
 while True:
     try:
-        rule, options = pickle.load(sys.stdin.buffer)
+        rule, options, measured = pickle.load(sys.stdin.buffer)
     except EOFError:
         break
     if rule.name == "ConvertRelu":
@@ -239,6 +242,8 @@ while True:
     if rule.name == "EliminateRelu":
         time.sleep(600)
     pickle.dump(Verdict(rule.name, rule.hash, "proved"), out); out.flush()
+    if measured:
+        os._exit(9)
 """
 
 
@@ -257,6 +262,29 @@ def test_a_prover_that_crashes_is_told_and_the_others_go_on(strange):
     verdicts = prove_rules([FALSE, BLOCKS], 1)
     assert [v.status for v in verdicts] == ["unknown", "proved"]
     assert verdicts[0].reason == "the prover ended with code 7: out of memory"
+
+
+def test_a_measurement_that_crashes_takes_no_proof_away(strange):
+    verdicts = prove_rules([BLOCKS, ASSOCIATIVE], 1, floating=True)
+    assert [(v.status, v.floating) for v in verdicts] == [("proved", None)] * 2
+
+
+def test_what_is_proved_is_measured_in_floating_point():
+    (verdict,) = prove_rules([BLOCKS], 1, floating=True)
+    assert verdict.floating.hash == BLOCKS.hash
+    ledger = Ledger()
+    assert ledger.record(BLOCKS, verdict).floating["status"] == verdict.floating.status
+    assert ledger.record(BLOCKS, replace(verdict, ranks="2", floating=None)).floating
+    with Catalog(":memory:") as catalog:
+        store_verdicts(catalog, [(BLOCKS, verdict)])
+        rows = catalog.sql(
+            "SELECT dtype, family, max_ratio, b.verdict, s.verdict FROM floating_behaviour b "
+            "JOIN floating_special s USING (rule_hash, dtype) JOIN proof USING (rule_hash)"
+        ).fetchall()
+        assert {row[0] for row in rows} == {"float32"}
+        assert len({row[1] for row in rows}) >= 3
+        bits = catalog.sql("SELECT dtype, result, method FROM floating_proof").fetchall()
+        assert bits == [(one.dtype, one.result, one.method) for one in verdict.floating.bits]
 
 
 def test_a_prover_that_cannot_start_is_an_error(monkeypatch):
