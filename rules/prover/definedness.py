@@ -6,11 +6,12 @@ A condition says, for all bound indices at which guards and truth values hold, t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from .constraint import Constraint
 from .normal import Place
+from .polynomial import Polynomial, variable
 
 Literals = tuple[tuple[Place, bool], ...]
 
@@ -24,7 +25,29 @@ class Nonempty:
     @property
     def text(self) -> str:
         """Return a text that is the same for equal conditions."""
-        return " or ".join(f"exists {b}: {' & '.join(map(str, g))}" for b, g in self.cases)
+        texts = []
+        for bound, guards in self.cases:
+            names = {name: variable(f"%{at}") for at, name in enumerate(bound)}
+            inner = sorted(guard.substitute(names).text for guard in guards)
+            texts.append(f"exists {', '.join(n.text for n in names.values())}: {' & '.join(inner)}")
+        return " or ".join(sorted(texts))
+
+    @property
+    def variables(self) -> frozenset[str]:
+        """Return the names of all variables that aren't bound."""
+        found: set[str] = set()
+        for bound, guards in self.cases:
+            found |= {name for guard in guards for name in guard.variables} - set(bound)
+        return frozenset(found)
+
+    def substitute(self, known: Mapping[str, Polynomial]) -> Nonempty:
+        """Return the condition with variables replaced."""
+        return Nonempty(
+            tuple(
+                (bound, tuple(guard.substitute(known) for guard in guards))
+                for bound, guards in self.cases
+            )
+        )
 
 
 @dataclass(frozen=True)

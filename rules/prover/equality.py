@@ -15,12 +15,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 
 from .arithmetic import tidy, times, unfolded
 from .constraint import Constraint
 from .normal import Place, Product, Sum, combined, scaled, single
+from .pointwise import require_zero_pointwise
 from .polynomial import variable
 from .simplify import simplified
 from .solve import Solved, solved
@@ -39,11 +40,31 @@ def require_equal(
     difference = unfolded(combined([*one, *scaled(two, -1)]), space)
     try:
         _require_zero(difference, space, purpose, under)
-    except UndecidedError:
+    except UndecidedError as first:
         cleared = _without_divisors(difference, space)
-        if cleared is None:
-            raise
-        _require_zero(cleared, space, purpose, under)
+        attempts: list[Callable[[], None]] = []
+        if cleared is not None:
+            attempts.append(lambda: _require_zero(cleared, space, purpose, under))
+        if _ordered(difference, space):
+            attempts.append(lambda: require_zero_pointwise(difference, space, purpose, under))
+            if cleared is not None:
+                attempts.append(lambda: require_zero_pointwise(cleared, space, purpose, under))
+        for attempt in attempts:
+            try:
+                attempt()
+            except UndecidedError:
+                continue
+            return
+        raise first
+
+
+def _ordered(difference: Sum, space: Space) -> bool:
+    """Whether anything in the sum is defined by the order of the reals."""
+    return any(
+        place.head in space.idempotent or place.head.startswith(("Max", "abs(", "above("))
+        for product in difference
+        for place in product.factors
+    )
 
 
 def _without_divisors(difference: Sum, space: Space) -> list[Product] | None:

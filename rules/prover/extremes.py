@@ -35,7 +35,9 @@ class Element:
 
 
 def extreme_of(kind: str, elements: Sequence[Element], space: Space, path: Path) -> list[Product]:
-    """Return the max, min, any or prod of elements; `kind` says which."""
+    """Return the max, any or prod of elements; `kind` says which.
+
+    most and least are the max and min of integers."""
     for element in elements:
         own = set(element.bound)
         place = outer_truth(element.whole, space)
@@ -132,7 +134,7 @@ def _by_guards(
 def _interned(kind: str, members: Sequence[Product], space: Space, path: Path) -> list[Product]:
     members = _without_repeats(kind, members)
     plain = [member for member in members if member.plain]
-    if not plain and kind in ("max", "min"):
+    if not plain and kind in ("max", "most", "least"):
         _nonempty(members, space, path)
     if not members:
         return number(1) if kind == "prod" else []
@@ -155,7 +157,7 @@ def _without_repeats(kind: str, members: Sequence[Product]) -> list[Product]:
         def value(member: Product) -> Fraction:
             return Fraction(place_of(member).head[2:])
 
-        best = min(known, key=value) if kind == "min" else max(known, key=value)
+        best = min(known, key=value) if kind == "least" else max(known, key=value)
         return [m for m in found.values() if m not in known or m is best]
     return list(found.values())
 

@@ -12,7 +12,7 @@ from math import gcd, lcm
 
 from .arithmetic import power, times, unfolded
 from .constraint import FALSE, differs
-from .definedness import Path
+from .definedness import Nonempty, Path
 from .normal import Place, Product, Sum, combined, known_number, multiplied, number, scaled, single
 from .polynomial import ZERO, Polynomial, constant
 from .simplify import simplified
@@ -59,6 +59,37 @@ def sign(whole: Sum, space: Space) -> int | None:
                 return None
         positive = positive or strict
     return 1 if positive else 0
+
+
+def sign_here(whole: Sum, space: Space, path: Path) -> int | None:
+    """Return the sign of a sum where it is computed: 1 too for what sums over something."""
+    seen = sign(whole, space)
+    if seen == 0 and any(
+        _strict(product, space) and _runs(product, space, path) for product in whole
+    ):
+        return 1
+    return seen
+
+
+def _strict(product: Product, space: Space) -> bool:
+    return product.coefficient > 0 and all(map(space.always_positive, product.factors))
+
+
+def _runs(product: Product, space: Space, path: Path) -> bool:
+    """Whether a sum has a term: at the least value of each index."""
+    guards = [guard.substitute(dict.fromkeys(product.bound, ZERO)) for guard in product.guards]
+    return all(
+        space.solver.plain(guard) or not space.solver.feasible([*path.guards, guard.negation])
+        for guard in guards
+    )
+
+
+def _ask_not_zero(value: Place, whole: Sum, space: Space, path: Path) -> None:
+    """Ask that a sum isn't 0; if all its terms are positive, that there is one."""
+    if all(_strict(product, space) for product in whole):
+        path.ask("holds", Nonempty(tuple((p.bound, p.guards) for p in whole)))
+    else:
+        _not_zero(value, space, path)
 
 
 def _content(whole: Sum) -> Fraction:
@@ -151,10 +182,10 @@ def reciprocal(whole: Sum, space: Space, path: Path) -> list[Product]:
     whole_number = _integral(rest)
     if whole_number is not None:
         value = Place("INT", (whole_number,))
-    if sign(rest, space) == 1:
+    if sign_here(rest, space, path) == 1:
         note_sign(value, space)
     else:
-        _not_zero(value, space, path)
+        _ask_not_zero(value, rest, space, path)
     return times([inverse], single(value, -1), space)
 
 
@@ -198,13 +229,13 @@ def root(whole: Sum, exponent: Fraction, space: Space, path: Path) -> list[Produ
     rest = _divided(whole, common, scale, space)
     value = abstracted(rest, space)
     assert not isinstance(value, Fraction)
-    seen = sign(rest, space)
+    seen = sign_here(rest, space, path)
     if seen is None:
         path.ask("nonnegative", value)
     else:
         note_sign(value, space)
     if exponent < 0 and seen != 1:
-        _not_zero(value, space, path)
+        _ask_not_zero(value, rest, space, path)
     powers = {place: e * exponent for place, e in common.items()}
     outside = _number_power(scale, exponent)
     factors = multiplied([*powers.items(), *outside[1], (value, exponent)])
@@ -354,8 +385,10 @@ def logarithm(whole: Sum, space: Space, path: Path) -> list[Product]:
         return combined([*result, *scaled(_log_place(place, space), exponent)])
     inner = abstracted(rest, space)
     assert not isinstance(inner, Fraction)
-    if sign(rest, space) == 1:
+    if sign_here(rest, space, path) == 1:
         note_sign(inner, space)
+    elif all(_strict(product, space) for product in rest):
+        _ask_not_zero(inner, rest, space, path)
     else:
         _is_positive(inner, space, path)
     return combined([*result, *_log_place(inner, space)])

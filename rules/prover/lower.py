@@ -10,7 +10,7 @@ from fractions import Fraction
 from ...catalog.operators.expand import Definition
 from ...catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term, Variable
 from . import functions
-from .arithmetic import guarded, integer_sum, plus, summed, times
+from .arithmetic import guarded, integer_sum, plus, power, summed, times
 from .choices import by_cases, chosen, negated
 from .constraint import (
     FALSE,
@@ -47,6 +47,11 @@ Truth = Constraint | list[Product]
 
 _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 _INDEX = ("+", "-", "*", "//", "%", "neg", "max", "min", "abs", "floor", "ceil")
+_CONNECTIVES = ("and", "or", "not", "xor", "to_bool")
+_INTEGERS = {
+    **{f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (4, 8, 16, 32, 64)},
+    **{f"uint{bits}": (0, 2**bits - 1) for bits in (4, 8, 16, 32, 64)},
+}
 _PREDICATES = ("isnan", "is_positive_inf", "is_negative_inf")
 
 # Numbers that a specification or a rule can only write rounded.
@@ -74,7 +79,11 @@ class Lowering:
     definitions: Mapping[str, Definition]
     operands: Mapping[str, Operand]
     algebras: Mapping[str, Algebra]
-    signs: Signs
+    types: Mapping[str, str] = field(default_factory=dict)
+    signs: Signs = field(default_factory=lambda: Signs({}, lambda _: None))
+    facts: list[Condition] = field(default_factory=list)
+    # Whether |x| and the larger of two are chosen by their order, case by case.
+    by_order: bool = False
     _memory: dict[tuple[str, str], tuple[list[Product], list[Condition]]] = field(
         default_factory=dict
     )
@@ -102,14 +111,21 @@ class Lowering:
         if key not in self._memory:
             inner = Path()
             indices = dict(zip(definition.indices, places, strict=True))
-            if self._cast(definition):
-                whole = self._converted(definition, indices, inner)
-            else:
-                whole = self.value(definition.value, indices, self.algebra(tensor), inner)
+            value = self._typed(definition)
+            whole = self.value(value, indices, self.algebra(tensor), inner)
             self._memory[key] = (whole, inner.conditions)
         whole, conditions = self._memory[key]
         path.conditions += [one.under(path.guards, (), path.literals) for one in conditions]
         return list(whole)
+
+    def _typed(self, definition: Definition) -> Term:
+        """Return a definition's value; where it changes the type of integers, as a conversion."""
+        value = definition.value
+        if isinstance(value, Read):
+            own, new = self.types.get(value.tensor), self.types.get(definition.name)
+            if own in _INTEGERS and new in _INTEGERS and own != new:
+                return Apply(f"to_{new}", (value,))
+        return value
 
     def _in_bounds(self, shape: Sequence[Term], places: Sequence[Polynomial], path: Path) -> None:
         if len(shape) != len(places):
@@ -119,33 +135,6 @@ class Lowering:
                 extent = self.index(size, {}, path)
                 for condition in within(place, extent):
                     path.ask("holds", condition)
-
-    def _cast(self, definition: Definition) -> bool:
-        """Whether a definition only changes the type of what it reads."""
-        if not isinstance(definition.value, Read):
-            return False
-        source, target = self.algebra(definition.value.tensor), self.algebra(definition.name)
-        typed = isinstance(definition.type, int) or definition.like is not None
-        return source != target or (typed and target == "integer")
-
-    def _converted(self, definition: Definition, indices: Indices, path: Path) -> list[Product]:
-        term = definition.value
-        assert isinstance(term, Read)
-        source, target = self.algebra(term.tensor), self.algebra(definition.name)
-        if source == "boolean" and target != "boolean":
-            return self.value(term, indices, "boolean", path)
-        if source == "integer" and target == "real":
-            return integer_sum(self.index(term, indices, path))
-        name = f"cast:{target}:{definition.type}:{definition.like}"
-
-        def convert(whole: Sum, inner: Path) -> list[Product]:
-            found = functions.opaque(name, [whole], self.space, inner)
-            if target == "boolean":
-                self.space.idempotent.update(p.head for one in found for p in one.factors)
-            return found
-
-        whole = self.value(term, indices, source, path)
-        return by_cases(whole, self.space, path, convert)
 
     # ---- integers
     def is_index(self, term: Term) -> bool:
@@ -182,6 +171,8 @@ class Lowering:
                 return variable(name)
             case Apply(function, arguments) if function in _INDEX:
                 parts = [self.index(argument, indices, path) for argument in arguments]
+                if function in ("//", "%") and not self.space.is_positive(parts[1], parts[0]):
+                    path.ask("holds", differs(parts[1], 0))
                 return _polynomial(function, parts)
             case Select(condition, then, otherwise):
                 truth = self.truth(condition, indices, path)
@@ -203,6 +194,8 @@ class Lowering:
         value = abstracted(whole, self.space)
         if isinstance(value, Fraction):
             return constant(int(value))
+        if value.head in self.space.exact:
+            value = Place(self.space.exact[value.head][0], value.indices)
         return value.indices[0] if value.head == "INT" else element(value.head, value.indices)
 
     # ---- truth values
@@ -225,6 +218,15 @@ class Lowering:
                 return self._comparison(function, left, right, indices, path)
             case Apply(function, (inner,)) if function in _PREDICATES:
                 return self._predicate(function, inner, indices, path)
+            case Apply("to_bool", (inner,)):
+                if self.is_truth(inner):
+                    return self.truth(inner, indices, path)
+                whole = self.value(inner, indices, self.kind(inner), path)
+                if self._small(whole):
+                    squared = times(whole, whole, self.space)
+                    if not plus(squared, scaled(whole, -1)):
+                        return whole
+                return self._comparison("!=", inner, 0, indices, path)
             case Reduce("any" | "all" as kind, variables, extents, condition, body):
                 return self._quantified(kind, variables, extents, condition, body, indices, path)
             case Read(tensor, inner) if self.algebra(tensor) == "boolean":
@@ -359,7 +361,7 @@ class Lowering:
             case bool():
                 return True
             case Apply(function, _):
-                return function in (*_COMPARISONS, *_PREDICATES, "and", "or", "not", "xor")
+                return function in _COMPARISONS + _PREDICATES + _CONNECTIVES
             case Read(tensor, _):
                 return self.algebra(tensor) == "boolean"
             case Reduce(kind):
@@ -380,9 +382,11 @@ class Lowering:
     def _integral(self, term: Term) -> bool:
         match term:
             case Apply(function, arguments):
-                if function in ("int32", "bit_and", "bit_or", "bit_xor", "bit_not"):
+                if function == "int32" or function[3:] in _INTEGERS:
                     return True
-                return function != "real" and all(map(self._integral, arguments))
+                if function == "real" or function.startswith("to_"):
+                    return False
+                return all(map(self._integral, arguments))
             case Select(_, then, otherwise):
                 return self._integral(then) and self._integral(otherwise)
             case Reduce():
@@ -431,7 +435,7 @@ class Lowering:
         if own == algebra or own == "boolean":
             return whole
         if own == "integer" and algebra == "real":
-            return integer_sum(self._element(whole))
+            return by_cases(whole, self.space, path, lambda part, _: self._as_real(part))
         raise UndecidedError(f"{tensor} is read as {algebra}, but is {own}")
 
     def _select(
@@ -527,7 +531,10 @@ class Lowering:
         if term.kind == "min" and algebra == "real":
             flipped = Element(names, guards, scaled(body, -1))
             return scaled(extreme_of("max", [flipped], self.space, path), -1)
-        return extreme_of(term.kind, [Element(names, guards, body)], self.space, path)
+        kind = term.kind
+        if algebra == "integer":
+            kind = {"max": "most", "min": "least"}.get(kind, kind)
+        return extreme_of(kind, [Element(names, guards, body)], self.space, path)
 
     def _apply(
         self,
@@ -537,14 +544,11 @@ class Lowering:
         algebra: Algebra,
         path: Path,
     ) -> list[Product]:
-        if function == "real":
-            (inner,) = arguments
-            if self.is_index(inner):
-                return integer_sum(self.index(inner, indices, path))
-            return self.value(inner, indices, "real", path)
+        if function == "real" or function.startswith("to_"):
+            return self._convert(function, arguments[0], indices, algebra, path)
         if algebra == "boolean":
             raise UndecidedError(f"{function} of truth values")
-        parts = [self.value(argument, indices, algebra, path) for argument in arguments]
+        parts = [self._argument(one, function, indices, algebra, path) for one in arguments]
         match function:
             case "+":
                 return plus(parts[0], parts[1])
@@ -555,18 +559,127 @@ class Lowering:
             case "*":
                 return times(parts[0], parts[1], self.space)
             case "max" | "min":
-                return self._extreme(function, parts, algebra, path)
+                if algebra == "integer":
+                    return self._larger(function, parts, path)
+                return self._extreme(function, parts, path)
         if algebra == "integer":
-            return self._opaque(function, parts, path)
+            return self._integer(function, parts, path)
         return self._real(function, parts, arguments, path)
 
-    def _extreme(
-        self, function: str, parts: Sequence[Sum], algebra: Algebra, path: Path
+    def _argument(
+        self, term: Term, function: str, indices: Indices, algebra: Algebra, path: Path
     ) -> list[Product]:
-        if function == "min" and algebra == "real":
+        """Return an argument in the algebra of the result; an exponent may be of another."""
+        if algebra == "integer" and function == "pow" and self.kind(term) == "real":
+            return self.value(term, indices, "real", path)
+        return self.value(term, indices, algebra, path)
+
+    def _convert(
+        self, function: str, inner: Term, indices: Indices, algebra: Algebra, path: Path
+    ) -> list[Product]:
+        """Return a conversion between types. That of truth values gives 0 and 1.
+
+        Integers are exact as reals. Between integers, only the composition of conversions is
+        known: what every element keeps its value in may be left out.
+        """
+        kind = self.kind(inner)
+        if kind == "boolean":
+            return self.number(self.truth(inner, indices, path))
+        whole = self.value(inner, indices, kind, path)
+        if algebra == "real":
+            if kind == "real":
+                return whole
+            if self.is_index(inner) and not _reads(inner):
+                return integer_sum(self.index(inner, indices, path))
+            return by_cases(whole, self.space, path, lambda part, _: self._as_real(part))
+        name = function[3:]
+        if self._small(whole):
+            return whole
+
+        def convert(part: Sum, deeper: Path) -> list[Product]:
+            if kind == "integer":
+                value = abstracted(part, self.space)
+                if isinstance(value, Place) and value.head in self.space.exact:
+                    head, type_ = self.space.exact[value.head]
+                    part = single(Place(head, value.indices))
+                    if type_ == name:
+                        return part
+            found = functions.opaque(function, [part], self.space, deeper)
+            if kind == "integer" and self._widens(inner, name):
+                value = abstracted(part, self.space)
+                head = next(iter(found[0].factors)).head
+                if isinstance(value, Place) and isinstance(inner, Read):
+                    self.space.exact.setdefault(head, (value.head, self.types[inner.tensor]))
+            return found
+
+        return by_cases(whole, self.space, path, convert)
+
+    def _as_real(self, whole: Sum) -> list[Product]:
+        return list(whole) if self._small(whole) else integer_sum(self._element(whole))
+
+    def _small(self, whole: Sum) -> bool:
+        """Whether a sum of truth values is an integer from 0 to 7, which every type holds."""
+        truths = all(p.head in self.space.idempotent for one in whole for p in one.factors)
+        whole_numbers = all(one.coefficient.denominator == 1 and one.plain for one in whole)
+        above = sum(one.coefficient for one in whole if one.coefficient > 0)
+        return truths and whole_numbers and above <= 7 and self._never_negative(whole)
+
+    def _never_negative(self, whole: Sum) -> bool:
+        # sums and products of truth values; 1 - x is one as well
+        below = sum(one.coefficient for one in whole if one.coefficient < 0)
+        base = sum(one.coefficient for one in whole if not one.factors)
+        return base + below >= 0
+
+    def _widens(self, inner: Term, name: str) -> bool:
+        """Whether a conversion keeps the value of whatever the term reads."""
+        if not isinstance(inner, Read):
+            return False
+        own = self.types.get(inner.tensor)
+        if own not in _INTEGERS or name not in _INTEGERS:
+            return False
+        return _INTEGERS[name][0] <= _INTEGERS[own][0] and _INTEGERS[own][1] <= _INTEGERS[name][1]
+
+    def _extreme(self, function: str, parts: Sequence[Sum], path: Path) -> list[Product]:
+        if self.by_order:
+            one, two = parts if function == "max" else reversed(parts)
+            above = self._above_zero(plus(parts[0], scaled(parts[1], -1)), path)
+            return chosen(above, one, two, self.space)
+        if function == "min":
             flipped = [Element((), (), scaled(part, -1)) for part in parts]
             return scaled(extreme_of("max", flipped, self.space, path), -1)
-        return extreme_of(function, [Element((), (), part) for part in parts], self.space, path)
+        return extreme_of("max", [Element((), (), part) for part in parts], self.space, path)
+
+    def _larger(self, function: str, parts: Sequence[Sum], path: Path) -> list[Product]:
+        """Return the larger or smaller of two integers, chosen by comparing them as they are."""
+        space = self.space
+
+        def outer(one: Sum, path: Path) -> list[Product]:
+            def inner(two: Sum, path: Path) -> list[Product]:
+                first, second = self._element(one), self._element(two)
+                truth = at_least(first, second)
+                if function == "min":
+                    truth = at_least(second, first)
+                return [*self._under(one, truth), *self._under(two, truth.negation)]
+
+            return by_cases(parts[1], space, path, inner)
+
+        return by_cases(parts[0], space, path, outer)
+
+    def _integer(self, function: str, parts: Sequence[Sum], path: Path) -> list[Product]:
+        """Return a function of integers modulo a power of two; most are opaque."""
+        by = known_number(parts[1]) if len(parts) == 2 else None
+        if function in ("/", "pow") and by == 1:
+            return list(parts[0])
+        if function == "pow" and by is not None and by.denominator == 1 and 0 <= by <= 8:
+            return power(parts[0], int(by), self.space)
+        if function == "abs" and len(parts[0]) == 1:
+            (one,) = parts[0]
+            heads = [place.head for place in one.factors]
+            if one.plain and one.coefficient == 1 and len(heads) == 1:
+                if heads[0].startswith("size(") and set(one.factors.values()) == {Fraction(1)}:
+                    return list(parts[0])  # also for the least integer, which is its own size
+        # modulo a power of two, the order doesn't respect sums: no law of reals may apply
+        return self._opaque("size" if function == "abs" else function, parts, path)
 
     def _real(
         self, function: str, parts: Sequence[Sum], arguments: Sequence[Term], path: Path
@@ -602,6 +715,9 @@ class Lowering:
                     path.granted() if seen is not None else path,
                     lambda whole, inner: functions.root(whole, Fraction(1, 2), space, inner),
                 )
+            case "abs" if self.by_order:
+                above = self._above_zero(parts[0], path)
+                return chosen(above, parts[0], scaled(parts[0], -1), space)
             case "abs":
                 return by_cases(
                     parts[0], space, path, lambda whole, _: functions.absolute(whole, space)

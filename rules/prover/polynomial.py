@@ -18,7 +18,7 @@ Monomial = tuple[str, ...]
 
 
 class Opaque:
-    """A function of polynomials that has no polynomial: // | % | min | max | if | read:NAME."""
+    """A function of polynomials that has no polynomial: // | min | max | if | read:NAME."""
 
     __slots__ = ("arguments", "condition", "function", "names", "text")
 
@@ -249,19 +249,8 @@ def quotient(whole: Polynomial, by: Polynomial) -> Polynomial:
 
 
 def remainder(whole: Polynomial, by: Polynomial) -> Polynomial:
-    """Return whole - by * floor(whole / by)."""
-    divisor, number = by.number, whole.number
-    if divisor == 1:
-        return ZERO
-    if divisor and number is not None:
-        return constant(number % divisor)
-    if divisor is not None and divisor > 0:
-        _, r = divided(whole, by)
-        if r.number is not None:
-            return constant(r.number % divisor)
-        if r != whole:
-            return atom(Opaque("%", (r, by)))
-    return atom(Opaque("%", (whole, by)))
+    """Return whole - by * floor(whole / by): remainders are written by quotients."""
+    return whole - by * quotient(whole, by)
 
 
 def extreme(function: str, one: Polynomial, two: Polynomial) -> Polynomial:
@@ -296,8 +285,6 @@ def rebuilt(
     match opaque.function:
         case "//":
             return quotient(*arguments)
-        case "%":
-            return remainder(*arguments)
         case "min" | "max":
             return extreme(opaque.function, *arguments)
         case "if":

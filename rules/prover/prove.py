@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from ...catalog.operators.terms import Apply, Symbol, Term, Variable, substitute
+from ...catalog.operators.terms import Apply, Reduce, Select, Symbol, Term, Variable, substitute
+from .bounds import learned
 from .constraint import Constraint, equals, joined, within
 from .definedness import Condition, Path
 from .equality import require_equal
@@ -17,7 +18,7 @@ from .polynomial import Polynomial, variable
 from .signs import Signs
 from .solver import Solver
 from .space import Space, UndecidedError
-from .statement import Obligation, Outcome, Query, Statement
+from .statement import Equation, Obligation, Outcome, Query, Statement
 
 
 class _FailedError(UndecidedError):
@@ -33,26 +34,28 @@ def prove(statement: Statement, timeout: float = 20.0) -> Outcome:
     open. Nothing raises.
     """
     began = time.perf_counter()
-    prover = _Prover(statement, timeout, began)
+    proof = Proof(statement, timeout)
+    failed: Obligation | None = None
+    reason = ""
     try:
-        prover.run()
+        proof.run()
     except _FailedError as error:
-        outcome = Outcome("open", str(error), error.obligation, dict(prover.solver.model))
+        reason, failed = str(error), error.obligation
     except UndecidedError as error:
-        outcome = Outcome("open", str(error), None, dict(prover.solver.model))
+        reason = str(error)
     except RecursionError:
-        outcome = Outcome("open", "the terms are nested too deep")
-    else:
-        outcome = Outcome("proved")
+        reason = "the terms are nested too deep"
+    outcome = Outcome("open" if reason else "proved", reason, failed)
     return replace(
         outcome,
-        queries=_kept(prover.solver.queries),
-        widest=prover.space.widest,
+        model=dict(proof.model) if reason else {},
+        queries=_shown(proof.queries),
+        widest=proof.widest,
         seconds=time.perf_counter() - began,
     )
 
 
-def _kept(queries: Sequence[Query]) -> tuple[Query, ...]:
+def _shown(queries: Sequence[Query]) -> tuple[Query, ...]:
     """Return what was shown, each once."""
     found: dict[str, Query] = {}
     for query in queries:
@@ -61,51 +64,81 @@ def _kept(queries: Sequence[Query]) -> tuple[Query, ...]:
     return tuple(found.values())
 
 
-class _Prover:
-    def __init__(self, statement: Statement, timeout: float, began: float) -> None:
+class Proof:
+    """One attempt at a statement."""
+
+    def __init__(self, statement: Statement, timeout: float) -> None:
         self.statement = statement
-        minimum = {s.name: 0 for s in statement.symbols if s.kind == "dimension"}
-        self.solver = Solver((), minimum, timeout)
-        integers = frozenset(s.name for s in statement.symbols if s.kind != "real")
-        self.space = Space(self.solver, integers)
-        self.facts: list[Condition] = []
-        self.known: dict[str, int] = {}
-        definitions = {one.name: one for one in statement.definitions}
-        operands = {one.name: one for one in statement.operands}
-        signs = Signs(definitions, self._sign, self.known)
-        self.lowering = Lowering(self.space, definitions, operands, statement.algebras, signs)
-
-        def deadline() -> None:
-            if time.perf_counter() - began > timeout:
-                raise UndecidedError(f"not decided in {timeout:g} s")
-
-        self.space.deadline = deadline
-
-    def _sign(self, term: Term) -> int | None:
-        try:
-            bound = self.solver.bound(self.lowering.index(term, {}, Path()))
-        except (UndecidedError, KeyError):
-            return None
-        return 1 if bound >= 1 else 0 if bound >= 0 else None
+        self.timeout = timeout
+        self.queries: list[Query] = []
+        self.model: dict[str, int] = {}
+        self.widest = 0
+        self.links: list[frozenset[str]] = []
+        self.integers = frozenset(s.name for s in statement.symbols if s.kind != "real")
+        self.minimum = {s.name: 0 for s in statement.symbols if s.kind == "dimension"}
+        self.assumptions: tuple[Constraint, ...] = ()
+        self.real_assumptions: list[Term] = []
+        self.deadline = _deadline(timeout)
 
     def run(self) -> None:
+        """Raise UndecidedError unless the statement is proved."""
         self._assume()
+        setting = self._setting()
         for obligation in self.statement.obligations:
-            self._oblige(obligation)
-        assumptions = self.solver.assumptions
+            self._oblige(obligation, setting)
         for equation in self.statement.equations:
-            self._equation(equation.output, equation.source, equation.target)
-            self.solver.assumptions = assumptions
-            self.space.ambient = set(assumptions)
-            self.solver._feasible.clear()
+            try:
+                self._equation(equation, by_order=False)
+            except UndecidedError as first:
+                if not self._ordered():
+                    raise
+                try:
+                    self._equation(equation, by_order=True)
+                except UndecidedError:
+                    raise first from None
+
+    def _ordered(self) -> bool:
+        """Whether anything is the larger of two, or an absolute value."""
+        return any(
+            _mentions(one.value, ("abs", "max", "min")) for one in self.statement.definitions
+        )
+
+    def _setting(self) -> Lowering:
+        """Return a fresh lowering: what one equation may assume of sizes, another may not."""
+        statement = self.statement
+        solver = Solver(
+            self.assumptions, dict(self.minimum), self.timeout, self.queries, self.model
+        )
+        space = Space(solver, self.integers, ambient=set(self.assumptions), deadline=self.deadline)
+        definitions = {one.name: one for one in statement.definitions}
+        operands = {one.name: one for one in statement.operands}
+        types = dict(statement.origin.types) if statement.origin is not None else {}
+        for one in statement.definitions:
+            if isinstance(one.type, str):
+                types[one.name] = one.type
+        lowering = Lowering(space, definitions, operands, statement.algebras, types)
+
+        def sign(term: Term) -> int | None:
+            try:
+                bound = solver.bound(lowering.index(term, {}, Path()))
+            except (UndecidedError, KeyError):
+                return None
+            return 1 if bound >= 1 else 0 if bound >= 0 else None
+
+        lowering.signs = Signs(definitions, sign)
+        for term in self.real_assumptions:
+            _assume_real(term, lowering)
+        return lowering
 
     # ---- assumptions
     def _assume(self) -> None:
+        setting = self._setting()
         constraints: list[Constraint] = []
         for term in self.statement.assumptions:
-            if self._assume_real(term):
+            if about_real(term):
+                self.real_assumptions.append(term)
                 continue
-            truth = self.lowering.truth(term, {}, Path())
+            truth = setting.truth(term, {}, Path())
             if not isinstance(truth, Constraint):
                 raise UndecidedError(f"the assumption {term} is about elements")
             constraints += truth.conjuncts()
@@ -113,107 +146,70 @@ class _Prover:
         if whole.known is False:
             raise UndecidedError("vacuous: the assumptions contradict each other")
         constraints = list(whole.conjuncts()) if whole.known is None else []
-        minimum = dict(self.solver.minimum)
-        for one in constraints:
-            if one.kind == "ge" and len(one.variables) == 1:
-                (name,) = one.variables
-                value = one.whole.linear(name)
-                if value is not None and value.number is not None and one.whole.terms[(name,)] == 1:
-                    minimum[name] = max(value.number, minimum.get(name, value.number))
-        self.solver.minimum = minimum
-        self.solver.assumptions = tuple(one for one in constraints if not self.solver.plain(one))
-        self.space.ambient = set(self.solver.assumptions)
-        if self.solver.assumptions:
-            texts = [self.solver.constraint(one) for one in self.solver.assumptions]
-            answer = self.solver.ask("the assumptions can hold", texts, self.solver.assumptions)
-            if answer == "unsat":
+        self.minimum = learned(constraints, self.minimum)
+        solver = Solver((), self.minimum, self.timeout, self.queries)
+        self.assumptions = tuple(one for one in constraints if not solver.plain(one))
+        if any(solver.plain(one) is False for one in constraints):
+            raise UndecidedError("vacuous: the assumptions contradict each other")
+        if self.assumptions:
+            texts = [solver.constraint(one) for one in self.assumptions]
+            if solver.ask("the assumptions can hold", texts, self.assumptions) == "unsat":
                 raise UndecidedError("vacuous: the assumptions contradict each other")
 
-    def _assume_real(self, term: Term) -> bool:
-        """Note an assumption on a real symbol; return whether it is one."""
-        match term:
-            case Apply("and", (left, right)) if self._about_real(left) and self._about_real(right):
-                return self._assume_real(left) and self._assume_real(right)
-            case Apply(function, (Symbol(name, "real"), int() | float() as number)):
-                place = Place(name)
-                kinds: tuple[str, ...] = ()
-                if function == "!=" and number == 0:
-                    kinds = ("nonzero",)
-                elif (function == ">" and number >= 0) or (function == ">=" and number > 0):
-                    kinds = ("positive",)
-                    self.space.positive.add(name)
-                    self.known[name] = 1
-                elif function == ">=" and number == 0:
-                    kinds = ("nonnegative",)
-                    self.space.never_negative.add(name)
-                    self.known.setdefault(name, 0)
-                # anything else is true as well, but not used
-                self.facts += [Condition(kind, place) for kind in kinds]
-                return True
-            case Apply(function, (int() | float() as number, Symbol(name, "real") as symbol)):
-                turned = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}.get(function, function)
-                return self._assume_real(Apply(turned, (symbol, number)))
-            case _:
-                return self._about_real(term)
-
-    def _about_real(self, term: Term) -> bool:
-        match term:
-            case Symbol(_, kind):
-                return kind == "real"
-            case Apply(_, arguments):
-                return any(map(self._about_real, arguments))
-            case _:
-                return False
-
     # ---- obligations
-    def _oblige(self, obligation: Obligation) -> None:
-        if self._about_real(obligation.condition):
+    def _oblige(self, obligation: Obligation, setting: Lowering) -> None:
+        if about_real(obligation.condition):
             raise _FailedError(obligation, f"{obligation.text} is about elements")
         try:
-            truth = self.lowering.truth(obligation.condition, {}, Path())
+            truth = setting.truth(obligation.condition, {}, Path())
         except UndecidedError as error:
             raise _FailedError(obligation, str(error)) from error
         if not isinstance(truth, Constraint):
             raise _FailedError(obligation, f"{obligation.text} is about elements")
         for part in truth.conjuncts():
-            result = self.solver.valid(obligation.text, part)
+            result = setting.space.solver.valid(obligation.text, part)
             if result == "sat":
                 raise _FailedError(obligation, f"{obligation.text} doesn't hold for all sizes")
             if result == "unknown":
                 raise _FailedError(obligation, f"the solver can't tell whether {obligation.text}")
 
     # ---- equations
-    def _equation(self, output: str, source: str, target: str) -> None:
-        shapes = [self._shape(name) for name in (source, target)]
+    def _equation(self, equation: Equation, *, by_order: bool) -> None:
+        output = equation.output
+        setting = self._setting()
+        setting.by_order = by_order
+        solver, space = setting.space.solver, setting.space
+        shapes = [_shape(name, setting) for name in (equation.source, equation.target)]
         if len(shapes[0]) != len(shapes[1]):
             raise UndecidedError(f"{output} has another rank")
         for axis, (one, two) in enumerate(zip(*shapes, strict=True)):
             purpose = f"{output} has one size along axis {axis}"
-            if self.solver.valid(purpose, equals(one, two)) != "unsat":
+            if solver.valid(purpose, equals(one, two)) != "unsat":
                 raise UndecidedError(f"it isn't shown that {purpose}")
-        names = [self.space.fresh(extent) for extent in shapes[0]]
+        names = [space.fresh(extent) for extent in shapes[0]]
         places = tuple(variable(name) for name in names)
         ranges = [r for p, extent in zip(places, shapes[0], strict=True) for r in within(p, extent)]
-        outside = self._outside(names)
-        self.solver.minimum = {**self.solver.minimum, **dict.fromkeys(names, 0)}
-        added = [one for one in (*ranges, *outside) if not self.solver.plain(one)]
-        self.solver.assumptions = (*self.solver.assumptions, *added)
-        self.space.ambient |= {*ranges, *added}
-        self.solver._feasible.clear()
+        added = [*ranges, *self._outside(names, setting)]
+        solver.assumptions = (*solver.assumptions, *added)
+        solver.minimum = learned(solver.assumptions, {**solver.minimum, **dict.fromkeys(names, 0)})
+        solver.assumptions = tuple(one for one in solver.assumptions if not solver.plain(one))
+        space.ambient |= set(added)
+        space.forget()
         paths = Path(), Path()
-        one = self.lowering.read(source, places, paths[0])
-        two = self.lowering.read(target, places, paths[1])
-        require_equal(one, two, self.space, output)
-        first, second = [*paths[0].conditions, *self.facts], [*paths[1].conditions, *self.facts]
-        given = [c for c in (*first, *second) if c.given]
-        require_implied(second, [*first, *given], self.space, output, "target")
-        require_implied(first, [*second, *given], self.space, output, "source")
+        source = setting.read(equation.source, places, paths[0])
+        target = setting.read(equation.target, places, paths[1])
+        try:
+            require_equal(source, target, space, output)
+            conditions = [[*path.conditions, *setting.facts] for path in paths]
+            given = [c for both in conditions for c in both if c.given]
+            first, second = [*conditions[0], *given], [*conditions[1], *given]
+            require_implied(conditions[1], first, space, output, "target")
+            require_implied(conditions[0], second, space, output, "source")
+        finally:
+            self.widest = max(self.widest, space.widest)
+            self.links += space.links
 
-    def _shape(self, name: str) -> list[Polynomial]:
-        one = self.lowering.operands.get(name) or self.lowering.definitions[name]
-        return [self.lowering.index(size, {}, Path()) for size in one.shape]
-
-    def _outside(self, names: Sequence[str]) -> tuple[Constraint, ...]:
+    def _outside(self, names: Sequence[str], setting: Lowering) -> tuple[Constraint, ...]:
         """Return that an index lies outside of the region where the sides may differ."""
         region = self.statement.region
         if region is None:
@@ -222,12 +218,87 @@ class _Prover:
             Variable(name, 0): variable(names[at])
             for at, name in enumerate(self.statement.region_indices)
         }
-        truth = self.lowering.truth(_with_indices(region, inside), inside, Path())
+        term = substitute(region, {one.name: one for one in inside})
+        truth = setting.truth(term, inside, Path())
         if not isinstance(truth, Constraint):
             raise UndecidedError("the region is about elements")
         return truth.negation.conjuncts()
 
 
-def _with_indices(term: Term, indices: Mapping[Variable, Polynomial]) -> Term:
-    """Return a term whose symbols that name indices are those."""
-    return substitute(term, {one.name: one for one in indices})
+def _shape(name: str, setting: Lowering) -> list[Polynomial]:
+    one = setting.operands.get(name) or setting.definitions[name]
+    return [setting.index(size, {}, Path()) for size in one.shape]
+
+
+def _deadline(timeout: float) -> Callable[[], None]:
+    began = time.perf_counter()
+
+    def check() -> None:
+        if time.perf_counter() - began > timeout:
+            raise UndecidedError(f"not decided in {timeout:g} s")
+
+    return check
+
+
+_TURNED: Mapping[str, str] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_NEGATED: Mapping[str, str] = {
+    "=": "!=",
+    "!=": "=",
+    "<": ">=",
+    ">=": "<",
+    ">": "<=",
+    "<=": ">",
+}
+
+
+def about_real(term: Term) -> bool:
+    """Whether a condition speaks of a real symbol."""
+    match term:
+        case Symbol(_, kind):
+            return kind == "real"
+        case Apply(_, arguments):
+            return any(map(about_real, arguments))
+        case _:
+            return False
+
+
+def _mentions(term: Term, functions: Sequence[str]) -> bool:
+    match term:
+        case Apply(function, arguments):
+            return function in functions or any(_mentions(one, functions) for one in arguments)
+        case Select(_, then, otherwise):
+            return _mentions(then, functions) or _mentions(otherwise, functions)
+        case Reduce(_, _, _, _, body):
+            return _mentions(body, functions)
+        case _:
+            return False
+
+
+def _assume_real(term: Term, setting: Lowering) -> None:
+    """Use an assumption on real symbols, as far as its form is known; the rest is left unused."""
+    space = setting.space
+    match term:
+        case Apply("and", (left, right)):
+            _assume_real(left, setting)
+            _assume_real(right, setting)
+        case Apply("not", (Apply(function, arguments),)) if function in _NEGATED:
+            _assume_real(Apply(_NEGATED[function], arguments), setting)
+        case Apply(function, (int() | float() as number, Symbol(_, "real") as symbol)):
+            _assume_real(Apply(_TURNED.get(function, function), (symbol, number)), setting)
+        case Apply(function, (Symbol(name, "real"), int() | float() as number)):
+            space.real_conditions.append(term)
+            place = Place(name)
+            if function == "!=" and number == 0:
+                setting.facts.append(Condition("nonzero", place))
+            elif (function == ">" and number >= 0) or (function == ">=" and number > 0):
+                setting.facts.append(Condition("positive", place))
+                space.positive.add(name)
+                setting.signs.known[name] = 1
+            elif function == ">=" and number == 0:
+                setting.facts.append(Condition("nonnegative", place))
+                space.never_negative.add(name)
+                setting.signs.known.setdefault(name, 0)
+        case Apply(function, _) if function in _NEGATED:
+            space.real_conditions.append(term)
+        case _:
+            pass

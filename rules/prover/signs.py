@@ -18,7 +18,7 @@ class Signs:
 
     definitions: Mapping[str, Definition]
     integer: Callable[[Term], int | None]
-    known: Mapping[str, int]
+    known: dict[str, int] = field(default_factory=dict)
     _found: dict[str, int | None] = field(default_factory=dict)
 
     def of(self, term: Term) -> int | None:

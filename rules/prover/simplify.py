@@ -93,7 +93,7 @@ def _solved(product: Product) -> Product | None:
 
 
 def _split_indices(product: Product, space: Space) -> Product:
-    """Replace an index k < a * q of which k // q or k % q is read by one below a and one below q.
+    """Replace an index k < a * q of which k // q is read by one below a and one below q.
 
     For q >= 0 the pairs are the quotients and remainders of the k, each once.
     """
@@ -129,7 +129,7 @@ def _divisors(product: Product, name: str) -> Iterable[Polynomial]:
     wholes += [part for guard in product.guards for part in guard.polynomials()]
     for whole in wholes:
         for inner in whole.atoms():
-            if inner.function in ("//", "%") and inner.arguments[0].variable == name:
+            if inner.function == "//" and inner.arguments[0].variable == name:
                 yield inner.arguments[1]
 
 
@@ -139,6 +139,7 @@ def _counted(product: Product, space: Space) -> Product:
         if any(name in place.variables for place in product.factors):
             continue
         about = [guard for guard in product.guards if name in guard.variables]
+        about = _needed(about, name, space)
         count = _count(about, name)
         if count is None or count.variables & set(product.bound):
             continue
@@ -155,12 +156,26 @@ def _counted(product: Product, space: Space) -> Product:
             Product(
                 product.coefficient * coefficient,
                 [other for other in product.bound if other != name],
-                [guard for guard in product.guards if guard not in about],
+                [guard for guard in product.guards if name not in guard.variables],
                 multiplied(factors),
             ),
             space,
         )
     return product
+
+
+def _needed(about: list[Constraint], name: str, space: Space) -> list[Constraint]:
+    """Return the guards of an index without those that its range implies."""
+    extent = space.extents.get(name)
+    if extent is None or len(about) <= 2:
+        return about
+    ranges = within(variable(name), extent)
+    others = [guard for guard in about if guard not in ranges]
+    if any(guard not in about for guard in ranges):
+        return about
+    if any(space.solver.feasible([*ranges, guard.negation]) for guard in others):
+        return about
+    return list(ranges)
 
 
 def _count(about: list[Constraint], name: str) -> Polynomial | None:

@@ -56,6 +56,11 @@ class Solver:
     _texts: dict[str, str] = field(default_factory=dict)
     _feasible: dict[frozenset[str], bool] = field(default_factory=dict)
 
+    def forget(self) -> None:
+        """Drop what was decided and written before more was assumed."""
+        self._feasible.clear()
+        self._texts.clear()
+
     # ---- terms as text
     def polynomial(self, whole: Polynomial) -> str:
         """Return a polynomial as an SMT-LIB term."""
@@ -77,8 +82,8 @@ class Solver:
     def _opaque(self, atom: Opaque) -> str:
         arguments = [self.polynomial(argument) for argument in atom.arguments]
         match atom.function:
-            case "//" | "%" as function:
-                return self._division(function, atom.arguments, arguments)
+            case "//":
+                return self._quotient(atom.arguments, arguments)
             case "min":
                 return f"(ite (<= {arguments[0]} {arguments[1]}) {arguments[0]} {arguments[1]})"
             case "max":
@@ -91,15 +96,12 @@ class Solver:
                     return symbol(function)
                 return f"({symbol(function)} {' '.join(arguments)})"
 
-    def _division(
-        self, function: str, terms: Sequence[Polynomial], arguments: Sequence[str]
-    ) -> str:
-        # SMT-LIB's div rounds down for positive divisors only; its mod is never negative.
+    def _quotient(self, terms: Sequence[Polynomial], arguments: Sequence[str]) -> str:
+        # SMT-LIB's div rounds down for positive divisors only.
         whole, by = arguments
         if self.bound(terms[1]) >= 1:
-            return f"(div {whole} {by})" if function == "//" else f"(mod {whole} {by})"
-        quotient = f"(ite (> {by} 0) (div {whole} {by}) (div (- {whole}) (- {by})))"
-        return quotient if function == "//" else f"(- {whole} (* {by} {quotient}))"
+            return f"(div {whole} {by})"
+        return f"(ite (> {by} 0) (div {whole} {by}) (div (- {whole}) (- {by})))"
 
     def constraint(self, condition: Constraint) -> str:
         """Return a constraint as an SMT-LIB term."""
@@ -141,8 +143,6 @@ class Solver:
                 return max(bounds)
             case "min" | "if":
                 return min(bounds)
-            case "%":
-                return 0.0 if bounds[1] >= 1 else float("-inf")
             case "//":
                 return 0.0 if bounds[0] >= 0 and bounds[1] >= 1 else float("-inf")
             case _:
@@ -164,8 +164,16 @@ class Solver:
                 return None
 
     # ---- questions
-    def script(self, assertions: Iterable[str], about: Iterable[Polynomial | Constraint]) -> str:
-        """Return a script that asserts texts; `about` is what they are made of."""
+    def script(
+        self,
+        assertions: Iterable[str],
+        about: Iterable[Polynomial | Constraint],
+        declared: Sequence[str] = (),
+    ) -> str:
+        """Return a script that asserts texts; `about` is what they are made of.
+
+        `declared` are the declarations of what isn't an integer.
+        """
         assertions = list(assertions)
         mentioned: set[str] = set()
         functions: dict[str, int] = {}
@@ -187,6 +195,7 @@ class Solver:
         lines += [f"(declare-fun {symbol(name)} () Int)" for name in sorted(mentioned)]
         for name, arity in sorted(functions.items()):
             lines.append(f"(declare-fun {symbol(name)} ({' '.join(['Int'] * arity)}) Int)")
+        lines += declared
         for name in sorted(mentioned):
             if name in self.minimum:
                 lines.append(f"(assert (>= {symbol(name)} {number(self.minimum[name])}))")
@@ -201,9 +210,10 @@ class Solver:
         about: Iterable[Polynomial | Constraint],
         *,
         quick: bool = False,
+        declared: Sequence[str] = (),
     ) -> Result:
         """Return whether assertions can hold together under the assumptions."""
-        script = self.script(assertions, about)
+        script = self.script(assertions, about, declared)
         began = time.perf_counter()
         solver = z3.Solver()
         solver.set("timeout", _QUICK_MS if quick else int(self.timeout * 1000))
@@ -213,11 +223,10 @@ class Solver:
         result: Result = "unsat" if answer == "unsat" else "sat" if answer == "sat" else "unknown"
         if result == "sat" and not quick:
             found = solver.model()
-            self.model = {
-                str(d): found[d].as_long()
-                for d in found.decls()
-                if d.arity() == 0 and z3.is_int_value(found[d])
-            }
+            self.model.clear()
+            for one in found.decls():
+                if one.arity() == 0 and z3.is_int_value(found[one]):
+                    self.model[one.name()] = found[one].as_long()
         if result == "unsat" or not quick:
             self.queries.append(Query(purpose, script, result, round(seconds, 6)))
         return result
@@ -258,5 +267,5 @@ def _functions(one: Polynomial | Constraint, found: dict[str, int]) -> None:
     parts = [one] if isinstance(one, Polynomial) else list(one.polynomials())
     for part in parts:
         for atom in part.atoms():
-            if atom.function not in ("//", "%", "min", "max", "if"):
+            if atom.function not in ("//", "min", "max", "if"):
                 found[atom.function] = len(atom.arguments)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from ...catalog.operators.terms import Term
 from .constraint import Constraint, at_least, within
 from .normal import Place, Product
-from .polynomial import Opaque, Polynomial, divided, rebuilt, variable
+from .polynomial import ZERO, Opaque, Polynomial, divided, quotient, rebuilt, variable
 from .solver import Solver
 
 
@@ -19,7 +20,7 @@ class UndecidedError(Exception):
 class Virtual:
     """An interned expression as a tensor over its parameters $0, $1, …
 
-    sum: the sum of the products. max, min: the largest or smallest of the elements that the
+    sum: the sum of the products. max, most, least: the largest or smallest of the elements that the
     products stand for (coefficient 1, one place each) where their guards hold. prod: the product
     of such elements. `shifts` are what each parameter held of dimensions where it was first seen.
     """
@@ -50,11 +51,20 @@ class Space:
     positive: set[str] = field(default_factory=set)
     never_negative: set[str] = field(default_factory=set)
     idempotent: set[str] = field(default_factory=set)
+    # Conversions of integers that keep every value, by head: the head and type that they convert.
+    exact: dict[str, tuple[str, str]] = field(default_factory=dict)
+    # What is assumed of real symbols.
+    real_conditions: list[Term] = field(default_factory=list)
     widest: int = 0
     links: list[frozenset[str]] = field(default_factory=list)
     deadline: Callable[[], None] = lambda: None
     _count: int = 0
     _folded: dict[str, Polynomial] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """Drop what was simplified before more was assumed."""
+        self._folded.clear()
+        self.solver.forget()
 
     def fresh(self, extent: Polynomial | None) -> str:
         """Return the name of a new index below `extent`."""
@@ -120,18 +130,77 @@ class Space:
         if atom is None:
             return variable(name)
         folded = rebuilt(atom, self.fold, self.fold_constraint)
-        inner = folded.opaque.get(next(iter(next(iter(folded.terms)))) if folded.terms else "")
-        if len(folded.terms) != 1 or inner is None or inner.function not in ("//", "%", "if"):
+        inner = _only_atom(folded)
+        if inner is None:
             return folded
         if inner.function == "if":
             assert inner.condition is not None
             plain = self.solver.plain(inner.condition)
             return folded if plain is None else inner.arguments[0 if plain else 1]
-        whole, by = inner.arguments
-        quotient, rest = divided(whole, by)
-        if self.in_range(rest, by):
-            return quotient if inner.function == "//" else rest
+        if inner.function == "//":
+            return self._quotient(*inner.arguments)
         return folded
+
+    def _quotient(self, whole: Polynomial, by: Polynomial) -> Polynomial:
+        """Return floor(whole / by), by laws that hold for positive divisors."""
+        if not self.is_positive(by, whole):
+            return quotient(whole, by)
+        outer, rest = divided(whole, by)
+        if self.in_range(rest, by):
+            return outer
+        if outer.terms:
+            return outer + self._quotient(rest, by)
+        inner = _only_atom(rest)
+        if inner is not None and inner.function == "//":
+            first, second = inner.arguments
+            if self.is_positive(second, first):  # floor(floor(a / b) / c) = floor(a / (b c))
+                return self._quotient(first, second * by)
+        for scale, small in self._digits(rest):
+            # floor((b a + s) / (b c)) = floor(a / c) for 0 <= s < b
+            high, left = divided(rest - small, scale)
+            times, more = divided(by, scale)
+            if not left.terms and not more.terms and times.terms:
+                return self._quotient(high, times)
+        return quotient(rest, by)
+
+    def _digits(self, rest: Polynomial) -> Iterable[tuple[Polynomial, Polynomial]]:
+        """Yield b and s such that s is a part of the polynomial and 0 <= s < b."""
+        for monomial, coefficient in rest.terms.items():
+            if coefficient == 1 and len(monomial) == 1 and monomial[0] in self.extents:
+                yield self.extents[monomial[0]], variable(monomial[0])
+        for atom in rest.opaque.values():
+            if atom.function == "//" and self.is_positive(atom.arguments[1], atom.arguments[0]):
+                whole, by = atom.arguments  # whole - by * (whole // by)
+                if atom.text in rest.text:
+                    yield by, whole - by * Polynomial({(atom.text,): 1}, {atom.text: atom})
+        common = _common_factor(rest)
+        if common is not None and self.is_positive(common, rest):
+            yield common, ZERO
+
+    def is_positive(self, by: Polynomial, whole: Polynomial) -> bool:
+        """Whether a divisor is at least 1 wherever the indices in `whole` have a value.
+
+        An index below a product of numbers that aren't negative shows that none of them is 0.
+        """
+        if self.solver.bound(by) >= 1:
+            return True
+        if len(by.terms) != 1:
+            return False
+        ((factors, scale),) = by.terms.items()
+        if scale < 1:
+            return False
+        shown: set[str] = set()
+        for name in whole.variables:
+            extent = self.extents.get(name)
+            if extent is not None and len(extent.terms) == 1:
+                ((monomial, size),) = extent.terms.items()
+                parts = [Polynomial({(part,): 1}, extent.opaque) for part in monomial]
+                if size > 0 and all(self.solver.bound(part) >= 0 for part in parts):
+                    shown |= set(monomial)
+        return all(
+            part in shown or self.solver.bound(Polynomial({(part,): 1}, by.opaque)) >= 1
+            for part in factors
+        )
 
     def in_range(self, rest: Polynomial, by: Polynomial) -> bool:
         """Whether 0 <= rest < by is seen from the ranges of indices."""
@@ -140,15 +209,31 @@ class Space:
         name = rest.variable
         if name is not None and self.extents.get(name) == by:
             return True
-        for monomial, coefficient in rest.terms.items():
-            if coefficient != 1 or len(monomial) != 1 or monomial[0] not in self.extents:
+        for scale, small in self._digits(rest):
+            if not small.terms:
                 continue
-            extent = self.extents[monomial[0]]
-            outer, left = divided(rest - variable(monomial[0]), extent)
-            times, more = divided(by, extent)
+            outer, left = divided(rest - small, scale)
+            times, more = divided(by, scale)
             if not left.terms and not more.terms and self.in_range(outer, times):
                 return True
         return False
+
+
+def _only_atom(whole: Polynomial) -> Opaque | None:
+    if len(whole.terms) != 1:
+        return None
+    ((monomial, coefficient),) = whole.terms.items()
+    return whole.opaque.get(monomial[0]) if coefficient == 1 and len(monomial) == 1 else None
+
+
+def _common_factor(whole: Polynomial) -> Polynomial | None:
+    """Return the monomial that divides all of a polynomial, if there is one."""
+    monomials = list(whole.terms)
+    if not monomials:
+        return None
+    common = [part for part in monomials[0] if all(part in other for other in monomials)]
+    distinct = tuple(sorted(set(common)))
+    return Polynomial({distinct: 1}, whole.opaque) if distinct else None
 
 
 def _upper(product: Product, name: str) -> Polynomial | None:

@@ -135,7 +135,7 @@ def interned(kind: str, products: Sum, space: Space) -> Place:
     return Place(head, arguments)
 
 
-_LETTER = {"sum": "V", "max": "Max", "min": "Min", "prod": "Prod", "any": "Any"}
+_LETTER = {"sum": "V", "max": "Max", "most": "Most", "least": "Least", "prod": "Prod", "any": "Any"}
 
 
 def _signature(kind: str, body: Sequence[Product]) -> tuple[str, ...]:
