@@ -27,6 +27,7 @@ from ...catalog.operators.terms import (
 )
 from ..schemas import EARLIEST_OPSET, commutative
 from ..syntax import Rule
+from .bounds import parts_of
 from .compose import Composition, UndescribedError, algebra_of, described
 from .element_types import opsets, signature, type_problem
 from .enumeration import Choice, Choices, NoCaseError, cases
@@ -184,23 +185,18 @@ def _case(rule: Rule, choices: Choices) -> _Case:
             break
         known = {**{name: substitute(term, more) for name, term in known.items()}, **more}
     for name, term in known.items():
-        if not name_is_safe(name, term):
+        if left.kinds[name] == "dimension" and not never_negative(term):
             left.suppose(f"{name} = {term}", apply(">=", term, 0))
     source = frozenset(one.name for one in left.composition.definitions)
     right = Right(left)
     right.build()
-    return _Case(_statement(rule, choices, left, right, source), tuple(choices.made.values()))
-
-
-def name_is_safe(name: str, term: Term) -> bool:
-    """Whether what replaces a symbol is seen to be no negative number."""
-    return never_negative(term) or not is_integer(term)
+    return _Case(statement_of(rule, choices, left, right, source), tuple(choices.made.values()))
 
 
 def _solved(conditions: Iterable[Term]) -> dict[str, Term]:
     """What symbols equal by equations; those without a name in the rule are replaced first."""
     known: dict[str, Term] = {}
-    for one in _parts(conditions):
+    for one in parts_of(conditions):
         match substitute(one, known):
             case Apply("=", (left, right)):
                 pairs = [(left, right), (right, left)]
@@ -220,18 +216,10 @@ def _may_replace(symbol: Symbol, term: Term) -> bool:
     return is_integer(term) or (symbol.kind == "real" and isinstance(term, Symbol | float | Apply))
 
 
-def _parts(conditions: Iterable[Term]) -> Iterator[Term]:
-    for one in conditions:
-        match one:
-            case Apply("and", arguments):
-                yield from _parts(arguments)
-            case _:
-                yield one
-
-
-def _statement(
+def statement_of(
     rule: Rule, choices: Choices, left: Left, right: Right, source: frozenset[str]
 ) -> Statement:
+    """The statement of a case whose two sides are built; `source` names the tensors of the left."""
     composition = left.composition
     obligations = list(right.obligations)
     equations: list[Equation] = []
@@ -247,7 +235,7 @@ def _statement(
     if any(one.condition is False for one in obligations):
         equations = []
     assumptions = tuple(dict.fromkeys(one.condition for one in left.assumptions))
-    granted = {True, *_parts(assumptions)}
+    granted = {True, *parts_of(assumptions)}
     obligations = [one for one in obligations if one.condition not in granted]
     tensors = composition.tensors
     return Statement(

@@ -27,7 +27,7 @@ from ...catalog.operators.terms import (
     product,
     select,
 )
-from ..conditions import FLOATS, INTEGERS
+from ..conditions import INTEGERS
 from .literals import read_literal
 from .statement import Algebra, Node, Obligation, Operand
 
@@ -90,6 +90,13 @@ class Composition:
         contents = (value,) if all(size == 1 for size in shape) else None
         return self._keep(Tensor(name, tuple(shape), dtype, contents))
 
+    def counted(self, name: str, shape: Sequence[Term], first: Term, dtype: str) -> Tensor:
+        """Add a vector of integers that follow each other."""
+        index = self._variable("i")
+        value = apply("+", first, index)
+        self.definitions.append(Definition(name, tuple(shape), (index,), value, dtype))
+        return self._keep(Tensor(name, tuple(shape), dtype))
+
     def listed(self, name: str, contents: Sequence[Term], dtype: str, rank: int = 1) -> Tensor:
         """Add a tensor of known elements: axes, sizes, bounds; of rank 0 it has one."""
         shape: tuple[Term, ...] = (len(contents),) if rank else ()
@@ -126,6 +133,7 @@ class Composition:
             values=values,
             outputs=len(outputs),
         )
+        self.nodes.append(Node(operator, tuple(inputs), dict(attributes), tuple(outputs)))
         types = element_types(expansion, [None if t is None else t.dtype for t in given])
         names = {
             tensor.name: name
@@ -141,7 +149,6 @@ class Composition:
             raise UndescribedError(f"{operator} is described with {len(expansion.outputs)} outputs")
         for output, name, dtype in zip(expansion.outputs, outputs, types, strict=True):
             self._define(output, name, names, dtype)
-        self.nodes.append(Node(operator, tuple(inputs), dict(attributes), tuple(outputs)))
         needs = [*expansion.requirements, *_wanted(operator, attributes)]
         needs += _reshape_needs(operator, given, attributes)
         found = []
@@ -155,8 +162,8 @@ class Composition:
     def _define(self, one: Definition, name: str, names: Mapping[str, str], dtype: str) -> None:
         value = renamed(one.value, names)
         had = self.element_type(value)
-        if had is not None and had != dtype and not (had in FLOATS and dtype in FLOATS):
-            value = Apply(f"to_{dtype}", (value,))
+        if had is not None:
+            value = converted(value, had, dtype)
         self.definitions.append(Definition(name, one.shape, one.indices, value, dtype))
         self._keep(Tensor(name, one.shape, dtype))
 
@@ -185,6 +192,33 @@ class Composition:
     def _variable(self, name: str) -> Variable:
         self._numbers += 1
         return Variable(name, self._numbers)
+
+
+def converted(value: Term, had: str, wanted: str) -> Term:
+    """Return a value as an element of another type: itself where the type holds all that it may be.
+
+    Fractions are cut off and what is out of range wraps, by a function named after the type.
+    """
+    one, other = algebra_of(had), algebra_of(wanted)
+    if had == wanted or one == other == "real" or (one == other and _holds_all(wanted, had)):
+        return value
+    if one == "boolean":
+        return select(value, 1, 0)
+    if other == "boolean":
+        return apply("!=", value, 0)
+    return Apply("real" if other == "real" else f"to_{wanted}", (value,))
+
+
+def _holds_all(wide: str, narrow: str) -> bool:
+    """Whether every integer of one type is one of another: int8 of int32, uint8 of int16."""
+
+    def bits(dtype: str) -> int:
+        return int(dtype.removeprefix("u").removeprefix("int"))
+
+    if wide.startswith("u") and not narrow.startswith("u"):
+        return False
+    more = not wide.startswith("u") and narrow.startswith("u")
+    return bits(wide) > bits(narrow) or (not more and bits(wide) == bits(narrow))
 
 
 def described(operator: str, opset: int) -> Specification:

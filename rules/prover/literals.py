@@ -1,8 +1,9 @@
-"""Numbers of a rule as the prover reads them: roundings of irrational numbers as those numbers.
+"""Numbers of a rule as the prover reads them: roundings of well-known numbers as those numbers.
 
-A model holds 0.7071067811865476 where its author meant 1/sqrt(2). Read as the fraction that it is,
-no law of real numbers would hold of it; read as the irrational number, laws hold up to the rounding
-that `equal rounding` allows. All other numbers are the fractions that their digits say.
+A model holds 0.7071067811865476 where its author meant 1/sqrt(2), and 0.16666666666666666 where he
+meant a sixth. Read as the binary fraction that it is, no law of real numbers would hold of it; read
+as what it is the rounding of, laws hold up to the rounding that `equal rounding` allows. All other
+numbers are what their digits say.
 """
 
 from __future__ import annotations
@@ -63,6 +64,8 @@ def _table() -> Mapping[float, Term]:
 
 
 _IRRATIONAL = _table()
+# Any number is near a quotient with a large divisor; with one so small it is no coincidence.
+_LARGEST_DIVISOR = 255
 
 
 def read_literal(value: int | float) -> Term:
@@ -73,12 +76,19 @@ def read_literal(value: int | float) -> Term:
     """
     if isinstance(value, bool) or not isinstance(value, float) or not math.isfinite(value):
         return value
-    positive = _IRRATIONAL.get(abs(value))
+    if value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    positive = _IRRATIONAL.get(abs(value)) or _quotient(abs(value))
     if positive is None:
-        return int(value) if value.is_integer() and abs(value) < 2**53 else value
+        return value
     return positive if value > 0 else Apply("neg", (positive,))
 
 
-def fraction(value: int | float) -> Fraction:
-    """Return the number whose shortest decimal spelling a float is: 0.1 is one tenth."""
-    return Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
+def _quotient(value: float) -> Term | None:
+    """The quotient of small integers that a number without a short spelling is the rounding of."""
+    if len(repr(value).strip("0.").replace(".", "")) < 9:
+        return None
+    near = Fraction(value).limit_denominator(_LARGEST_DIVISOR)
+    if near.numerator and value in (near.numerator / near.denominator, _single(float(near))):
+        return Apply("/", (near.numerator, near.denominator))
+    return None

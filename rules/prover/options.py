@@ -130,7 +130,9 @@ class Options:
         """An axis, counted from the front or from the end."""
         rank = node.rank + (node.operator in ("Flatten", "OneHot"))
         places = [*range(1, rank), *range(min(rank, 1))]
-        place = self.choices.pick(label, places)
+        if node.operator == "DequantizeLinear" and rank < 2:
+            places.append(1)  # its default: with a scale for all, the axis says nothing
+        place: int = self.choices.pick(label, places)
         negative = place - node.rank - (node.operator == "OneHot")
         if negative >= 0:  # Flatten's axis may be the rank, which has no other spelling
             return place

@@ -7,6 +7,7 @@ the matcher's answer is "not known, so it does not hold" for every match, Unknow
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ...catalog.operators.terms import Term, apply, is_integer, product, select, total
@@ -30,6 +31,20 @@ from .literals import read_literal
 Value = Any
 
 
+@dataclass(frozen=True)
+class Progression:
+    """The integers from `first` on, one by one; `length`, how many, need not be known."""
+
+    first: Term
+    length: Term
+
+    def written_out(self) -> tuple[int, ...] | Progression:
+        """The integers one by one where they are known."""
+        if isinstance(self.first, int) and isinstance(self.length, int):
+            return tuple(range(self.first, self.first + self.length))
+        return self
+
+
 class TermFacts:
     """What expressions may ask about operands by name."""
 
@@ -41,7 +56,7 @@ class TermFacts:
         """The element type of a tensor."""
         raise NotImplementedError
 
-    def integers_of(self, name: str) -> tuple[Term, ...]:
+    def integers_of(self, name: str) -> tuple[Term, ...] | Progression:
         """The elements of a constant."""
         raise NotImplementedError
 
@@ -66,8 +81,11 @@ def evaluate(expression: Expression, names: Mapping[str, Value], facts: TermFact
         case ListOf(items):
             return spliced(items, names, facts)
         case Index(of, items) if len(items) == 1:
-            values = as_list(evaluate(of, names, facts))
-            return _entry(values, _known(evaluate(items[0], names, facts)))
+            values, place = evaluate(of, names, facts), _known(evaluate(items[0], names, facts))
+            if isinstance(values, Progression) and place >= 0:
+                facts.take_for_granted(apply("<", place, values.length))
+                return apply("+", values.first, place)
+            return _entry(as_list(values), place)
         case Call():
             return _call(expression, names, facts)
         case Unary("-", operand):
@@ -85,7 +103,7 @@ def evaluate(expression: Expression, names: Mapping[str, Value], facts: TermFact
 def condition(expression: Expression, names: Mapping[str, Value], facts: TermFacts) -> Term:
     """The value of a condition as a truth value."""
     value = evaluate(expression, names, facts)
-    if value is None or isinstance(value, tuple | str):
+    if value is None or isinstance(value, tuple | str | Progression):
         raise UnknownError
     term: Term = value
     return apply("!=", term, 0) if is_integer(term) else term
@@ -123,6 +141,11 @@ def same(left: Value, right: Value) -> Term:
         for a, b in zip(left, right, strict=True):
             whole = apply("and", whole, same(a, b))
         return whole
+    if isinstance(left, Progression) and isinstance(right, Progression):
+        first = apply("or", apply("=", left.length, 0), apply("=", left.first, right.first))
+        return apply("and", apply("=", left.length, right.length), first)
+    if isinstance(left, Progression) or isinstance(right, Progression):
+        raise UnknownError
     if isinstance(left, tuple | str) or isinstance(right, tuple | str):
         return bool(left == right)
     return apply("=", left, right)
@@ -181,7 +204,7 @@ def _call(call: Call, names: Mapping[str, Value], facts: TermFacts) -> Value:
     name, arguments = call.function, call.arguments
     if name in ("rank", "shape", "size"):
         shape = facts.shape_of(operand_name(arguments[0]))
-        return {"rank": len, "shape": tuple, "size": _product}[name](shape)
+        return _of_shape(name, shape)
     if name == "dim":
         place = _known(evaluate(arguments[1], names, facts))
         return _entry(facts.shape_of(operand_name(arguments[0])), place)
@@ -205,7 +228,7 @@ def _call(call: Call, names: Mapping[str, Value], facts: TermFacts) -> Value:
     if name not in FUNCTIONS and not all(map(_is_exact, values)):
         raise UnknownError
     try:
-        return FUNCTIONS.get(name, EXACT[name].apply)(*values)
+        return FUNCTIONS[name](*values) if name in FUNCTIONS else EXACT[name].apply(*values)
     except (TypeError, IndexError, ValueError):
         raise UnknownError from None
 
@@ -225,7 +248,7 @@ def _is_exact(value: Value) -> bool:
 
 
 def _number(value: Value) -> Term:
-    if value is None or isinstance(value, tuple | str):
+    if value is None or isinstance(value, tuple | str | Progression):
         raise UnknownError
     term: Term = value
     return term
@@ -279,6 +302,14 @@ def _pairwise(function: str) -> Callable[..., tuple[Term, ...]]:
     return pair
 
 
+def _range(*bounds: Value) -> tuple[int, ...] | Progression:
+    if all(isinstance(bound, int) for bound in bounds):
+        return tuple(range(*bounds))
+    first = _number(bounds[0]) if len(bounds) == 2 else 0
+    length = apply("-", _number(bounds[-1]), first)
+    return Progression(first, apply("max", length, 0))
+
+
 def _place(index: Value, n: Value) -> Term:
     at, size = _number(index), _number(n)
     wrapped = select(apply("<", at, 0), apply("+", at, size), at)
@@ -288,7 +319,7 @@ def _place(index: Value, n: Value) -> Term:
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "axes": axes,
     "len": lambda values: len(as_list(values)),
-    "range": lambda *bounds: tuple(range(*(_known(bound) for bound in bounds))),
+    "range": lambda *bounds: _range(*bounds),
     "repeat": lambda value, count: (value,) * _known(count),
     "prod": lambda values: _product(as_list(values)),
     "sum": _total,

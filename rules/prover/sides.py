@@ -16,6 +16,7 @@ from ..conditions import (
     conditions,
     optional_values,
 )
+from ..expressions import names_in, operands_in
 from ..functions import UnknownError
 from ..syntax import (
     Binary,
@@ -33,11 +34,21 @@ from ..syntax import (
     Unary,
     walk,
 )
+from .bounds import Bounds
 from .compose import Composition, UndescribedError, algebra_of, described
 from .element_types import chosen, representatives, signature, source_classes, type_code
 from .enumeration import Choices, NoCaseError
 from .options import Node, Options
-from .rule_terms import TermFacts, Value, as_list, condition, evaluate, same, spliced
+from .rule_terms import (
+    Progression,
+    TermFacts,
+    Value,
+    as_list,
+    condition,
+    evaluate,
+    same,
+    spliced,
+)
 from .statement import Obligation
 
 # Lengths of lists of dimensions, the richest first, by how many such lists the rule has.
@@ -57,6 +68,7 @@ class Side(TermFacts):
         self.rests: dict[str, dict[str, Value]] = {}
         self.absent: set[str] = set()
         self.sides: list[Term] = []
+        self.progressions: dict[str, Progression] = {}
 
     # ------------------------------------------------------------------ what expressions ask
 
@@ -72,12 +84,14 @@ class Side(TermFacts):
             raise UnknownError
         return self.composition.tensors[name].dtype
 
-    def integers_of(self, name: str) -> tuple[Term, ...]:
+    def integers_of(self, name: str) -> tuple[Term, ...] | Progression:
         """The elements of a constant, or what it counts as where it is absent."""
         default = self.rule.operand(name).default
         if name in self.absent and default is not None:
             value = self.value(default)
             return value if isinstance(value, tuple) else (value,)
+        if name in self.progressions:
+            return self.progressions[name].written_out()
         tensor = self.composition.tensors.get(name)
         if tensor is None or tensor.contents is None:
             raise UnknownError
@@ -117,12 +131,21 @@ class Left(Side):
         self.choices, self.operators, self.known = choices, operators, known
         self.assumptions: list[Obligation] = []
         self.symbols: dict[str, Symbol] = {}
+        self.kinds: dict[str, str] = {}
+        self.bounds = Bounds()
+        self.waiting: list[Condition] = list(conditions(rule))
         self.free: dict[str, int] = {}
         self.made: set[str] = {o.value for node in rule.match for o in node.outputs}
         self.options = Options(
             choices, self.symbol, self._restrict, _equations(rule), calculated_with(rule)
         )
         self.dtypes = self._choose_types()
+
+    def dtype_of(self, name: str) -> str:
+        """The element type that was chosen for a tensor."""
+        if name not in self.dtypes or name in self.absent:
+            raise UnknownError
+        return self.dtypes[name]
 
     def build(self) -> None:
         """Build the left side node by node; NoCaseError where the choices fit none."""
@@ -134,10 +157,11 @@ class Left(Side):
                 self.names[name] = self.symbol(name, "dimension")
         for name in bindings(self.rule).scalars:
             self._bind_scalar(name)
+        self._assume_early()
         try:
             for node in _in_order(self.rule.match):
                 self._node(chosen(node, self.operators))
-            for one in conditions(self.rule):
+            for one in self.waiting:
                 self._assume(one)
         except ShapeError as error:
             raise NoCaseError(str(error)) from None
@@ -146,6 +170,7 @@ class Left(Side):
 
     def symbol(self, name: str, kind: str) -> Term:
         """An unknown number, or what it is known to be."""
+        self.kinds.setdefault(name, kind)
         if name in self.known:
             return self.known[name]
         return self.symbols.setdefault(name, Symbol(name, kind))
@@ -154,6 +179,8 @@ class Left(Side):
         """Assume a condition; NoCaseError where it is seen to fail."""
         if term is False:
             raise NoCaseError(f"{text} doesn't hold")
+        if not self.bounds.add(term):
+            raise NoCaseError(f"{text} contradicts what is known")
         if term is not True:
             self.assumptions.append(Obligation(text, term))
 
@@ -166,8 +193,13 @@ class Left(Side):
         classes = source_classes(self.rule, self.composition.opset, self.operators)
         casts = any(n.op_type in ("Cast", "CastLike") for n in self.rule.match)
         types: dict[str, str] = {}
+        said = _types_said(self.rule)
+        asked = {classes.root(name) for name in said if name in classes.parents}
         for root in classes.roots():
             options = representatives(classes.of(root), both_integers=casts)
+            if root in asked:  # the rule tells types of one algebra apart
+                more = set().union(*said.values()) & classes.of(root)
+                options = tuple(dict.fromkeys((*options, *sorted(more))))
             types[root] = self.choices.pick(f"type of {root}", options, "element")
         return {name: types[classes.root(name)] for name in list(classes.parents)}
 
@@ -199,6 +231,10 @@ class Left(Side):
             shape = tuple(self.symbol(f"{name}.{axis}", "dimension") for axis in range(rank))
         else:
             shape = self._declared(node, operand, name)
+        if len(shape) == 1 and item.value in progressions(self.rule):
+            self.progressions[name] = Progression(self.symbol(f"{name}.0", "integer"), shape[0])
+            self.composition.counted(name, shape, self.progressions[name].first, dtype)
+            return
         self.composition.operand(name, shape, dtype)
 
     def _rank(
@@ -209,6 +245,8 @@ class Left(Side):
             lengths = tuple(range(most, -1, -1))
         elif not _windowed(node) and name in _reach_windows(self.rule):
             lengths = (4, 3, 5)
+        elif (beside := self._rank_beside(node, meaning, at)) is not None:
+            lengths = (*range(beside, -1, -1), beside + 1)
         ranks: list[int] = []
         for block in meaning.blocks:
             declared = block.inputs[min(at, len(block.inputs) - 1)]
@@ -220,6 +258,25 @@ class Left(Side):
         if len(ranks) > 1:
             self.free[name] = rank
         return rank
+
+    def _rank_beside(self, node: PatternNode, meaning: Specification, at: int) -> int | None:
+        """The rank of what a leaf is broadcast with, where that is known already."""
+        broadcast = any(
+            item.kind == "broadcast"
+            for block in meaning.blocks
+            for item in block.inputs[min(at, len(block.inputs) - 1)].shape
+        )
+        if meaning.kind != "elementwise" or not broadcast:
+            return None
+        known = [self.composition.tensors.get(item.value or "") for item in node.inputs]
+        made = [o.value for n in self.rule.match for o in n.outputs]
+        ranks = [
+            len(tensor.shape)
+            for item, tensor in zip(node.inputs, known, strict=True)
+            if tensor is not None
+            and (item.value in made or self.rule.operand(item.value or "").shape)
+        ]
+        return max(ranks, default=None)
 
     def _lengths(self) -> tuple[int, ...]:
         """The lengths to try for what is free in the rank of an operand, by how many are free."""
@@ -306,10 +363,27 @@ class Left(Side):
             self._rest(node, meaning, attributes, shapes)
         outputs = self._outputs(node)
         self._lists(node, meaning, inputs, shapes, outputs)
+        self._assume_early()
         for need in self.composition.node(node.operator, inputs, attributes, outputs):
             self.suppose(need.text, need.condition)
         for name in outputs:
             self._bind_shape(name)
+        self._assume_early()
+
+    def _assume_early(self) -> None:
+        """Assume the conditions that can be told already: the sooner one fails, the better."""
+        for one in list(self.waiting):
+            if isinstance(one, Holds) and self._can_tell(one.expression):
+                self.waiting.remove(one)
+                self._assume(one)
+
+    def _can_tell(self, expression: Expression) -> bool:
+        """Whether all that a condition asks about is there, so that it may fail early."""
+        there = set(self.composition.tensors) | set(self.lists) | self.absent
+        asked = {part.function for part in walk(expression) if isinstance(part, Call)}
+        if asked == {"dtype"}:
+            return True
+        return operands_in(expression) <= there and names_in(expression) <= set(self.names)
 
     def _shape_or_none(self, name: str | None) -> tuple[Term, ...] | None:
         tensor = self.composition.tensors.get(name or "")
@@ -515,7 +589,7 @@ class Right(Side):
         super().__init__(left.rule, left.composition)
         self.left = left
         self.names, self.lists, self.rests = left.names, left.lists, left.rests
-        self.absent, self.sides = left.absent, []
+        self.absent, self.progressions = left.absent, left.progressions
         self.obligations: list[Obligation] = []
         self.made: dict[str, str] = {}
         self.made_lists: dict[str, list[str]] = {}
@@ -738,6 +812,31 @@ def _fits_type(value: Term, dtype: str) -> bool:
 
 def _decides(part: Expression) -> bool:
     return isinstance(part, Unary) or (isinstance(part, Binary) and part.operator == "or")
+
+
+def progressions(rule: Rule) -> set[str]:
+    """The constants that a condition says to be a range of integers."""
+    found: set[str] = set()
+    for expression in rule.given:
+        match expression:
+            case Binary("=", Call("ints", (Name(text),)), Call("range")):
+                found.add(text)
+            case Binary("=", Call("range"), Call("ints", (Name(text),))):
+                found.add(text)
+    return found
+
+
+def _types_said(rule: Rule) -> dict[str, set[str]]:
+    """The types that conditions name, by the tensors whose types they ask for."""
+    found: dict[str, set[str]] = {}
+    for expression in rule.given:
+        parts = list(walk(expression))
+        names = [p.arguments[0] for p in parts if isinstance(p, Call) and p.function == "dtype"]
+        types = {str(part.value) for part in parts if isinstance(part, Literal)}
+        for name in names:
+            if isinstance(name, Name):
+                found.setdefault(name.text, set()).update(types)
+    return found
 
 
 def _equations(rule: Rule) -> list[str]:

@@ -1,0 +1,212 @@
+"""The case of a rule that an instance belongs to, with all its symbols known."""
+
+from __future__ import annotations
+
+import numpy as np
+from tensolog.rules import schemas
+from tensolog.rules.bound import Bound
+from tensolog.rules.conditions import bindings
+from tensolog.rules.prover.cases import statement_of
+from tensolog.rules.prover.compose import Composition, algebra_of, described
+from tensolog.rules.prover.enumeration import Choices, NoCaseError
+from tensolog.rules.prover.sides import Left, Right, progressions
+from tensolog.rules.view import ABSENT
+
+
+class NotCoveredError(Exception):
+    """What the instance has is among no options."""
+
+
+class InstanceChoices(Choices):
+    """Answers every choice with what the instance has."""
+
+    def __init__(self, facts):
+        super().__init__({})
+        self.facts = facts
+
+    def pick(self, name, options, kind="index"):
+        wanted = self.facts.choice(name, list(options))
+        for at, option in enumerate(options):
+            if option == wanted and type(option) is type(wanted):
+                self.fixed = {**self.fixed, name: at}
+                return super().pick(name, options, kind)
+        raise NotCoveredError(f"{name}: {wanted} is not among {list(options)}")
+
+
+class Numbers(dict):
+    """The numbers that symbols have in an instance."""
+
+    def __init__(self, facts):
+        super().__init__()
+        self.facts = facts
+
+    def __contains__(self, name):
+        return True
+
+    def __getitem__(self, name):
+        return self.facts.number(name)
+
+
+class Facts:
+    def __init__(self, instance):
+        self.instance = instance
+        self.rule, self.view, self.match = instance.rule, instance.view, instance.match
+        self.bound = Bound(self.match, self.view)
+        self.opset = instance.model.opset_import[0].version
+        self.operators = {
+            node.op_type: self.bound.operator(node.name) for node in self.rule.match if node.choices
+        }
+
+    # ---- tensors by the names that a statement gives them
+    def value(self, name):
+        base, _, place = name.rpartition(".")
+        if base in self.bound.lists:
+            return self.bound.lists[base][int(place)]
+        if name in self.bound.lists:
+            return self.bound.lists[name][0]
+        return self.match.values[name]
+
+    def contents(self, name):
+        array = self.view.constant(self.value(name))
+        return None if array is None else np.asarray(array).reshape(-1).tolist()
+
+    def setting(self, label):
+        """The value of an attribute by the label of its choice: a name, or `rest.attribute`."""
+        if label in self.bound.names:
+            return self.bound.names[label]
+        base, _, attribute = label.rpartition(".")
+        node = bindings(self.rule).rests.get(base, base)
+        found = self.bound.rests.get(base, {}).get(attribute)
+        if found is None:
+            found = self.bound.attribute(node, attribute)
+        if found is None:
+            operator = self.bound.operator(node)
+            for block in described(operator, self.opset).blocks:
+                for one in block.attributes:
+                    if one.name == attribute:
+                        found = getattr(one.default, "value", None)
+        return found
+
+    def choice(self, name, options):
+        if name == "opset":
+            names = {
+                self.operators.get(n.op_type, n.operator)
+                for n in (*self.rule.match, *self.rule.rewrite)
+            }
+            return next(
+                (
+                    option
+                    for option in options
+                    if all(
+                        described(o, option).hash == described(o, self.opset).hash for o in names
+                    )
+                ),
+                self.opset,
+            )
+        head, _, tail = name.partition(" of ")
+        if name.startswith("operator "):
+            return self.operators[name.removeprefix("operator ")]
+        if name.endswith(" is absent"):
+            return self.match.values[name.removesuffix(" is absent")] == ABSENT
+        if head == "type":
+            if self.bound.lists.get(tail) == () or self.value(tail) == ABSENT:
+                return options[0]
+            dtype = self.view.dtype(self.value(tail))
+            same = [o for o in options if algebra_of(o) == algebra_of(dtype)]
+            return dtype if dtype in same or not same else same[0]
+        if head == "rank":
+            contents = self.contents(tail)
+            shape = self.view.shape(self.value(tail))
+            listed = contents is not None and len(shape) == 1 and self._is_list(tail)
+            return len(contents) if listed else len(shape)
+        if head == "length":
+            return len(self.bound.names[tail])
+        if head == "number":
+            return len(self.bound.lists[tail])
+        if head == "size":
+            return self.bound.names[tail]
+        if head == "form":
+            return {at: v for at, v in enumerate(self.contents(tail)) if v in (0, -1)}
+        if head == "direction" and tail:
+            return all(step > 0 for step in self.contents(tail))
+        signed = head == "sign"
+        wanted = self._listed(tail) if signed else self._listed(name)
+        if wanted in options:
+            return wanted
+        if signed:  # some from the front, some from the end, or in another order
+            return options[0]
+        flatten = any(node.op_type == "Flatten" for node in self.rule.match)
+        return self._from_the_front(wanted, options, more=0 if flatten else 1)
+
+    def _is_list(self, name):
+        """Whether an operand is one whose elements the operator must know."""
+        for node in self.rule.match:
+            for at, item in enumerate(node.inputs):
+                if item.value == name:
+                    known = described(
+                        self.operators.get(node.op_type, node.operator), self.opset
+                    ).known_inputs
+                    return at in known
+        return False
+
+    def _listed(self, label):
+        if label in self.match.values and label not in self.bound.names:
+            contents = self.contents(label)
+            shape = self.view.shape(self.value(label))
+            return tuple(contents) if shape or len(contents) != 1 else contents[0]
+        return schemas.plain(self.setting(label))
+
+    def _from_the_front(self, wanted, options, more):
+        """The option that is the same axis or axes, counted from the front."""
+        # the options of axes are complete for the rank: they tell it
+        if isinstance(wanted, int) and all(isinstance(o, int) for o in options):
+            rank = max(options) + more
+            return wanted % rank if -rank <= wanted < rank else wanted
+        if isinstance(wanted, tuple) and options and isinstance(options[0], tuple):
+            rank = max(max(o, default=0) for o in options) + 1
+            return tuple(sorted(a % rank for a in wanted))
+        return wanted
+
+    def number(self, name):
+        if name in self.bound.names and not isinstance(self.bound.names[name], tuple):
+            found = self.bound.names[name]
+            if found is not None:
+                return found
+        base, _, place = name.rpartition(".")
+        if place.isdigit():
+            at = int(place)
+            if isinstance(self.bound.names.get(base), tuple):
+                return self.bound.names[base][at]
+            if base in self.match.values or base.rpartition(".")[0] in self.bound.lists:
+                value = self.value(base)
+                if self._is_list(base) or base in progressions(self.rule):
+                    return self.contents(base)[at]
+                return self.view.shape(value)[at]
+            found = self.setting(base)
+            if found is None:
+                label = base.rpartition(".")[2]
+                return {"pads": 0, "output_padding": 0}.get(label, 1)
+            return found[at]
+        found = self.setting(name)
+        if found is None:
+            raise NotCoveredError(f"{name} has no number")
+        return found
+
+
+def concrete(instance):
+    """The statement of an instance, all of whose sizes are numbers; NotCoveredError without one."""
+    facts = Facts(instance)
+    choices = InstanceChoices(facts)
+    operators = {
+        name: choices.pick(f"operator {name}", options, "element")
+        for name, options in instance.rule.choices
+    }
+    left = Left(instance.rule, choices, operators, Composition(facts.opset), Numbers(facts))
+    try:
+        left.build()
+    except NoCaseError as error:
+        raise AssertionError(f"an instance is no case: {error}") from error
+    source = frozenset(one.name for one in left.composition.definitions)
+    right = Right(left)
+    right.build()
+    return statement_of(instance.rule, choices, left, right, source)

@@ -1,0 +1,103 @@
+"""Every random instance of every rule is a case of it, and its statement computes what ORT does."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+from tensolog.rules import load_rules
+from tensolog.rules.gate.concrete import Assignment, Float, compute
+from tensolog.rules.instance import instances
+
+from .instance_cases import NotCoveredError, concrete
+
+# What an instance may have beyond what is enumerated: higher ranks, longer lists.
+BEYOND = re.compile(r"(rank|length|number|size) of ")
+
+
+def run(instance, feeds):
+    model = type(instance.model)()
+    model.CopyFrom(instance.model)
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
+    session = ort.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(None, feeds), strict=True))
+
+
+def overhangs(instance):
+    """Whether a window is larger than the padded data: runtimes then differ in what they make."""
+    view = instance.view
+    for at, node in enumerate(view.nodes):
+        if "Conv" not in node.op_type and "Pool" not in node.op_type:
+            continue
+        data, attributes = view.shape(view.inputs(at)[0]), view.attributes(at)
+        spatial = len(data) - 2
+        kernel = attributes.get("kernel_shape")
+        if kernel is None and len(view.inputs(at)) > 1:
+            kernel = view.shape(view.inputs(at)[1])[2:]
+        pads = attributes.get("pads") or (0,) * 2 * spatial
+        dilations = attributes.get("dilations") or (1,) * spatial
+        if kernel and any(
+            (k - 1) * dilation + 1 > d + before + after
+            for k, dilation, d, before, after in zip(
+                kernel, dilations, data[2:], pads[:spatial], pads[spatial:], strict=True
+            )
+        ):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("rule", load_rules(), ids=lambda rule: rule.name)
+def test_statements_compute_what_the_model_does(rule):
+    rng = np.random.default_rng(0)
+    covered, beyond = 0, []
+    for instance in instances(rule, 16):
+        if covered == 4:
+            break
+        if overhangs(instance):
+            continue
+        feeds = instance.feeds(rng, "normal")
+        try:
+            statement = concrete(instance)
+        except NotCoveredError as error:
+            beyond.append(str(error))
+            continue
+        assert not statement.assumptions
+        assert [one for one in statement.obligations if one.condition is False] == []
+        outputs = run(instance, feeds)
+        constants = {i.name: i for i in instance.model.graph.initializer}
+        arrays = {}
+        for operand in statement.operands:
+            array = feeds.get(operand.name)
+            if array is None:
+                from onnx import numpy_helper
+
+                array = numpy_helper.to_array(constants[operand.name])
+            kind = {"real": np.float64, "integer": np.int64, "boolean": np.bool_}[operand.algebra]
+            arrays[operand.name] = array.astype(kind)
+            assert tuple(operand.shape) == array.shape
+        tensors = compute(statement, Assignment({}, arrays), Float())
+        for equation in statement.equations:
+            wanted = outputs[equation.output]
+            for name in (equation.source, equation.target):
+                found = tensors[name]
+                assert found.values.shape == wanted.shape, (name, statement.title)
+                known = found.defined & np.isfinite(wanted.astype(np.float64))
+                scale = np.max(np.abs(np.where(known, wanted, 0).astype(np.float64)), initial=1)
+                close = np.allclose(
+                    np.where(known, found.values, 0),
+                    np.where(known, wanted, 0),
+                    rtol=2e-3,
+                    atol=2e-4 * scale,
+                    equal_nan=True,
+                )
+                assert close, (name, statement.title)
+        covered += 1
+    assert covered, beyond
+    assert all(BEYOND.match(one) for one in beyond), beyond
