@@ -534,7 +534,16 @@ class Lowering:
         kind = term.kind
         if algebra == "integer":
             kind = {"max": "most", "min": "least"}.get(kind, kind)
-        return extreme_of(kind, [Element(names, guards, body)], self.space, path)
+        elif algebra == "boolean":
+            kind = {"max": "any", "min": "all"}.get(kind, kind)
+        if kind == "all":  # the smallest truth value
+            body = negated(body)
+        found = extreme_of(
+            "any" if kind == "all" else kind, [Element(names, guards, body)], self.space, path
+        )
+        if kind in ("any", "all"):
+            self.space.idempotent.update(p.head for one in found for p in one.factors)
+        return negated(found) if kind == "all" else found
 
     def _apply(
         self,
@@ -622,22 +631,17 @@ class Lowering:
         truths = all(p.head in self.space.idempotent for one in whole for p in one.factors)
         whole_numbers = all(one.coefficient.denominator == 1 and one.plain for one in whole)
         above = sum(one.coefficient for one in whole if one.coefficient > 0)
-        return truths and whole_numbers and above <= 7 and self._never_negative(whole)
-
-    def _never_negative(self, whole: Sum) -> bool:
-        # sums and products of truth values; 1 - x is one as well
-        below = sum(one.coefficient for one in whole if one.coefficient < 0)
-        base = sum(one.coefficient for one in whole if not one.factors)
-        return base + below >= 0
+        return truths and whole_numbers and above <= 7 and _not_below(whole)
 
     def _widens(self, inner: Term, name: str) -> bool:
         """Whether a conversion keeps the value of whatever the term reads."""
         if not isinstance(inner, Read):
             return False
         own = self.types.get(inner.tensor)
-        if own not in _INTEGERS or name not in _INTEGERS:
+        if own is None or own not in _INTEGERS or name not in _INTEGERS:
             return False
-        return _INTEGERS[name][0] <= _INTEGERS[own][0] and _INTEGERS[own][1] <= _INTEGERS[name][1]
+        low, high = _INTEGERS[own]
+        return _INTEGERS[name][0] <= low and high <= _INTEGERS[name][1]
 
     def _extreme(self, function: str, parts: Sequence[Sum], path: Path) -> list[Product]:
         if self.by_order:
@@ -675,9 +679,13 @@ class Lowering:
         if function == "abs" and len(parts[0]) == 1:
             (one,) = parts[0]
             heads = [place.head for place in one.factors]
-            if one.plain and one.coefficient == 1 and len(heads) == 1:
-                if heads[0].startswith("size(") and set(one.factors.values()) == {Fraction(1)}:
-                    return list(parts[0])  # also for the least integer, which is its own size
+            alone = one.plain and one.coefficient == 1 and len(heads) == 1
+            if (
+                alone
+                and heads[0].startswith("size(")
+                and set(one.factors.values()) == {Fraction(1)}
+            ):
+                return list(parts[0])  # also for the least integer, which is its own size
         # modulo a power of two, the order doesn't respect sums: no law of reals may apply
         return self._opaque("size" if function == "abs" else function, parts, path)
 
@@ -759,6 +767,12 @@ class Lowering:
             )
 
         return step([], path)
+
+
+def _not_below(whole: Sum) -> bool:
+    """Whether a sum of truth values is seen to be at least 0, as 1 - x is."""
+    below = sum(one.coefficient for one in whole if one.coefficient < 0)
+    return below + sum(one.coefficient for one in whole if not one.factors) >= 0
 
 
 def _reads(term: Term) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ...catalog.operators.terms import Apply, Reduce, Select, Symbol, Term, Variable, substitute
-from .bounds import learned
+from .least import learned
 from .constraint import Constraint, equals, joined, within
 from .definedness import Condition, Path
 from .equality import require_equal
