@@ -204,7 +204,7 @@ def _call(call: Call, names: Mapping[str, Value], facts: TermFacts) -> Value:
     name, arguments = call.function, call.arguments
     if name in ("rank", "shape", "size"):
         shape = facts.shape_of(operand_name(arguments[0]))
-        return _of_shape(name, shape)
+        return {"rank": len(shape), "shape": shape, "size": _product(shape)}[name]
     if name == "dim":
         place = _known(evaluate(arguments[1], names, facts))
         return _entry(facts.shape_of(operand_name(arguments[0])), place)
