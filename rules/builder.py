@@ -17,7 +17,7 @@ from .expressions import Facts, evaluate
 from .functions import UnknownError, Value
 from .model_view import dtype_name
 from .sampling import PARAMETERS, SHAPED, RejectedError, Sampler
-from .syntax import Binary, Expression, Input, ListOf, Literal, Name, PatternNode, Rule, Star
+from .syntax import Binary, Call, Expression, Input, ListOf, Literal, Name, PatternNode, Rule, Star
 
 LATEST_OPSET = 21
 
@@ -204,7 +204,10 @@ class Builder(Facts):
         return tuple(shape)
 
     def _fitting(self, name: str) -> tuple[int, ...] | None:
-        """A shape for `fits(name, Y)` when Y is there already."""
+        """A shape that a condition states, `shape(name) = ...` or `fits(name, Y)` with Y there."""
+        stated = [shape for said in self.rule.given for shape in self._stated(said, name)]
+        if stated and self.rng.random() < 0.5:
+            return self.rng.choice(stated)
         for condition in self.rule.given:
             match condition:
                 case _ if getattr(condition, "function", "") == "fits":
@@ -214,6 +217,18 @@ class Builder(Facts):
         if self.rule.operand(name).scalar:
             return (1,) * self.rng.randint(0, 1)
         return None
+
+    def _stated(self, said: Expression, name: str) -> list[tuple[int, ...]]:
+        """The shapes that a condition allows for an operand, as far as they can be told."""
+        match said:
+            case Binary("and" | "or", left, right):
+                return self._stated(left, name) + self._stated(right, name)
+            case Binary("=", Call("shape", (Name(text),)), shape) if text == name:
+                try:
+                    return [tuple(evaluate(shape, self.names, self))]
+                except UnknownError:
+                    pass
+        return []
 
     def _partial(self, name: str, any_length: bool) -> list[int | None] | None:
         """Declared sizes, None where still open.

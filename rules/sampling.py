@@ -59,6 +59,7 @@ class Sampler:
         self.rng, self.opset, self.empty = rng, opset, empty
         self.axis: int | None = None
         self.seen: list[Shape] = []
+        self.start = 0
 
     def size(self) -> int:
         """A dimension: 1 often enough to meet broadcasting, otherwise small."""
