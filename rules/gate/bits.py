@@ -20,12 +20,12 @@ import z3
 from ...catalog.operators import classifications
 from ...catalog.operators.expand import Definition
 from ...catalog.operators.terms import Apply, Read, Reduce, Select, Term
-from ..conditions import types_of
 from ..prover.statement import Equation, Statement
 from ..syntax import Binary, Call, Expression, ListOf, Literal, Name, PatternNode, Rule, Unary
 from .bitwise import Bits, Problem, equal_bits
 from .floats import NotFloatingError, is_of_elements, is_of_indices, place, placed
 from .scalar import NotScalarError, element, reads
+from .sides import allows
 
 DTYPES = ("float32", "float16")
 # Results that IEEE 754 fixes, whatever the kernel; of Max, Min and Sum with two operands. Not
@@ -63,7 +63,7 @@ def bit_equality(
         return (Bits("any", "unknown", "none", reason),)
     found = []
     for dtype in DTYPES:
-        if _allows(rule, dtype):
+        if allows(rule, dtype):
             start = time.perf_counter()
             one = _in_type(rule, statements, dtype, False, timeout)
             if one.result != "proved" and rule.finite_math:
@@ -80,10 +80,10 @@ def bit_equality(
 def moves_only(rule: Rule) -> bool:
     """Tell whether every operator of a rule hands elements on as they are.
 
-    What Pad fills with must be an operand: a number of the rule matches 0.0 and -0.0 alike.
+    All that is moved must be operands: a number of the rule matches 0.0 and -0.0 alike.
     """
-    return all(
-        _moves(rule, node, operator) and not _fills(rule, node, operator)
+    return not any(alias.source.literal is not None for alias in rule.aliases) and all(
+        _moves(rule, node, operator) and not _moves_numbers(rule, node, operator)
         for node in (*rule.match, *rule.rewrite)
         for operator in node.operators
     )
@@ -129,11 +129,10 @@ def _moves(rule: Rule, node: PatternNode, operator: str) -> bool:
     return known is not None and known.kind == "movement" and operator not in _COMPUTING
 
 
-def _fills(rule: Rule, node: PatternNode, operator: str) -> bool:
-    if operator != "Pad" or len(node.inputs) < 3:
-        return False
-    filling = node.inputs[2]
-    return filling.literal is not None or rule.operand(filling.value or "").scalar
+def _moves_numbers(rule: Rule, node: PatternNode, operator: str) -> bool:
+    places = {"Concat": range(len(node.inputs)), "Pad": (0, 2), "OneHot": (2,)}.get(operator, (0,))
+    moved = [item for at, item in enumerate(node.inputs) if at in places]
+    return any(i.literal is not None or rule.operand(i.value or "").scalar for i in moved)
 
 
 def _keeps_type(rule: Rule, node: PatternNode) -> bool:
@@ -145,11 +144,6 @@ def _keeps_type(rule: Rule, node: PatternNode) -> bool:
                 if {one, other} == both:
                     return True
     return False
-
-
-def _allows(rule: Rule, dtype: str) -> bool:
-    said = [operand.dtypes for operand in rule.operands if operand.dtypes]
-    return all(dtype in types_of(names) or "bool" in types_of(names) for names in said)
 
 
 # ----------------------------------------------------------------------------- one element type

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from ...profiles.session import open_session
+from ..conditions import FLOATS, types_of
 from ..instance import Instance, instances
 from ..model_view import ModelView, dtype_name
 from ..rewrite import instantiate
@@ -80,14 +81,24 @@ class Sides:
 def sides(rule: Rule, count: int, seed: int, dtype: str) -> list[Sides]:
     """Draw instances whose floating-point inputs are all of one element type, and rewrite them.
 
-    Fewer than `count`, down to none, where the rule doesn't allow that type.
+    Fewer than `count`, down to none, where the rule doesn't allow that type. Those without any such
+    input count among those of float32.
     """
+    if not allows(rule, dtype):
+        return []
     found = []
     for instance in instances(rule, count, seed, dtype):
         both = sides_of(instance)
-        if {o.dtype for o in both.operands if o.dtype.startswith("float")} == {dtype}:
+        types = {o.dtype for o in both.operands if o.dtype.startswith("float")}
+        if types == {dtype} or (not types and dtype == "float32"):
             found.append(both)
     return found
+
+
+def allows(rule: Rule, dtype: str) -> bool:
+    """Tell whether the operands that a rule says to be floating-point numbers may be of a type."""
+    said = [set(types_of(operand.dtypes)) for operand in rule.operands if operand.dtypes]
+    return all(dtype in types for types in said if types & set(FLOATS))
 
 
 def sides_of(instance: Instance) -> Sides:

@@ -154,6 +154,8 @@ def test_a_number_that_fills_may_be_a_negative_zero():
     assert bit_equality(rule, [], proved=True)[0].result != "proved"
     rule = rule_of("p const", ["Y = Pad(Identity(X), p, v)"], ["Y = Pad(X, p, v)"])
     assert moves_only(rule)
+    rule = rule_of("X float", ["Y = Concat<axis=0>(X, 0)"], ["Y = Identity(Concat<axis=0>(X, 0))"])
+    assert not moves_only(rule)
 
 
 @pytest.mark.parametrize("operator", ["Exp", "Where", "MatMul", "Pow", "LeakyRelu"])

@@ -203,6 +203,13 @@ def test_types_that_a_rule_excludes_are_not_measured():
     assert sides(SHIPPED["FuseGeluTanh"], 2, 0, "float64") == []
 
 
+def test_rules_of_truth_values_are_run_too():
+    rule = rule_of("X bool", ["Y = Not(Not(X))"], ["Y = X"], "exact")
+    record = floating_record(rule, proved=True)
+    assert record.status == "exact"
+    assert {r.verdict for r in record.roundings} == {"equal"}
+
+
 # ------------------------------------------------------------------------------ the record
 
 
