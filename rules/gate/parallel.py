@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import IO
 
 from ..syntax import Rule
-from .prove import SEARCH_S, TIMEOUT_S
+from .prove import INFER_S, SEARCH_S, TIMEOUT_S
 from .verdict import Verdict
 
 # What a rule may take beyond the limits that its proof and search keep to by themselves.
@@ -35,7 +35,7 @@ def prove_rules(
     timeout: float = TIMEOUT_S,
     search: float = SEARCH_S,
     limit: float | None = None,
-    infer: bool = True,
+    infer: float = INFER_S,
     floating: bool = False,
 ) -> tuple[Verdict, ...]:
     """Put rules through the gate in processes of their own; return verdicts in the rules' order.
@@ -47,7 +47,7 @@ def prove_rules(
     """
     options = {"timeout": timeout, "search": search, "infer": infer}
     if limit is None:
-        limit = timeout + search + _GRACE_S + (_FLOATING_S if floating else 0.0)
+        limit = timeout + search + 2 * infer + _GRACE_S + (_FLOATING_S if floating else 0.0)
     verdicts: dict[int, Verdict] = {}
     for at, verdict in _proving(
         rules, [_Process(options, limit, floating) for _ in range(min(workers, len(rules)))]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 60.0
 SEARCH_S = 5.0
+INFER_S = 20.0
 # What a single statement may take.
 _STATEMENT_S = 20.0
 
@@ -32,12 +33,13 @@ def prove_rule(
     *,
     search: float = SEARCH_S,
     recheck_timeout: float | None = None,
-    infer: bool = True,
+    infer: float = INFER_S,
 ) -> Verdict:
     """Put a rule through the gate.
 
-    `timeout` bounds the proof, `search` that for a counterexample, in seconds; a single query may
-    take a little longer. `infer`: seek conditions under which a rule that isn't proved would be.
+    In seconds, `timeout` bounds the proof, `search` that for a counterexample, `infer` that for
+    conditions under which a rule that isn't proved would be (0: none); a single query may take a
+    little longer.
     """
     began = time.perf_counter()
     gate = _Gate(rule, time.monotonic() + timeout, search, recheck_timeout, infer)
@@ -54,7 +56,7 @@ class _Gate:
     until: float
     search: float
     recheck_timeout: float | None
-    infer: bool
+    infer: float
     cases: list[Case] = field(default_factory=list)
 
     def answer(self, status: Status, reason: str = "") -> Verdict:
@@ -159,8 +161,20 @@ class _Gate:
         return self.conditional(verdict)
 
     def conditional(self, verdict: Verdict) -> Verdict:
-        """Add the conditions under which a rule that isn't proved would be."""
-        return replace(verdict, conditions=_conditions(self.rule)) if self.infer else verdict
+        """Add the conditions under which a rule that isn't proved is, by this very gate."""
+        if not self.infer:
+            return verdict
+        from .candidates import with_conditions
+        from .infer import infer_conditions
+
+        found = infer_conditions(self.rule, self.infer)
+        changed = with_conditions(self.rule, found) if found else None
+        if not found or changed is None:
+            return verdict
+        again = _Gate(changed, time.monotonic() + self.infer, 0.0, self.recheck_timeout, 0.0)
+        if again.verdict().status not in ("proved", "bounded"):
+            return verdict
+        return replace(verdict, conditions=found)
 
 
 def _algebras(stated: Sequence[Statement]) -> tuple[str, ...]:
@@ -175,10 +189,6 @@ def _counterexample(
     from .counterexample import refute
 
     return refute(rule, stated, seconds, [outcome.model] if outcome.model else [])
-
-
-def _conditions(rule: Rule) -> tuple[str, ...]:
-    return ()
 
 
 def _with_ranks(

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from tensolog.catalog import Catalog
 from tensolog.rules import parse_rules
+from tensolog.rules.gate import infer as inference
 from tensolog.rules.gate import parallel
 from tensolog.rules.gate.ledger import Ledger, admitted
 from tensolog.rules.gate.parallel import prove_rules
@@ -62,7 +63,7 @@ def test_a_true_rule_is_proved_and_rechecked():
 
 
 def test_a_false_rule_is_refuted_by_a_counterexample_that_runs(tmp_path):
-    verdict = prove_rule(FALSE, infer=False)
+    verdict = prove_rule(FALSE, infer=0)
     assert verdict.status == "refuted"
     assert verdict.counterexample.kind == "value"
     file = tmp_path / "shown.py"
@@ -90,7 +91,7 @@ def test_a_false_rule_is_refuted_by_a_counterexample_that_runs(tmp_path):
     ids=["the same program", "an empty range", "a cycle of bounds", "another shape"],
 )
 def test_what_is_no_substitution_is_refused(rule, reason):
-    verdict = prove_rule(rule, infer=False)
+    verdict = prove_rule(rule, infer=0)
     assert verdict.status == "refused"
     assert reason in verdict.reason
 
@@ -117,6 +118,24 @@ def test_a_program_that_differs_in_one_thing_is_another(match, rewrite):
     assert not same_program(rule_of("X [2, 2] float32", match, rewrite))
 
 
+def test_what_holds_under_a_condition_comes_back_with_it():
+    rule = rule_of(
+        "A [m, k] float32, B [k, n]", "Y = Add(MatMul(A, B), C)", "Y = Gemm(A, B, C)", "FuseGemm"
+    )
+    verdict = prove_rule(rule)
+    assert verdict.status in ("refused", "refuted")
+    assert [condition.split("(")[0] for condition in verdict.conditions] == ["fits"]
+    assert prove_rule(rule, infer=0).conditions == ()
+
+
+def test_a_condition_that_the_gate_does_not_confirm_is_not_given(monkeypatch):
+    monkeypatch.setattr(inference, "infer_conditions", lambda rule, seconds: ("n > 0",))
+    rule = rule_of(
+        "A [m, k] float32, B [k, n]", "Y = Add(MatMul(A, B), C)", "Y = Gemm(A, B, C)", "FuseGemm"
+    )
+    assert prove_rule(rule).conditions == ()
+
+
 # --------------------------------------------------------------------------- what is not a proof
 
 
@@ -127,7 +146,7 @@ def outcome(script, status="proved"):
 def test_a_disagreement_of_the_solvers_is_no_proof(monkeypatch):
     """A script that Z3 is said to have found unsatisfiable, and cvc5 finds satisfiable."""
     monkeypatch.setattr(core, "prove", lambda *of: outcome(SAT))
-    verdict = prove_rule(ASSOCIATIVE, infer=False)
+    verdict = prove_rule(ASSOCIATIVE, infer=0)
     assert verdict.status == "unknown"
     assert "Z3 and cvc5 disagree on: a query" in verdict.reason
     assert verdict.algebras == ()
@@ -135,7 +154,7 @@ def test_a_disagreement_of_the_solvers_is_no_proof(monkeypatch):
 
 def test_an_agreement_is_a_proof(monkeypatch):
     monkeypatch.setattr(core, "prove", lambda *of: outcome(UNSAT))
-    assert prove_rule(ASSOCIATIVE, infer=False).status in ("proved", "bounded")
+    assert prove_rule(ASSOCIATIVE, infer=0).status in ("proved", "bounded")
 
 
 def test_a_second_solver_that_does_not_know_leaves_the_proof(monkeypatch):
@@ -162,7 +181,7 @@ def test_without_a_second_solver_the_verdict_says_so(monkeypatch):
 
 def test_an_open_case_is_no_proof(monkeypatch):
     monkeypatch.setattr(core, "prove", lambda *of: Outcome("open", "too hard"))
-    verdict = prove_rule(ASSOCIATIVE, search=0.5, infer=False)
+    verdict = prove_rule(ASSOCIATIVE, search=0.5, infer=0)
     assert verdict.status == "unknown"
     assert verdict.reason.endswith("too hard")
     assert [case.status for case in verdict.cases] == ["open"]
@@ -177,7 +196,7 @@ def test_one_open_case_of_many_is_no_proof(monkeypatch):
         return real(statement, timeout) if len(seen) < 2 else Outcome("open", "too hard")
 
     monkeypatch.setattr(core, "prove", prove_all_but_the_last)
-    verdict = prove_rule(rule, search=0.5, infer=False)
+    verdict = prove_rule(rule, search=0.5, infer=0)
     assert verdict.status == "unknown"
     assert [case.status for case in verdict.cases] == ["proved", "open"]
 
@@ -186,7 +205,7 @@ def test_cases_that_cannot_arise_are_left_out_but_not_all():
     rule = rule_of("X [*s] float32, rank(X) > 1", "Y = Relu(Relu(X))", "Y = Relu(X)")
     assert prove_rule(rule).status in ("proved", "bounded")
     rule = rule_of("X [*s] float32, rank(X) > 1, rank(X) < 2", "Y = Relu(Relu(X))", "Y = Relu(X)")
-    assert prove_rule(rule, infer=False).status == "refused"
+    assert prove_rule(rule, infer=0).status == "refused"
 
 
 def test_a_defect_of_the_prover_is_no_verdict(monkeypatch):
@@ -200,7 +219,7 @@ def test_a_defect_of_the_prover_is_no_verdict(monkeypatch):
 
 
 def test_no_time_is_no_verdict():
-    verdict = prove_rule(ASSOCIATIVE, timeout=0.0, search=0.5, infer=False)
+    verdict = prove_rule(ASSOCIATIVE, timeout=0.0, search=0.5, infer=0)
     assert verdict.status == "unknown"
     assert "no time left" in verdict.reason
 
@@ -211,7 +230,7 @@ def test_no_time_is_no_verdict():
 def test_verdicts_come_in_the_order_of_the_rules():
     told = []
     rules = [BLOCKS, FALSE, TWICE, ASSOCIATIVE]
-    verdicts = prove_rules(rules, 2, lambda rule, verdict: told.append(verdict), infer=False)
+    verdicts = prove_rules(rules, 2, lambda rule, verdict: told.append(verdict), infer=0)
     assert [v.rule for v in verdicts] == [rule.name for rule in rules]
     assert [v.status for v in verdicts] == ["proved", "refuted", "bounded", "proved"]
     assert sorted(v.rule for v in told) == sorted(rule.name for rule in rules)
