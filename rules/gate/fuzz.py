@@ -22,7 +22,7 @@ from ..errors import RuleError
 from ..instance import Instance, instances
 from ..model_view import dtype_name
 from ..prover.compose import Composition, UndescribedError, algebra_of
-from ..prover.statement import Equation, Statement
+from ..prover.statement import Equation, Origin, Statement
 from ..schemas import plain
 from ..syntax import Rule
 from .concrete import Array, Assignment, Number
@@ -183,6 +183,7 @@ def described(sides: Sides) -> Statement | None:
         tuple(obligations),
         tuple(equations),
         algebras,
+        origin=Origin(opset, (), {name: t.dtype for name, t in whole.tensors.items()}, {}),
     )
 
 
@@ -336,4 +337,6 @@ def _value(value: Any) -> str:
         return "not defined"
     if hasattr(value, "low"):
         return f"{float(value.low):.6g}"
-    return str(value) if isinstance(value, bool | int) else f"{float(value):.6g}"
+    if isinstance(value, bool | np.bool_):
+        return str(bool(value)).lower()
+    return str(value) if isinstance(value, int | np.integer) else f"{float(value):.6g}"

@@ -33,6 +33,7 @@ class Sizes:
         self.symbols = {symbol.name: symbol for symbol in statement.symbols}
         self.random = random.Random(f"{statement.title}:{seed}")
         self.named = sorted(_integers_in(statement))
+        self.divisors = {name for one in statement.assumptions for name in _divisors(one)}
         self._solver: z3.Solver | None = None
         self._fails: set[str] = set()
 
@@ -56,13 +57,14 @@ class Sizes:
     def small(self, most: int = 4, least: int = 0) -> dict[str, Number] | None:
         """Small numbers for all symbols."""
         return self.complete(
-            {name: self._propose(symbol, least, most) for name, symbol in self.symbols.items()}
+            {name: self._propose(symbol, least, most) for name, symbol in self.symbols.items()},
+            least=least,
         )
 
     def spike(self, name: str, value: int) -> dict[str, Number] | None:
         """One symbol far beyond the others."""
         proposed = {n: self._propose(s, 1, 2) for n, s in self.symbols.items()}
-        return self.complete(proposed | {name: value}, first=(name,))
+        return self.complete(proposed | {name: value}, first=(name,), least=1)
 
     def _propose(self, symbol: Symbol, least: int, most: int) -> Number:
         if symbol.kind == "real":
@@ -96,10 +98,12 @@ class Sizes:
         proposed: Mapping[str, Number],
         wanted: Sequence[Term] = (),
         first: Sequence[str] = (),
+        least: int = 0,
     ) -> dict[str, Number] | None:
         """Numbers near the proposed ones for which assumptions and `wanted` hold; None: none found.
 
-        The symbols of `first` keep their numbers before others do.
+        The symbols of `first` keep their numbers before others do; dimensions are at least `least`
+        if that is possible.
         """
         known = dict(proposed)
         if set(known) >= set(self.symbols) and not wanted and self.holds(known):
@@ -111,9 +115,11 @@ class Sizes:
                 solver.add(_truth(condition, self.symbols))
             if solver.check() != z3.sat:
                 return None
+            self._keep_large(solver, least)
             self._keep_small(solver, known, first)
             rest = [name for name in known if name not in first]
             self.random.shuffle(rest)
+            rest.sort(key=lambda name: name not in self.divisors)
             for name in (*first, *rest):
                 solver.push()
                 solver.add(_variable(self.symbols[name]) == _constant(known[name]))
@@ -131,6 +137,20 @@ class Sizes:
                 solver.pop()
         met = all(self._true(condition, found) for condition in wanted)
         return found if met and self.holds(found) else None
+
+    def _keep_large(self, solver: z3.Solver, least: int) -> None:
+        """Keep dimensions from 0, all of them or those for which it can be."""
+        if not least:
+            return
+        dimensions = [_variable(s) for s in self.symbols.values() if s.kind == "dimension"]
+        for some in (dimensions, *([one] for one in dimensions)):
+            solver.push()
+            solver.add(*(variable >= least for variable in some))
+            if solver.check() == z3.sat:
+                if some is dimensions:
+                    return
+            else:
+                solver.pop()
 
     def _keep_small(
         self, solver: z3.Solver, known: Mapping[str, Number], first: Sequence[str]
@@ -300,6 +320,19 @@ def _applied(function: str, values: list[Any]) -> Any:
         case "not", [a]:
             return z3.Not(a)
     raise _NotIntegersError
+
+
+def _divisors(term: Term) -> Iterator[str]:
+    """The symbols that something else is to be a multiple of: they are chosen first."""
+    match term:
+        case Apply(function, arguments):
+            if function == "%" and isinstance(arguments[1], Symbol):
+                yield arguments[1].name
+            for argument in arguments:
+                yield from _divisors(argument)
+        case Select(condition, then, otherwise):
+            for part in (condition, then, otherwise):
+                yield from _divisors(part)
 
 
 def _integers_in(statement: Statement) -> set[int]:

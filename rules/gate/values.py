@@ -7,6 +7,7 @@ computed again without rounding.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -63,7 +64,7 @@ def draw(
         return np.asarray(rng.integers(0, 2, shape), bool)
     if algebra == "integer":
         kind = np.dtype(dtype) if np.dtype(dtype).kind in "iu" else np.dtype(np.int64)
-        return np.asarray(_integers(shape, family, rng).astype(kind).astype(np.int64))
+        return np.asarray(_integers(shape, family, rng, kind).astype(kind).astype(np.int64))
     match family:
         case "small":
             found = rng.integers(-3, 4, shape).astype(np.float64)
@@ -82,15 +83,20 @@ def draw(
     return np.asarray(found, np.float64)
 
 
-def _integers(shape: tuple[int, ...], family: str, rng: np.random.Generator) -> Array:
+def _integers(
+    shape: tuple[int, ...], family: str, rng: np.random.Generator, kind: np.dtype[Any]
+) -> Array:
     match family:
         case "positive" | "unit":
             found = rng.integers(0, 3, shape)
         case "zeros":
             found = rng.integers(0, 2, shape)
         case "wide":
-            limits = np.iinfo(np.int64)
-            found = rng.integers(limits.min, limits.max, shape, np.int64)
+            # Where a type ends, sums wrap around; cut to fewer bits, random ones stay random.
+            limits = np.iinfo(kind)
+            ends = np.asarray([limits.min, limits.max, limits.max - 1, 0, 1], np.int64)
+            anywhere = rng.integers(np.iinfo(np.int64).min, np.iinfo(np.int64).max, shape)
+            found = np.where(rng.random(shape) < 0.5, rng.choice(ends, shape), anywhere)
         case "shifted":
             found = 100 + rng.integers(-8, 9, shape)
         case _:

@@ -96,10 +96,10 @@ RATIONAL = {"Add", "Div", "MatMul", "Conv", "MaxPool", "AveragePool", "Concat", 
             "Flatten", "ReduceMean", "Sign"}  # fmt: skip
 
 
-@pytest.mark.parametrize(("operator", "shapes", "attributes"), NODES)
+@pytest.mark.parametrize(
+    ("operator", "shapes", "attributes"), [node for node in NODES if node[0] in RATIONAL]
+)
 def test_the_field_computes_residues_of_rationals(operator, shapes, attributes):
-    if operator not in RATIONAL:
-        pytest.skip("not rational")
     rng = np.random.default_rng(1)
     statement = one_node(operator, shapes, attributes)
     arrays = {name: rng.integers(-9, -1, shape).astype(float) for name, shape in shapes.items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tensolog.rules import load_rules, parse_rules
@@ -13,7 +14,7 @@ from tensolog.rules.gate.difference import differences
 from tensolog.rules.gate.exact import Exact
 from tensolog.rules.gate.fuzz import fuzz
 from tensolog.rules.gate.search import find
-from tensolog.rules.prover.cases import statements
+from tensolog.rules.prover.cases import IllTyped, statements
 from tensolog.rules.prover.compose import UndescribedError
 
 from .statements_by_hand import Sides, quotient, sum_of_products, wrong_from
@@ -243,6 +244,26 @@ def test_programs_in_plain_python_run():
         lines = run(statement_program(statement, difference, "by hand")).strip().splitlines()
         left, right = (line.partition("=")[2] or line for line in lines)
         assert left != right
+
+
+JUDGED = {
+    kind: parse_rules((Path(__file__).parent / "judged" / f"{kind}.rules").read_text("utf-8"))
+    for kind in ("true", "false")
+}
+
+
+@pytest.mark.parametrize("rule", JUDGED["false"], ids=lambda rule: rule.name)
+def test_judged_false_rules_are_refuted(rule):
+    try:
+        cases = statements(rule)
+    except IllTyped:
+        return  # refused for its types
+    assert refute(rule, cases, SECONDS) is not None
+
+
+@pytest.mark.parametrize("rule", JUDGED["true"], ids=lambda rule: rule.name)
+def test_judged_true_rules_are_not_refuted(rule):
+    assert refute(rule, statements(rule), 0.2) is None
 
 
 # A few of each family; every rule is looked at by the gate's own campaign.
