@@ -1,0 +1,61 @@
+"""The rule files themselves: laid out alike, and rules that were refused kept apart."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+import pytest
+from tensolog.rules import load_rules
+from tensolog.rules.gate.counterexample import refute
+from tensolog.rules.layout import formatted
+from tensolog.rules.load import load_rejected
+from tensolog.rules.prover.cases import IllTyped, statements
+from tensolog.rules.prover.prove import prove
+
+FILES = sorted(
+    (file for file in resources.files("tensolog.rules").iterdir() if file.name.endswith(".rules")),
+    key=lambda file: file.name,
+)
+REJECTED = load_rejected()
+# True of real numbers, and refused for what floating-point numbers do.
+FLOATING = {
+    "ConvertConvToLargerKernel",
+    "ConvertVarianceToMoments",
+    "ConvertWhereToMul",
+    "FoldInputShiftIntoConv",
+}
+# False at a zero in two places at once: a product over nothing, divided by 0.
+ELUSIVE = {"FoldDivisorIntoLeftOperand"}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_files_are_laid_out_as_the_formatter_does(file):
+    text = file.read_text(encoding="utf-8")
+    assert formatted(text, file.name) == text, "run: tensolog rules format"
+
+
+def test_rejected_rules_are_documented_and_not_shipped():
+    shipped = {rule.name for rule in load_rules()}
+    text = next(file for file in FILES if file.name == "rejected.rules").read_text("utf-8")
+    assert len(REJECTED) >= 30
+    for rule in REJECTED:
+        assert rule.name not in shipped
+        assert rule.comment.startswith(f"# {rule.name} would ")
+        assert all(f"# [{source}]" in text for source in rule.sources)
+
+
+@pytest.mark.parametrize("rule", REJECTED, ids=lambda rule: rule.name)
+def test_no_proof_of_a_rejected_rule(rule):
+    try:
+        cases = statements(rule)
+    except IllTyped:
+        return
+    proved = all(prove(case, 3.0).status == "proved" for case in cases)
+    assert proved is (rule.name in FLOATING)
+
+
+@pytest.mark.parametrize("rule", REJECTED, ids=lambda rule: rule.name)
+def test_rejected_rules_have_a_counterexample(rule):
+    if rule.name in FLOATING | ELUSIVE:
+        pytest.skip("no exact numbers show it, or too few do to be met")
+    assert refute(rule, statements(rule), 30.0) is not None
