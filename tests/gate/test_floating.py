@@ -240,3 +240,18 @@ def test_an_exact_rule_is_recorded_as_such():
     assert floating_record(SHIPPED["EliminateNegPair"], proved=True).status == "exact"
     assert floating_record(SHIPPED["JoinReshapes"], proved=True).status == "exact"
     assert floating_record(SHIPPED["JoinReshapes"]).status == "tested"  # not known to be proved
+
+
+def test_a_rule_without_instances_is_not_called_good():
+    rule = rule_of("X [m, n] float32, m > 1000000", ["Y = Exp(X)"], ["Y = Exp(Abs(X))"])
+    record = floating_record(rule)
+    assert record.roundings == ()
+    assert record.status == "unmeasured"
+
+
+def test_a_right_side_that_cannot_be_made_is_a_problem():
+    match = ["Y = Concat<axis=0>(*A)", "*B = Split<axis=0>(Y, s)"]
+    rule = rule_of("s const, Y shared", match, ["*B = *A"], "exact")  # of whatever sizes
+    record = floating_record(rule, samples=20)
+    assert any("the right side needs a value" in problem for problem in record.problems)
+    assert record.status == "broken"
