@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -93,7 +94,14 @@ class Attempts:
         """Whether there is nothing left to try."""
         if len(self.verdicts) == len(self.found) or self.trivial:
             return True
-        return bool(self.verdicts) and _is_proof(self.verdicts[-1])
+        return self.proved
+
+    @property
+    def proved(self) -> bool:
+        """Whether the last reading that was tried is proved, and says something of the rule."""
+        if not self.verdicts or self.verdicts[-1].status not in ("proved", "bounded"):
+            return False
+        return not self.found[len(self.verdicts) - 1].degenerate
 
     @cached_property
     def trivial(self) -> bool:
@@ -105,8 +113,8 @@ class Attempts:
     @property
     def hard(self) -> bool:
         """Whether the next reading has a number of groups that is not known."""
-        translation = self.found[len(self.verdicts)].translation
-        return translation.reading.groups and "group=" in translation.text
+        text = self.found[len(self.verdicts)].translation.text
+        return re.search(r"group=\D", text) is not None
 
     def next(self) -> Rule:
         """The rule of the next reading."""
@@ -123,7 +131,7 @@ class Attempts:
             return self._answer("proved", reason)
         if not self.found:
             return self._answer("refused", self.clash)
-        if self.verdicts and _is_proof(self.verdicts[-1]):
+        if self.proved:
             candidate = self.found[len(self.verdicts) - 1]
             conditions = candidate.conditions
             return self._answer(
@@ -137,20 +145,24 @@ class Attempts:
         return self._open()
 
     def _open(self) -> Imported:
-        """The answer where no reading is proved."""
-        at = self._decisive()
-        verdict, candidate = self.verdicts[at], self.found[at]
-        reason = verdict.reason
+        """The answer where no reading is proved.
+
+        A reading is a special case of the rule, so numbers that refute one refute the rule; except
+        that broadcasting is not what the rule states, and only what is false without is refuted.
+        """
+        strict = [i for i, candidate in enumerate(self.found) if not _widened(candidate)]
+        refuted = [i for i in strict if self.verdicts[i].status == "refuted"]
+        plain = [i for i in strict if self.found[i].plain]
+        at = [*refuted, *plain, 0][0]
+        verdict = self.verdicts[at]
         status: Status = "unknown"
-        if verdict.status == "refuted" and not candidate.plain:
-            reason = f"only a special case is refuted: {reason}"
-        elif verdict.status in ("refuted", "refused"):
+        if verdict.status in ("refuted", "refused"):
             status = verdict.status
         return self._answer(
             status,
-            reason,
+            verdict.reason,
             counterexample=verdict.counterexample if status == "refuted" else None,
-            rule=rule_text(_parsed(candidate)),
+            rule=rule_text(_parsed(self.found[at])),
         )
 
     def _answer(self, status: Status, reason: str = "", **more: Any) -> Imported:
@@ -162,18 +174,11 @@ class Attempts:
     def _counterexample(self) -> Counterexample | None:
         return next((v.counterexample for v in self.verdicts if v.counterexample), None)
 
-    def _decisive(self) -> int:
-        """Which of the verdicts, none of them a proof, is that on the rule as it is stated.
 
-        That without broadcasting: what is false there is false, whatever else may be assumed.
-        """
-        plain = [i for i, candidate in enumerate(self.found) if candidate.plain]
-        strict = [i for i in plain if not self.found[i].translation.reading.broadcast]
-        return (strict or plain or [0])[0]
-
-
-def _is_proof(verdict: Verdict) -> bool:
-    return verdict.status in ("proved", "bounded")
+def _widened(candidate: Candidate) -> bool:
+    """Whether a reading lets operands broadcast that the rule states to be of one shape."""
+    reading = candidate.translation.reading
+    return reading.broadcast and candidate.broadcasts
 
 
 def _parsed(candidate: Candidate) -> Rule:

@@ -192,7 +192,7 @@ class Side:
     def _identity(self, filters: Size, channels: Size) -> str:
         """A 1x1 kernel that hands every channel on, of as many groups as the sizes say."""
         repeats = exact(filters, channels)
-        grouped = self.shapes.reading.groups or channels.number == 1
+        grouped = not self.shapes.square_constants
         rows = channels if grouped else filters
         eye = f"EyeLike(ConstantOfShape([{self.text(rows)}, {self.text(channels)}]))"
         kernel = f"Unsqueeze({eye}, [2, 3])"

@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 
 from .equations import equation_text
-from .operators import ELEMENTWISE, UNARY
-from .shapes import DEPTHWISE, Reading, ShapeClashError, Shapes
+from .operators import ELEMENTWISE
+from .shapes import DEPTHWISE, Reading, ShapeClashError, Shapes, shaped_like
 from .terms import Apply, ForeignRule, Term, Variable, parts
 from .translate import Translation, translate
 
@@ -24,12 +24,16 @@ class Condition:
 class Candidate:
     """A rule that would be the foreign one under some conditions; as it stands if there is none.
 
-    `plain`: nothing is assumed but what the foreign system states.
+    `plain`: nothing is assumed but what the foreign system states. `broadcasts`: the rule has
+    operators that may broadcast. `degenerate`: sizes are set to numbers only for both sides to have
+    one shape, so that a proof would say little; it is tried for the numbers that may refute it.
     """
 
     translation: Translation
     conditions: tuple[Condition, ...]
     plain: bool
+    broadcasts: bool
+    degenerate: bool = False
 
 
 def candidates(rule: ForeignRule) -> tuple[Candidate, ...]:
@@ -37,6 +41,8 @@ def candidates(rule: ForeignRule) -> tuple[Candidate, ...]:
     found: list[Candidate] = []
     texts: set[str] = set()
     clash: ShapeClashError | None = None
+    elementwise = _elementwise(rule)
+    numbers: set[str] = set()
     for reading in _readings(rule):
         try:
             translation = translate(rule, reading)
@@ -44,14 +50,19 @@ def candidates(rule: ForeignRule) -> tuple[Candidate, ...]:
         except ShapeClashError as error:
             clash = clash or error
             continue
-        if reading.broadcast and translation.conditions and _elementwise(rule):
+        if reading.broadcast and translation.conditions and elementwise:
             continue  # half broadcast, half not: the reading without says it better
         if translation.text in texts:
             continue
         texts.add(translation.text)
-        plain = not (reading.alike or reading.outputs or reading.depthwise)
-        plain &= reading.groups == (rule.system == "taso")
-        found.append(Candidate(translation, conditions, plain))
+        extra = (reading.alike, reading.outputs, reading.depthwise, reading.pointwise)
+        plain = not any(extra) and reading.groups == (rule.system == "taso")
+        said = {condition.text for condition in conditions}
+        fixed = {text for text in said if re.search(r" = \d+$", text)}
+        if not reading.outputs:
+            numbers |= fixed
+        degenerate = reading.outputs and bool(fixed - numbers)
+        found.append(Candidate(translation, conditions, plain, elementwise, degenerate))
     if not found:
         raise clash or ShapeClashError("the shapes fit at no sizes")
     return tuple(found)
@@ -69,6 +80,7 @@ def _readings(rule: ForeignRule) -> list[Reading]:
     readings += [Reading(False, groups, alike=True) for groups in grouped]
     if DEPTHWISE in parts((*rule.sources, *rule.targets)):
         readings += [Reading(broadcast, grouped[0], depthwise=True) for broadcast in (True, False)]
+    readings += [Reading(False, grouped[-1], pointwise=True)]
     readings += [Reading(False, groups, outputs=True) for groups in grouped]
     return readings
 
@@ -89,6 +101,13 @@ def _conditions(rule: ForeignRule, translation: Translation) -> tuple[Condition,
     if reading.depthwise:
         name = names[DEPTHWISE.name]
         found.append(Condition(f"dim({name}, 1) = 1", "input_19 is a depthwise kernel"))
+    if reading.pointwise:
+        found += [
+            Condition(f"dim({name}, {axis}) = 1", f"{given} is a 1x1 kernel")
+            for given, name in names.items()
+            if name.startswith("W")
+            for axis in (2, 3)
+        ]
     return tuple({condition.text: condition for condition in found}.values())
 
 
@@ -109,7 +128,7 @@ def _of_one_shape(
         first, *others = term.operands
         for other in others:
             a, b = wide.shape(first), wide.shape(other)
-            pair = (_shaped_like(first), _shaped_like(other))
+            pair = (shaped_like(first), shaped_like(other))
             alike = a == b if a is not None else pair[0] == pair[1]
             if alike or frozenset(pair) in said:
                 continue
@@ -125,17 +144,10 @@ def _of_one_group(rule: ForeignRule, names: dict[str, str]) -> list[Condition]:
     found = []
     for term in parts(rule.sources):
         if isinstance(term, Apply) and term.operator == "conv2d" and wide.group(term).number != 1:
-            left, right = (_name(_shaped_like(operand), names) for operand in term.operands)
+            left, right = (_name(shaped_like(operand), names) for operand in term.operands)
             words = f"group = 1 in {equation_text(term)}"
             found.append(Condition(f"dim({left}, 1) = dim({right}, 1)", words))
     return found
-
-
-def _shaped_like(term: Term) -> Term:
-    """The first part of a term that has its shape, where operands don't broadcast."""
-    while isinstance(term, Apply) and term.operator in (*UNARY, *ELEMENTWISE, "smul"):
-        term = term.operands[0]
-    return term
 
 
 def _name(term: Term, names: dict[str, str]) -> str:

@@ -28,14 +28,15 @@ class Reading:
     `broadcast`: ewadd and ewmul broadcast as the runtime lets them; otherwise their operands have
     one shape. `groups`: a convolution of the left side has as many groups as the channels of its
     input and its weight say; otherwise one. `alike`: what is concatenated has one shape.
-    `depthwise`: a filter of TENSAT's input 19 sees one channel. `outputs`: both sides have one
-    shape.
+    `depthwise`: a filter of TENSAT's input 19 sees one channel. `pointwise`: kernels are 1x1.
+    `outputs`: both sides have one shape.
     """
 
     broadcast: bool
     groups: bool
     alike: bool = False
     depthwise: bool = False
+    pointwise: bool = False
     outputs: bool = False
 
 
@@ -95,6 +96,11 @@ class Shapes:
         """How many groups a convolution has."""
         return self.equalities.resolve(self.groups[term])
 
+    @property
+    def square_constants(self) -> bool:
+        """Whether the identity convolution has as many filters as channels: with one group."""
+        return not (self.reading.groups or self._grouped((*self.sources, *self.targets)))
+
     def conditions(self) -> Iterator[tuple[Size, Size]]:
         """The sizes that must be equal for the right side's sake alone."""
         for atom, before in self.known.items():
@@ -144,6 +150,8 @@ class Shapes:
         sizes = [self.equalities.fresh(name) for name in names]
         if self.reading.depthwise and term == DEPTHWISE:
             sizes[1] = size(1)
+        if self.reading.pointwise and "kh" in letters:
+            sizes[2:] = [size(1), size(1)]
         return Shape(tuple(sizes))
 
     def _apply(self, term: Apply) -> tuple[Shape | None, Trees]:
@@ -206,8 +214,7 @@ class Shapes:
             return made
         kernel = (size(term.parameter("kernel_h")), size(term.parameter("kernel_w")))
         channels = fresh("c")
-        square = not (self.reading.groups or self._grouped((*self.sources, *self.targets)))
-        return Shape((channels if square else fresh("m"), channels, *kernel))
+        return Shape((channels if self.square_constants else fresh("m"), channels, *kernel))
 
     def _elementwise(self, term: Apply) -> Shape | None:
         left, right = term.operands
@@ -361,6 +368,13 @@ def windows(length: Size, kernel: Size, stride: int, same: bool) -> Size:
 
 def _of(atom: Atom) -> Size:
     return Size((((atom,), 1),))
+
+
+def shaped_like(term: Term) -> Term:
+    """The first part of a term that has its shape, where operands don't broadcast."""
+    while isinstance(term, Apply) and term.operator in (*UNARY, *ELEMENTWISE, "smul"):
+        term = term.operands[0]
+    return term
 
 
 def _holds_input(term: Term) -> bool:

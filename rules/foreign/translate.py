@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from .constants import merged, separated
 from .nodes import Side, odd_kernels
 from .operators import CONSTANTS
-from .shapes import Bound, Reading, Shape, ShapeClashError, Shapes
-from .sizes import Atom, Size, size_text
+from .shapes import Bound, Reading, Shape, ShapeClashError, Shapes, shaped_like
+from .sizes import Atom, Size, exact, size_text
 from .terms import Apply, ForeignRule, Term, Variable, inputs, parts
 
 
@@ -48,7 +49,7 @@ def translate(rule: ForeignRule, reading: Reading) -> Translation:
     conditions: tuple[str, ...] | None = None
     for flipped in (False, True):
         try:
-            writer = _Writer(Shapes(rule, reading, flipped))
+            writer = _Writer(_shapes(rule, reading, flipped))
             if conditions is None:  # what the rule needs as it is stated, from left to right
                 conditions = writer.conditions()
             found.append((writer.preference(), writer.translation(conditions)))
@@ -57,6 +58,14 @@ def translate(rule: ForeignRule, reading: Reading) -> Translation:
     if not found:
         raise clash or ShapeClashError("the shapes fit at no sizes")
     return min(found, key=lambda pair: pair[0])[1]
+
+
+def _shapes(rule: ForeignRule, reading: Reading, flipped: bool) -> Shapes:
+    """The shapes of a rule, found for each constant by itself."""
+    apart = separated(rule)
+    shapes = Shapes(apart, reading, flipped)
+    together = merged(apart, shapes)
+    return shapes if together == apart else Shapes(together, reading, flipped)
 
 
 class _Writer:
@@ -116,12 +125,17 @@ class _Writer:
             for bound, late in self.shapes.bounds
             if late and self._can_fail(bound)
         ]
+        said += [
+            f"{_enclosed(self._outside(a))} % {_enclosed(self._outside(b))} = 0"
+            for a, b in self._quotients()
+        ]
         return tuple(dict.fromkeys(said))
 
     # ------------------------------------------------------------------------------- clauses
 
     def _given(self, match: Side) -> list[str]:
-        dtype = "float32" if self._uses(*CONSTANTS) else "float"
+        # Constants are made of this type, and nothing ties those of unconnected inputs.
+        dtype = "float32" if self._uses(*CONSTANTS) or self.kept else "float"
         items = []
         for term, name in self.names.items():
             shape = self.shapes.shape(term)
@@ -135,10 +149,27 @@ class _Writer:
             for bound, _ in self.shapes.bounds
             if self._can_fail(bound)
         ]
+        said += [
+            f"{_enclosed(self._text(a))} % {_enclosed(self._text(b))} = 0"
+            for a, b in self._quotients()
+        ]
         late = self.shapes.equalities.open[self.shapes.open_before :]
         said += [f"{text(a)} = {text(b)}" for a, b in late]
         said += [f"shape({match.names[a]}) = shape({match.names[b]})" for a, b in self.shapes.agree]
         return [*items, *dict.fromkeys(said)]
+
+    def _quotients(self) -> list[tuple[Size, Size]]:
+        """The divisions that must leave no rest: groups, and repetitions of an identity."""
+        shapes = self.shapes
+        found: set[Atom] = set()
+        for term in self.both:
+            if isinstance(term, Apply) and term.operator == "conv2d":
+                found |= {a for a in shapes.group(term).atoms() if a.kind == "exact"}
+            elif isinstance(term, Apply) and term.operator in ("iconv", "cpool"):
+                made = shapes.shape(term)
+                if made is not None and not shapes.square_constants:
+                    found |= exact(made.sizes[0], made.sizes[1]).atoms()
+        return [(a.parts[0], a.parts[1]) for a in sorted(found) if a.kind == "exact"]
 
     def _kept(self) -> list[str]:
         """Statements, the same on both sides, that tie the pattern together.
@@ -225,7 +256,7 @@ class _Writer:
 
     def _channels(self, term: Apply) -> str:
         """The groups of a convolution as its channels over those of its weight."""
-        sides = [self.names.get(operand) for operand in term.operands]
+        sides = [self.names.get(shaped_like(operand)) for operand in term.operands]
         return f"dim({sides[0]}, 1) / dim({sides[1]}, 1)" if all(sides) else ""
 
 
@@ -241,6 +272,10 @@ def _unconnected(outputs: tuple[Term, ...]) -> tuple[Variable, ...]:
         variables = sorted((t for t in group if isinstance(t, Variable)), key=lambda t: t.name)
         found += variables[:1]
     return tuple(found)
+
+
+def _enclosed(text: str) -> str:
+    return f"({text})" if " + " in text or " - " in text or " * " in text else text
 
 
 def _without_divisor(left: str, right: str) -> str:
