@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -16,9 +18,10 @@ import onnx
 
 from ...catalog.errors import TensologError
 from ...catalog.operators import ShapeError
+from ...catalog.operators.terms import Term, substitute
 from ..prover.statement import Statement
 from ..syntax import Rule
-from .concrete import Array, Assignment
+from .concrete import Array, Assignment, Number
 from .difference import Difference
 from .fuzz import (
     described,
@@ -132,12 +135,20 @@ def at_sides(
         return shown_undefined(rule.name, sides, str(error)) or by_statement(statement, difference)
     if own is None:
         return by_statement(statement, difference)
+    if statement.region is not None:
+        known = {name: _term(value) for name, value in difference.assignment.symbols.items()}
+        region = substitute(statement.region, known)
+        own = replace(own, region=region, region_indices=statement.region_indices)
     found = certain(own, single(own, feeds))
     if found is None:
         return None
     if ends_the_process(sides):
         return by_statement(statement, difference)
     return shown(rule.name, sides, found, difference.assignment.symbols)
+
+
+def _term(value: Number) -> Term:
+    return float(value) if isinstance(value, Fraction) else value
 
 
 def by_statement(statement: Statement, difference: Difference, why: str = "") -> Counterexample:

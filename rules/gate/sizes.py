@@ -32,7 +32,7 @@ class Sizes:
         self.statement = statement
         self.symbols = {symbol.name: symbol for symbol in statement.symbols}
         self.random = random.Random(f"{statement.title}:{seed}")
-        self.named = sorted(_integers_in(statement))
+        self.named = sorted(integers_in(statement))
         self.divisors = {name for one in statement.assumptions for name in _divisors(one)}
         self._solver: z3.Solver | None = None
         self._fails: set[str] = set()
@@ -335,8 +335,8 @@ def _divisors(term: Term) -> Iterator[str]:
                 yield from _divisors(part)
 
 
-def _integers_in(statement: Statement) -> set[int]:
-    """The integers that a statement mentions: where its cases meet, something may change."""
+def integers_in(statement: Statement) -> set[int]:
+    """Return the integers that a statement mentions: where its cases meet, something changes."""
     found: set[int] = set()
     waiting: list[Term] = list(statement.assumptions)
     for definition in statement.definitions:
