@@ -3,6 +3,7 @@
 What is no substitution at all is refused; then each statement that the rule stands for is proved,
 and the solver's answers are rechecked by another one. Where a statement stays open, numbers are
 sought on which the sides differ, for they alone refute, and conditions under which they would not.
+What is proved is confronted with such numbers too, for a moment: the prover might be wrong.
 Whatever goes wrong on the way leaves the rule unknown.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -25,6 +27,8 @@ SEARCH_S = 5.0
 INFER_S = 20.0
 # What a single statement may take.
 _STATEMENT_S = 20.0
+# A short look for numbers against what was proved.
+_CONTRADICTION_S = 0.1
 
 
 def prove_rule(
@@ -148,6 +152,12 @@ class _Gate:
         if against := [one for one in checked if one.opinion == "disagree"]:
             reason = f"Z3 and cvc5 disagree on: {against[0].purpose} ({against[0].title})"
             return replace(verdict, status="unknown", reason=reason, algebras=())
+        found = _contradiction(self.rule, stated)
+        if found is not None:
+            reason = f"it was proved, and yet a counterexample was found: {found.summary}"
+            return replace(
+                verdict, status="unknown", reason=reason, algebras=(), counterexample=found
+            )
         return _with_ranks(self.rule, stated, outcomes, verdict)
 
     # ---- where one stays open
@@ -189,6 +199,15 @@ def _counterexample(
     from .counterexample import refute
 
     return refute(rule, stated, seconds, [outcome.model] if outcome.model else [])
+
+
+def _contradiction(rule: Rule, stated: Sequence[Statement]) -> Counterexample | None:
+    """Look for numbers against what was proved: there are none unless the prover is wrong."""
+    from .counterexample import refute
+
+    with suppress(Exception):  # a search that fails says nothing
+        return refute(rule, stated, _CONTRADICTION_S)
+    return None
 
 
 def _with_ranks(

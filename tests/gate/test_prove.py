@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from tensolog.catalog import Catalog
 from tensolog.rules import parse_rules
+from tensolog.rules.gate import counterexample as numbers
 from tensolog.rules.gate import infer as inference
 from tensolog.rules.gate import parallel
 from tensolog.rules.gate.ledger import Ledger, admitted
@@ -150,6 +151,23 @@ def test_a_disagreement_of_the_solvers_is_no_proof(monkeypatch):
     assert verdict.status == "unknown"
     assert "Z3 and cvc5 disagree on: a query" in verdict.reason
     assert verdict.algebras == ()
+
+
+def test_a_counterexample_to_what_was_proved_is_no_proof(monkeypatch):
+    """A prover that takes everything for proved, and a rule that is false."""
+    monkeypatch.setattr(core, "prove", lambda *of: Outcome("proved"))
+    verdict = prove_rule(FALSE, infer=0)
+    assert verdict.status == "unknown"
+    assert "it was proved, and yet a counterexample was found" in verdict.reason
+    assert verdict.algebras == ()
+
+
+def test_a_search_that_fails_takes_no_proof_away(monkeypatch):
+    def broken(*of):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(numbers, "refute", broken)
+    assert prove_rule(BLOCKS).status == "proved"
 
 
 def test_an_agreement_is_a_proof(monkeypatch):
