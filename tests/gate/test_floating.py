@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 from tensolog.rules import load_rules, parse_rules
+from tensolog.rules.gate.bits import moves_only, unfit
 from tensolog.rules.gate.families import FAMILIES, feeds
 from tensolog.rules.gate.floating import floating_record
 from tensolog.rules.gate.rounding import errors, roundings, same_bits
@@ -240,6 +241,17 @@ def test_an_exact_rule_is_recorded_as_such():
     assert floating_record(SHIPPED["EliminateNegPair"], proved=True).status == "exact"
     assert floating_record(SHIPPED["JoinReshapes"], proved=True).status == "exact"
     assert floating_record(SHIPPED["JoinReshapes"]).status == "tested"  # not known to be proved
+
+
+FITTING = [r.name for r in SHIPPED.values() if not (unfit(r) or moves_only(r) or r.finite_math)]
+
+
+@pytest.mark.parametrize("name", FITTING[::3])
+def test_what_is_proved_of_bits_is_what_runs_show(name):
+    record = floating_record(SHIPPED[name], proved=True, samples=4)
+    if all(one.result == "proved" for one in record.bits):
+        assert all(one.verdict == "equal" for one in record.roundings)
+        assert all(one.verdict == "kept" for one in record.specials)
 
 
 def test_a_rule_without_instances_is_not_called_good():
