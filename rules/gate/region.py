@@ -184,7 +184,8 @@ def _holds(atom: Term, samples: list[_Sample]) -> Array | None:
     found = []
     for sample in samples:
         left, right = (substitute(side, _known(sample)) for side in atom.arguments)
-        grids = {f"i{a}": g for a, g in enumerate(np.indices(sample.differs.shape))}
+        places: Array = np.indices(sample.differs.shape)
+        grids = {f"i{axis}": places[axis] for axis in range(sample.differs.ndim)}
         one, other = _on_grid(left, grids), _on_grid(right, grids)
         if one is None or other is None:
             return None
