@@ -115,6 +115,7 @@ class _Gate:
 
     # ---- where every statement is proved
     def closed(self, stated: Sequence[Statement], outcomes: Sequence[Outcome]) -> Verdict:
+        from ..prover.ranks import lift
         from ..prover.recheck import TIMEOUT_S, cvc5_release, recheck_all, z3_release
         from ..prover.scripts import canonical, script_hash
 
@@ -158,7 +159,8 @@ class _Gate:
             return replace(
                 verdict, status="unknown", reason=reason, algebras=(), counterexample=found
             )
-        return _with_ranks(self.rule, stated, outcomes, verdict)
+        ranks = lift(stated, outcomes)
+        return replace(verdict, status="proved" if ranks == "all" else "bounded", ranks=ranks)
 
     # ---- where one stays open
     def open(self, stated: Sequence[Statement], outcomes: Sequence[Outcome]) -> Verdict:
@@ -208,17 +210,3 @@ def _contradiction(rule: Rule, stated: Sequence[Statement]) -> Counterexample | 
     with suppress(Exception):  # a search that fails says nothing
         return refute(rule, stated, _CONTRADICTION_S)
     return None
-
-
-def _with_ranks(
-    rule: Rule, stated: Sequence[Statement], outcomes: Sequence[Outcome], verdict: Verdict
-) -> Verdict:
-    """Say for which ranks the proof speaks: all, or those that its cases have."""
-    tried: dict[str, set[int]] = {}
-    for statement in stated:
-        for name, length in statement.free.items():
-            tried.setdefault(name, set()).add(length)
-    if not tried:
-        return replace(verdict, ranks="all")
-    listed = [f"{name} {', '.join(map(str, sorted(of)))}" for name, of in sorted(tried.items())]
-    return replace(verdict, status="bounded", ranks="; ".join(listed))
