@@ -9,6 +9,7 @@ weaker.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -25,12 +26,12 @@ from ...catalog.operators.terms import (
     never_negative,
     substitute,
 )
-from ..schemas import EARLIEST_OPSET, commutative
+from ..schemas import EARLIEST_OPSET
 from ..syntax import Rule
 from .bounds import parts_of
 from .compose import Composition, UndescribedError, algebra_of, described
 from .element_types import opsets, signature, type_problem
-from .enumeration import Choice, Choices, NoCaseError, cases
+from .enumeration import Choice, Choices, ContradictionError, NoCaseError, cases
 from .sides import Left, Right
 from .statement import Equation, Obligation, Origin, Statement
 
@@ -51,14 +52,24 @@ class _Case:
 def statements(rule: Rule) -> list[Statement]:
     """Return what must be proved of a rule, one statement for each case.
 
-    Raises IllTyped where the right side is of another type, shape or rank, or undefined, in every
-    case; UndescribedError where an operator has no described meaning.
+    An empty list: the conditions exclude each other. Raises IllTyped where the right side is of
+    another type, shape or rank, or undefined, in every case; UndescribedError where an operator has
+    no described meaning or no case is among those that are looked at.
     """
     _check_types(rule)
     found: list[Statement] = []
     plain: set[tuple[tuple[str, int], ...]] = set()  # cases at the first of their element types
     seen: set[object] = set()
-    for case in cases(lambda choices: _case(rule, choices)):
+    reasons: list[NoCaseError] = []
+
+    def build(choices: Choices) -> _Case:
+        try:
+            return _case(rule, choices)
+        except NoCaseError as error:
+            reasons.append(error)
+            raise
+
+    for case in cases(build):
         content = _content(case.statement)
         if content in seen:
             continue  # operator sets whose texts differ in what this case doesn't show
@@ -71,7 +82,10 @@ def statements(rule: Rule) -> list[Statement]:
             plain.add(key)
         found.append(case.statement)
     if not found:
-        raise IllTyped("no case of the left side is described")
+        if all(isinstance(reason, ContradictionError) for reason in reasons):
+            return []
+        most = Counter(map(str, reasons)).most_common(1)[0][0]
+        raise UndescribedError(f"none of the cases looked at is one of the rule: {most}")
     wrong = [_false(one) for one in found]
     if all(wrong):
         raise IllTyped(next(reason for reason in wrong if reason))
@@ -97,34 +111,6 @@ def _is_type(choice: Choice) -> bool:
 
 def _false(statement: Statement) -> str | None:
     return next((one.text for one in statement.obligations if one.condition is False), None)
-
-
-def same_program(rule: Rule) -> bool:
-    """Whether both sides are the same program, up to the order of operands that commute."""
-    left = {o.value: (n, at) for n in rule.match for at, o in enumerate(n.outputs)}
-    right = {o.value: (n, at) for n in rule.rewrite for at, o in enumerate(n.outputs)}
-    aliases = {alias.output: alias.source for alias in rule.aliases}
-
-    def tree(name: str, inside: Mapping[str, object], new: bool) -> object:
-        if new and name in aliases:
-            source = aliases[name]
-            return tree(source.value, inside, source.value in right) if source.value else source
-        nodes = right if new and name in right else left
-        if name not in nodes:
-            return name
-        node, place = nodes[name]
-        operands: list[object] = [
-            (tree(i.value, inside, new and i.value in right), i.star)
-            if i.value and i.literal is None
-            else repr(i.literal)
-            for i in node.inputs
-        ]
-        if node.operator in commutative() and len(operands) == 2:
-            operands.sort(key=repr)
-        attributes = tuple(sorted((key, repr(value)) for key, value in node.attributes))
-        return (node.operator, attributes, node.rest, tuple(operands), place)
-
-    return all(tree(name, {}, False) == tree(name, {}, True) for name in rule.outputs)
 
 
 # ---------------------------------------------------------------------------------- one case
@@ -339,4 +325,4 @@ def _reads(term: Term) -> bool:
             return False
 
 
-__all__ = ["IllTyped", "NoCaseError", "UndescribedError", "same_program", "statements"]
+__all__ = ["IllTyped", "UndescribedError", "statement_of", "statements"]

@@ -27,6 +27,10 @@ class NoCaseError(Exception):
     """The choices made so far fit no left side: this is no case of the rule."""
 
 
+class ContradictionError(NoCaseError):
+    """What is known of one symbol excludes itself, whatever else is chosen."""
+
+
 @dataclass(frozen=True)
 class Choice:
     """A choice that was made: the option taken of so many, and what it says."""

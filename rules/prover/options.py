@@ -138,10 +138,13 @@ class Options:
             return place
         return self._signed(label, place, negative)
 
-    def axes(self, rank: int, label: str) -> tuple[int, ...]:
-        """A set of axes that is not empty."""
+    def axes(self, rank: int, label: str, *, none: bool = False) -> tuple[int, ...]:
+        """A set of axes; `none`: it may be empty."""
         sets = [one for count in range(1, rank + 1) for one in combinations(range(rank), count)]
-        chosen = self.choices.pick(label, sets[::-1] if rank < 2 else [*sets[1:], sets[0]])
+        sets = [*sets[1:], *sets[:1], *([()] if none else [])]
+        chosen = self.choices.pick(label, sets)
+        if not chosen:
+            return ()
         return self._signed(label, chosen, tuple(place - rank for place in chosen))
 
     def _signed(self, label: str, front: T, end: T) -> T:
@@ -158,7 +161,7 @@ class Options:
             case "axes" if node.operator == "Unsqueeze":
                 return self._new_axes(rank, label)
             case "axes":
-                return self.axes(rank, label)
+                return self.axes(rank, label, none=node.operator.startswith("Reduce"))
             case "shape" if node.operator == "Reshape":
                 return self._target(rank, label)
             case "split":

@@ -37,7 +37,7 @@ from ..syntax import (
 from .bounds import Bounds
 from .compose import Composition, UndescribedError, algebra_of, described
 from .element_types import chosen, representatives, signature, source_classes, type_code
-from .enumeration import Choices, NoCaseError
+from .enumeration import Choices, ContradictionError, NoCaseError
 from .options import Node, Options
 from .rule_terms import (
     Progression,
@@ -180,7 +180,7 @@ class Left(Side):
         if term is False:
             raise NoCaseError(f"{text} doesn't hold")
         if not self.bounds.add(term):
-            raise NoCaseError(f"{text} contradicts what is known")
+            raise ContradictionError(f"{text} contradicts what is known")
         if term is not True:
             self.assumptions.append(Obligation(text, term))
 
