@@ -98,6 +98,9 @@ def mutate(
 def _judge(mutant: Mutant, verdict: Verdict | None, search: float, seed: int) -> Judged:
     if verdict is None or mutant.rule is None:
         return Judged(mutant, "static", "it can't be read any more")
+    if verdict.status == "unknown" and verdict.counterexample is not None:
+        # The gate itself found numbers against its own proof.
+        return Judged(mutant, "accepted", verdict.reason, verdict.counterexample, verdict.seconds)
     match verdict.status:
         case "refused":
             return Judged(mutant, "static", verdict.reason, seconds=verdict.seconds)

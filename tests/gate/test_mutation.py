@@ -8,7 +8,7 @@ from tensolog.rules.format import rule_text
 from tensolog.rules.gate import mutate as mutate_module
 from tensolog.rules.gate.mutants import mutants, mutants_of
 from tensolog.rules.gate.mutate import against, mutate
-from tensolog.rules.gate.verdict import Verdict
+from tensolog.rules.gate.verdict import Counterexample, Verdict
 
 COUNT = 24  # `tensolog rules mutate --count 300` makes more
 RULE = """\
@@ -78,6 +78,18 @@ def test_a_gate_that_accepts_all_is_found_out(monkeypatch):
     monkeypatch.setattr(mutate_module, "prove_rules", gullible)
     campaign = mutate([rule_of()], 12, seed=1, search=1)
     assert campaign.of("accepted")
+
+
+def test_a_proof_that_the_gate_itself_contradicts_counts_as_accepted(monkeypatch):
+    shown = Counterexample("value", "numbers", "a program")
+
+    def torn(rules, *_, **__):
+        return tuple(
+            Verdict(rule.name, rule.hash, "unknown", "yet", counterexample=shown) for rule in rules
+        )
+
+    monkeypatch.setattr(mutate_module, "prove_rules", torn)
+    assert mutate([rule_of()], 12, seed=1, search=0.1).of("accepted")
 
 
 @pytest.mark.parametrize("change", ["Add becomes Sub", "Add: operand 0 twice", "drop Add(a, b)"])
