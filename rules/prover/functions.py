@@ -408,6 +408,8 @@ def _log_place(place: Place, space: Space) -> list[Product]:
     if place.head.startswith("exp("):
         inner = Place(place.head[4:-1], place.indices)
         return unfolded(single(inner), space)
+    if place.head.startswith("N:"):  # a number above 1
+        space.positive.add(f"log({place.head})")
     return single(Place(f"log({place.head})", place.indices))
 
 

@@ -48,7 +48,7 @@ Truth = Constraint | list[Product]
 _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 _INDEX = ("+", "-", "*", "//", "%", "neg", "max", "min", "abs", "floor", "ceil")
 _CONNECTIVES = ("and", "or", "not", "xor", "to_bool")
-_INTEGERS = {
+_INTEGERS: Mapping[str, tuple[int, int]] = {
     **{f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (4, 8, 16, 32, 64)},
     **{f"uint{bits}": (0, 2**bits - 1) for bits in (4, 8, 16, 32, 64)},
 }
@@ -384,7 +384,7 @@ class Lowering:
             case Apply(function, arguments):
                 if function == "int32" or function[3:] in _INTEGERS:
                     return True
-                if function == "real" or function.startswith("to_"):
+                if function in ("real", "pi") or function.startswith("to_"):
                     return False
                 return all(map(self._integral, arguments))
             case Select(_, then, otherwise):
@@ -414,6 +414,8 @@ class Lowering:
                 return self._read(tensor, inner, indices, algebra, path)
             case Reduce():
                 return self._reduce(term, indices, algebra, path)
+            case Apply("pi", ()):
+                return single(Place("N:pi"))
             case Apply(function, arguments):
                 if self.is_truth(term):
                     return self.number(self.truth(term, indices, path))

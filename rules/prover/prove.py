@@ -1,4 +1,22 @@
-"""Proof of a statement: obligations, equality at every index, and equal definedness."""
+"""Proof of a statement: obligations, equality at every index, and equal definedness.
+
+An element of each side is lowered to a guarded sum of products (normal.py) in which all sizes and
+indices are symbols, as tensor expressions are in index notation (Tiramisu, Baghdadi et al., CGO
+2019) and relational sum-products in SPORES (Wang et al., VLDB 2020). What isn't linear in elements
+is interned as a tensor of its own (virtual.py): exponentials, powers that aren't whole, largest
+elements as guarded sets (extremes.py). Two sides are equal if, monomial by monomial, the numbers of
+ways in which their indices can be chosen agree at all places (equality.py), a question about
+integers that Z3 decides; what only the order of the reals shows is decided element by element
+(pointwise.py). TASO (Jia et al., SOSP 2019, section 4) proves its rules from axioms about
+operators instead; here there is no axiom to get wrong, only the specifications.
+
+Why it is sound. Every step to a normal form is an equation that holds wherever the element has a
+value: x * x^-1 is 1 because the division by x is noted as a condition (definedness.py), and after
+the sides are equal, each must ask for what the other asks for (implied.py). Equality is shown for
+all values of the elements, so nothing needs to be known of heads but what is noted where they are
+made. Sizes are at least 0 unless assumed otherwise; facts about one output's indices are dropped
+before the next. A question that Z3 doesn't answer leaves the statement open.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +25,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ...catalog.operators.terms import Apply, Reduce, Select, Symbol, Term, Variable, substitute
-from .least import learned
 from .constraint import Constraint, equals, joined, within
 from .definedness import Condition, Path
 from .equality import require_equal
 from .implied import require_implied
+from .least import learned
 from .lower import Lowering
 from .normal import Place
 from .polynomial import Polynomial, variable
