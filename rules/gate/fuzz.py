@@ -247,13 +247,16 @@ def execute(sides: Sides, feeds: Mapping[str, Array]) -> Run:
 def ends_the_process(sides: Sides) -> bool:
     """Whether a division by 0 inside of ONNX Runtime may kill the process that runs it.
 
-    Div and Mod of integers don't look at their divisor; Einsum and a Reshape to -1 divide by sizes.
+    Div and Mod of integers don't look at their divisor; a mean of no integers, Einsum and a Reshape
+    to -1 divide by sizes.
     """
     nodes = {n.op_type for model in (sides.source, sides.target) for n in model.graph.node}
     integers = any(np.dtype(o.dtype).kind in "iu" for o in sides.operands)
+    integers = integers or bool(nodes & {"Cast", "CastLike", "Shape", "Size"})
     view = sides.instance.view
     empty = any(0 in (view.shape(at) or ()) for at in range(len(view.names)))
-    return bool((integers and nodes & {"Div", "Mod"}) or (empty and nodes & {"Einsum", "Reshape"}))
+    divides = nodes & ({"Div", "Mod", "ReduceMean"} if empty else {"Div", "Mod"})
+    return bool((integers and divides) or (empty and nodes & {"Einsum", "Reshape"}))
 
 
 # --------------------------------------------------------------------------------- judgement

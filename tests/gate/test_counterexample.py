@@ -155,6 +155,17 @@ def test_false_rules_are_refuted_by_a_program_that_runs(name):
     assert found.summary in found.snippet
 
 
+def test_division_by_zero_of_integers_is_shown_without_running_it():
+    """ONNX Runtime would end the process: the program is plain Python."""
+    text = FALSE["EliminateQuotient"].replace("A float, c scalar, fits(c, A)", "A int64, c [1]")
+    rule = rule_of(text.replace("given A int64", "given A [1] int64"))
+    found = refute(rule, statements(rule), SECONDS)
+    assert found is not None
+    assert "onnxruntime" not in found.snippet
+    left, right = (line.partition("]")[2] for line in run(found.snippet).strip().splitlines())
+    assert left != right
+
+
 @pytest.mark.parametrize("name", ["JoinSums", "EliminateSquaredRoot", "FuseGemmOfAnything"])
 def test_fuzz_refutes_what_random_instances_show(name):
     rule = rule_of(FALSE[name])
