@@ -13,7 +13,18 @@ from lark import Token, Tree
 from .format import STRENGTH
 
 WIDTH = 100
-_CLAUSES = ("tags", "sources", "opset", "target", "given", "match", "fold", "rewrite", "equal")
+_CLAUSES = (
+    "tags",
+    "sources",
+    "opset",
+    "target",
+    "given",
+    "match",
+    "fold",
+    "rewrite",
+    "correct",
+    "equal",
+)
 _COMPARISONS = {"equals": "=", "less": "<", "greater": ">", "at_least": ">=", "in_": "in"}
 _BINARY = {**_COMPARISONS, "times": "*", "and_": "and", "or_": "or"}
 
@@ -51,7 +62,7 @@ def _clause(clause: Tree[Token]) -> list[str]:
             return [f"  opset   {parts[0]}..{parts[1]}"]
         case "given":
             return _given([_tree(part) for part in parts])
-        case "match" | "fold" | "rewrite" as word:
+        case "match" | "fold" | "rewrite" | "correct" as word:
             return [f"  {word}", *_statements([_tree(part) for part in parts])]
         case "equal":
             region = f" except {_text(parts[1])}" if len(parts) > 1 else ""

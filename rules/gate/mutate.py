@@ -82,7 +82,7 @@ def mutate(
 
     tell("proving mutants", 0, len(readable), "")
     verdicts = iter(
-        prove_rules(readable, jobs, proved, timeout=timeout, search=search, infer=False)
+        prove_rules(readable, jobs, proved, timeout=timeout, search=search, infer=0.0)
         if readable
         else ()
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from . import options as shared
-from .rules_named import refuse
+from .rules_named import counted, refuse
 
 
 @click.command()
@@ -92,8 +92,9 @@ def replay(
         for name in asked:
             counts = Counter(one.answer for solver_, one in found if solver_ == name)
             said = ", ".join(f"{count} {answer}" for answer, count in counts.items())
-            rules = len({one.rule for _, one in found})
-            click.echo(f"{name}: {sum(counts.values())} questions of {rules} rules: {said}")
+            rules = counted(len({one.rule for _, one in found}), "rule")
+            asked_all = counted(sum(counts.values()), "question")
+            click.echo(f"{name}: {asked_all} of {rules}: {said}")
         for name, one in against:
             click.echo(f"{one.rule}: {name} says sat to {one.script_hash[:12]}")
     if against:
