@@ -22,11 +22,12 @@ ELEMENT_TYPES |= {"bfloat16", "complex64", "complex128"}
 def check_rule(rule: Rule) -> None:
     """Refuse a rule that can't mean anything; RuleError says what to change."""
     _check_words(rule)
-    for node in chain(rule.match, rule.rewrite):
+    for node in chain(rule.match, rule.rewrite, rule.correct):
         _check_operator(rule, node)
     _check_match(rule)
     _check_operands(rule)
     _check_rewrite(rule)
+    _check_partial(rule)
     _check_expressions(rule)
 
 
@@ -201,6 +202,36 @@ def _check_rewrite(rule: Rule) -> None:
         made.add(alias.output)
 
 
+def _check_partial(rule: Rule) -> None:
+    """A partial equivalence has one output; its correction makes that output anew."""
+    if rule.region is not None and len(rule.outputs) != 1:
+        _refuse(rule, "a partial equivalence has one output", "write a rule for each output")
+    if rule.region is not None:
+        known = bindings(rule).variables()
+        for name in sorted(names_in(rule.region) - known):
+            if not (name.startswith("i") and name[1:].isdigit()):
+                hint = "the indices of the output are i0, i1, …; sizes are those of `given`"
+                _refuse(rule, f"nothing gives {name} a value", hint)
+    if not rule.correct:
+        return
+    if rule.region is None:
+        _refuse(rule, "`correct` without a region", "write `equal partial except ...`")
+    known = {value for node in (*rule.match, *rule.rewrite) for value in _values(node)}
+    interior = {o.value for n in rule.match for o in n.outputs} - set(rule.outputs)
+    for node in rule.correct:
+        for item in node.inputs:
+            at = (node.line, node.column)
+            if item.value is not None and item.value not in known:
+                _refuse(rule, f"{item.value} is unknown", _closest(item.value, known), *at)
+            if item.value is not None and item.value not in rule.outputs:
+                made = {o.value for n in (*rule.rewrite, *rule.correct) for o in n.outputs}
+                _check_use(rule, item.value, made, interior, at)
+        known |= {o.value for o in node.outputs}
+    if rule.outputs[0] not in {o.value for node in rule.correct for o in node.outputs}:
+        hint = f"write `{rule.outputs[0]} = ...` in it"
+        _refuse(rule, "`correct` doesn't make the output", hint)
+
+
 def _check_use(
     rule: Rule, value: str, made: set[str], interior: set[str], at: tuple[int, int]
 ) -> None:
@@ -221,7 +252,7 @@ def _expressions(rule: Rule) -> Iterator[tuple[Expression, int, int]]:
             yield size, operand.line, operand.column
     for expression in rule.given:
         yield expression, 0, 0
-    for node in chain(rule.match, rule.rewrite):
+    for node in chain(rule.match, rule.rewrite, rule.correct):
         for _, expression in node.attributes:
             yield expression, node.line, node.column
         for item in node.inputs:

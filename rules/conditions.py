@@ -356,7 +356,7 @@ def _use_conditions(rule: Rule) -> Iterator[Condition]:
 
 def _made_with(rule: Rule) -> Iterator[Expression]:
     """The expressions of the right side."""
-    for node in rule.rewrite:
+    for node in (*rule.rewrite, *rule.correct):
         yield from (expression for _, expression in node.attributes)
         yield from (i.literal for i in node.inputs if i.literal is not None)
     yield from (a.source.literal for a in rule.aliases if a.source.literal is not None)

@@ -92,6 +92,7 @@ class RuleReader:
     given: list[Expression] = field(default_factory=list)
     match: list[PatternNode] = field(default_factory=list)
     rewrite: list[PatternNode] = field(default_factory=list)
+    correct: list[PatternNode] = field(default_factory=list)
     aliases: list[Alias] = field(default_factory=list)
     words: dict[str, str] = field(default_factory=dict)
     sources: list[str] = field(default_factory=list)
@@ -131,6 +132,7 @@ class RuleReader:
             match=tuple(self.match),
             rewrite=tuple(self.rewrite),
             aliases=tuple(self.aliases),
+            correct=tuple(self.correct),
             text="",
             hash="",
             path=self.path,
@@ -191,6 +193,9 @@ class RuleReader:
             case "match":
                 for statement in kids:
                     self._statement(cast(Node, statement), self.match, fold=False, matching=True)
+            case "correct":
+                for statement in kids:
+                    self._correction(cast(Node, statement))
             case "fold" | "rewrite":
                 for statement in kids:
                     self._statement(
@@ -255,6 +260,12 @@ class RuleReader:
             source = Input(literal=expression(cast(Node, right.children[0])))
         self.aliases.append(Alias(outputs[0].value, source, tree.meta.line, tree.meta.column))
 
+    def _correction(self, tree: Node) -> None:
+        """Read a statement that makes the output of a partial equivalence whole."""
+        if cast(Node, tree.children[1]).data != "operation":
+            raise self._error(tree, "`correct` needs an operator here", "write `Y = Op(X)`")
+        self._statement(tree, self.correct, fold=False, matching=False)
+
     def _operation(
         self,
         tree: Node,
@@ -314,7 +325,7 @@ class RuleReader:
 
     def _is_value(self, name: Name) -> bool:
         values = {i.value for n in self.match for i in n.inputs}
-        values |= {o.value for n in (*self.match, *self.rewrite) for o in n.outputs}
+        values |= {o.value for n in (*self.match, *self.rewrite, *self.correct) for o in n.outputs}
         return name.text in values
 
     def _fresh(self, parent: str) -> str:

@@ -183,8 +183,9 @@ class Rule:
     """A substitution: its text, read; the status of its proof is not part of it.
 
     `opset_from` and `opset_to` are inclusive, None when open; `region` is the expression after
-    `equal partial except`; `hash` identifies the rule's meaning and changes with any edit of it
-    except in comments and spacing.
+    `equal partial except`, in which `i0`, `i1`, … are the indices of the output, and `correct`
+    makes the output whole again, from the partial one among others; `hash` identifies the rule's
+    meaning and changes with any edit of it except in comments and spacing.
     """
 
     name: str
@@ -209,6 +210,7 @@ class Rule:
     hash: str = field(compare=False)
     path: str = field(default="<rules>", compare=False)
     line: int = field(default=0, compare=False)
+    correct: tuple[PatternNode, ...] = ()
 
     def __hash__(self) -> int:
         return hash(self.hash)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...catalog.operators.expand import Definition
 from ...catalog.operators.terms import (
@@ -45,7 +45,7 @@ class IllTyped(Exception):  # noqa: N818 (it names what the rule is)
 
 @dataclass(frozen=True)
 class _Case:
-    statement: Statement
+    statements: tuple[Statement, ...]
     choices: tuple[Choice, ...]
 
 
@@ -70,17 +70,17 @@ def statements(rule: Rule) -> list[Statement]:
             raise
 
     for case in cases(build):
-        content = _content(case.statement)
+        content = tuple(map(_content, case.statements))
         if content in seen:
             continue  # operator sets whose texts differ in what this case doesn't show
         seen.add(content)
         key = tuple((one.name, one.taken) for one in case.choices if not _is_type(one))
         if any(_is_type(one) and one.taken for one in case.choices):
-            if key in plain and _only_moves(case.statement):
+            if key in plain and all(map(_only_moves, case.statements)):
                 continue  # what elements are doesn't matter
         else:
             plain.add(key)
-        found.append(case.statement)
+        found += case.statements
     if not found:
         if all(isinstance(reason, ContradictionError) for reason in reasons):
             return []
@@ -101,6 +101,7 @@ def _content(statement: Statement) -> object:
         statement.definitions,
         statement.obligations,
         statement.equations,
+        statement.region,
         tuple(sorted(statement.algebras.items())),
     )
 
@@ -176,7 +177,15 @@ def _case(rule: Rule, choices: Choices) -> _Case:
     source = frozenset(one.name for one in left.composition.definitions)
     right = Right(left)
     right.build()
-    return _Case(statement_of(rule, choices, left, right, source), tuple(choices.made.values()))
+    made = [statement_of(rule, choices, left, right, source)]
+    if rule.region is not None:
+        region, indices = right.region()
+        made[0] = replace(made[0], region=region, region_indices=indices)
+    if rule.correct:
+        right.correct()
+        whole = statement_of(rule, choices, left, right, source)
+        made.append(replace(whole, title=f"{whole.title}, corrected"))
+    return _Case(tuple(made), tuple(choices.made.values()))
 
 
 def _solved(conditions: Iterable[Term]) -> dict[str, Term]:

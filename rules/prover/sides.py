@@ -615,13 +615,34 @@ class Right(Side):
         except UnknownError:
             self._fail("the right side needs a value that is not known")
 
+    def correct(self) -> None:
+        """Go on to the correction of a partial equivalence, which makes the output anew."""
+        try:
+            for node in self.rule.correct:
+                self._node(chosen(node, self.left.operators), "corrected")
+        except ShapeError as error:
+            self._fail(str(error))
+        except UnknownError:
+            self._fail("the correction needs a value that is not known")
+
+    def region(self) -> tuple[Term, tuple[str, ...]]:
+        """Where the output may differ, and the names of its indices in that condition."""
+        assert self.rule.region is not None
+        output = self.rule.outputs[0]
+        indices = tuple(f"i{axis}" for axis in range(len(self.shape_of(output))))
+        names = {**self.names, **{name: Symbol(name, "integer") for name in indices}}
+        try:
+            return condition(self.rule.region, names, self), indices
+        except UnknownError:
+            return False, indices  # a row of an axis that isn't there: no exception
+
     def _fail(self, text: str) -> None:
         self.obligations.append(Obligation(text, False))
 
     def _targets(self, name: str, star: bool) -> list[str]:
         return self.lists[name] if star else [name]
 
-    def _node(self, node: PatternNode) -> None:
+    def _node(self, node: PatternNode, suffix: str = "new") -> None:
         meaning = described(node.operator, self.composition.opset)
         attributes = dict(self.rests.get(node.rest or "", {}))
         for name, expression in node.attributes:
@@ -634,7 +655,7 @@ class Right(Side):
         outputs: list[str] = []
         for output in node.outputs:
             names = self._targets(output.value, output.star)
-            new = [f"{name}.new" for name in names]
+            new = [f"{name}.{suffix}" for name in names]
             outputs += new
             if output.value in self.rule.outputs:
                 self.results.update(zip(names, new, strict=True))
