@@ -19,7 +19,8 @@ from .scripts import canonical, script_hash
 Answer = Literal["unsat", "sat", "unknown"]
 Opinion = Literal["agree", "unknown", "disagree", "absent"]
 
-TIMEOUT_S = 2.0
+TIMEOUT_S = 1.0
+_AGREED: dict[str, Recheck] = {}
 ABSENT = (
     "cvc5 is not installed, so that no second solver rechecks the proofs: "
     "pip install cvc5, on a platform that it has wheels for"
@@ -133,9 +134,18 @@ def recheck_all(
     timeout: float = TIMEOUT_S,
     ask: Callable[[str, float], tuple[Answer, str]] = ask_cvc5,
 ) -> dict[str, Recheck]:
-    """Recheck scripts, each once; return what was said by the hash of the script."""
+    """Recheck scripts, each once; return what was said by the hash of the script.
+
+    Many rules ask the same: what cvc5 once agreed to in this process it isn't asked again.
+    """
     found: dict[str, Recheck] = {}
     for script in scripts:
-        if (name := script_hash(script)) not in found:
-            found[name] = recheck(script, timeout, ask)
+        if (name := script_hash(script)) in found:
+            continue
+        if ask is ask_cvc5 and name in _AGREED:
+            found[name] = _AGREED[name]
+            continue
+        found[name] = recheck(script, timeout, ask)
+        if ask is ask_cvc5 and found[name].opinion == "agree":
+            _AGREED[name] = found[name]
     return found

@@ -198,6 +198,7 @@ def test_a_second_solver_that_does_not_know_leaves_the_proof(monkeypatch):
 
 def test_without_a_second_solver_the_verdict_says_so(monkeypatch):
     monkeypatch.setattr(second, "_cvc5", lambda: None)
+    monkeypatch.setattr(second, "_AGREED", {})
     second.cvc5_release.cache_clear()
     try:
         verdict = prove_rule(BLOCKS)

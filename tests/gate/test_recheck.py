@@ -71,6 +71,23 @@ def test_each_script_is_asked_once():
     assert set(found) == {script_hash(UNSAT), script_hash(SAT)}
 
 
+def test_only_an_agreement_is_remembered(monkeypatch):
+    asked = []
+    real = second.recheck
+
+    def counted(script, timeout, ask):
+        asked.append(script)
+        return real(script, timeout, ask)
+
+    monkeypatch.setattr(second, "_AGREED", {})
+    monkeypatch.setattr(second, "recheck", counted)
+    for _ in range(2):
+        found = recheck_all([UNSAT, SAT, HARD], 0.3)
+        opinions = [found[script_hash(script)].opinion for script in (UNSAT, SAT, HARD)]
+        assert opinions == ["agree", "disagree", "unknown"]
+    assert asked == [UNSAT, SAT, HARD, SAT, HARD]
+
+
 def test_without_cvc5_nothing_is_rechecked_and_that_is_said(monkeypatch):
     monkeypatch.setattr(second, "_cvc5", lambda: None)
     found = recheck(UNSAT)
