@@ -59,6 +59,8 @@ class _Inference:
     prover: Prover
     # Models on which the rule matches and is wrong.
     wrong: list[Bound] = field(default_factory=list)
+    # Of these, the ones that a candidate excludes, and how many were looked at.
+    excluded: dict[str, tuple[set[int], int]] = field(default_factory=dict)
 
     def late(self) -> bool:
         return time.monotonic() > self.until
@@ -98,7 +100,21 @@ class _Inference:
 
     def _excludes(self, chosen: Sequence[_Usable]) -> bool:
         """Whether no known model is left on which the rule is wrong: a condition fails on each."""
-        return all(any(not _admits(bound, *one) for one in chosen) for bound in self.wrong)
+        excluded: set[int] = set()
+        for candidate, conditions in chosen:
+            excluded |= self._excluded_by(candidate, conditions)
+        return len(excluded) == len(self.wrong)
+
+    def _excluded_by(self, candidate: Candidate, conditions: Sequence[Expression]) -> set[int]:
+        """Which of the known models a candidate doesn't admit; each is asked once."""
+        known, asked = self.excluded.get(candidate.text, (set(), 0))
+        known |= {
+            at
+            for at in range(asked, len(self.wrong))
+            if not _admits(self.wrong[at], candidate, conditions)
+        }
+        self.excluded[candidate.text] = (known, len(self.wrong))
+        return known
 
     def _proved(self, texts: Sequence[str]) -> bool:
         changed = with_conditions(self.rule, texts)
