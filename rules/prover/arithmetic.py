@@ -91,7 +91,7 @@ def integer_sum(whole: Polynomial) -> list[Product]:
         for part in monomial:
             inner = whole.opaque.get(part)
             one = variable(part) if inner is None else atom(inner)
-            factors.append((Place("INT", (one,)), Fraction(1)))
+            factors.append((Place("#INT", (one,)), Fraction(1)))
         found.append(Product(coefficient, (), (), multiplied(factors)))
     return found
 
@@ -109,7 +109,7 @@ def unfolded(whole: Sum, space: Space) -> list[Product]:
         factors = dict(product.factors)
         factors[place] -= 1
         rest = Product(product.coefficient, product.bound, product.guards, factors)
-        inner = integer_sum(place.indices[0]) if place.head == "INT" else definition(place, space)
+        inner = integer_sum(place.indices[0]) if place.head == "#INT" else definition(place, space)
         found += times([rest], inner, space)
     return combined(found)
 
@@ -117,7 +117,7 @@ def unfolded(whole: Sum, space: Space) -> list[Product]:
 def _sum_power(product: Product, space: Space) -> Place | None:
     for place, exponent in product.factors.items():
         if exponent.denominator == 1 and exponent >= 1:
-            if place.head == "INT" and not _one_atom(place.indices[0]):
+            if place.head == "#INT" and not _one_atom(place.indices[0]):
                 return place
             virtual = space.virtuals.get(place.head)
             if virtual is not None and virtual.kind == "sum":

@@ -130,7 +130,7 @@ class Denotation:
 
     def head(self, head: str, indices: Sequence[int]) -> float:
         """Return the element of a head at indices."""
-        if head == "INT":
+        if head == "#INT":
             return float(indices[0])
         if head in self.tensors:
             return float(self.tensors[head][tuple(indices)])

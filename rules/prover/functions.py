@@ -146,7 +146,7 @@ def _divided(
 def _not_zero(place: Place, space: Space, path: Path) -> None:
     if space.always_positive(place):
         return
-    if place.head == "INT":
+    if place.head == "#INT":
         path.ask("holds", differs(place.indices[0], 0))
     else:
         path.ask("nonzero", place)
@@ -181,7 +181,7 @@ def reciprocal(whole: Sum, space: Space, path: Path) -> list[Product]:
         return [inverse.scaled(1 / value)]
     whole_number = _integral(rest)
     if whole_number is not None:
-        value = Place("INT", (whole_number,))
+        value = Place("#INT", (whole_number,))
     if sign_here(rest, space, path) == 1:
         note_sign(value, space)
     else:
@@ -197,7 +197,7 @@ def _integral(whole: Sum) -> Polynomial | None:
             return None
         part = constant(int(product.coefficient))
         for place, exponent in product.factors.items():
-            if place.head != "INT" or exponent.denominator != 1 or exponent < 0:
+            if place.head != "#INT" or exponent.denominator != 1 or exponent < 0:
                 return None
             for _ in range(int(exponent)):
                 part = part * place.indices[0]

@@ -140,6 +140,8 @@ def _integers_implied(
     """Whether a constraint on integers follows, whatever the truth values are."""
     solver = space.solver
     guards = list(condition.guards)
+    if _same_under_cases(condition, known, space, purpose):
+        return True
     if isinstance(condition.about, Constraint):
         if solver.plain(condition.about) or condition.about in guards:
             return True
@@ -161,6 +163,35 @@ def _integers_implied(
         f"{purpose}: {condition.describe()} follows",
         [*(solver.constraint(guard) for guard in guards), *texts, goal],
         [*guards, *about],
+    )
+    return result == "unsat"
+
+
+def _same_under_cases(
+    condition: Condition, known: Sequence[Condition], space: Space, purpose: str
+) -> bool:
+    """Whether known conditions ask for the same, wherever this one asks for it."""
+    assert not isinstance(condition.about, Place)
+    own = condition.about.variables
+    if own & set(condition.bound):
+        return False
+    cases = []
+    for other in known:
+        if isinstance(other.about, Place) or other.literals:
+            continue
+        if other.about.text == condition.about.text and not other.bound:
+            cases.append(other.guards)
+    if not cases:
+        return False
+    solver = space.solver
+    if any(all(solver.plain(g) or g in condition.guards for g in case) for case in cases):
+        return True
+    texts = [solver.constraint(joined("and", case)) for case in cases]
+    about = [*condition.guards, *(guard for case in cases for guard in case)]
+    result = solver.ask(
+        f"{purpose}: {condition.describe()} is asked for on the other side too",
+        [*map(solver.constraint, condition.guards), *(f"(not {text})" for text in texts)],
+        about,
     )
     return result == "unsat"
 

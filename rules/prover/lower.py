@@ -196,7 +196,7 @@ class Lowering:
             return constant(int(value))
         if value.head in self.space.exact:
             value = Place(self.space.exact[value.head][0], value.indices)
-        return value.indices[0] if value.head == "INT" else element(value.head, value.indices)
+        return value.indices[0] if value.head == "#INT" else element(value.head, value.indices)
 
     # ---- truth values
     def truth(self, term: Term, indices: Indices, path: Path) -> Truth:

@@ -9,7 +9,7 @@ other than 0 for any numbers is 0 for these.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
 from ...catalog.operators.terms import Apply, Symbol, Term
@@ -17,6 +17,7 @@ from .arithmetic import definition
 from .constraint import Constraint, equals
 from .normal import Place, Product, Sum, canonical
 from .polynomial import Polynomial, variable
+from .solver import Solver
 from .space import Space, UndecidedError
 
 # Beyond, nonlinear questions aren't answered in time.
@@ -220,10 +221,12 @@ class _Numbers:
                 return None
 
     def comparison(self, function: str, left: Term, right: Term) -> str | None:
+        """Return a comparison of two numbers."""
         one, two = self.number(left), self.number(right)
         return None if one is None or two is None else f"({function} {one} {two})"
 
     def number(self, term: Term) -> str | None:
+        """Return a number of an assumption."""
         match term:
             case bool():
                 return None
@@ -241,6 +244,37 @@ class _Numbers:
                 return None if text is None else f"(- {text})"
             case _:
                 return None
+
+
+def contradict(conditions: Sequence[Term], solver: Solver) -> bool:
+    """Whether conditions on real symbols are seen never to hold together."""
+    numbers = _Numbers(Space(solver, frozenset()), "the assumptions can hold")
+    for term in conditions:
+        for name in _symbols(term):
+            numbers.opaque(Place(name).text)
+    texts = [text for term in _conjuncts(conditions) if (text := numbers.condition(term))]
+    if not texts:
+        return False
+    declared = [f"(declare-fun {name} () Real)" for name in numbers.names.values()]
+    return solver.ask("the assumptions can hold", texts, (), declared=declared) == "unsat"
+
+
+def _conjuncts(conditions: Sequence[Term]) -> Iterator[Term]:
+    for term in conditions:
+        match term:
+            case Apply("and", parts):
+                yield from _conjuncts(parts)
+            case _:
+                yield term
+
+
+def _symbols(term: Term) -> Iterator[str]:
+    match term:
+        case Symbol(name, "real"):
+            yield name
+        case Apply(_, arguments):
+            for argument in arguments:
+                yield from _symbols(argument)
 
 
 def _fraction(value: Fraction) -> str:

@@ -24,6 +24,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+import z3
+
 from ...catalog.operators.terms import Apply, Reduce, Select, Symbol, Term, Variable, substitute
 from .constraint import Constraint, equals, joined, within
 from .definedness import Condition, Path
@@ -32,6 +34,7 @@ from .implied import require_implied
 from .least import learned
 from .lower import Lowering
 from .normal import Place
+from .pointwise import contradict
 from .polynomial import Polynomial, variable
 from .signs import Signs
 from .solver import Solver
@@ -63,6 +66,8 @@ def prove(statement: Statement, timeout: float = 20.0) -> Outcome:
         reason = str(error)
     except RecursionError:
         reason = "the terms are nested too deep"
+    except (ArithmeticError, AssertionError, LookupError, ValueError, z3.Z3Exception) as error:
+        reason = f"no normal form is found: {error!r}"
     outcome = Outcome("open" if reason else "proved", reason, failed)
     return replace(
         outcome,
@@ -173,6 +178,8 @@ class Proof:
             texts = [solver.constraint(one) for one in self.assumptions]
             if solver.ask("the assumptions can hold", texts, self.assumptions) == "unsat":
                 raise UndecidedError("vacuous: the assumptions contradict each other")
+        if contradict(self.real_assumptions, solver):
+            raise UndecidedError("vacuous: the assumptions on numbers contradict each other")
 
     # ---- obligations
     def _oblige(self, obligation: Obligation, setting: Lowering) -> None:

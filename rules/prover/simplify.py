@@ -151,7 +151,7 @@ def _counted(product: Product, space: Space) -> Product:
             factors += [(integer_place(part, count), Fraction(1)) for part in monomial]
         else:
             coefficient = 1
-            factors.append((Place("INT", (count,)), Fraction(1)))
+            factors.append((Place("#INT", (count,)), Fraction(1)))
         return _counted(
             Product(
                 product.coefficient * coefficient,
@@ -196,7 +196,7 @@ def _count(about: list[Constraint], name: str) -> Polynomial | None:
 def integer_place(part: str, of: Polynomial) -> Place:
     """Return an atom of a polynomial as an element."""
     inner = of.opaque.get(part)
-    return Place("INT", (variable(part) if inner is None else atom(inner),))
+    return Place("#INT", (variable(part) if inner is None else atom(inner),))
 
 
 def powers(product: Product, space: Space) -> Product:
@@ -211,7 +211,7 @@ def powers(product: Product, space: Space) -> Product:
                 kept = Fraction(1)
         elif place.head.startswith("abs(") and exponent.denominator == 1 and exponent % 2 == 0:
             new = Place(place.head[4:-1], place.indices)
-        elif place.head == "INT" and place.indices[0].number is not None:
+        elif place.head == "#INT" and place.indices[0].number is not None:
             value = place.indices[0].number
             if exponent.denominator == 1 and (value or exponent > 0):
                 coefficient *= Fraction(value) ** int(exponent)

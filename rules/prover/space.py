@@ -99,13 +99,13 @@ class Space:
             return True
         if place.head in self.idempotent:
             return True
-        return place.head == "INT" and self.solver.bound(place.indices[0]) >= 0
+        return place.head == "#INT" and self.solver.bound(place.indices[0]) >= 0
 
     def always_positive(self, place: Place) -> bool:
         """Whether an element is more than 0 wherever it has a value."""
         if place.head in self.positive or place.head.startswith("N:"):
             return True
-        return place.head == "INT" and self.solver.bound(place.indices[0]) >= 1
+        return place.head == "#INT" and self.solver.bound(place.indices[0]) >= 1
 
     # ---- quotients and remainders of indices whose range is known
     def fold(self, whole: Polynomial) -> Polynomial:

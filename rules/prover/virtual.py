@@ -129,7 +129,8 @@ def interned(kind: str, products: Sum, space: Space) -> Place:
             place = _same(virtual, body, parameters, space)
             if place is not None:
                 return place
-    head = f"{_LETTER[kind]}{len(space.virtuals)}"
+    # no tensor has such a name
+    head = f"{_LETTER[kind]}#{len(space.virtuals)}"
     space.virtuals[head] = Virtual(head, kind, len(arguments), body, tuple(parameters.shifts))
     space.keys[key] = head
     return Place(head, arguments)
