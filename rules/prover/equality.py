@@ -18,9 +18,9 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 
-from .arithmetic import tidy, times, unfolded
+from .arithmetic import definition, tidy, times, unfolded
 from .constraint import Constraint
-from .normal import Place, Product, Sum, combined, scaled, single
+from .normal import Place, Product, Sum, combined, multiplied, scaled, single
 from .pointwise import require_zero_pointwise
 from .polynomial import variable
 from .simplify import simplified
@@ -43,6 +43,9 @@ def require_equal(
     except UndecidedError as first:
         cleared = _without_divisors(difference, space)
         attempts: list[Callable[[], None]] = []
+        joined = _unified(difference, space, purpose, under)
+        if joined is not None:
+            attempts.append(lambda: _require_zero(joined, space, purpose, under))
         if cleared is not None:
             attempts.append(lambda: _require_zero(cleared, space, purpose, under))
         if _ordered(difference, space):
@@ -56,6 +59,43 @@ def require_equal(
                 continue
             return
         raise first
+
+
+def _unified(
+    difference: Sum, space: Space, purpose: str, under: Sequence[Constraint]
+) -> list[Product] | None:
+    """Return the difference with largest elements of one set as one place, if there are such."""
+    places: dict[str, Place] = {}
+    for product in difference:
+        for place in product.factors:
+            virtual = space.virtuals.get(place.head)
+            outer = place.variables.isdisjoint(product.bound)
+            if virtual is not None and virtual.kind in ("max", "most", "least") and outer:
+                places[place.text] = place
+    same: dict[Place, Place] = {}
+    for one, two in itertools.combinations(places.values(), 2):
+        kinds = {space.virtuals[place.head].kind for place in (one, two)}
+        if two in same or len(kinds) > 1:
+            continue
+        sets = definition(one, space), definition(two, space)
+        try:
+            require_same_elements(*sets, space, purpose, under)
+        except UndecidedError:
+            continue
+        same[two] = same.get(one, one)
+    if not same:
+        return None
+    return combined(
+        [
+            Product(
+                product.coefficient,
+                product.bound,
+                product.guards,
+                multiplied((same.get(place, place), e) for place, e in product.factors.items()),
+            )
+            for product in difference
+        ]
+    )
 
 
 def _ordered(difference: Sum, space: Space) -> bool:

@@ -13,11 +13,11 @@ from fractions import Fraction
 
 from .arithmetic import definition, guarded, tidy
 from .choices import chosen, outer_truth, settled
-from .constraint import Constraint, joined
+from .constraint import Constraint, joined, within
 from .definedness import Nonempty, Path
 from .equality import place_of
 from .normal import Place, Product, Sum, canonical, number, single
-from .polynomial import ZERO
+from .polynomial import ZERO, Polynomial, variable
 from .simplify import simplified
 from .space import Space, UndecidedError
 from .virtual import abstracted, interned
@@ -165,7 +165,7 @@ def _without_repeats(kind: str, members: Sequence[Product]) -> list[Product]:
 def _nonempty(members: Sequence[Product], space: Space, path: Path) -> None:
     """Ask for an element to be there, unless the least indices are seen to be one."""
     for member in members:
-        guards = [guard.substitute(dict.fromkeys(member.bound, ZERO)) for guard in member.guards]
+        guards = [guard.substitute(_zeros(member)) for guard in member.guards]
         if space.solver.plain(joined("and", guards)) or all(
             space.solver.plain(guard) for guard in guards
         ):
@@ -173,5 +173,22 @@ def _nonempty(members: Sequence[Product], space: Space, path: Path) -> None:
         wanted = joined("and", guards)
         if wanted.known is not False and not space.solver.feasible([*path.guards, wanted.negation]):
             return
+    if len(members) == 1:
+        (one,) = members
+        ranges = {part for name in one.bound for part in _range(name, space)}
+        if set(one.guards) <= ranges:  # each index has a value if 0 is one
+            path.ask("holds", joined("and", [g.substitute(_zeros(one)) for g in one.guards]))
+            return
     cases = tuple((member.bound, member.guards) for member in members)
     path.ask("holds", Nonempty(cases))
+
+
+def _zeros(member: Product) -> dict[str, Polynomial]:
+    return dict.fromkeys(member.bound, ZERO)
+
+
+def _range(name: str, space: Space) -> tuple[Constraint, ...]:
+    extent = space.extents.get(name)
+    if extent is None or extent.variables & set(space.extents):
+        return ()
+    return within(variable(name), extent)

@@ -223,8 +223,22 @@ class Proof:
         paths = Path(), Path()
         source = setting.read(equation.source, places, paths[0])
         target = setting.read(equation.target, places, paths[1])
+        # Whether each side asks for what the other does is shown below, so that here both may.
+        asked = [
+            one.about
+            for path in paths
+            for one in path.conditions
+            if isinstance(one.about, Constraint) and not (one.bound or one.guards or one.literals)
+        ]
+        if any(solver.plain(one) is False for one in asked):
+            raise UndecidedError(f"vacuous: {output} never has a value")
+        before = solver.assumptions
         try:
+            solver.assumptions = (*before, *(c for c in asked if not solver.plain(c)))
+            space.forget()
             require_equal(source, target, space, output)
+            solver.assumptions = before
+            space.forget()
             conditions = [[*path.conditions, *setting.facts] for path in paths]
             given = [c for both in conditions for c in both if c.given]
             first, second = [*conditions[0], *given], [*conditions[1], *given]
