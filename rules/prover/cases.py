@@ -244,6 +244,7 @@ def statement_of(
         equations=tuple(equations),
         algebras={one.name: algebra_of(tensors[one.name].dtype) for one in composition.definitions},
         free=dict(left.free),
+        varied=any(one.taken and one.kind in ("element", "form") for one in choices.made.values()),
         origin=Origin(
             composition.opset,
             tuple(one for one in composition.nodes if set(one.outputs) <= source),

@@ -9,7 +9,9 @@ Slicing. Along an axis on which both sides act point by point, every element of 
 on elements of the same index only (or of index 0, where a dimension of 1 broadcasts). Fix that
 index: what is left is the statement without that axis, about slices of the operands, and it was
 proved for all operands. If each case of length R has such an axis, and taking it away leaves a case
-of length R - 1 that was proved, then length R + 1 follows from R, and so on.
+of length R - 1 that was proved, then length R + 1 follows from R, and so on. Cases with another
+operator, element type or spelling are looked at for length R only, as what is computed with an
+element doesn't depend on where it stands: of them it is enough that an axis can be taken away.
 
 Separation. Let no constraint or index expression connect variables of two axes of the list. Then in
 each class of products that have the same factors the two sides differ by
@@ -106,7 +108,7 @@ def _slices(statement: Statement, name: str, length: int, smaller: set[str]) -> 
     program = _Program.of(statement)
     for axis in range(length):
         without = _without_axis(program, f"{name}.{axis}")
-        if without is not None and _canonical(without) in smaller:
+        if without is not None and (statement.varied or _canonical(without) in smaller):
             return True
     return False
 

@@ -311,7 +311,7 @@ class Left(Side):
 
     def _bind_list(self, node: PatternNode, name: str) -> None:
         operands = {o.name for o in self.rule.operands if Star(name) in (o.shape or ())}
-        spatial = any(
+        spatial = bool(operands & _reach_windows(self.rule)) or any(
             _windowed(other) and item.value in operands
             for other in self.rule.match
             for item in other.inputs

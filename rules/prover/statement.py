@@ -79,7 +79,8 @@ class Statement:
     every definition. Dimensions are at least 0 unless an assumption says more. `region`, a term
     over the indices `region_indices` of the only equation's output, is where the two sides need
     not be equal. `free` gives the lengths tried of what may have any length: lists of
-    dimensions, ranks of operands.
+    dimensions, ranks of operands. `varied`: the case differs from the richest one in an operator,
+    an element type or a spelling, and was looked at for the richest lengths only (enumeration.py).
     """
 
     title: str
@@ -94,6 +95,7 @@ class Statement:
     region: Term | None = None
     region_indices: tuple[str, ...] = ()
     free: Mapping[str, int] = field(default_factory=dict)
+    varied: bool = False
     origin: Origin | None = None
 
 
