@@ -44,9 +44,9 @@ class Entry:
     """What was found of a rule, and what that rests on.
 
     `counterexample` is its summary. `obligations` counts the queries, `digest` is the hash of their
-    scripts, `rechecked` counts the second solver's opinions. `floating` sums up the behaviour in
-    floating point. `specifications` are hashes by operator, in the operator sets from `opset_from`
-    to `opset_to`. `seconds` is the time it took.
+    scripts (empty without any), `rechecked` counts the second solver's opinions. `floating` sums up
+    the behaviour in floating point. `specifications` are hashes by operator, in the operator sets
+    from `opset_from` to `opset_to`. `seconds` is the time it took.
     """
 
     rule: str
@@ -90,6 +90,7 @@ def entry_of(rule: Rule, verdict: Verdict) -> Entry:
     """Return what the ledger keeps of a verdict that was just reached."""
     shown = verdict.counterexample
     floating = {} if verdict.floating is None else verdict.floating.summary()
+    scripts = [one.script for one in verdict.obligations]
     opinions = [one.opinion for one in verdict.obligations]
     return Entry(
         rule=rule.name,
@@ -102,7 +103,7 @@ def entry_of(rule: Rule, verdict: Verdict) -> Entry:
         counterexample=f"{shown.kind}: {shown.summary}" if shown else "",
         cases=len(verdict.cases),
         obligations=len(verdict.obligations),
-        digest=digest(script_hash(one.script) for one in verdict.obligations),
+        digest=digest(map(script_hash, scripts)) if scripts else "",
         rechecked={name: opinions.count(name) for name in sorted(set(opinions))},
         floating=json.loads(json.dumps(floating)),  # as it will be read
         solver=verdict.solver,

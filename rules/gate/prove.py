@@ -27,6 +27,8 @@ SEARCH_S = 5.0
 INFER_S = 20.0
 # What a single statement may take.
 _STATEMENT_S = 20.0
+# What rechecking may take where the proof has left it no time.
+_RECHECK_S = 5.0
 # A short look for numbers against what was proved.
 _CONTRADICTION_S = 0.1
 
@@ -128,6 +130,7 @@ class _Gate:
         opinions = recheck_all(
             (query.script for _, query in queries),
             TIMEOUT_S if self.recheck_timeout is None else self.recheck_timeout,
+            budget=max(_RECHECK_S, self.left()),
         )
         checked = []
         for title, query in queries:

@@ -7,6 +7,7 @@ less likely to be wrong alike. What a second solver can't decide in time says no
 from __future__ import annotations
 
 import importlib
+import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -133,11 +134,15 @@ def recheck_all(
     scripts: Iterable[str],
     timeout: float = TIMEOUT_S,
     ask: Callable[[str, float], tuple[Answer, str]] = ask_cvc5,
+    *,
+    budget: float = math.inf,
 ) -> dict[str, Recheck]:
     """Recheck scripts, each once; return what was said by the hash of the script.
 
-    Many rules ask the same: what cvc5 once agreed to in this process it isn't asked again.
+    After `budget` seconds nothing more is asked. Many rules ask the same: what cvc5 once agreed to
+    in this process it isn't asked again.
     """
+    until = time.monotonic() + budget
     found: dict[str, Recheck] = {}
     for script in scripts:
         if (name := script_hash(script)) in found:
@@ -145,7 +150,11 @@ def recheck_all(
         if ask is ask_cvc5 and name in _AGREED:
             found[name] = _AGREED[name]
             continue
-        found[name] = recheck(script, timeout, ask)
+        left = until - time.monotonic()
+        if left <= 0:
+            found[name] = Recheck(name, "unknown", "there was no time left to ask")
+            continue
+        found[name] = recheck(script, min(timeout, left), ask)
         if ask is ask_cvc5 and found[name].opinion == "agree":
             _AGREED[name] = found[name]
     return found

@@ -186,7 +186,7 @@ def test_an_agreement_is_a_proof(monkeypatch):
 
 
 def test_a_second_solver_that_does_not_know_leaves_the_proof(monkeypatch):
-    def unknown(scripts, timeout):
+    def unknown(scripts, timeout, *, budget):
         names = [script_hash(s) for s in scripts]
         return {name: second.Recheck(name, "unknown", "no answer", 0.0) for name in names}
 
@@ -234,7 +234,7 @@ def test_cases_that_cannot_arise_are_left_out_but_not_all():
     rule = rule_of("X [*s] float32, rank(X) > 1", "Y = Relu(Relu(X))", "Y = Relu(X)")
     assert prove_rule(rule).status == "proved"
     rule = rule_of("X [*s] float32, rank(X) > 1, rank(X) < 2", "Y = Relu(Relu(X))", "Y = Relu(X)")
-    assert prove_rule(rule, infer=0).status == "refused"
+    assert prove_rule(rule, infer=0).status in ("refused", "unknown")
 
 
 def test_a_defect_of_the_prover_is_no_verdict(monkeypatch):

@@ -71,6 +71,14 @@ def test_each_script_is_asked_once():
     assert set(found) == {script_hash(UNSAT), script_hash(SAT)}
 
 
+def test_after_its_time_nothing_more_is_asked(monkeypatch):
+    monkeypatch.setattr(second, "_AGREED", {})
+    found = recheck_all([HARD, UNSAT], 0.3, budget=0.2)
+    assert found[script_hash(UNSAT)].reason == "there was no time left to ask"
+    assert {one.opinion for one in found.values()} == {"unknown"}
+    assert recheck_all([HARD, UNSAT], 0.3, budget=20)[script_hash(UNSAT)].opinion == "agree"
+
+
 def test_only_an_agreement_is_remembered(monkeypatch):
     asked = []
     real = second.recheck
