@@ -218,7 +218,6 @@ def _require_class(
     weights = {text: weight for text, weight in weights.items() if weight}
     if not weights:
         return
-    space.links += [part.variables for text in weights for part in conditions[text]]
     scale = math.lcm(*(weight.denominator for weight in weights.values()))
     solver = space.solver
     parts = []

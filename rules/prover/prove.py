@@ -96,7 +96,6 @@ class Proof:
         self.queries: list[Query] = []
         self.model: dict[str, int] = {}
         self.widest = 0
-        self.links: list[frozenset[str]] = []
         self.integers = frozenset(s.name for s in statement.symbols if s.kind != "real")
         self.minimum = {s.name: 0 for s in statement.symbols if s.kind == "dimension"}
         self.assumptions: tuple[Constraint, ...] = ()
@@ -246,7 +245,6 @@ class Proof:
             require_implied(conditions[0], second, space, output, "source")
         finally:
             self.widest = max(self.widest, space.widest)
-            self.links += space.links
 
     def _outside(self, names: Sequence[str], setting: Lowering) -> tuple[Constraint, ...]:
         """Return that an index lies outside of the region where the sides may differ."""

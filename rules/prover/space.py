@@ -56,7 +56,6 @@ class Space:
     # What is assumed of real symbols.
     real_conditions: list[Term] = field(default_factory=list)
     widest: int = 0
-    links: list[frozenset[str]] = field(default_factory=list)
     deadline: Callable[[], None] = lambda: None
     _count: int = 0
     _folded: dict[str, Polynomial] = field(default_factory=dict)
