@@ -120,7 +120,10 @@ def mutants_of(rule: Rule) -> Iterator[Mutant]:
 def _changes(rule: Rule) -> Iterator[Change]:
     yield from _of_conditions(rule)
     yield from _of_operands(rule)
-    for side in ("match", "rewrite"):
+    if rule.region is not None:
+        for change, region in variants(rule.region):
+            yield f"except: {change}", replace(rule, region=region)
+    for side in ("match", "rewrite", "correct"):
         for at, node in enumerate(getattr(rule, side)):
             for change, nodes in _of_node(node, on_left=side == "match"):
                 yield change, _with(rule, side, at, nodes)
@@ -134,7 +137,13 @@ def _changes(rule: Rule) -> Iterator[Change]:
 
 def _with(rule: Rule, side: str, at: int, node: PatternNode) -> Rule:
     nodes = _put(getattr(rule, side), at, node)
-    return replace(rule, match=nodes) if side == "match" else replace(rule, rewrite=nodes)
+    match side:
+        case "match":
+            return replace(rule, match=nodes)
+        case "rewrite":
+            return replace(rule, rewrite=nodes)
+        case _:
+            return replace(rule, correct=nodes)
 
 
 def _put(items: tuple[T, ...], at: int, item: T) -> tuple[T, ...]:

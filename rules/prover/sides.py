@@ -18,6 +18,7 @@ from ..conditions import (
 )
 from ..expressions import names_in, operands_in
 from ..functions import UnknownError
+from ..schemas import VARIADIC, versions
 from ..syntax import (
     Binary,
     Call,
@@ -136,6 +137,7 @@ class Left(Side):
         self.waiting: list[Condition] = list(conditions(rule))
         self.free: dict[str, int] = {}
         self.made: set[str] = {o.value for node in rule.match for o in node.outputs}
+        self.unused: dict[str, list[str]] = {}
         self.options = Options(
             choices, self.symbol, self._restrict, _equations(rule), calculated_with(rule)
         )
@@ -424,7 +426,16 @@ class Left(Side):
                 count = self.choices.pick(f"number of {output.value}", counts)
                 self.lists[output.value] = [f"{output.value}.{at}" for at in range(count)]
             outputs += self.lists[output.value]
-        return outputs
+        return outputs + self._unused(node)
+
+    def _unused(self, node: PatternNode) -> list[str]:
+        """Outputs that a node may have besides those named: parts of a Split that nothing reads."""
+        if any(output.star for output in node.outputs) or not _repeats_outputs(node.operator):
+            return []
+        if node.name not in self.unused:
+            count = self.choices.pick(f"number of unused outputs of {node.name}", (1, 0))
+            self.unused[node.name] = [f"{node.name}.unused.{at}" for at in range(count)]
+        return self.unused[node.name]
 
     def _lists(
         self,
@@ -746,6 +757,11 @@ class Right(Side):
         if slot.variable == "Tind" and not (found and not min(found)[0]):
             return "int64"
         return min(found, key=lambda one: one[0])[1] if found else "int64"
+
+
+def _repeats_outputs(operator: str) -> bool:
+    """Whether an operator has as many outputs as a node names, Split for one."""
+    return any(s.outputs and s.outputs[-1].option == VARIADIC for s in versions(operator))
 
 
 def _in_order(nodes: Iterable[PatternNode]) -> list[PatternNode]:
