@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def applicable() -> tuple[Rule, ...]:
     """Return the shipped rules that may be applied."""
-    return load_rules()
+    return admitted(load_rules())
 
 
 def proved(rules: Sequence[Rule], catalog: Catalog) -> tuple[Rule, ...]:

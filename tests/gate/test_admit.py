@@ -1,0 +1,47 @@
+"""Only rules with a proof that still holds are applied."""
+
+import pytest
+from tensolog.catalog import Catalog
+from tensolog.rules import load_rules
+from tensolog.rules.gate import admit, ledger
+from tensolog.rules.gate.admit import applicable, proved
+from tensolog.rules.gate.ledger import Ledger
+from tensolog.rules.gate.record_rows import store_verdicts
+from tensolog.rules.gate.verdict import Verdict
+
+RULES = load_rules()[:3]
+
+
+def verdict(rule, status):
+    return Verdict(rule.name, rule.hash, status, "" if status == "proved" else "a test says so")
+
+
+@pytest.fixture
+def entries(monkeypatch):
+    """A ledger of its own: one rule proved, one unknown, one not there."""
+    own = Ledger()
+    for rule, status in zip(RULES, ("proved", "unknown"), strict=False):
+        own.record(rule, verdict(rule, status))
+    monkeypatch.setattr(ledger, "shipped", lambda: own)
+    return own
+
+
+def test_the_ledger_decides_which_shipped_rules_are_applied(entries):
+    assert applicable() == (RULES[0],)
+
+
+def test_a_changed_prover_voids_what_it_proved(entries, monkeypatch):
+    monkeypatch.setattr(ledger, "normaliser", lambda: "another")
+    assert applicable() == ()
+
+
+def test_rules_of_ones_own_are_admitted_by_the_catalog(entries, monkeypatch):
+    with Catalog(":memory:") as catalog:
+        assert proved(RULES, catalog) == (RULES[0],)
+        found = [(RULES[1], verdict(RULES[1], "unknown")), (RULES[2], verdict(RULES[2], "bounded"))]
+        store_verdicts(catalog, found)
+        assert proved(RULES, catalog) == (RULES[0], RULES[2])
+        catalog.connection.execute("UPDATE proof_specification SET specification_hash = 'other'")
+        assert proved(RULES, catalog) == (RULES[0],)
+        monkeypatch.setattr(admit, "normaliser", lambda: "another")
+        assert RULES[2] not in proved(RULES, catalog)
