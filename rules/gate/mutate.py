@@ -129,4 +129,7 @@ def against(rule: Rule, seconds: float, seed: int = 0) -> Counterexample | None:
         stated = statements(rule)
     except (IllTyped, TensologError):
         return None
-    return refute(rule, stated, seconds) if stated else None
+    try:
+        return refute(rule, stated, seconds) if stated else None
+    except OverflowError:  # sizes that no array has: nothing was found up to there
+        return None
