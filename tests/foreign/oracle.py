@@ -1,4 +1,4 @@
-"""What foreign rules mean, computed with NumPy alone, and draws of inputs on which they have values.
+"""What foreign rules mean, computed with NumPy alone, and inputs on which they have values.
 
 Written from the formats' description, knowing nothing of the translation: shapes are those of
 arrays, a convolution is a loop over its window, a split looks up what the last concat did.
@@ -323,6 +323,7 @@ def ranks(rule: ForeignRule) -> dict[str, int]:
     terms = list(parts((*rule.sources, *rule.targets)))
     applied = [t for t in terms if isinstance(t, Apply)]
     stated = {t.parameter("rank") for t in applied if t.operator == "concat"} - {0}
+    stated |= {turned(t) for t in applied if t.operator == "transpose"}
     scalars = {t.operands[1] for t in applied if t.operator == "smul"}
     image = any(t.operator in IMAGES for t in applied) or 4 in stated
     found = {}
@@ -330,10 +331,24 @@ def ranks(rule: ForeignRule) -> dict[str, int]:
         if isinstance(term, Variable):
             number = int(term.name.removeprefix("input_"))
             usual = 2 if number <= 6 else 4
-            matrices = any(t.operator in ("matmul", "transpose") for t in applied)
+            matrices = any(t.operator == "matmul" for t in applied)
             usual = 2 if matrices else max([usual * (not stated), *stated])
             found[term.name] = 0 if term in scalars else 4 if image else usual
     return found
+
+
+def turned(term: Apply) -> int:
+    """The rank of what is transposed: as stated, or the least that the permutation fits."""
+    number, stated = term.parameter("perm"), term.parameter("rank")
+    fitting = [n for n in range(2, 6) if permutes(number, n)]
+    return stated or fitting[0]
+
+
+def permutes(number: int, rank: int) -> bool:
+    try:
+        return bool(digits(number, rank)) and number < rank**rank
+    except IllFormed:
+        return False
 
 
 def draw(rule: ForeignRule, rng: random.Random) -> dict[str, np.ndarray]:
@@ -389,22 +404,23 @@ def draws(rule: ForeignRule, count: int, seed: int = 0, tries: int = 4000) -> li
     found: list[Draw] = []
     for _ in range(tries):
         inputs = draw(rule, rng)
-        left = _values(rule, inputs, rule.sources, True)
+        left = values(rule, inputs, rule.sources, True)
         if left is None:
             continue
-        right = _values(rule, inputs, rule.targets, True)
+        right = values(rule, inputs, rule.targets, True)
         equal = right is not None and all(
             a.shape == b.shape and np.allclose(a, b) for a, b in zip(left, right, strict=True)
         )
-        strict = _values(rule, inputs, rule.sources, False) is not None
-        fits_strict = _values(rule, inputs, rule.targets, False) is not None
+        strict = values(rule, inputs, rule.sources, False) is not None
+        fits_strict = values(rule, inputs, rule.targets, False) is not None
         found.append(Draw(inputs, strict, right is not None, fits_strict, equal))
         if len(found) == count:
             break
     return found
 
 
-def _values(rule, inputs, terms, broadcast) -> list[np.ndarray] | None:
+def values(rule, inputs, terms, broadcast) -> list[np.ndarray] | None:
+    """What terms are at some inputs; None where they don't fit."""
     evaluation = Evaluation(rule, inputs, broadcast)
     try:
         return [evaluation.array(term) for term in terms]
