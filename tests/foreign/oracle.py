@@ -1,4 +1,4 @@
-"""What foreign rules mean, computed with NumPy alone, and inputs on which they have values.
+"""What foreign rules mean, by NumPy alone, and draws of inputs on which they have values.
 
 Written from the formats' description, knowing nothing of the translation: shapes are those of
 arrays, a convolution is a loop over its window, a split looks up what the last concat did.

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tensolog.rules import load_rules
 from tensolog.rules.foreign import ForeignRule, Imported, Report, import_rules, read_foreign
+from tensolog.rules.foreign.equations import read_equations
 from tensolog.rules.foreign.terms import inputs
 
 from . import oracle
@@ -135,7 +136,7 @@ def disagreement(said: ForeignRule, one: Imported, count: int) -> str:
         wrong = [draw for draw in draws if not draw.equal]
         return f"false at {shapes(wrong[0].inputs)}" if wrong else ""
     if one.status == "conditional":
-        kept = [draw for draw in draws if holds(one, draw)]
+        kept = [draw for draw in draws if holds(said, one, draw)]
         wrong = [draw for draw in kept if not draw.equal]
         if wrong:
             return f"false in spite of its conditions at {shapes(wrong[0].inputs)}"
@@ -153,24 +154,37 @@ def shapes(inputs: Mapping[str, np.ndarray]) -> dict[str, tuple[int, ...]]:
     return {name: array.shape for name, array in inputs.items()}
 
 
-def holds(one: Imported, draw: oracle.Draw) -> bool:
-    """Whether a draw meets the conditions; those on values inside of a rule only without it."""
+def holds(said: ForeignRule, one: Imported, draw: oracle.Draw) -> bool:
+    """Whether a draw meets the conditions, those on values inside of the rule too."""
     if not (draw.strict and draw.fits_strict):
         return False
-    for condition in one.conditions:
-        if condition.text.startswith("shape(") or "dim(" not in condition.text:
-            continue  # of one shape: what `strict` says
-        if not re.fullmatch(r"[^a-z]*(dim\([A-Z]\d+, \d\)[^a-z]*)+", condition.text):
-            return False  # of a value inside, which no draw is known to meet
-        text = re.sub(r"dim\([A-Z](\d+), (\d)\)", r"at('input_\1', \2)", condition.text)
-        text = re.sub(r"(?<![<>!])=", "==", text)
+    evaluation = oracle.Evaluation(said, draw.inputs, broadcast=False)
+    return all(true(condition.text, evaluation) for condition in one.conditions)
 
-        def at(name: str, axis: int) -> int:
-            return draw.inputs[name].shape[axis]
 
-        if not eval(text, {"at": at}):
-            return False
-    return True
+def true(condition: str, evaluation: oracle.Evaluation) -> bool:
+    """A condition's value: `dim` and `shape` are taken of inputs and of foreign terms."""
+    text = re.sub(r"\b[XWS](\d+)\b", r"input_\1", condition)
+    while found := re.search(r"\b(dim|shape)\(", text):
+        start, end = found.start(), closing(text, found.end())
+        inside, axis = text[found.end() : end], ""
+        if found[1] == "dim":
+            inside, _, axis = inside.rpartition(", ")
+        (term,) = read_equations(f"{inside} == {inside}")
+        assert isinstance(term, ForeignRule)
+        sizes = evaluation.array(term.sources[0]).shape
+        text = f"{text[:start]}{sizes[int(axis)] if axis else sizes}{text[end + 1 :]}"
+    return bool(eval(re.sub(r"(?<![<>!=])=(?!=)", "==", text)))
+
+
+def closing(text: str, start: int) -> int:
+    """Where the parenthesis ends that is open at `start`."""
+    depth = 1
+    for place in range(start, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[place], 0)
+        if depth == 0:
+            return place
+    raise AssertionError(text)
 
 
 def slices() -> Iterator[object]:
@@ -185,7 +199,7 @@ def slices() -> Iterator[object]:
         )
 
 
-@pytest.mark.parametrize("sample", slices())
+@pytest.mark.parametrize("sample", list(slices()))
 def test_the_samples_have_the_right_verdicts(sample):
     report = import_rules(sample)
     totals = report.totals
