@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 from importlib import resources
+from itertools import accumulate
 from pathlib import Path
 from typing import cast
 
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
-from .operators import UnknownOperatorError, UnreadableError, build, permutation, permutation_number
+from .operators import (
+    DEEPEST,
+    UnknownOperatorError,
+    UnreadableError,
+    build,
+    permutation,
+    permutation_number,
+)
 from .terms import ForeignError, ForeignRule, Problem, Term, Variable
 
 Node = Tree[Token]
@@ -52,6 +60,9 @@ def read_equations(text: str) -> tuple[ForeignRule | Problem, ...]:
     found: list[ForeignRule | Problem] = []
     for line, said in _statements(text):
         name = f"Tensat{len(found) + 1}"
+        if _depth(said) > DEEPEST:
+            found.append(Problem(name, line, said, "nested too deeply"))
+            continue
         try:
             trees = _lark().parse(said).children
         except UnexpectedInput as error:
@@ -93,6 +104,11 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
         waiting = f"{waiting} {said}".strip()
     if waiting:
         yield start, waiting
+
+
+def _depth(said: str) -> int:
+    """How deep parentheses nest."""
+    return max(accumulate({"(": 1, ")": -1}.get(character, 0) for character in said), default=0)
 
 
 def _continues(said: str) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .operators import UnknownOperatorError, UnreadableError, build
+from .operators import DEEPEST, UnknownOperatorError, UnreadableError, build
 from .terms import ForeignError, ForeignRule, Problem, Term, Variable
 
 # op_id of include/taso/ops.h, where a rule gives no name that is known here.
@@ -104,6 +104,8 @@ def read_lines(text: str) -> tuple[ForeignRule | Problem, ...]:
         except json.JSONDecodeError as error:
             reason = f"not JSON: {error.msg} (column {error.colno})"
             found.append(Problem(name, line, said, reason))
+        except RecursionError:
+            found.append(Problem(name, line, said, "nested too deeply"))
         except UnreadableError as error:
             malformed = not isinstance(error, UnknownOperatorError)
             found.append(Problem(name, line, said, str(error), malformed))
@@ -113,7 +115,7 @@ def read_lines(text: str) -> tuple[ForeignRule | Problem, ...]:
 
 def _name(entry: dict[str, Any], line: int, taken: set[str]) -> str:
     """`Taso17` of id 17; the line instead where the id is missing, odd or taken."""
-    number = "".join(c for c in str(entry.get("id", "")) if c.isalnum())
+    number = "".join(c for c in str(entry.get("id", "")) if c.isascii() and c.isalnum())
     name = f"Taso{number}"
     return name if number and name not in taken else f"TasoLine{line}"
 
@@ -159,6 +161,8 @@ class _Side:
     """The nodes of one side as terms."""
 
     def __init__(self, title: str, nodes: list[Any]) -> None:
+        if len(nodes) > DEEPEST:
+            raise UnreadableError(f"{title} has {len(nodes)} nodes; {DEEPEST} are the most")
         self.title, self.nodes = title, nodes
         self.open: list[int] = []
         self.known: dict[tuple[int, int], Term] = {}

@@ -14,6 +14,10 @@ from .terms import Apply, Term
 
 ACTIVATIONS = {0: None, 1: "sigmoid", 2: "relu", 3: "tanh"}
 SAME, VALID = 0, 1
+# How deep a rule may nest, and how many nodes a side may have: far more than any rule of use has,
+# and few enough for walking through terms by recursion.
+DEEPEST = 60
+HIGHEST_RANK = 8
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,8 @@ def _check(operator: str, values: dict[str, int]) -> None:
             raise UnreadableError(f"unknown padding {value} of {operator}; 0 is SAME, 1 is VALID")
         if name.startswith(("kernel", "stride")) and value < 1:
             raise UnreadableError(f"{name} of {operator} is {value}; it must be 1 or more")
+        if name == "rank" and not 0 <= value <= HIGHEST_RANK:
+            raise UnreadableError(f"the rank of {operator} is {value}; {HIGHEST_RANK} is the most")
         if name == "axis" and value < 0:
             raise UnreadableError(f"the axis of {operator} is {value}; it must be 0 or more")
 

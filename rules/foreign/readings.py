@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from .equations import equation_text
 from .operators import ELEMENTWISE
-from .shapes import DEPTHWISE, Reading, ShapeClashError, Shapes, shaped_like
+from .shapes import DEPTHWISE, Reading, Shape, ShapeClashError, Shapes, shaped_like
+from .sizes import Size
 from .terms import Apply, ForeignRule, Term, Variable, parts
 from .translate import Translation, translate
 
@@ -58,7 +59,7 @@ def candidates(rule: ForeignRule) -> tuple[Candidate, ...]:
         extra = (reading.alike, reading.outputs, reading.depthwise, reading.pointwise)
         plain = not any(extra) and reading.groups == (rule.system == "taso")
         said = {condition.text for condition in conditions}
-        fixed = {text for text in said if re.search(r" = \d+$", text)}
+        fixed = {text for text in said if re.search(r" = \d+$|//.* = | = .*//", text)}
         if not reading.outputs:
             numbers |= fixed
         degenerate = reading.outputs and bool(fixed - numbers)
@@ -115,6 +116,14 @@ def _widest(rule: ForeignRule) -> Shapes:
     return Shapes(rule, Reading(True, True))
 
 
+def _before(shapes: Shapes, term: Term) -> Shape | None:
+    """A shape as the left side alone has it: what the right side needs may fail."""
+    found = shapes.shapes[term]
+    if found is None:
+        return None
+    return Shape(tuple(item.replaced(shapes.known) for item in found.sizes), found.rest)
+
+
 def _of_one_shape(
     rule: ForeignRule, names: dict[str, str], operators: tuple[str, ...], why: str
 ) -> list[Condition]:
@@ -127,7 +136,7 @@ def _of_one_shape(
             continue
         first, *others = term.operands
         for other in others:
-            a, b = wide.shape(first), wide.shape(other)
+            a, b = _before(wide, first), _before(wide, other)
             pair = (shaped_like(first), shaped_like(other))
             alike = a == b if a is not None else pair[0] == pair[1]
             if alike or frozenset(pair) in said:
@@ -143,11 +152,19 @@ def _of_one_group(rule: ForeignRule, names: dict[str, str]) -> list[Condition]:
     wide = _widest(rule)
     found = []
     for term in parts(rule.sources):
-        if isinstance(term, Apply) and term.operator == "conv2d" and wide.group(term).number != 1:
+        if (
+            isinstance(term, Apply)
+            and term.operator == "conv2d"
+            and _groups(wide, term).number != 1
+        ):
             left, right = (_name(shaped_like(operand), names) for operand in term.operands)
             words = f"group = 1 in {equation_text(term)}"
             found.append(Condition(f"dim({left}, 1) = dim({right}, 1)", words))
     return found
+
+
+def _groups(shapes: Shapes, term: Apply) -> Size:
+    return shapes.groups[term].replaced(shapes.known)
 
 
 def _name(term: Term, names: dict[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import total_ordering
@@ -158,7 +159,8 @@ def _atom_text(atom: Atom, name: Callable[[Atom], str]) -> str:
 
 
 def _enclosed(text: str) -> str:
-    return f"({text})" if " " in text and not text.startswith("dim(") else text
+    plain = re.fullmatch(r"\w+|dim\([^()]*\)|\(\([^()]*\) /{1,2} \w+\)", text)
+    return text if plain else f"({text})"
 
 
 def floor(numerator: Size, divisor: int) -> Size:

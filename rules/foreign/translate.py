@@ -122,8 +122,7 @@ class _Writer:
         ]
         said += [
             f"{self._outside(bound.least)} <= {self._outside(bound.most)}"
-            for bound, late in self.shapes.bounds
-            if late and self._can_fail(bound)
+            for bound in self._late_bounds()
         ]
         said += [
             f"{_enclosed(self._outside(a))} % {_enclosed(self._outside(b))} = 0"
@@ -179,6 +178,24 @@ class _Writer:
         first = next(iter(self.names.values()))
         names = [self.names[term] for term in self.kept]
         return [f"{name}_kept = CastLike({name}, {first})" for name in names]
+
+    def _late_bounds(self) -> list[Bound]:
+        """The bounds of the right side alone, in sizes as the left side has them."""
+        known = self.shapes.known
+        early: list[Bound] = []
+        found: list[Bound] = []
+        for bound, late in self.shapes.bounds:
+            said = Bound(bound.least.replaced(known), bound.most.replaced(known))
+            implied = any(
+                other.least == said.least and ((said.most - other.most).number or 0) >= 0
+                for other in early
+                if (said.most - other.most).number is not None
+            )
+            if not late:
+                early.append(said)
+            elif not implied and self._can_fail(bound):
+                found.append(said)
+        return found
 
     def _can_fail(self, bound: Bound) -> bool:
         resolve = self.shapes.equalities.resolve
