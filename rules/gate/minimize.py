@@ -159,7 +159,7 @@ class _Shrinker:
             for value in _rounder(self.best.assignment.arrays[name][place].item()):
                 if self.late():
                     return
-                changed = self.best.assignment.arrays[name].copy()
+                changed = np.array(self.best.assignment.arrays[name])  # a scalar too
                 changed[place] = value
                 if self._replaced(name, changed):
                     break
