@@ -122,6 +122,9 @@ class Facts:
         if head == "length":
             return len(self.bound.names[tail])
         if head == "number":
+            unnamed = "unused outputs of "
+            if tail.startswith(unnamed):
+                return self.unused(tail.removeprefix(unnamed))
             return len(self.bound.lists[tail])
         if head == "size":
             return self.bound.names[tail]
@@ -137,6 +140,11 @@ class Facts:
             return options[0]
         flatten = any(node.op_type == "Flatten" for node in self.rule.match)
         return self._from_the_front(wanted, options, more=0 if flatten else 1)
+
+    def unused(self, label):
+        """How many outputs a node of the match has besides those that the rule names."""
+        named = next(node.outputs for node in self.rule.match if node.name == label)
+        return len(self.view.outputs(self.match.nodes[label])) - len(named)
 
     def _is_list(self, name):
         """Whether an operand is one whose elements the operator must know."""
