@@ -201,10 +201,23 @@ def transpose(draw: Draw, op: str) -> Node:
 def slices(draw: Draw, op: str) -> Node:
     whole = shape(draw, 1, 3)
     axes = draw(st.lists(st.integers(0, len(whole) - 1), unique=True, min_size=1))
-    near = st.integers(-6, 6)
-    starts, ends = ([draw(near) for _ in axes] for _ in range(2))
     steps = [draw(st.sampled_from([-3, -2, -1, 1, 2, 3])) for _ in axes]
+    far = st.integers(-6, 6)
+    bounds = [(draw(far), draw(far)) for _ in axes]
+    if draw(st.booleans()):  # any two bounds mostly have nothing between them
+        bounds = [_apart(draw, whole[a], step) for a, step in zip(axes, steps, strict=True)]
+    starts, ends = zip(*bounds, strict=True)
     return Node(op, [values(draw, whole), ints(*starts), ints(*ends), ints(*axes), ints(*steps)])
+
+
+def _apart(draw: Draw, extent: int, step: int) -> tuple[int, int]:
+    """Bounds of a slice that keeps an element, if there is one."""
+    first = draw(st.integers(0, max(extent - 1, 0)))
+    if step > 0:
+        end = draw(st.integers(first + 1, extent + 2))
+    else:  # 0 is the first element; what lies before it can only be counted from the end
+        end = draw(st.integers(-extent - 2, first - extent - 1))
+    return draw(st.sampled_from([first, first - extent])), end
 
 
 def pad(draw: Draw, op: str) -> Node:

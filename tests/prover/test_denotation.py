@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, note, settings
+from hypothesis import HealthCheck, assume, given, note, settings
 from hypothesis import strategies as st
 from tensolog.catalog.operators import ShapeError, specification
 from tensolog.catalog.operators.evaluate import EvaluationError
@@ -97,6 +97,8 @@ def check(node: Node) -> int:
     count = 0
     for name, array in zip(outputs, wanted, strict=True):
         positions = list(np.ndindex(*array.shape))
+        # the normal form is of real numbers; a Cast to float16 rounds
+        close = max(1e-5, float(np.finfo(array.dtype).eps)) if array.dtype.kind == "f" else 1e-5
         chosen.shuffle(positions)
         for position in positions[:POSITIONS]:
             expected = float(array[tuple(position)])
@@ -107,15 +109,13 @@ def check(node: Node) -> int:
             got = numbers.sum(whole, sizes)
             if array.dtype.kind in "iu":
                 got = float(np.asarray(int(got)).astype(array.dtype))
-            assert got == pytest.approx(expected, rel=1e-5, abs=1e-5), (position, whole)
+            assert got == pytest.approx(expected, rel=close, abs=1e-5), (position, whole)
             count += 1
     return count
 
 
 @pytest.mark.parametrize("op_type", sorted(set(STRATEGIES) - set(REFUSED)))
 def test_normal_form_means_what_the_specification_means(op_type: str) -> None:
-    compared = []
-
     @settings(
         max_examples=1 if op_type in SLOW else 6,
         deadline=None,
@@ -128,12 +128,13 @@ def test_normal_form_means_what_the_specification_means(op_type: str) -> None:
         node = STRATEGIES[op_type](data.draw, op_type)
         note(f"{op_type} {[None if a is None else a.shape for a in node.inputs]} {node.attributes}")
         try:
-            compared.append(check(node))
+            compared = check(node)
         except UndescribedError as error:
             note(str(error))
+            compared = 0
+        assume(compared)  # or it is no example; the test fails where there is none
 
     agrees()
-    assert sum(compared) > 0
 
 
 @pytest.mark.parametrize("op_type", sorted(REFUSED))
