@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 
 from .polynomial import ZERO, Polynomial, constant, polynomial
@@ -162,3 +162,23 @@ def differs(left: Polynomial | int, right: Polynomial | int) -> Constraint:
 def within(index: Polynomial, extent: Polynomial | int) -> tuple[Constraint, Constraint]:
     """Return 0 <= index < extent."""
     return at_least(index, constant(0)), below(index, extent)
+
+
+def connected(
+    constraints: Iterable[Constraint], names: Iterable[str], apart: Collection[str]
+) -> tuple[Constraint, ...]:
+    """Return the constraints that speak of the names, or of others that such constraints speak of.
+
+    Speaking of one of the names in `apart` connects nothing.
+    """
+    reached = set(names).difference(apart)
+    waiting = list(dict.fromkeys(constraints))
+    found: list[Constraint] = []
+    while True:
+        now = [one for one in waiting if not reached.isdisjoint(one.variables)]
+        if not now:
+            return tuple(sorted(found, key=lambda one: one.text))
+        waiting = [one for one in waiting if one not in now]
+        found += now
+        for one in now:
+            reached |= one.variables.difference(apart)

@@ -18,6 +18,7 @@ from .constraint import (
     Constraint,
     at_least,
     below,
+    connected,
     differs,
     equals,
     joined,
@@ -84,7 +85,9 @@ class Lowering:
     facts: list[Condition] = field(default_factory=list)
     # Whether |x| and the larger of two are chosen by their order, case by case.
     by_order: bool = False
-    _memory: dict[tuple[str, str], tuple[list[Product], list[Condition]]] = field(
+    # Whether what holds where an element is read simplifies the element.
+    in_context: bool = False
+    _memory: dict[tuple[str, str, str], tuple[list[Product], list[Condition]]] = field(
         default_factory=dict
     )
 
@@ -107,9 +110,13 @@ class Lowering:
         if definition is None:
             raise UndecidedError(f"{tensor} is not known")
         self._in_bounds(definition.shape, places, path)
-        key = (tensor, ", ".join(place.text for place in places))
+        inner = Path(self._context(places, path))
+        key = (
+            tensor,
+            ", ".join(place.text for place in places),
+            " & ".join(guard.text for guard in inner.guards),
+        )
         if key not in self._memory:
-            inner = Path()
             indices = dict(zip(definition.indices, places, strict=True))
             value = self._typed(definition)
             whole = self.value(value, indices, self.algebra(tensor), inner)
@@ -117,6 +124,13 @@ class Lowering:
         whole, conditions = self._memory[key]
         path.conditions += [one.under(path.guards, (), path.literals) for one in conditions]
         return list(whole)
+
+    def _context(self, places: Sequence[Polynomial], path: Path) -> tuple[Constraint, ...]:
+        """Return the guards on the path that say something of the places."""
+        if not self.in_context:
+            return ()
+        names = frozenset().union(*(place.variables for place in places))
+        return connected(path.guards, names, self.space.symbols)
 
     def _typed(self, definition: Definition) -> Term:
         """Return a definition's value; where it changes the type of integers, as a conversion."""
@@ -507,13 +521,25 @@ class Lowering:
         truth = self.truth(condition, inner, deeper)
         if not isinstance(truth, Constraint):
             raise UndecidedError("a reduction over indices chosen by elements")
-        guards += truth.conjuncts()
+        needed = self._needed(truth, deeper)
+        guards += needed
         return (
             inner,
             tuple(names),
             tuple(guards),
-            Path((*deeper.guards, *truth.conjuncts()), path.literals, deeper.conditions),
+            Path((*deeper.guards, *needed), path.literals, deeper.conditions),
         )
+
+    def _needed(self, truth: Constraint, path: Path) -> list[Constraint]:
+        """Return the parts of a condition that don't follow from what holds on the path."""
+        if not self.in_context:
+            return list(truth.conjuncts())
+        solver, symbols = self.space.solver, self.space.symbols
+        return [
+            one
+            for one in truth.conjuncts()
+            if solver.feasible([*connected(path.guards, one.variables, symbols), one.negation])
+        ]
 
     def _leave(self, names: Sequence[str], deeper: Path, path: Path) -> None:
         path.conditions += [one.under((), names) for one in deeper.conditions]

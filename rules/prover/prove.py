@@ -21,8 +21,8 @@ before the next. A question that Z3 doesn't answer leaves the statement open.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import z3
 
@@ -87,6 +87,14 @@ def _shown(queries: Sequence[Query]) -> tuple[Query, ...]:
     return tuple(found.values())
 
 
+@dataclass(frozen=True)
+class Way:
+    """How elements are lowered; see Lowering."""
+
+    by_order: bool = False
+    in_context: bool = False
+
+
 class Proof:
     """One attempt at a statement."""
 
@@ -109,21 +117,28 @@ class Proof:
         for obligation in self.statement.obligations:
             self._oblige(obligation, setting)
         for equation in self.statement.equations:
-            try:
-                self._equation(equation, by_order=False)
-            except UndecidedError as first:
-                if not self._ordered():
-                    raise
-                try:
-                    self._equation(equation, by_order=True)
-                except UndecidedError:
-                    raise first from None
+            self._attempt(equation)
 
-    def _ordered(self) -> bool:
-        """Whether anything is the larger of two, or an absolute value."""
-        return any(
-            _mentions(one.value, ("abs", "max", "min")) for one in self.statement.definitions
-        )
+    def _attempt(self, equation: Equation) -> None:
+        """Raise UndecidedError unless one of the ways to lower the equation shows it."""
+        first: UndecidedError | None = None
+        for way in self._ways():
+            try:
+                self._equation(equation, way)
+            except UndecidedError as error:
+                first = first or error
+            else:
+                return
+        assert first is not None
+        raise first
+
+    def _ways(self) -> Iterator[Way]:
+        yield Way()
+        definitions = [one.value for one in self.statement.definitions]
+        if any(map(_windowed, definitions)):
+            yield Way(in_context=True)
+        if any(_mentions(one, ("abs", "max", "min")) for one in definitions):
+            yield Way(by_order=True)
 
     def _setting(self) -> Lowering:
         """Return a fresh lowering: what one equation may assume of sizes, another may not."""
@@ -198,10 +213,10 @@ class Proof:
                 raise _FailedError(obligation, f"the solver can't tell whether {obligation.text}")
 
     # ---- equations
-    def _equation(self, equation: Equation, *, by_order: bool) -> None:
+    def _equation(self, equation: Equation, way: Way) -> None:
         output = equation.output
         setting = self._setting()
-        setting.by_order = by_order
+        setting.by_order, setting.in_context = way.by_order, way.in_context
         solver, space = setting.space.solver, setting.space
         shapes = [_shape(name, setting) for name in (equation.source, equation.target)]
         if len(shapes[0]) != len(shapes[1]):
@@ -307,6 +322,19 @@ def _mentions(term: Term, functions: Sequence[str]) -> bool:
             return _mentions(then, functions) or _mentions(otherwise, functions)
         case Reduce(_, _, _, _, body):
             return _mentions(body, functions)
+        case _:
+            return False
+
+
+def _windowed(term: Term) -> bool:
+    """Whether anything is reduced over chosen indices."""
+    match term:
+        case Reduce(_, _, _, condition, body):
+            return condition is not True or _windowed(body)
+        case Apply(_, arguments):
+            return any(map(_windowed, arguments))
+        case Select(_, then, otherwise):
+            return _windowed(then) or _windowed(otherwise)
         case _:
             return False
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from .constraint import Constraint, equals
-from .polynomial import Polynomial, divided, quotient
+from .constraint import Constraint, at_least, equals
+from .polynomial import Polynomial, divided, quotient, variable
 from .space import Space
 
 
@@ -31,22 +31,25 @@ def solved(
 ) -> Solved:
     """Eliminate bound indices by equations p = 0; exactly one value is left for each.
 
-    For a divisor q >= 1, q * v = p has the one solution v = p // q if q * (p // q) = p, else none.
+    For a divisor q >= 1, q * v = p has the one solution v = p // q if q * (p // q) = p, else none,
+    and 0 <= p - q * v < q has the one solution v = p // q: v is the higher of two digits.
     """
     left = list(bound)
     waiting = list(equations)
-    others = list(guards)
+    others = [part for guard in guards for part in guard.conjuncts()]
     while left:
         step = _step(left, waiting, space)
-        if step is None:
-            break
-        used, name, value, kept = step
+        if step is not None:
+            used, name, value, kept = step
+            waiting = [equation for equation in waiting if kept or equation is not used]
+        else:
+            digit = _digit(left, others, space)
+            if digit is None:
+                break
+            name, value, ranges = digit
+            others = [guard for guard in others if guard not in ranges]
         known = {name: value}
-        waiting = [
-            space.fold(equation.substitute(known))
-            for equation in waiting
-            if kept or equation is not used
-        ]
+        waiting = [space.fold(equation.substitute(known)) for equation in waiting]
         others = [space.fold_constraint(guard.substitute(known)) for guard in others]
         left.remove(name)
     constraints = {}
@@ -88,6 +91,40 @@ def _step(
                 continue
             rest = equation - Polynomial({monomial: coefficient}, equation.opaque)
             whole = rest * (-1 if coefficient > 0 else 1)
-            done, more = divided(whole, factor)
-            return equation, name, done + quotient(more, factor), True
+            return equation, name, _floor(whole, factor), True
     return None
+
+
+def _digit(
+    left: Sequence[str], guards: Sequence[Constraint], space: Space
+) -> tuple[str, Polynomial, tuple[Constraint, Constraint]] | None:
+    """Return an index v, its value and the guards 0 <= p - q * v < q that determine it."""
+    for low in guards:
+        if low.kind != "ge":
+            continue
+        for name in left:
+            by = _factor(low.whole, name)
+            if by is None or not by.variables <= space.symbols:
+                continue
+            high = at_least(by - 1, low.whole)
+            if high in guards and space.solver.bound(by) >= 1:
+                return name, _floor(low.whole + by * variable(name), by), (low, high)
+    return None
+
+
+def _factor(whole: Polynomial, name: str) -> Polynomial | None:
+    """Return q where the polynomial is p - q * v for the variable v, which p doesn't mention."""
+    with_name = {m: c for m, c in whole.terms.items() if name in m}
+    if len(with_name) != 1:
+        return None
+    ((monomial, coefficient),) = with_name.items()
+    rest = whole - Polynomial(with_name, whole.opaque)
+    factor = Polynomial({tuple(atom for atom in monomial if atom != name): -coefficient}, {})
+    plain = monomial.count(name) == 1 and not any(atom in whole.opaque for atom in monomial)
+    return factor if plain and coefficient < 0 and name not in rest.variables else None
+
+
+def _floor(whole: Polynomial, by: Polynomial) -> Polynomial:
+    """Return whole // by, the monomials that `by` divides apart."""
+    done, more = divided(whole, by)
+    return done + quotient(more, by)
