@@ -1,0 +1,220 @@
+"""A node computed by NumPy or SciPy: what runs wherever nothing is fused, and what fused code must
+agree with.
+
+Dense values are ndarrays, numbers 0-d ones; sparse ones are SciPy's sparse arrays (never its
+matrices, whose `*` means another thing) in the node's layout.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .dag import Node, Program, ProgramError
+
+Value = Any  # an ndarray, or a SciPy sparse array
+
+_UNARY: Mapping[str, Callable[[Any], Any]] = {
+    "Identity": lambda a: a.copy(),
+    "Abs": np.absolute,
+    "Neg": np.negative,
+    "Sign": np.sign,
+    "Ceil": np.ceil,
+    "Floor": np.floor,
+    "Round": np.rint,
+    "Exp": np.exp,
+    "Log": np.log,
+    "Sqrt": np.sqrt,
+    "Reciprocal": np.reciprocal,
+    "Sin": np.sin,
+    "Cos": np.cos,
+    "Tan": np.tan,
+    "Asin": np.arcsin,
+    "Acos": np.arccos,
+    "Atan": np.arctan,
+    "Sinh": np.sinh,
+    "Cosh": np.cosh,
+    "Tanh": np.tanh,
+    "Asinh": np.arcsinh,
+    "Acosh": np.arccosh,
+    "Atanh": np.arctanh,
+    "Not": np.logical_not,
+    "IsNaN": np.isnan,
+    "IsInf": np.isinf,
+    "Relu": lambda a: np.maximum(a, a.dtype.type(0)),
+}
+
+_BINARY: Mapping[str, Callable[[Any, Any], Any]] = {
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Div": np.divide,
+    "Pow": np.power,
+    "Max": np.maximum,
+    "Min": np.minimum,
+    "Equal": np.equal,
+    "Greater": np.greater,
+    "Less": np.less,
+    "GreaterOrEqual": np.greater_equal,
+    "LessOrEqual": np.less_equal,
+    "And": np.logical_and,
+    "Or": np.logical_or,
+    "Xor": np.logical_xor,
+    "MatMul": np.matmul,
+}
+
+_REDUCE: Mapping[str, Any] = {
+    "ReduceSum": np.add,
+    "ReduceMax": np.maximum,
+    "ReduceMin": np.minimum,
+    "ReduceProd": np.multiply,
+}
+
+
+def run(program: Program, inputs: Sequence[Value]) -> list[Value]:
+    """Return the outputs of a program, computed node by node; values are dropped after use."""
+    values: dict[int, Value] = {}
+    given = dict(zip(program.inputs, inputs, strict=True))
+    uses = [len(readers) for readers in program.consumers]
+    for output in program.outputs:
+        uses[output] += 1
+    needed = reachable(program)
+    with np.errstate(all="ignore"):
+        for node in program.nodes:
+            if node.id not in needed:
+                continue
+            if node.op == "Input":
+                values[node.id] = given[node.id]
+                continue
+            values[node.id] = evaluate(node, [values[operand] for operand in node.inputs])
+            for operand in set(node.inputs):
+                uses[operand] -= 1
+                if not uses[operand]:
+                    del values[operand]
+    return [values[output] for output in program.outputs]
+
+
+def reachable(program: Program) -> frozenset[int]:
+    """Return the nodes that an output depends on."""
+    found: set[int] = set()
+    waiting = list(program.outputs)
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found.add(node)
+            waiting += program.nodes[node].inputs
+    return frozenset(found)
+
+
+def evaluate(node: Node, operands: Sequence[Value]) -> Value:
+    """Return the value of one node; an ndarray, or a sparse array in the node's layout.
+
+    Raises ProgramError for an operator that has no meaning here, and what NumPy raises.
+    """
+    if node.op == "Constant":
+        return np.asarray(node.attributes["value"], dtype=node.dtype)
+    if any(is_sparse(operand) for operand in operands):
+        from .sparse import evaluate_sparse
+
+        return evaluate_sparse(node, operands)
+    return np.asarray(_dense(node, operands))
+
+
+def is_sparse(value: object) -> bool:
+    """Whether a value is one of SciPy's sparse arrays or matrices; SciPy isn't loaded for that."""
+    return hasattr(value, "tocsr") and not isinstance(value, np.ndarray)
+
+
+def _dense(node: Node, operands: Sequence[Any]) -> Any:
+    op, attributes = node.op, node.attributes
+    if op in _UNARY:
+        return _UNARY[op](operands[0])
+    if op in _BINARY and len(operands) == 2:
+        return _BINARY[op](*operands)
+    if op in ("Max", "Min"):
+        result = operands[0]
+        for operand in operands[1:]:
+            result = _BINARY[op](result, operand)
+        return result
+    if op.startswith("Reduce"):
+        return _reduce(node, operands[0])
+    match op:
+        case "Where":
+            return np.where(*operands)
+        case "Cast":
+            return operands[0].astype(node.dtype)
+        case "Mod":
+            return (np.fmod if attributes.get("fmod") else np.remainder)(*operands)
+        case "Transpose":
+            return np.transpose(operands[0], attributes["perm"])
+        case "Reshape":
+            return np.reshape(operands[0], attributes["shape"])
+        case "Expand":
+            return np.broadcast_to(operands[0], node.shape)
+        case "Squeeze":
+            return np.squeeze(operands[0], attributes["axes"])
+        case "Unsqueeze":
+            return np.expand_dims(operands[0], attributes["axes"])
+        case "Slice":
+            return operands[0][slices(node, operands[0].ndim)]
+        case "Concat":
+            return np.concatenate(operands, attributes["axis"])
+        case "CumSum":
+            return np.add.accumulate(operands[0], attributes["axis"])
+        case "Sigmoid" | "Erf":
+            return _special(op)(operands[0])
+        case "Call":
+            return _call(node, operands)
+    raise ProgramError(f"{op} can't be computed by NumPy here")
+
+
+def _reduce(node: Node, operand: Any) -> Any:
+    axes = tuple(node.attributes.get("axes", range(operand.ndim)))
+    keepdims = bool(node.attributes.get("keepdims", 1))
+    if node.op in ("ReduceMax", "ReduceMin"):
+        return _REDUCE[node.op].reduce(operand, axis=axes, keepdims=keepdims)
+    if node.op in _REDUCE:
+        return _REDUCE[node.op].reduce(operand, axis=axes, keepdims=keepdims, dtype=node.dtype)
+    if node.op == "ReduceMean":
+        count = math.prod(operand.shape[axis] for axis in axes)
+        total = np.add.reduce(operand, axis=axes, keepdims=keepdims, dtype=node.dtype)
+        return np.true_divide(total, operand.dtype.type(count))
+    if node.op == "ReduceSumSquare":
+        return np.add.reduce(operand * operand, axis=axes, keepdims=keepdims, dtype=node.dtype)
+    raise ProgramError(f"{node.op} can't be computed by NumPy here")
+
+
+def slices(node: Node, rank: int) -> tuple[slice, ...]:
+    """Return a Slice's bounds as Python's, one for each of `rank` axes."""
+    found = [slice(None)] * rank
+    attributes = node.attributes
+    for axis, start, end, step in zip(
+        attributes["axes"],
+        attributes["starts"],
+        attributes["ends"],
+        attributes["steps"],
+        strict=True,
+    ):
+        found[axis] = slice(start, None if end < 0 else end, step)
+    return tuple(found)
+
+
+def _special(op: str) -> Callable[[Any], Any]:
+    """Return a function of SciPy's; only a program traced from one of them has these operators."""
+    from scipy import special
+
+    function: Callable[[Any], Any] = special.expit if op == "Sigmoid" else special.erf
+    return function
+
+
+def _call(node: Node, operands: Sequence[Any]) -> Any:
+    module, _, name = str(node.attributes["function"]).rpartition(".")
+    options = dict(node.attributes.get("options", ()))
+    if module == "scipy.special":
+        from scipy import special
+
+        return getattr(special, name)(*operands, **options)
+    return getattr(np, name)(*operands, **options)
