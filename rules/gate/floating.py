@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..errors import RuleError
@@ -20,9 +20,17 @@ from .bitwise import Bits
 from .rounding import Rounding, roundings
 from .sides import TargetError, sides
 from .special import Special, specials
+from .verdict import Counterexample
+from .witness import Witness
 
 SAMPLES = 8
 HASTE_S = 1.0
+INPUTS = {
+    "normal": "ordinary inputs",
+    "shifted": "inputs whose mean is far above their spread",
+    "cancelling": "inputs that nearly cancel",
+    "mixed": "inputs of mixed magnitudes",
+}
 # The share of the instances that each element type gets, and whether special values are tried.
 DTYPES = {"float32": (1.0, True), "float64": (0.5, True), "float16": (0.5, False)}
 
@@ -32,7 +40,7 @@ class FloatingRecord:
     """What a rule does in floating point.
 
     `problems` say how it breaks its class or loses accuracy; none: it keeps what it promises, as
-    far as was seen.
+    far as was seen. `counterexample` shows the first of them as a program, where it can be run.
     """
 
     rule: str
@@ -42,6 +50,7 @@ class FloatingRecord:
     bits: tuple[Bits, ...]
     problems: tuple[str, ...]
     seconds: float
+    counterexample: Counterexample | None = None
 
     @property
     def status(self) -> Literal["exact", "tested", "rounds", "unmeasured", "unsafe", "broken"]:
@@ -89,36 +98,55 @@ def floating_record(
     `given` are the rule's statements, made here where they are needed and not given. `proved`: both
     sides were proved equal as tensors, without which moving elements proves nothing of bits.
     `samples` is the number of instances, `timeout` the solver's for each question, in seconds, of a
-    rule that says exact; others get less.
+    rule that says exact; others get less. Of a partial equivalence nothing is measured: it promises
+    nothing of the elements of its region.
     """
     start = time.perf_counter()
     rounded: list[Rounding] = []
     special: list[Special] = []
-    problems: list[str] = []
+    problems: list[_Problem] = []
     count = samples + 2 * sum(len(operators) for _, operators in rule.choices)
-    for dtype, (share, tried) in DTYPES.items():
+    for dtype, (share, tried) in DTYPES.items() if rule.equal != "partial" else ():
         try:
             pairs = sides(rule, max(2, round(share * count)), seed, dtype)
             rounded += roundings(pairs, dtype, seed)
             special += specials(rule, pairs, dtype, seed) if tried else []
         except TargetError as error:
             if dtype != "float16":  # few kernels: left to the runtime, which casts where it can
-                problems.append(f"{dtype}: ONNX Runtime runs the source, not the target: {error}")
+                said = f"ONNX Runtime runs the source, not the target: {error}"
+                problems.append(_Problem(f"{dtype}: {said}"))
         except RuleError as error:
-            problems.append(f"{dtype}: {error}")
+            problems.append(_Problem(f"{dtype}: {error}"))
     if rule.equal != "exact":
         timeout = min(timeout, HASTE_S)  # not claimed: worth little waiting
     bits = _bits(rule, given, proved, timeout)
     problems += _problems(rule, rounded, special, bits)
+    shown = next((one for one in problems if one.witness is not None), None)
     return FloatingRecord(
         rule.name,
         rule.hash,
-        tuple(rounded),
-        tuple(special),
+        tuple(replace(one, witness=None) for one in rounded),
+        tuple(replace(one, witness=None) for one in special),
         bits,
-        tuple(problems),
+        tuple(one.text for one in problems),
         round(time.perf_counter() - start, 3),
+        None if shown is None else shown.counterexample(rule.name),
     )
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """What a rule does that it shouldn't; `unsafe`: accuracy is lost, which more digits show."""
+
+    text: str
+    witness: Witness | None = None
+    unsafe: bool = False
+
+    def counterexample(self, title: str) -> Counterexample | None:
+        if self.witness is None:
+            return None
+        program = self.witness.program(title, self.text, longer=self.unsafe)
+        return Counterexample("floating", self.text, program)
 
 
 def _bits(
@@ -134,22 +162,34 @@ def _bits(
 
 def _problems(
     rule: Rule, rounded: Sequence[Rounding], special: Sequence[Special], bits: Sequence[Bits]
-) -> list[str]:
+) -> list[_Problem]:
     found = []
-    for one in rounded:
-        where = f"{one.dtype}, {one.family} inputs"
+    for one in sorted(rounded, key=lambda one: (one.verdict != "unsafe", -one.max_ratio)):
+        where = f"{one.dtype}, {INPUTS[one.family]}"
         if one.verdict == "unsafe" and one.lost:
-            found.append(f"{where}: numerically unsafe: {one.lost}")
+            said = f"{where}: numerically unsafe: {one.lost}"
+            found.append(_Problem(said, one.witness, unsafe=True))
         elif one.verdict == "unsafe":
-            found.append(
-                f"{where}: numerically unsafe: the target is off by {one.target_error:.1e} of its "
-                f"scale, {one.max_ratio:.3g} times as far as the source"
+            said = (
+                f"{where}: numerically unsafe: against {_longer(one.dtype)} the target is off by "
+                f"{one.target_error:.1e} of its scale, {one.max_ratio:.3g} times as far as the "
+                "source"
             )
+            found.append(_Problem(said, one.witness, unsafe=True))
         elif one.verdict == "rounds" and rule.equal == "exact":
-            found.append(f"{where}: the rule says exact, and the bits differ")
-    for each in special:
+            said = f"{where}: the rule says exact, and the bits differ"
+            found.append(_Problem(said, one.witness))
+    for each in sorted(special, key=lambda one: "infinity" not in one.kind):
         if each.verdict == "broken":
-            found.append(f"{each.dtype}, {each.kind}: {each.example}")
+            said = f"{each.dtype}, {each.kind.replace('_', ' ')}: {each.example}"
+            found.append(_Problem(said, each.witness))
     if rule.equal == "exact":
-        found += [f"{b.dtype}: bits differ: {b.reason}" for b in bits if b.result == "refuted"]
+        found += [
+            _Problem(f"{b.dtype}: bits differ: {b.reason}") for b in bits if b.result == "refuted"
+        ]
     return found
+
+
+def _longer(dtype: str) -> str:
+    """The type that errors are measured against."""
+    return "long double" if dtype == "float64" else "float64"

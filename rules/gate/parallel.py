@@ -12,9 +12,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import IO
 
 from ..syntax import Rule
@@ -36,21 +35,22 @@ def prove_rules(
     search: float = SEARCH_S,
     limit: float | None = None,
     infer: float = INFER_S,
-    floating: bool = False,
+    floating: bool | Collection[Rule] = False,
 ) -> tuple[Verdict, ...]:
     """Put rules through the gate in processes of their own; return verdicts in the rules' order.
 
     `progress` is called, in this thread, with each rule that is done. A rule that has no verdict
-    after `limit` seconds is unknown. `floating`: measure what the proved ones do in floating point,
-    which takes longer than to prove them. An interruption ends the processes and is passed on: what
-    `progress` was told of is all there is.
+    after `limit` seconds is unknown. `floating`: measure what the proved ones, or those of them
+    that are named, do in floating point, and refuse those that break their class. An interruption
+    ends the processes and is passed on: what `progress` was told of is all there is.
     """
     options = {"timeout": timeout, "search": search, "infer": infer}
+    chosen = frozenset(rules if floating is True else floating or ())
     if limit is None:
         limit = timeout + search + 2 * infer + _GRACE_S + (_FLOATING_S if floating else 0.0)
     verdicts: dict[int, Verdict] = {}
     for at, verdict in _proving(
-        rules, [_Process(options, limit, floating) for _ in range(min(workers, len(rules)))]
+        rules, [_Process(options, limit, chosen) for _ in range(min(workers, len(rules)))]
     ):
         verdicts[at] = verdict
         if progress is not None:
@@ -94,7 +94,9 @@ def _proving(rules: Sequence[Rule], processes: Sequence[_Process]) -> Iterator[t
 class _Process:
     """A worker that is started when it is first asked, and again after it had to be ended."""
 
-    def __init__(self, options: Mapping[str, object], limit: float, floating: bool) -> None:
+    def __init__(
+        self, options: Mapping[str, object], limit: float, floating: Collection[Rule]
+    ) -> None:
         self.options = options
         self.limit = limit
         self.floating = floating
@@ -118,11 +120,12 @@ class _Process:
         verdict: Verdict | None = None
         try:
             timer.start()
-            pickle.dump((rule, self.options, self.floating), process.stdin)
+            floating = rule in self.floating
+            pickle.dump((rule, self.options, floating), process.stdin)
             process.stdin.flush()
             verdict = pickle.load(process.stdout)
-            if self.floating:
-                verdict = replace(verdict, floating=pickle.load(process.stdout))
+            if floating:
+                verdict = pickle.load(process.stdout)
             return verdict
         except (EOFError, OSError, pickle.UnpicklingError):
             code = process.wait()

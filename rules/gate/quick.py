@@ -10,7 +10,9 @@ from ...catalog.errors import TensologError
 from ..instance import instances
 from ..syntax import Rule
 from .counterexample import refute
+from .floating import floating_record
 from .fuzz import fuzz
+from .promise import refusal
 from .static import form_problems, static_problem
 from .verdict import Counterexample
 
@@ -18,11 +20,14 @@ if TYPE_CHECKING:
     from ..prover.statement import Statement
 
 SECONDS = 2.0
+# Instances that are measured in floating point.
+_SAMPLES = 6
 
 
 @dataclass(frozen=True)
 class Look:
-    """What a quick look saw. refused: no substitution at all. refuted: with numbers.
+    """What a quick look saw. refused: no substitution at all, or one that breaks its class in
+    floating point. refuted: with numbers.
 
     sound: nothing was found against it, which is no proof. `notes` say what a reader would miss,
     and what could not be looked at.
@@ -40,7 +45,7 @@ def look(rule: Rule, seconds: float = SECONDS) -> Look:
     """Check a rule's form, types and shapes; then look for numbers against it.
 
     Half of `seconds` goes to instances under ONNX Runtime, half to statements in float64, in a
-    prime field, and in exact arithmetic.
+    prime field, and in exact arithmetic. Then a few instances are measured in floating point.
     """
     began = time.monotonic()
 
@@ -68,4 +73,8 @@ def look(rule: Rule, seconds: float = SECONDS) -> Look:
         found = refute(rule, stated, seconds / 2)
     if found is not None:
         return seen("refuted", found.summary)
+    record = floating_record(rule, stated, samples=_SAMPLES, timeout=min(1.0, seconds))
+    if record.problems:
+        found = record.counterexample
+        return seen("refused", f"in floating point: {refusal(rule, record)}")
     return seen("sound")

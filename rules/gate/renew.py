@@ -34,14 +34,16 @@ def renew(
 ) -> Ledger:
     """Prove the rules of which no entry holds, or with `again` all, and write ledger and scripts.
 
-    `floating`: measure what they do in floating point too. The ledger is written after each rule,
-    the scripts at the end: an interruption, which is passed on, loses no verdict. Entries of rules
-    that are not among `rules` stay, but for `whole`: then `rules` are all there are.
+    What a rule does in floating point is measured where the ledger doesn't say it of this very
+    text, or says that it breaks its class; with `floating` of all. The ledger is written after each
+    rule, the scripts at the end: an interruption, which is passed on, loses no verdict. Entries of
+    rules that are not among `rules` stay, but for `whole`: then `rules` are all there are.
     """
     path = shipped_path() if path is None else path
     ledger = Ledger.load(path)
     scripts = Scripts.read(scripts_beside(path))
     wanted = [rule for rule in rules if again or not ledger.holds(rule)]
+    unmeasured = [rule for rule in wanted if floating or not _kept(ledger, rule)]
     gone = ledger.keep(rules) if whole else []
     for entry in gone:
         scripts.groups.pop(group(entry.rule, entry.hash), None)
@@ -54,10 +56,16 @@ def renew(
             progress(rule, verdict, entry)
 
     try:
-        prove_rules(wanted, workers, keep, timeout=timeout, floating=floating)
+        prove_rules(wanted, workers, keep, timeout=timeout, floating=unmeasured)
     finally:
         if gone:
             ledger.save(path)
         if wanted or gone:
             scripts.write(scripts_beside(path))
     return ledger
+
+
+def _kept(ledger: Ledger, rule: Rule) -> bool:
+    """Whether it is known that a rule keeps its class: no matter of the prover."""
+    entry = ledger.entries.get(rule.hash)
+    return entry is not None and bool(entry.floating) and not entry.floating.get("problems")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from .families import FAMILIES, feeds
 from .sides import NotRunError, Sides
+from .witness import Witness
 from .yardstick import measure, yardstick
 
 Array = NDArray[Any]
@@ -34,6 +36,7 @@ class Rounding:
     `ratio`: the target's largest error on an instance over the source's, each at least one unit in
     the last place; the largest over the instances, the third quartile and the median. `equal`: all
     bits were. `lost` shows where the target is not finite though the source is; "" for nowhere.
+    `witness` is a run that shows it: the loss, or else that bits differ.
     """
 
     dtype: str
@@ -46,6 +49,7 @@ class Rounding:
     median_ratio: float
     equal: bool
     lost: str = ""
+    witness: Witness | None = field(default=None, compare=False, repr=False)
 
     @property
     def verdict(self) -> Literal["equal", "rounds", "unsafe"]:
@@ -69,9 +73,12 @@ class _Errors:
     equal: bool = True
     measured: bool = False
     lost: str = ""
+    # The inputs of the worst run, or else of the first whose bits differ.
+    shown: dict[str, Array] | None = None
 
     def add(
         self,
+        drawn: dict[str, Array],
         source: Sequence[Array],
         target: Sequence[Array],
         truth: list[Array] | None,
@@ -79,15 +86,23 @@ class _Errors:
     ) -> None:
         self.samples += 1
         for at, (one, other) in enumerate(zip(source, target, strict=True)):
-            self.equal = self.equal and same_bits(one, other)
-            self.lost = self.lost or _lost(one, other)
+            if self.equal and not same_bits(one, other):
+                self.equal, self.shown = False, drawn
+            if not self.lost and (lost := _lost(one, other)):
+                self.lost, self.shown = lost, drawn
             if truth is None or one.dtype.kind != "f" or one.shape != other.shape:
                 continue
             found = errors(one, other, truth[at], ordinary[at])
             if found is not None:
                 self.measured = True
                 self.source = max(self.source, found[0])
+                if found[1] > self.target and not self.lost and not self.equal:
+                    self.shown = drawn
                 self.target = max(self.target, found[1])
+
+    def ratio(self, ulp: float) -> float:
+        """The target's largest error over the source's; infinite where the target lost a value."""
+        return math.inf if self.lost else max(self.target, ulp) / max(self.source, ulp)
 
 
 def same_bits(one: Array, other: Array) -> bool:
@@ -138,11 +153,11 @@ def roundings(pairs: Sequence[Sides], dtype: str, seed: int) -> list[Rounding]:
 
     Raises TargetError where ONNX Runtime runs a source and not its target.
     """
-    results: dict[str, list[_Errors]] = {family: [] for family in FAMILIES}
+    results: dict[str, list[tuple[Sides, _Errors]]] = {family: [] for family in FAMILIES}
     for number, pair in enumerate(pairs):
         try:
             for family, found in _errors(pair, dtype, (seed, number)).items():
-                results[family].append(found)
+                results[family].append((pair, found))
         except NotRunError:
             continue
     return [_rounding(dtype, family, found) for family, found in results.items() if found]
@@ -157,11 +172,11 @@ def _errors(pair: Sides, dtype: str, seed: tuple[int, int]) -> dict[str, _Errors
         for turn in range(FEEDS):
             rng = np.random.default_rng([*seed, position, turn])
             drawn = feeds(pair.operands, rng, family)
-            runs.append((*pair.run(drawn), measure(stick, drawn)))
+            runs.append((drawn, *pair.run(drawn), measure(stick, drawn)))
         if family == "normal":
-            ordinary = _largest([truth for _, _, truth in runs if truth is not None], ordinary)
-        for source, target, truth in runs:
-            found[family].add(source, target, truth, ordinary)
+            ordinary = _largest([truth for *_, truth in runs if truth is not None], ordinary)
+        for drawn, source, target, truth in runs:
+            found[family].add(drawn, source, target, truth, ordinary)
     return found
 
 
@@ -175,11 +190,12 @@ def _largest(truths: Sequence[list[Array]], known: list[float]) -> list[float]:
     return known
 
 
-def _rounding(dtype: str, family: str, found: list[_Errors]) -> Rounding:
+def _rounding(dtype: str, family: str, runs: Sequence[tuple[Sides, _Errors]]) -> Rounding:
     ulp = float(np.finfo(dtype).eps)
+    found = [one for _, one in runs]
     measured = [one for one in found if one.measured]
     ratios = [max(one.target, ulp) / max(one.source, ulp) for one in measured]
-    return Rounding(
+    rounding = Rounding(
         dtype,
         family,
         sum(one.samples for one in found),
@@ -191,3 +207,20 @@ def _rounding(dtype: str, family: str, found: list[_Errors]) -> Rounding:
         all(one.equal for one in found),
         next((one.lost for one in found if one.lost), ""),
     )
+    return replace(rounding, witness=_witness(runs, rounding.verdict == "unsafe", ulp))
+
+
+def _witness(runs: Sequence[tuple[Sides, _Errors]], unsafe: bool, ulp: float) -> Witness | None:
+    """Choose the smallest of the instances that show it; the worst where no single one does."""
+    shown = [(pair, one) for pair, one in runs if one.shown is not None]
+    if not shown:
+        return None
+    if unsafe:
+        far = [
+            (pair, one)
+            for pair, one in shown
+            if one.lost or (one.ratio(ulp) > UNSAFE_RATIO and one.target > UNSAFE_ULPS * ulp)
+        ]
+        shown = far or [max(shown, key=lambda two: two[1].ratio(ulp))]
+    pair, one = min(shown, key=lambda two: sum(a.size for a in (two[1].shown or {}).values()))
+    return Witness(pair.source, pair.target, one.shown or {})

@@ -6,6 +6,7 @@ definition, which needs nothing at all.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
@@ -41,15 +42,18 @@ def run(text):
         session = ort.InferenceSession(
             model.SerializeToString(), options, ["CPUExecutionProvider"]
         )
-        wanted = {{i.name: inputs[i.name] for i in session.get_inputs()}}
+        wanted = {{i.name: {value} for i in session.get_inputs()}}
         return session.run(None, wanted)
     except Exception as error:
         return [str(error)]
 
 
-for side, text in (("left", left), ("right", right)):
+for side, text in ({sides}):
     print(f"{{side}}:", *run(text), sep="\\n")
 '''
+_AS_IT_IS = "inputs[i.name]"
+# Where a third model computes in double precision, its inputs must be of that type too.
+_AS_ASKED = 'inputs[i.name].astype("d" if "double" in i.type else inputs[i.name].dtype)'
 
 
 def models_program(
@@ -58,15 +62,26 @@ def models_program(
     source: onnx.ModelProto,
     target: onnx.ModelProto,
     feeds: Mapping[str, Array],
+    wide: onnx.ModelProto | None = None,
 ) -> str:
-    """A program that runs two models on the same inputs under ONNX Runtime and prints both."""
+    """A program that runs two models on the same inputs under ONNX Runtime and prints both.
+
+    `wide`: the left one in double precision, which is run too.
+    """
     inputs = "\n".join(f'    "{name}": {_array(array)},' for name, array in feeds.items())
+    sides = '("left", left), ("right", right)'
+    right = _text(target)
+    if wide is not None:
+        sides += ', ("left, in float64", wide)'
+        right += f'"""\nwide = """{_text(wide)}'
     return _MODELS.format(
         title=title,
         summary=summary,
         left=_text(source),
-        right=_text(target),
+        right=right,
         inputs=inputs,
+        sides=sides,
+        value=_AS_IT_IS if wide is None else _AS_ASKED,
     )
 
 
@@ -102,7 +117,8 @@ def _array(array: Array) -> str:
     if given.size == 0:
         return f"np.zeros({tuple(given.shape)}, np.{given.dtype.name})"
     if given.size > 64 and (given == given.reshape(-1)[0]).all():
-        return f"np.full({tuple(given.shape)}, {given.reshape(-1)[0]}, np.{given.dtype.name})"
+        first = _number(given.reshape(-1)[0].item())
+        return f"np.full({tuple(given.shape)}, {first}, np.{given.dtype.name})"
     numbers = ", ".join(_number(value) for value in given.reshape(-1).tolist())
     name = "bool_" if given.dtype.kind == "b" else given.dtype.name
     if given.ndim == 1:
@@ -113,8 +129,10 @@ def _array(array: Array) -> str:
 
 
 def _number(value: Any) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "np.nan" if math.isnan(value) else f"{'-' if value < 0 else ''}np.inf"
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
-        return str(int(value))
+        return "-0.0" if value == 0 and math.copysign(1, value) < 0 else str(int(value))
     return repr(value)
 
 

@@ -7,7 +7,7 @@ no matter of arithmetic.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..syntax import Rule
 from .families import KINDS, feeds, inject
 from .sides import NotRunError, Sides, negated_zeros
+from .witness import Witness
 
 Array = NDArray[Any]
 
@@ -40,6 +41,7 @@ class Special:
     samples: int
     verdict: Literal["kept", "differs", "broken"]
     example: str = ""
+    witness: Witness | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ def specials(rule: Rule, pairs: Sequence[Sides], dtype: str, seed: int) -> list[
     of them runs. Raises TargetError where ONNX Runtime runs a source and not its target.
     """
     counts = dict.fromkeys(KINDS, 0)
-    worst: dict[str, tuple[int, str]] = dict.fromkeys(KINDS, (0, ""))
+    worst: dict[str, _Found] = dict.fromkeys(KINDS, _Found())
     for number, pair in enumerate(pairs):
         try:
             for position, kind in enumerate(KINDS):
@@ -116,30 +118,47 @@ def specials(rule: Rule, pairs: Sequence[Sides], dtype: str, seed: int) -> list[
             continue
     verdicts: tuple[Literal["kept", "differs", "broken"], ...] = ("kept", "differs", "broken")
     return [
-        Special(dtype, kind, counts[kind], verdicts[worst[kind][0]], worst[kind][1])
+        Special(
+            dtype,
+            kind,
+            counts[kind],
+            verdicts[worst[kind].rank],
+            worst[kind].example,
+            worst[kind].witness,
+        )
         for kind in KINDS
         if counts[kind]
     ]
 
 
-def _compare(rule: Rule, pair: Sides, rng: np.random.Generator, kind: str) -> tuple[int, str]:
-    """Return 0, 1 or 2, for kept, differs, broken, and the example."""
+@dataclass(frozen=True)
+class _Found:
+    """What one run came to: 0, 1 or 2 for kept, differs, broken, and an example."""
+
+    rank: int = 0
+    example: str = ""
+    witness: Witness | None = None
+
+
+def _compare(rule: Rule, pair: Sides, rng: np.random.Generator, kind: str) -> _Found:
     drawn = inject(pair.operands, feeds(pair.operands, rng, "normal"), rng, kind)
     sources, targets = pair.run(drawn)
     exact = rule.equal == "exact"
-    worst = (0, "")
+    worst = _Found()
     for name, source, target in zip(pair.outputs, sources, targets, strict=True):
         found = unlike(source, target, name, exact=exact, bounded=kind in BOUNDED)
         if found is None:
             continue
         rank = 2 if breaks(rule, kind, found) else 1
-        worst = min(worst, (rank, f"{found.text} for {_shown(drawn)}"), key=_most_telling)
+        example = f"{found.text} for {_shown(drawn)}"
+        one = _Found(rank, example, Witness(pair.source, pair.target, drawn))
+        worst = min(worst, one, key=_most_telling)
     return worst
 
 
-def _most_telling(found: tuple[int, str]) -> tuple[int, int]:
+def _most_telling(found: _Found) -> tuple[int, int]:
     """Order what was found: the worst first, and the shortest example of it."""
-    return -found[0], len(found[1])
+    return -found.rank, len(found.example)
 
 
 def breaks(rule: Rule, kind: str, found: Difference) -> bool:

@@ -43,7 +43,7 @@ class Counterexample:
     """Numbers on which the two sides differ, and a program that shows it.
 
     `kind`: "value", "shape", "type", "undefined" (the target has no value where the source has),
-    "defined" (the source has none where the target has one).
+    "defined" (the source has none where the target has one), "floating" (equal as real numbers).
     """
 
     kind: str
@@ -56,7 +56,8 @@ class Verdict:
     """The gate's answer.
 
     proved: equal for all sizes, at all ranks (`ranks` "all") or at those listed is `bounded`.
-    refuted: with a counterexample that was run. refused: ill-typed, undefined or vacuous as a text.
+    refuted: with a counterexample that was run. refused: ill-typed, undefined or vacuous as a text,
+    or equal as real numbers only, and unsafe in floating point.
     unknown: none of these, and `reason` says why. `conditions` are side conditions under which the
     rule would be proved, as texts of the rule language; empty where it holds as it stands or none
     was found. `algebras` are those in which it was proved: real, integer, boolean. `solver` and

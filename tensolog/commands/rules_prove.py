@@ -41,7 +41,11 @@ if TYPE_CHECKING:
     show_default=True,
     help="Time for the proof of one rule.",
 )
-@click.option("--record", is_flag=True, help="Measure the floating-point behaviour as well.")
+@click.option(
+    "--record",
+    is_flag=True,
+    help="Measure in floating point again what the ledger says of a shipped rule already.",
+)
 @click.option("--no-ledger", is_flag=True, help="Leave the ledger as it is.")
 @shared.catalog_option
 @shared.json_option
@@ -58,6 +62,9 @@ def prove(
     as_json: bool,
 ) -> None:
     """Prove rules for all sizes, or show numbers on which they are wrong.
+
+    What is proved is measured in floating point, and refused where it breaks the class of the rule:
+    accuracy that is lost, a NaN in the place of a number.
 
     Prints for each rule its status, the ranks and algebras of the proof, and the time; where it is
     not proved the reason, a program that shows it, and conditions under which it would be. What was
@@ -181,7 +188,7 @@ def _prove(
                         progress=told,
                     )
                 if others:
-                    prove_rules(others, jobs, told, timeout=timeout, floating=record)
+                    prove_rules(others, jobs, told, timeout=timeout, floating=True)
             finally:
                 with Catalog(catalog_path) as catalog:
                     store_verdicts(catalog, done)

@@ -32,9 +32,10 @@ WIDTH = 98
 def reject(rule: str, why: str | None, timeout: float) -> None:
     """Move a rule to rejected.rules, its witness in the comment.
 
-    The witness is the counterexample that the gate finds; a rule without one needs --why, and a
-    rule that is proved is not moved. A shipped rule goes to tensolog's own rejected.rules, that of
-    a file to the rejected.rules beside it. Both files change, or neither does.
+    The witness is the counterexample that the gate finds, or what makes the rule unsafe in floating
+    point; a rule without one needs --why, and a rule that is proved is not moved. A shipped rule
+    goes to tensolog's own rejected.rules, that of a file to the rejected.rules beside it. Both
+    files change, or neither does.
 
     \b
     Examples:
@@ -50,7 +51,7 @@ def reject(rule: str, why: str | None, timeout: float) -> None:
         shared.output_file(changed, what="the rules")
     from ..rules.gate.parallel import prove_rules
 
-    (verdict,) = prove_rules([found], 1, timeout=timeout, search=timeout / 2)
+    (verdict,) = prove_rules([found], 1, timeout=timeout, search=timeout / 2, floating=True)
     witness = _witness(found, verdict, why)
     _move(found, path, target, witness)
     click.echo(f"{found.name} moved from {path} to {target}")
@@ -59,7 +60,7 @@ def reject(rule: str, why: str | None, timeout: float) -> None:
 
 def _witness(rule: Rule, verdict: Verdict, why: str | None) -> list[str]:
     shown = verdict.counterexample
-    if shown is None and verdict.status == "refused":
+    if verdict.status == "refused":
         said = f"Refused: {verdict.reason}"
     elif shown is not None:
         said = f"Refuted: {shown.summary}"

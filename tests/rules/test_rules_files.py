@@ -17,12 +17,16 @@ FILES = sorted(
     key=lambda file: file.name,
 )
 REJECTED = load_rejected()
-# True of real numbers, and refused for what floating-point numbers do.
+# True of real numbers, and refused for what floating-point numbers do (tests/gate/test_promise.py).
 FLOATING = {
     "ConvertConvToLargerKernel",
+    "ConvertLayerNormalizationToMoments",
+    "ConvertSoftmaxToExp",
+    "ConvertSoftplusToLogExp",
     "ConvertVarianceToMoments",
     "ConvertWhereToMul",
     "FoldInputShiftIntoConv",
+    "SplitProductOfSumAndDifference",
 }
 # False at a zero in two places at once: a product over nothing, divided by 0.
 ELUSIVE = {"FoldDivisorIntoLeftOperand"}

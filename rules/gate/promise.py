@@ -1,0 +1,67 @@
+"""Whether a rule keeps in floating point what its class promises; if not, no proof admits it.
+
+Both sides may be equal as real numbers, and the right one lose all digits where the mean of its
+inputs is far above their spread, or make NaN of what was finite. The first no class allows; of the
+second, `finite_math` says that the rule is meant for finite numbers only.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+from ..syntax import Rule
+from .floating import FloatingRecord, floating_record
+from .verdict import Verdict
+
+# Looser promises, the least loose first: class, finite_math, and how a rule says it.
+_LOOSER = (
+    ("", True, "finite_math"),
+    ("rounding", False, "equal rounding"),
+    ("rounding", True, "equal rounding, finite_math"),
+)
+
+
+def measured(rule: Rule, verdict: Verdict) -> Verdict:
+    """Add to a proof what the rule does in floating point; refuse it where that breaks its class.
+
+    A verdict other than proved or bounded stays as it is, and so does that of a rule that can't be
+    measured: nothing is held against it.
+    """
+    if verdict.status not in ("proved", "bounded"):
+        return verdict
+    try:
+        record = floating_record(rule, proved=True)
+    except Exception as error:  # a measurement that fails takes no proof away
+        print(f"{rule.name}: {type(error).__name__}: {error}", file=sys.stderr)
+        return verdict
+    if not record.problems:
+        return replace(verdict, floating=record)
+    reason = f"equal as real numbers, but not in floating point: {refusal(rule, record)}"
+    return replace(
+        verdict,
+        status="refused",
+        reason=reason,
+        counterexample=record.counterexample,
+        floating=record,
+    )
+
+
+def refusal(rule: Rule, record: FloatingRecord) -> str:
+    """Say what a rule does that it shouldn't, and under which class it might."""
+    first, *more = record.problems
+    others = f" (and {len(more)} more)" if more else ""
+    said = _looser(rule)
+    advice = f"; it would keep what `{said}` promises" if said else ""
+    return f"{first}{others}{advice}"
+
+
+def _looser(rule: Rule) -> str:
+    """The least loose class that the rule keeps, as it is written; empty where it keeps none."""
+    for equal, finite, said in _LOOSER:
+        changed = replace(rule, equal=equal or rule.equal, finite_math=rule.finite_math or finite)
+        if changed == rule or (equal and rule.equal != "exact"):
+            continue
+        if not floating_record(changed, proved=True).problems:
+            return said
+    return ""
