@@ -13,7 +13,18 @@ from math import gcd, lcm
 from .arithmetic import power, times, unfolded
 from .constraint import FALSE, differs
 from .definedness import Nonempty, Path
-from .normal import Place, Product, Sum, combined, known_number, multiplied, number, scaled, single
+from .normal import (
+    Place,
+    Product,
+    Sum,
+    combined,
+    known_number,
+    multiplied,
+    number,
+    scaled,
+    separated,
+    single,
+)
 from .polynomial import ZERO, Polynomial, constant
 from .simplify import simplified
 from .space import Space
@@ -166,6 +177,12 @@ def reciprocal(whole: Sum, space: Space, path: Path) -> list[Product]:
     if not whole:
         path.ask("holds", FALSE)
         return []
+    parts = separated(whole[0]) if len(whole) == 1 else []
+    if len(parts) > 2 or (len(parts) == 2 and (parts[0].coefficient != 1 or parts[0].factors)):
+        result = number(1)
+        for part in parts:
+            result = times(result, reciprocal([part], space, path), space)
+        return result
     scale = _content(whole)
     if len(whole) == 1 and whole[0].plain:
         scale, common = whole[0].coefficient, dict(whole[0].factors)

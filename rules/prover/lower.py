@@ -534,12 +534,18 @@ class Lowering:
         """Return the parts of a condition that don't follow from what holds on the path."""
         if not self.in_context:
             return list(truth.conjuncts())
+        return [one for one in truth.conjuncts() if not self._follows(one, path)]
+
+    def _follows(self, condition: Constraint, path: Path) -> bool:
+        """Whether a condition follows from what holds on the path."""
         solver, symbols = self.space.solver, self.space.symbols
-        return [
-            one
-            for one in truth.conjuncts()
-            if solver.feasible([*connected(path.guards, one.variables, symbols), one.negation])
-        ]
+        parts = [condition.negation, *connected(path.guards, condition.variables, symbols)]
+        # both sides of a rule ask the same of windows whose indices have other names
+        whole = joined("and", parts)
+        known = symbols.union(solver.minimum)
+        own = sorted(whole.variables - known, key=lambda name: (len(name), name))
+        names = {name: variable(f"k@{at}") for at, name in enumerate(own)}
+        return not solver.feasible([whole.substitute(names)])
 
     def _leave(self, names: Sequence[str], deeper: Path, path: Path) -> None:
         path.conditions += [one.under((), names) for one in deeper.conditions]

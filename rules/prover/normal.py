@@ -126,6 +126,40 @@ class Product:
 Sum = Sequence[Product]
 
 
+def separated(product: Product) -> list[Product]:
+    """Return products whose product this is: sums over indices that share nothing, each apart.
+
+    What isn't summed over comes first, with the coefficient.
+    """
+    groups: list[set[str]] = []
+    for names in (*(g.variables for g in product.guards), *(p.variables for p in product.factors)):
+        own = names.intersection(product.bound)
+        joined = [group for group in groups if not group.isdisjoint(own)]
+        groups = [group for group in groups if group.isdisjoint(own)]
+        if own:
+            groups.append(own.union(*joined))
+    groups += [{name} for name in product.bound if not any(name in group for group in groups)]
+    own = set(product.bound)
+    found = [
+        Product(
+            product.coefficient,
+            (),
+            product.outer_guards(),
+            {p: e for p, e in product.factors.items() if own.isdisjoint(p.variables)},
+        )
+    ]
+    for group in sorted(groups, key=min):
+        found.append(
+            Product(
+                1,
+                [name for name in product.bound if name in group],
+                [guard for guard in product.guards if not group.isdisjoint(guard.variables)],
+                {p: e for p, e in product.factors.items() if not group.isdisjoint(p.variables)},
+            )
+        )
+    return found
+
+
 def multiplied(factors: Iterable[tuple[Place, Fraction]]) -> dict[Place, Fraction]:
     """Return a product of powers, equal places joined."""
     whole: dict[Place, Fraction] = {}

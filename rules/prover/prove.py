@@ -133,10 +133,10 @@ class Proof:
         raise first
 
     def _ways(self) -> Iterator[Way]:
-        yield Way()
         definitions = [one.value for one in self.statement.definitions]
         if any(map(_windowed, definitions)):
             yield Way(in_context=True)
+        yield Way()
         if any(_mentions(one, ("abs", "max", "min")) for one in definitions):
             yield Way(by_order=True)
 
