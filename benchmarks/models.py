@@ -97,17 +97,25 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def make_plan(arguments: argparse.Namespace) -> Plan:
-    torch = importlib.util.find_spec("torch") is not None
-    sources = arguments.sources or (["torchscript", "dynamo"] if torch else ["onnx"])
     cases = tuple(
         Case(name, source, arguments.dynamic, threads)
         for name in (arguments.only or ARCHITECTURES)
-        for source in sources
+        for source in arguments.sources or sources_of(name)
         for threads in arguments.threads
     )
     if arguments.quick:
         return Plan(cases, True, arguments.budget or 2.0, arguments.race or 1.0)
     return Plan(cases, False, arguments.budget, arguments.race or 20.0)
+
+
+def sources_of(name: str) -> list[str]:
+    """Name torch's exporters where torch is there and has a module of that name."""
+    if importlib.util.find_spec("torch") is not None:
+        from .torch_models import MODULES
+
+        if name in MODULES:
+            return ["torchscript", "dynamo"]
+    return ["onnx"]
 
 
 def measure(case: Case, plan: Plan, folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -1,4 +1,4 @@
-"""Eight architectures with random weights, built from nothing but onnx and numpy."""
+"""Sixteen architectures with random weights, built from nothing but onnx and numpy."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import onnx
 
 from .convolutional import inception, mobilenetv3, resnet50, squeezenet
 from .feeds import DISTRIBUTIONS, random_feeds
+from .modern import convnext, efficientnet, nasnet, resnext50, unet
+from .sequence import dlrm, nasrnn, t5
 from .transformer import bert, gpt2, llama, vit
 
 __all__ = ["ARCHITECTURES", "DISTRIBUTIONS", "Architecture", "build", "random_feeds"]
@@ -43,6 +45,23 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     "llama": Architecture(llama, {**_BLOCKS, "groups": 2, "hidden": 88}, _TOKENS),
     "vit": Architecture(
         vit, {"image": 32, "patch": 8, "depth": 2, "width": 32, "heads": 4, "classes": 10}
+    ),
+    "resnext50": Architecture(
+        resnext50, {"image": 32, "width": 16, "groups": 4, "blocks": (1, 1, 1, 1), "classes": 10}
+    ),
+    "efficientnet": Architecture(
+        efficientnet, {"image": 32, "divide": 4, "rows": (0, 1, 2, 4), "classes": 10}
+    ),
+    "convnext": Architecture(
+        convnext, {"image": 32, "width": 8, "blocks": (1, 1, 2, 1), "classes": 10}
+    ),
+    "unet": Architecture(unet, {"image": 32, "width": 8, "depth": 2}),
+    "nasnet": Architecture(nasnet, {"image": 32, "width": 8, "blocks": (1, 1), "classes": 10}),
+    "t5": Architecture(t5, {**_BLOCKS, "hidden": 64}, _TOKENS),
+    "nasrnn": Architecture(nasrnn, {"steps": 3, "width": 16}),
+    "dlrm": Architecture(
+        dlrm,
+        {"batch": 3, "tables": 4, "rows": 20, "width": 8, "bottom": (16,), "top": (16,)},
     ),
 }
 

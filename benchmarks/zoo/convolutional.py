@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import onnx
 
 from . import layers
-from .network import Dimension, Network, reduce_mean
+from .network import Dimension, Network
 
 
 def resnet50(
@@ -24,7 +24,7 @@ def resnet50(
     net = Network("resnet50", opset=opset, seed=seed)
     value = net.input("image", (batch, 3, image, image))
     with net.scope("stem"):
-        value = _normalized(net, value, (3, width), 7, stride=2)
+        value = layers.normalized(net, value, (3, width), 7, stride=2)
         value = layers.pool(net, "MaxPool", value, 3, stride=2, padding=1)
     channels = width
     for stage, count in enumerate(blocks):
@@ -33,20 +33,20 @@ def resnet50(
                 stride = 2 if stage and not block else 1
                 value = _bottleneck(net, value, channels, width << stage, stride)
                 channels = (width << stage) * 4
-    _classify(net, value, channels, classes, batch)
+    layers.classify(net, value, channels, classes, batch)
     return net.model()
 
 
 def _bottleneck(net: Network, value: str, inputs: int, width: int, stride: int) -> str:
     shortcut = value
     outputs = width * 4
-    value = _normalized(net, value, (inputs, width))
-    value = _normalized(net, value, (width, width), 3, stride=stride)
+    value = layers.normalized(net, value, (inputs, width))
+    value = layers.normalized(net, value, (width, width), 3, stride=stride)
     # A small gain on the residual branch keeps the sum of sixteen blocks near unit scale.
-    value = _normalized(net, value, (width, outputs), activation=None, gain=0.3)
+    value = layers.normalized(net, value, (width, outputs), activation=None, gain=0.3)
     if stride != 1 or inputs != outputs:
         with net.scope("downsample"):
-            shortcut = _normalized(
+            shortcut = layers.normalized(
                 net, shortcut, (inputs, outputs), stride=stride, activation=None, gain=0.7
             )
     return net.op("Relu", net.op("Add", value, shortcut))
@@ -121,38 +121,29 @@ def mobilenetv3(
     net = Network("mobilenetv3", opset=opset, seed=seed)
     value = net.input("image", (batch, 3, image, image))
     channels = 16 // divide
-    value = _normalized(net, value, (3, channels), 3, stride=2, activation="hard_swish")
+    value = layers.normalized(net, value, (3, channels), 3, stride=2, activation="hard_swish")
     for row in rows:
         kernel, expanded, outputs, squeeze, activation, stride = MOBILENET_ROWS[row]
         with net.scope(f"features.{row}"):
             shortcut, wide = value, expanded // divide
             if wide != channels:
-                value = _normalized(net, value, (channels, wide), activation=activation)
-            value = _normalized(
+                value = layers.normalized(net, value, (channels, wide), activation=activation)
+            value = layers.normalized(
                 net, value, (wide, wide), kernel, stride=stride, groups=wide, activation=activation
             )
             if squeeze:
-                value = _squeeze_and_excite(net, value, wide)
-            value = _normalized(net, value, (wide, outputs // divide), activation=None)
+                value = layers.squeeze_and_excite(net, value, wide, max(wide // 4, 1))
+            value = layers.normalized(net, value, (wide, outputs // divide), activation=None)
             if stride == 1 and channels == outputs // divide:
                 value = net.op("Add", value, shortcut)
             channels = outputs // divide
-    value = _normalized(net, value, (channels, 960 // divide), activation="hard_swish")
+    value = layers.normalized(net, value, (channels, 960 // divide), activation="hard_swish")
     value = net.op("Flatten", net.op("GlobalAveragePool", value), axis=1)
     value = layers.classifier(net, value, 960 // divide, 1280 // divide)
     value = layers.hard_swish(net, value)
     value = layers.classifier(net, value, 1280 // divide, classes)
     net.output(value, "logits", (batch, classes))
     return net.model()
-
-
-def _squeeze_and_excite(net: Network, value: str, channels: int) -> str:
-    squeezed = max(channels // 4, 1)
-    with net.scope("se"):
-        gate = net.op("GlobalAveragePool", value)
-        gate = net.op("Relu", layers.convolution(net, gate, (channels, squeezed)))
-        gate = layers.hard_sigmoid(net, layers.convolution(net, gate, (squeezed, channels)))
-        return net.op("Mul", gate, value)
 
 
 def inception(
@@ -183,7 +174,7 @@ def inception(
             with net.scope(f"mixed{stage}.{block}"):
                 kernel = (3, 7, 3)[stage]
                 value, channels = _mixed(net, value, channels, wide // (3 - stage), kernel)
-    _classify(net, value, channels, classes, batch)
+    layers.classify(net, value, channels, classes, batch)
     return net.model()
 
 
@@ -223,32 +214,3 @@ def _unit(
         net, value, channels, kernel, stride=stride, padding=padding, bias=False
     )
     return net.op("Relu", layers.batch_normalization(net, value, channels[1], epsilon=1e-3))
-
-
-def _normalized(
-    net: Network,
-    value: str,
-    channels: tuple[int, int],
-    kernel: int = 1,
-    *,
-    stride: int = 1,
-    groups: int = 1,
-    activation: str | None = "relu",
-    gain: float = 1.0,
-) -> str:
-    """Convolve without bias, normalize, activate."""
-    value = layers.convolution(
-        net, value, channels, kernel, stride=stride, groups=groups, bias=False
-    )
-    value = layers.batch_normalization(net, value, channels[1], gain=gain)
-    if activation == "relu":
-        return net.op("Relu", value)
-    return layers.hard_swish(net, value) if activation == "hard_swish" else value
-
-
-def _classify(net: Network, value: str, channels: int, classes: int, batch: Dimension) -> None:
-    # PyTorch's adaptive average pool comes out as either of these, depending on the exporter.
-    newer = net.opset >= 18
-    value = reduce_mean(net, value, 2, 3) if newer else net.op("GlobalAveragePool", value)
-    value = layers.classifier(net, net.op("Flatten", value, axis=1), channels, classes)
-    net.output(value, "logits", (batch, classes))

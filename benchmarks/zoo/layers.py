@@ -58,6 +58,54 @@ def batch_normalization(
         return net.op("BatchNormalization", value, *statistics, epsilon=epsilon, momentum=0.9)
 
 
+def normalized(
+    net: Network,
+    value: str,
+    channels: tuple[int, int],
+    kernel: int = 1,
+    *,
+    stride: int = 1,
+    groups: int = 1,
+    activation: str | None = "relu",
+    gain: float = 1.0,
+) -> str:
+    """Convolve without bias, normalize, activate ("relu", "hard_swish", "silu" or None)."""
+    value = convolution(net, value, channels, kernel, stride=stride, groups=groups, bias=False)
+    value = batch_normalization(net, value, channels[1], gain=gain)
+    match activation:
+        case "relu":
+            return net.op("Relu", value)
+        case "hard_swish":
+            return hard_swish(net, value)
+        case "silu":
+            return silu(net, value)
+    return value
+
+
+def squeeze_and_excite(
+    net: Network, value: str, channels: int, squeezed: int, activation: str = "relu"
+) -> str:
+    """Scale the channels of [n, c, h, w] by a gate computed of their means (Hu et al. 2018).
+
+    `activation` "relu" goes with a hard sigmoid, "silu" with a sigmoid.
+    """
+    with net.scope("se"):
+        gate = convolution(net, net.op("GlobalAveragePool", value), (channels, squeezed))
+        gate = net.op("Relu", gate) if activation == "relu" else silu(net, gate)
+        gate = convolution(net, gate, (squeezed, channels))
+        gate = hard_sigmoid(net, gate) if activation == "relu" else net.op("Sigmoid", gate)
+        return net.op("Mul", gate, value)
+
+
+def classify(net: Network, value: str, channels: int, classes: int, batch: Dimension) -> None:
+    """Make the logits [n, classes] of [n, c, h, w] the output."""
+    # PyTorch's adaptive average pool comes out as either of these, depending on the exporter.
+    newer = net.opset >= 18
+    value = reduce_mean(net, value, 2, 3) if newer else net.op("GlobalAveragePool", value)
+    value = classifier(net, net.op("Flatten", value, axis=1), channels, classes)
+    net.output(value, "logits", (batch, classes))
+
+
 def pool(net: Network, kind: str, value: str, kernel: int, *, stride: int, padding: int = 0) -> str:
     """Apply MaxPool or AveragePool (padding counted, as PyTorch does)."""
     extra = {"count_include_pad": 1} if kind == "AveragePool" else {}
