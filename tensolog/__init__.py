@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .catalog import Catalog
     from .optimizer import Optimization, optimize
+    from .optimizer.program.fused import fuse
 
-__all__ = ["Catalog", "Optimization", "__version__", "optimize"]
+__all__ = ["Catalog", "Optimization", "__version__", "fuse", "optimize"]
 __version__ = "0.1.0"
 
 # In a source checkout the four folders lie beside this one instead of inside it; without this line
@@ -19,7 +20,12 @@ if (_checkout := Path(__file__).parent.parent / "catalog" / "schema.sql").exists
     __path__.append(str(_checkout.parent.parent))
 
 # Heavy modules load on first use: importing tensolog itself stays cheap.
-_HOME = {"Catalog": ".catalog", "Optimization": ".optimizer", "optimize": ".optimizer"}
+_HOME = {
+    "Catalog": ".catalog",
+    "Optimization": ".optimizer",
+    "fuse": ".optimizer.program.fused",
+    "optimize": ".optimizer",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -180,10 +180,12 @@ def _reduce(node: Node, operand: Any) -> Any:
         return _REDUCE[node.op].reduce(operand, axis=axes, keepdims=keepdims, dtype=node.dtype)
     if node.op == "ReduceMean":
         count = math.prod(operand.shape[axis] for axis in axes)
-        total = np.add.reduce(operand, axis=axes, keepdims=keepdims, dtype=node.dtype)
+        total = _REDUCE["ReduceSum"].reduce(operand, axis=axes, keepdims=keepdims, dtype=node.dtype)
         return np.true_divide(total, operand.dtype.type(count))
     if node.op == "ReduceSumSquare":
-        return np.add.reduce(operand * operand, axis=axes, keepdims=keepdims, dtype=node.dtype)
+        return _REDUCE["ReduceSum"].reduce(
+            operand * operand, axis=axes, keepdims=keepdims, dtype=node.dtype
+        )
     raise ProgramError(f"{node.op} can't be computed by NumPy here")
 
 

@@ -1,0 +1,136 @@
+"""Left to NumPy: a function called at once on real arrays, its results traced on from there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .expression import TRACED, leaf
+from .trace import Family, Trace
+
+
+def real(value: Any) -> Any:
+    """Return a value with real arrays in place of lazy ones, in tuples, lists and dicts too.
+
+    The arrays are the memory that lazy ones stand for: not to be kept, and not to be written.
+    """
+    from .lazy import LazyArray
+
+    kind = type(value)
+    if kind is LazyArray:
+        return value._value("a function left to NumPy")
+    if kind in (tuple, list):
+        return kind(real(item) for item in value)
+    if kind is dict:
+        return {key: real(item) for key, item in value.items()}
+    if kind is slice:
+        return slice(real(value.start), real(value.stop), real(value.step))
+    if isinstance(value, tuple) and hasattr(value, "_make"):
+        return type(value)._make(real(item) for item in value)
+    as_real = getattr(kind, "_tensolog_real", None)
+    return value if as_real is None else as_real(value)
+
+
+def result(value: Any) -> Any:
+    """Return a value as it leaves the fused function: with real arrays that own their memory."""
+    from .lazy import LazyArray
+
+    kind = type(value)
+    if kind is LazyArray:
+        if value._scalar:
+            return value._value("returned")
+        family = value._family
+        if family is not None and (family.array is not None or len(family.living()) > 1):
+            return value._trace.memory(value, "returned")
+        return value._value("returned")
+    if kind in (tuple, list):
+        return kind(result(item) for item in value)
+    if kind is dict:
+        return {key: result(item) for key, item in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_make"):
+        return type(value)._make(result(item) for item in value)
+    as_result = getattr(kind, "_tensolog_result", None)
+    return value if as_result is None else as_result(value)
+
+
+def lazies(value: Any) -> list[Any]:
+    """Return the lazy arrays in a value."""
+    from .lazy import LazyArray
+
+    if type(value) is LazyArray:
+        return [value]
+    if isinstance(value, tuple | list):
+        return [found for item in value for found in lazies(item)]
+    if type(value) is dict:
+        return [found for item in value.values() for found in lazies(item)]
+    return []
+
+
+def call(
+    trace: Trace,
+    function: Callable[..., Any],
+    arguments: Sequence[Any],
+    options: Mapping[str, Any],
+    why: str,
+) -> Any:
+    """Call a function of NumPy's at once, and trace on with what it returns.
+
+    Arrays named by `out` are written where they are.
+    """
+    options = dict(options)
+    out = options.pop("out", None)
+    written = [one for one in lazies(out) if not one._scalar]
+    trace.runner.note(f"{getattr(function, '__name__', function)}: by NumPy at once: {why}")
+    for one in written:
+        trace.writable(one, "an array is written")
+    sources = [*lazies(tuple(arguments)), *lazies(options)]
+    if out is not None:
+        trace.flush("an array is written")
+        options["out"] = real(out)
+    for source in sources:
+        if source._family is not None and source._family.array is None:
+            trace.memory(source, "may be viewed")
+    found = function(*real(tuple(arguments)), **real(options))
+    if out is not None:
+        return out[0] if type(out) is tuple and len(out) == 1 else out
+    return adopt(trace, found, sources)
+
+
+def method(lazy: Any, name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    """Call a method of ndarray at once; see call."""
+
+    def bound(array: Any, *rest: Any, **named: Any) -> Any:
+        return getattr(array, name)(*rest, **named)
+
+    bound.__name__ = f"ndarray.{name}"
+    return call(lazy._trace, bound, (lazy, *arguments), options, "not traced")
+
+
+def adopt(trace: Trace, value: Any, sources: Sequence[Any]) -> Any:
+    """Return what NumPy returned with lazy arrays in place of real ones.
+
+    One that shares memory with a source becomes a view of it, in effect.
+    """
+    from .lazy import LazyArray
+
+    if type(value) is np.ndarray:
+        if value.dtype.name not in TRACED or not value.dtype.isnative or trace.closed:
+            return value
+        found = LazyArray(trace, leaf(value))
+        for source in sources:
+            array = source._expression.value
+            if array is not None and np.may_share_memory(value, array):
+                if source._joined().array is None:
+                    trace.memory(source, "viewed")
+                exposed = source._joined().exposed
+                if found._family is None:
+                    found._join(Family(found._expression, value))
+                found._joined().exposed |= exposed
+        return found
+    if type(value) in (tuple, list):
+        return type(value)(adopt(trace, item, sources) for item in value)
+    if isinstance(value, tuple) and hasattr(value, "_make"):
+        return type(value)._make(adopt(trace, item, sources) for item in value)
+    return value

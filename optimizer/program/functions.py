@@ -1,0 +1,235 @@
+"""NumPy's functions that aren't ufuncs: those that are traced; the others run at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import contractions, eager, reductions, views
+from .expression import TRACED, Expression, cast, elementwise, reduction
+from .trace import Trace, UnsupportedError
+from .ufuncs import apply as apply_ufunc
+from .ufuncs import made, number, operand, raise_if_errors_are_asked_for
+
+Handler = Callable[..., Any]
+
+
+def apply(trace: Trace, function: Any, arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    """Answer NumPy's question about a function with a lazy array among its arguments."""
+    handler = _HANDLERS.get(function)
+    try:
+        if trace.closed:
+            raise UnsupportedError("after the call")
+        if handler is None:
+            raise UnsupportedError("not traced")
+        raise_if_errors_are_asked_for()
+        return handler(trace, *arguments, **options)
+    except UnsupportedError as refusal:
+        return eager.call(trace, function, arguments, options, str(refusal))
+    except TypeError:
+        # Arguments that the handler doesn't have; NumPy says whether it has them.
+        return eager.call(trace, function, arguments, options, "its arguments aren't traced")
+
+
+def _lazy(value: Any) -> Any:
+    from .lazy import LazyArray
+
+    if type(value) is not LazyArray:
+        raise UnsupportedError("an operand that isn't traced")
+    return value
+
+
+def _reducing(name: str) -> Handler:
+    def handler(trace: Trace, a: Any, *arguments: Any, **options: Any) -> Any:
+        names: tuple[str, ...] = ("axis", "out", "keepdims")
+        if name in ("sum", "prod", "mean"):
+            names = ("axis", "dtype", "out", "keepdims")
+        if name in ("var", "std"):
+            names = ("axis", "dtype", "out", "ddof", "keepdims")
+        given = dict(zip(names, arguments, strict=False)) | options
+        if len(arguments) > len(names):
+            raise UnsupportedError("arguments beyond keepdims")
+        bound = reductions._bound(name, (), given)
+        found = reductions.expression_of(name, operand(trace, a), bound)
+        return made(trace, found, scalar=not found.shape)
+
+    return handler
+
+
+def _where(trace: Trace, condition: Any, x: Any = None, y: Any = None) -> Any:
+    if x is None or y is None:
+        raise UnsupportedError("np.where with one argument")
+    types = [_weak_type(trace, one) for one in (x, y)]
+    kept = np.result_type(*types).name
+    if kept not in TRACED:
+        raise UnsupportedError(f"the type {kept}")
+    branches = [_as(trace, one, kept) for one in (x, y)]
+    chosen = cast(operand(trace, condition), "bool")
+    return made(trace, _fitting("Where", chosen, *branches, dtype=kept))
+
+
+def _weak_type(trace: Trace, value: Any) -> Any:
+    return value if type(value) in (int, float) else np.dtype(operand(trace, value).dtype)
+
+
+def _as(trace: Trace, value: Any, dtype: str) -> Expression:
+    if type(value) in (int, float):
+        return number(value, dtype)
+    return cast(operand(trace, value), dtype)
+
+
+def _fitting(op: str, *operands: Expression, dtype: str) -> Expression:
+    try:
+        return elementwise(op, *operands, dtype=dtype)
+    except ValueError as error:
+        raise UnsupportedError("shapes that don't fit") from error
+
+
+def _clip(
+    trace: Trace, a: Any, a_min: Any = None, a_max: Any = None, *, min: Any = None, max: Any = None
+) -> Any:
+    low = a_min if min is None else min
+    high = a_max if max is None else max
+    if low is np._NoValue:
+        low = None
+    if high is np._NoValue:
+        high = None
+    x = operand(trace, a)
+    scalar = not x.shape
+    kept = np.dtype(x.dtype)
+    for bound in (low, high):
+        if bound is not None:
+            kept = np.result_type(kept, _weak_type(trace, bound))
+    if kept.name not in TRACED or kept.kind == "b":
+        raise UnsupportedError(f"the type {kept}")
+    found = cast(x, kept.name)
+    if low is None and high is None:
+        found = elementwise("Identity", found)
+    if low is not None:
+        found = _fitting("Max", found, _as(trace, low, kept.name), dtype=kept.name)
+    if high is not None:
+        found = _fitting("Min", found, _as(trace, high, kept.name), dtype=kept.name)
+    return made(trace, found, scalar and not found.shape)
+
+
+def _dot(trace: Trace, a: Any, b: Any) -> Any:
+    left, right = operand(trace, a), operand(trace, b)
+    if not left.shape or not right.shape:
+        return apply_ufunc(trace, np.multiply, "__call__", (a, b), {})
+    if len(left.shape) > 2 or len(right.shape) > 2:
+        raise UnsupportedError("np.dot beyond matrices")
+    found = contractions.product(left, right)
+    return made(trace, found, scalar=not found.shape)
+
+
+def _vdot(trace: Trace, a: Any, b: Any) -> Any:
+    if len(operand(trace, a).shape) != 1 or len(operand(trace, b).shape) != 1:
+        raise UnsupportedError("np.vdot beyond vectors")
+    return _dot(trace, a, b)
+
+
+def _inner(trace: Trace, a: Any, b: Any) -> Any:
+    if len(operand(trace, a).shape) != 1 or len(operand(trace, b).shape) != 1:
+        raise UnsupportedError("np.inner beyond vectors")
+    return _dot(trace, a, b)
+
+
+def _outer(trace: Trace, a: Any, b: Any) -> Any:
+    left, right = _lazy(a), _lazy(b)
+    if left.ndim != 1 or right.ndim != 1:
+        raise UnsupportedError("np.outer beyond vectors")
+    column = views.expand_dims(left, 1)
+    row = views.expand_dims(right, 0)
+    return apply_ufunc(trace, np.multiply, "__call__", (column, row), {})
+
+
+def _norm(trace: Trace, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    value = operand(trace, x)
+    if value.dtype not in ("float32", "float64"):
+        value = cast(value, "float64")
+    rank = len(value.shape)
+    if (
+        ord is not None
+        and not (ord == 2 and rank == 1)
+        and not (ord == 2 and isinstance(axis, int))
+    ):
+        raise UnsupportedError(f"the norm {ord}")
+    if axis is not None and not isinstance(axis, int):
+        raise UnsupportedError("a norm over several axes")
+    axes = reductions.axes_of(axis, rank)
+    squares = reduction("ReduceSum", elementwise("Mul", value, value), axes, keepdims)
+    found = elementwise("Sqrt", squares)
+    return made(trace, found, scalar=not found.shape)
+
+
+def _concatenate(trace: Trace, arrays: Any, axis: Any = 0) -> Any:
+    if not isinstance(arrays, tuple | list) or not arrays or not isinstance(axis, int):
+        raise UnsupportedError("np.concatenate of this")
+    parts = [operand(trace, one) for one in arrays]
+    rank = len(parts[0].shape)
+    if any(len(one.shape) != rank for one in parts) or not -rank <= axis < rank:
+        raise UnsupportedError("arrays that don't fit")
+    along = axis % rank
+    kept = np.result_type(*(np.dtype(one.dtype) for one in parts)).name
+    if kept not in TRACED:
+        raise UnsupportedError(f"the type {kept}")
+    rest = {one.shape[:along] + one.shape[along + 1 :] for one in parts}
+    if len(rest) != 1:
+        raise UnsupportedError("arrays that don't fit")
+    total = sum(one.shape[along] for one in parts)
+    shape = (*parts[0].shape[:along], total, *parts[0].shape[along + 1 :])
+    joined = tuple(cast(one, kept) for one in parts)
+    return made(trace, Expression("Concat", joined, shape, kept, (("axis", along),)))
+
+
+def _filled(value: float) -> Handler:
+    def handler(trace: Trace, a: Any, dtype: Any = None, **options: Any) -> Any:
+        if options and set(options) != {"shape"}:
+            raise UnsupportedError("arguments beyond dtype and shape")
+        like = operand(trace, a)
+        shape = options.get("shape", like.shape)
+        array = np.full(shape, value, dtype=like.dtype if dtype is None else dtype)
+        return eager.adopt(trace, array, ())
+
+    return handler
+
+
+def _ravel(trace: Trace, a: Any, order: str = "C") -> Any:
+    return _lazy(a).ravel(order)
+
+
+def _round(trace: Trace, a: Any, decimals: Any = 0, out: Any = None) -> Any:
+    x = operand(trace, a)
+    if decimals != 0 or out is not None or x.dtype not in ("float32", "float64"):
+        raise UnsupportedError("decimals")
+    return made(trace, elementwise("Round", x), not x.shape)
+
+
+_HANDLERS: Mapping[Any, Handler] = {
+    **{getattr(np, name): _reducing(name) for name in reductions._SIGNATURES},
+    np.amax: _reducing("max"),
+    np.amin: _reducing("min"),
+    np.where: _where,
+    np.clip: _clip,
+    np.dot: _dot,
+    np.vdot: _vdot,
+    np.inner: _inner,
+    np.outer: _outer,
+    np.linalg.norm: _norm,
+    np.concatenate: _concatenate,
+    np.transpose: lambda trace, a, axes=None: _lazy(a).transpose(axes),
+    np.reshape: lambda trace, a, shape, order="C": _lazy(a).reshape(shape, order=order),
+    np.ravel: _ravel,
+    np.squeeze: lambda trace, a, axis=None: views.squeeze(_lazy(a), axis),
+    np.expand_dims: lambda trace, a, axis: views.expand_dims(_lazy(a), axis),
+    np.copy: lambda trace, a, order="K", subok=False: views.copied(_lazy(a)),
+    np.round: _round,
+    np.zeros_like: _filled(0),
+    np.ones_like: _filled(1),
+    np.empty_like: _filled(0),
+    np.shape: lambda trace, a: a.shape,
+    np.ndim: lambda trace, a: a.ndim,
+    np.size: lambda trace, a, axis=None: a.size if axis is None else a.shape[axis],
+}

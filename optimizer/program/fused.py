@@ -1,0 +1,140 @@
+"""`@fuse`: a function over NumPy arrays whose regions run as fused kernels."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+
+import numpy as np
+
+from ...catalog.errors import TensologError
+from . import eager
+from .expression import TRACED, leaf
+from .lazy import LazyArray
+from .prepare import Heuristic, Options
+from .runner import Engine, Runner
+from .trace import Family, Trace
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class FuseError(TensologError):
+    """A function that can't be fused, or a question about one that wasn't called yet."""
+
+
+class Fused(Generic[P, R]):
+    """A function whose arrays are traced while it runs; called, it returns what NumPy would."""
+
+    def __init__(self, function: Callable[P, R], options: Options) -> None:
+        if not isinstance(function, FunctionType):
+            raise FuseError(f"fuse takes a function in Python, not {function!r}")
+        if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+            raise FuseError(
+                f"{function.__qualname__} is a generator or a coroutine: fuse what it calls"
+            )
+        if inspect.isasyncgenfunction(function):
+            raise FuseError(f"{function.__qualname__} is an asynchronous generator")
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._engine = Engine(options)
+        self._last = threading.local()
+        self._latest: Runner | None = None
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Return what the function returns."""
+        if any(_is_traced(one) for one in (*args, *kwargs.values())):
+            return cast(R, self._function(*args, **kwargs))  # part of the function around it
+        runner = Runner(self._engine)
+        trace = Trace(runner, self._function.__code__)
+        try:
+            arguments, named = self._wrapped(trace, args, kwargs)
+            found: Any = self._function(*arguments, **named)
+            del arguments, named
+            found = eager.result(found)
+            trace.close()
+        except Exception:
+            trace.abandon()
+            raise
+        finally:
+            trace.closed = True
+            self._last.runner = self._latest = runner
+        return cast(R, found)
+
+    def _wrapped(self, trace: Trace, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        seen: dict[int, Any] = {}
+        return (
+            tuple(_wrap(trace, one, seen) for one in args),
+            {name: _wrap(trace, one, seen) for name, one in kwargs.items()},
+        )
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def _runner(self) -> Runner:
+        found: Runner | None = getattr(self._last, "runner", None) or self._latest
+        if found is None:
+            raise FuseError(f"{self._function.__qualname__} wasn't called yet: call it first")
+        return found
+
+
+def _is_traced(value: Any) -> bool:
+    if type(value) is tuple:
+        return any(map(_is_traced, value))
+    trace = getattr(value, "_trace", None) if type(value) is LazyArray else None
+    return trace is not None and not trace.closed
+
+
+def _wrap(trace: Trace, value: Any, seen: dict[int, Any]) -> Any:
+    """Return an argument with a lazy array in place of an array that can be traced."""
+    if type(value) is tuple:
+        return tuple(_wrap(trace, one, seen) for one in value)
+    if type(value) is LazyArray:
+        value = eager.result(value)  # of a call that is over
+    if type(value) is not np.ndarray:
+        return value
+    if value.dtype.name not in TRACED or not value.dtype.isnative:
+        trace.runner.note(f"an argument of type {value.dtype} isn't traced")
+        return value
+    found = seen.get(id(value))
+    if found is None:
+        found = seen[id(value)] = LazyArray(trace, leaf(value))
+        found._join(Family(found._expression, value))
+    return found
+
+
+@overload
+def fuse(function: Callable[P, R], /) -> Fused[P, R]: ...
+@overload
+def fuse(
+    *, heuristic: Heuristic = "cost", threads: int | None = None
+) -> Callable[[Callable[P, R]], Fused[P, R]]: ...
+def fuse(
+    function: Callable[P, R] | None = None,
+    /,
+    *,
+    heuristic: Heuristic = "cost",
+    threads: int | None = None,
+) -> Any:
+    """Run the NumPy code of a function as fused kernels.
+
+    Array arguments (ndarrays of numbers, SciPy's sparse arrays and matrices) are traced through
+    NumPy's own protocols. What is computed waits until a value is needed: a return, an `if`,
+    `float()`, printing, a loop's next iteration. Then the region up to there is planned (Boehm et
+    al., PVLDB 2018), compiled, kept by shape, type and sparsity, and run. What isn't understood is
+    computed by NumPy; `explain()` says what and why.
+
+    `heuristic` is how plans are chosen: by cost, or all, no_redundancy, none for comparison.
+    `threads` limits the kernels' threads (None: all). Raises FuseError for a generator or for what
+    is no Python function.
+    """
+    options = Options(heuristic, threads)
+    if heuristic not in ("cost", "all", "no_redundancy", "none"):
+        raise FuseError(f"heuristic={heuristic!r} is none of cost, all, no_redundancy, none")
+    if function is not None:
+        return Fused(function, options)
+    return lambda decorated: Fused(decorated, options)

@@ -1,0 +1,110 @@
+"""Which of the arrays that Python still holds will be read again?
+
+A local variable that is never loaded again keeps its array alive, although nobody needs the value:
+`Q = X * Y` in `return float(Q.sum())`. Reading the function's own code tells (a backward data flow
+over its bytecode), so that such a value need not be computed.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from inspect import CO_OPTIMIZED
+from types import CodeType, FrameType
+
+# Names through which a function can reach its own variables in ways that its code doesn't show.
+_REFLECTION = frozenset(["locals", "eval", "exec", "vars", "dir", "_getframe", "currentframe"])
+
+
+def unread_references(frame: FrameType | None, top: CodeType) -> dict[int, int]:
+    """Return, by id of object, how many local variables hold it that are never read again.
+
+    Looks at `frame` and its callers up to the innermost one that runs `top`.
+    """
+    frames: list[FrameType] = []
+    while frame is not None:
+        frames.append(frame)
+        if frame.f_code is top:
+            break
+        frame = frame.f_back
+    else:
+        return {}
+    found: dict[int, int] = {}
+    for one in frames:
+        if not one.f_code.co_flags & CO_OPTIMIZED:
+            continue
+        live = live_after(one.f_code).get(one.f_lasti)
+        if live is not None:
+            for identity in _dead(one, live):
+                found[identity] = found.get(identity, 0) + 1
+    return found
+
+
+def _dead(frame: FrameType, live: frozenset[str]) -> list[int]:
+    names = frame.f_code.co_varnames
+    held = frame.f_locals
+    dead = [id(held[name]) for name in names if name not in live and name in held]
+    if sys.version_info < (3, 13):
+        # A snapshot that the frame keeps: it would hold every array until the function returns.
+        held.clear()
+    return dead
+
+
+@lru_cache(maxsize=1024)
+def live_after(code: CodeType) -> Mapping[int, frozenset[str]]:
+    """Return, by offset of an instruction, the local variables that may be read after it.
+
+    Empty where that can't be told: handlers of exceptions, generators, or access by reflection.
+    """
+    if code.co_exceptiontable or _REFLECTION & set(code.co_names):
+        return {}
+    instructions = list(dis.get_instructions(code))
+    position = {one.offset: at for at, one in enumerate(instructions)}
+    after = [frozenset[str]()] * len(instructions)
+    before = [frozenset[str]()] * len(instructions)
+    changed = True
+    while changed:
+        changed = False
+        for at in range(len(instructions) - 1, -1, -1):
+            one = instructions[at]
+            live: frozenset[str] = frozenset()
+            if at + 1 < len(instructions) and one.opname not in _ENDS:
+                live = before[at + 1]
+            if one.opcode in dis.hasjrel or one.opcode in dis.hasjabs:
+                target = position.get(one.argval)
+                live |= before[target] if target is not None else frozenset(code.co_varnames)
+            after[at] = live
+            read, written = _locals_of(one)
+            entry = (live - written) | read
+            if entry != before[at]:
+                before[at] = entry
+                changed = True
+    return {one.offset: after[at] for at, one in enumerate(instructions)}
+
+
+_ENDS = frozenset(["RETURN_VALUE", "RETURN_CONST", "RAISE_VARARGS", "RERAISE"]) | frozenset(
+    ["JUMP_FORWARD", "JUMP_BACKWARD", "JUMP_BACKWARD_NO_INTERRUPT", "JUMP_ABSOLUTE"]
+)
+
+
+def _locals_of(one: dis.Instruction) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the local variables that an instruction reads and those that it overwrites."""
+    name = one.opname
+    if "_FAST" not in name:
+        return frozenset(), frozenset()
+    names = one.argval if isinstance(one.argval, tuple) else (one.argval,)
+    touched = frozenset(str(each) for each in names)
+    if name in ("STORE_FAST", "DELETE_FAST"):
+        return frozenset(), touched
+    # Several at once (STORE_FAST_LOAD_FAST): counted as read, which errs on the safe side.
+    return touched, frozenset()
+
+
+def caller_outside(is_own: Callable[[str], bool]) -> FrameType | None:
+    """Return the innermost frame whose module isn't `is_own`."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_own(frame.f_globals.get("__name__", "")):
+        frame = frame.f_back
+    return frame

@@ -1,0 +1,192 @@
+"""Reductions of lazy arrays, as methods, as functions and as ufunc.reduce."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from . import eager
+from .expression import Expression, cast, constant, elementwise, reduction
+from .trace import Trace, UnsupportedError
+from .ufuncs import made, operand, raise_if_errors_are_asked_for
+
+# The arguments of ndarray's methods, in order.
+_SIGNATURES: Mapping[str, tuple[str, ...]] = {
+    "sum": ("axis", "dtype", "out", "keepdims"),
+    "prod": ("axis", "dtype", "out", "keepdims"),
+    "mean": ("axis", "dtype", "out", "keepdims"),
+    "max": ("axis", "out", "keepdims"),
+    "min": ("axis", "out", "keepdims"),
+    "any": ("axis", "out", "keepdims"),
+    "all": ("axis", "out", "keepdims"),
+    "var": ("axis", "dtype", "out", "ddof", "keepdims"),
+    "std": ("axis", "dtype", "out", "ddof", "keepdims"),
+    "argmax": ("axis", "out", "keepdims"),
+    "argmin": ("axis", "out", "keepdims"),
+    "cumsum": ("axis", "dtype", "out"),
+}
+
+_REDUCING: Mapping[np.ufunc, str] = {
+    np.add: "sum",
+    np.multiply: "prod",
+    np.maximum: "max",
+    np.minimum: "min",
+    np.logical_or: "any",
+    np.logical_and: "all",
+}
+
+_OPERATORS = {"sum": "ReduceSum", "prod": "ReduceProd", "max": "ReduceMax", "min": "ReduceMin"}
+
+_ABSENT = object()
+
+
+def method(lazy: Any, name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    """Return a reduction as ndarray's method of that name."""
+    trace = lazy._trace
+    try:
+        return _reduced(trace, name, lazy, _bound(name, arguments, options))
+    except UnsupportedError as refusal:
+        return eager.call(trace, getattr(np, name), (lazy, *arguments), options, str(refusal))
+
+
+def reduce(trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    """Return ufunc.reduce, which reduces axis 0 unless told otherwise."""
+    if ufunc not in _REDUCING or len(inputs) != 1:
+        raise UnsupportedError("ufunc.reduce")
+    given = {"axis": 0, **options}
+    out = given.pop("out", None)
+    if out is not None and out != (None,):
+        raise UnsupportedError("out=")
+    return _reduced(trace, _REDUCING[ufunc], inputs[0], _bound("reduce", (), given))
+
+
+def _bound(name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments by name; raises UnsupportedError for those that aren't traced."""
+    found = dict(zip(_SIGNATURES.get(name, ()), arguments, strict=False)) | dict(options)
+    if len(arguments) > len(_SIGNATURES.get(name, ())):
+        raise UnsupportedError("arguments beyond keepdims")
+    if found.pop("out", None) is not None:
+        raise UnsupportedError("out=")
+    if type(found.get("keepdims", False)) is not bool:
+        found.pop("keepdims")  # np._NoValue
+    if found.pop("where", True) is not True:
+        raise UnsupportedError("where=")
+    for extra in ("initial", "mean", "correction"):
+        if (value := found.pop(extra, None)) is not None and value is not np._NoValue:
+            raise UnsupportedError(f"{extra}=")
+    unknown = set(found) - {"axis", "dtype", "keepdims", "ddof"}
+    if unknown:
+        raise UnsupportedError(f"{min(unknown)}=")
+    return found
+
+
+def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
+    """Return axes ascending and not negative; raises UnsupportedError for what NumPy refuses."""
+    if axis is None:
+        return tuple(range(rank))
+    given = axis if isinstance(axis, tuple) else (axis,)
+    if any(isinstance(a, bool) or not isinstance(a, int | np.integer) for a in given):
+        raise UnsupportedError("an axis that is no number")
+    if any(not -rank <= a < rank for a in given):
+        raise UnsupportedError("an axis that isn't there")
+    axes = tuple(sorted(int(a) % rank for a in given))
+    if len(set(axes)) != len(axes):
+        raise UnsupportedError("an axis twice")
+    return axes
+
+
+def _reduced(trace: Trace, name: str, array: Any, options: Mapping[str, Any]) -> Any:
+    if trace.closed:
+        raise UnsupportedError("after the call")
+    raise_if_errors_are_asked_for()
+    expression = operand(trace, array)
+    found = expression_of(name, expression, options)
+    return made(trace, found, scalar=not found.shape)
+
+
+def expression_of(name: str, x: Expression, options: Mapping[str, Any]) -> Expression:
+    """Return a reduction as an expression; raises UnsupportedError where it can't wait."""
+    if name in ("argmax", "argmin", "cumsum", "any", "all"):
+        return _call(name, x, options)
+    axes = axes_of(options.get("axis"), len(x.shape))
+    keepdims = bool(options.get("keepdims", False))
+    dtype = options.get("dtype")
+    if name in ("max", "min"):
+        if any(x.shape[axis] == 0 for axis in axes):
+            raise UnsupportedError("the largest of nothing")
+        if x.dtype == "bool":
+            raise UnsupportedError("bools")
+        return reduction(_OPERATORS[name], x, axes, keepdims)
+    if name in ("sum", "prod"):
+        kept = _accumulator(name, x.dtype) if dtype is None else _traced(dtype)
+        return reduction(_OPERATORS[name], cast(x, kept), axes, keepdims)
+    kept = _averaging(x.dtype) if dtype is None else _traced(dtype)
+    if np.dtype(kept).kind != "f":
+        raise UnsupportedError("a mean of whole numbers")
+    if name == "mean":
+        return reduction("ReduceMean", cast(x, kept), axes, keepdims)
+    ddof = options.get("ddof", 0)
+    if type(ddof) not in (int, float):
+        raise UnsupportedError("ddof=")
+    values = cast(x, kept)
+    centered = elementwise("Sub", values, reduction("ReduceMean", values, axes, True))
+    squares = reduction("ReduceSum", elementwise("Mul", centered, centered), axes, keepdims)
+    count = max(math.prod(x.shape[axis] for axis in axes) - ddof, 0)
+    variance = elementwise("Div", squares, constant(count, kept))
+    return variance if name == "var" else elementwise("Sqrt", variance)
+
+
+def _traced(dtype: Any) -> str:
+    from .expression import TRACED
+
+    name: str = np.dtype(dtype).name
+    if name not in TRACED:
+        raise UnsupportedError(f"dtype={name}")
+    return name
+
+
+@lru_cache(maxsize=64)
+def _accumulator(name: str, dtype: str) -> str:
+    """Return the type in which NumPy adds up or multiplies elements of a type."""
+    ufunc = np.add if name == "sum" else np.multiply
+    total: Any = ufunc.reduce(np.zeros(1, dtype))
+    name_of: str = total.dtype.name
+    return name_of
+
+
+def _averaging(dtype: str) -> str:
+    return dtype if dtype in ("float32", "float64") else "float64"
+
+
+def _call(name: str, x: Expression, options: Mapping[str, Any]) -> Expression:
+    """Return a reduction that NumPy computes when its turn comes."""
+    rank = len(x.shape)
+    axis = options.get("axis")
+    axes = axes_of(axis, rank)
+    keepdims = bool(options.get("keepdims", False))
+    if options.get("dtype") is not None:
+        raise UnsupportedError("dtype=")
+    if name == "cumsum":
+        if axis is None and rank != 1:
+            raise UnsupportedError("a running sum over all axes")
+        if len(axes) != 1 or (rank and isinstance(axis, tuple)):
+            raise UnsupportedError("a running sum over several axes")
+        kept = cast(x, _accumulator("sum", x.dtype))
+        return Expression("CumSum", (kept,), x.shape, kept.dtype, (("axis", axes[0]),))
+    if name in ("argmax", "argmin"):
+        if isinstance(axis, tuple) or x.shape == () or any(x.shape[a] == 0 for a in axes):
+            raise UnsupportedError("the place of the largest of nothing")
+        made = reduction("Call", x, axes, keepdims, dtype=np.dtype(np.intp).name)
+    else:
+        made = reduction("Call", x, axes, keepdims, dtype="bool")
+    wanted: list[tuple[str, Any]] = []
+    if axis is not None:
+        wanted.append(("axis", axes[0] if len(axes) == 1 else axes))
+    if keepdims:
+        wanted.append(("keepdims", True))
+    made.attributes = (("function", f"numpy.{name}"), ("options", tuple(wanted)))
+    return made

@@ -1,0 +1,258 @@
+"""The tracing of one call: which arrays wait, what is computed when, and who shares memory.
+
+Three invariants hold. A value that a waiting expression reads isn't written before that expression
+is computed: every write computes what waits first. An expression stands for the value of at most
+one lazy array, and values own their memory, unless they are views: then a Family relates them. And
+memory that code outside can write (a global array, or one handed out by np.asarray) is either
+copied or read at once.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .expression import TRACED, Expression, constant, leaf
+from .liveness import caller_outside, unread_references
+
+if TYPE_CHECKING:
+    from .lazy import LazyArray
+    from .runner import Runner
+
+# Arrays from outside of the trace up to this size are copied; larger ones are read at once.
+COPIED_BYTES = 1 << 20
+# A chain of more waiting operators than this is computed.
+DEPTH = 64
+
+View = Callable[[Any], Any]
+
+
+class Family:
+    """Arrays that are views of one: the root's expression until a write needs its memory.
+
+    `array` is the root's memory where it exists; `exposed` says that code outside may write it.
+    """
+
+    def __init__(self, root: Expression, array: Any = None) -> None:
+        self.root = root
+        self.array = array
+        self.exposed = False
+        self.members: list[weakref.ref[LazyArray]] = []
+
+    def living(self) -> list[LazyArray]:
+        """Return the members that Python still holds."""
+        found = [(reference, reference()) for reference in self.members]
+        self.members = [reference for reference, member in found if member is not None]
+        return [member for _, member in found if member is not None]
+
+
+class UnsupportedError(Exception):
+    """Something that isn't traced; the message says what. NumPy does it at once."""
+
+
+class Trace:
+    """One call of a fused function."""
+
+    def __init__(self, runner: Runner, code: CodeType) -> None:
+        self.runner = runner
+        self.code = code
+        self.closed = False
+        self.arrays: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+        self._number = 0
+        self._last_instruction = -1
+        self._thread: int | None = None
+
+    # -- arrays ------------------------------------------------------------------------------
+
+    def register(self, lazy: Any) -> None:
+        """Remember a lazy array, and compute what waits when a loop has come around."""
+        self._number += 1
+        self.arrays[self._number] = lazy
+
+    def step(self, expression: Expression) -> None:
+        """Look at where the program stands before an operator is added.
+
+        Going back in the function's code means another iteration: each is a region of its own.
+        """
+        frame = self._frame()
+        if frame is not None:
+            if frame.f_lasti < self._last_instruction:
+                self.flush("the loop's next iteration")
+            self._last_instruction = frame.f_lasti
+        if any(operand.depth >= DEPTH for operand in expression.operands):
+            self.flush(f"a chain of {DEPTH} operators")
+
+    def _frame(self) -> FrameType | None:
+        frame: FrameType | None = sys._getframe(2)
+        while frame is not None and frame.f_code is not self.code:
+            frame = frame.f_back
+        return frame
+
+    def operand(self, value: Any, like: Any = None) -> Expression:
+        """Return an operand that isn't one of this trace's lazy arrays as an expression.
+
+        Raises UnsupportedError for what can't be read later, or not at all.
+        """
+        if isinstance(value, np.generic):
+            if value.dtype.name not in TRACED:
+                raise UnsupportedError(f"a number of type {value.dtype}")
+            return constant(value.item(), value.dtype.name)
+        if type(value) in (list, tuple):
+            value = np.asarray(value)
+        if type(value) is not np.ndarray:
+            raise UnsupportedError(f"an operand of type {type(value).__name__}")
+        if value.dtype.name not in TRACED or not value.dtype.isnative:
+            raise UnsupportedError(f"an array of type {value.dtype}")
+        return self.captured(value)
+
+    def captured(self, array: Any) -> Expression:
+        """Return an array that others may write as a leaf that they can't."""
+        if array.nbytes <= COPIED_BYTES:
+            return leaf(array.copy())
+        if not _writable(array):
+            return leaf(array)
+        raise UnsupportedError(
+            f"an array {_shown(array)} that is no argument and could be written meanwhile"
+        )
+
+    # -- computing ---------------------------------------------------------------------------
+
+    def force(self, expression: Expression, why: str) -> Any:
+        """Compute an expression, and with it the waiting arrays that will be read."""
+        if not expression.is_leaf:
+            self._compute([expression], why)
+        return expression.value
+
+    def flush(self, why: str) -> None:
+        """Compute the waiting arrays that will be read."""
+        self._compute([], why)
+
+    def _compute(self, wanted: Sequence[Expression], why: str) -> None:
+        expressions = list(wanted)
+        seen = {id(one) for one in wanted}
+        for expression in self._waiting():
+            if id(expression) not in seen:
+                seen.add(id(expression))
+                expressions.append(expression)
+        expressions = [one for one in expressions if not one.is_leaf]
+        if not expressions:
+            return
+        leaves = _leaves(expressions)
+        values = self.runner.run(expressions, why)
+        taken = [value for value in leaves if isinstance(value, np.ndarray)]
+        for expression, value in zip(expressions, values, strict=True):
+            expression.settle(_own(value, taken))
+            if isinstance(expression.value, np.ndarray):
+                taken.append(expression.value)
+
+    def _waiting(self) -> Iterator[Expression]:
+        """Yield what waits in arrays that will be read, and settle views of memory that is there.
+
+        An array that only local variables hold which are never read again is left out.
+        """
+        waiting = [lazy for lazy in self.arrays.values() if not lazy._expression.is_leaf]
+        if not waiting:
+            return
+        unread = unread_references(caller_outside(_is_own), self.code)
+        while waiting:
+            lazy = waiting.pop(0)
+            held = unread.get(id(lazy), 0)
+            # Beside Python's variables: `lazy` here and the argument of getrefcount.
+            if held and sys.getrefcount(lazy) - 2 <= held:
+                continue
+            family = lazy._family
+            if family is not None and family.array is not None:
+                lazy._expression.settle(lazy._seen_in(family.array))
+                continue
+            yield lazy._expression
+            if family is not None and not family.root.is_leaf:
+                yield family.root
+
+    # -- memory ------------------------------------------------------------------------------
+
+    def memory(self, lazy: LazyArray, why: str) -> Any:
+        """Return the memory that a lazy array stands for, related to that of its views."""
+        family = lazy._joined()
+        if family.array is None:
+            family.array = self.force(family.root, why)
+        for member in family.living():
+            member._expression.settle(member._seen_in(family.array))
+        return lazy._expression.value
+
+    def writable(self, lazy: LazyArray, why: str) -> Any:
+        """Return the memory of a lazy array for writing; whatever waits is computed first."""
+        self.flush(why)
+        return self.memory(lazy, why)
+
+    def expose(self, lazy: LazyArray, why: str) -> Any:
+        """Return the memory of a lazy array to code outside, which may read and write it."""
+        self.flush(why)
+        array = self.memory(lazy, why)
+        lazy._joined().exposed = True
+        return array
+
+    def close(self) -> None:
+        """End the trace: what still waits and is still held somewhere is computed."""
+        if self.closed:
+            return
+        try:
+            waiting = [lazy for lazy in self.arrays.values() if not lazy._expression.is_leaf]
+            for lazy in waiting:
+                family = lazy._family
+                if family is not None and len(family.living()) > 1:
+                    self.memory(lazy, "kept beyond the call")
+            self.flush("kept beyond the call")
+        finally:
+            self.closed = True
+
+    def abandon(self) -> None:
+        """End the trace after an exception, computing what is kept somewhere as far as it goes."""
+        import contextlib
+
+        with contextlib.suppress(Exception):
+            self.close()
+        self.closed = True
+
+
+def _own(value: Any, taken: Sequence[Any]) -> Any:
+    """Return a value that shares no memory with others and can be written."""
+    if not isinstance(value, np.ndarray):
+        return value
+    shared = any(np.may_share_memory(value, other) for other in taken)
+    return value.copy() if shared or not value.flags.writeable else value
+
+
+def _leaves(expressions: Sequence[Expression]) -> list[Any]:
+    found: list[Any] = []
+    seen: set[int] = set()
+    waiting = list(expressions)
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if one.is_leaf:
+            found.append(one.value)
+        waiting += one.operands
+    return found
+
+
+def _writable(array: Any) -> bool:
+    while isinstance(array, np.ndarray):
+        if array.flags.writeable:
+            return True
+        array = array.base
+    return array is not None
+
+
+def _is_own(module: str) -> bool:
+    return module.startswith(("tensolog.", "numpy."))
+
+
+def _shown(array: Any) -> str:
+    return "x".join(map(str, array.shape)) or "scalar"

@@ -1,0 +1,307 @@
+"""NumPy's elementwise functions as operators, with NumPy's own rules of types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import eager
+from .expression import TRACED, Expression, cast, constant, elementwise
+from .trace import Trace, UnsupportedError
+
+_OPERATORS: Mapping[np.ufunc, str] = {
+    np.add: "Add",
+    np.subtract: "Sub",
+    np.multiply: "Mul",
+    np.divide: "Div",
+    np.power: "Pow",
+    np.remainder: "Mod",
+    np.fmod: "Mod",
+    np.maximum: "Max",
+    np.minimum: "Min",
+    np.equal: "Equal",
+    np.greater: "Greater",
+    np.less: "Less",
+    np.greater_equal: "GreaterOrEqual",
+    np.less_equal: "LessOrEqual",
+    np.absolute: "Abs",
+    np.fabs: "Abs",
+    np.negative: "Neg",
+    np.sign: "Sign",
+    np.ceil: "Ceil",
+    np.floor: "Floor",
+    np.rint: "Round",
+    np.exp: "Exp",
+    np.log: "Log",
+    np.sqrt: "Sqrt",
+    np.reciprocal: "Reciprocal",
+    np.sin: "Sin",
+    np.cos: "Cos",
+    np.tan: "Tan",
+    np.arcsin: "Asin",
+    np.arccos: "Acos",
+    np.arctan: "Atan",
+    np.sinh: "Sinh",
+    np.cosh: "Cosh",
+    np.tanh: "Tanh",
+    np.arcsinh: "Asinh",
+    np.arccosh: "Acosh",
+    np.arctanh: "Atanh",
+    np.isnan: "IsNaN",
+    np.isinf: "IsInf",
+}
+
+# On bools; on numbers the bitwise ones are left to NumPy, and the logical ones ask what isn't 0.
+_LOGICAL: Mapping[np.ufunc, str] = {
+    np.logical_and: "And",
+    np.logical_or: "Or",
+    np.logical_xor: "Xor",
+    np.logical_not: "Not",
+    np.bitwise_and: "And",
+    np.bitwise_or: "Or",
+    np.bitwise_xor: "Xor",
+    np.invert: "Not",
+}
+_BITWISE = frozenset([np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert])
+
+# Of SciPy, by name: they are asked for through the same protocol, so SciPy needn't be loaded.
+_SPECIAL: Mapping[str, str] = {"expit": "Sigmoid", "erf": "Erf"}
+
+_COMPARING = frozenset(["Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual"])
+
+_DEFAULTS: Mapping[str, Any] = {
+    "where": True,
+    "casting": "same_kind",
+    "order": "K",
+    "dtype": None,
+    "subok": True,
+}
+
+
+def apply(
+    trace: Trace,
+    ufunc: np.ufunc,
+    method: str,
+    inputs: Sequence[Any],
+    options: Mapping[str, Any],
+) -> Any:
+    """Answer NumPy's question about a ufunc with a lazy array among its operands."""
+    function = ufunc if method == "__call__" else getattr(ufunc, method)
+    if any(_overrides(one) for one in inputs):
+        return function(*eager.real(tuple(inputs)), **eager.real(dict(options)))
+    try:
+        if trace.closed:
+            raise UnsupportedError("after the call")
+        if method == "reduce":
+            from . import reductions
+
+            return reductions.reduce(trace, ufunc, inputs, options)
+        if method != "__call__":
+            raise UnsupportedError(f"ufunc.{method}")
+        return _call(trace, ufunc, inputs, options)
+    except UnsupportedError as refusal:
+        return eager.call(trace, function, inputs, options, str(refusal))
+
+
+def _overrides(value: Any) -> bool:
+    """Whether another type answers for itself: NumPy then asks it, with real arrays."""
+    from .lazy import LazyArray
+
+    kind = type(value)
+    if kind in (LazyArray, np.ndarray, int, float, bool) or kind.__module__ == "numpy":
+        return False
+    if hasattr(kind, "_tensolog_real"):
+        return False
+    answers = getattr(kind, "__array_ufunc__", None)
+    return answers is not None and answers is not np.ndarray.__array_ufunc__
+
+
+def _call(trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    out = options.get("out")
+    for name, value in options.items():
+        if name == "dtype" and value is not None:
+            continue
+        if name != "out" and (name not in _DEFAULTS or value is not _DEFAULTS[name]):
+            raise UnsupportedError(f"{name}=")
+    raise_if_errors_are_asked_for()
+    expression = expression_of(trace, ufunc, inputs, options.get("dtype"))
+    if out is not None:
+        return _into(trace, out, expression)
+    return made(trace, expression, scalar=not expression.shape)
+
+
+def raise_if_errors_are_asked_for() -> None:
+    """Leave to NumPy what the user wants to hear of, such as a division by zero."""
+    if "raise" in (states := np.geterr().values()) or "call" in states:
+        raise UnsupportedError("np.errstate asks for errors")
+
+
+def made(trace: Trace, expression: Expression, scalar: bool = False) -> Any:
+    """Return a lazy array for an expression."""
+    from .lazy import LazyArray
+
+    trace.step(expression)
+    return LazyArray(trace, expression, scalar)
+
+
+def _into(trace: Trace, out: Any, expression: Expression) -> Any:
+    """Write a result into a lazy array: for one without views it simply means another value."""
+    from .lazy import LazyArray
+
+    target = out[0] if type(out) is tuple and len(out) == 1 else out
+    if type(target) is not LazyArray or target._trace is not trace or target._family is not None:
+        raise UnsupportedError("a result is written into memory that others see")
+    if target.shape != expression.shape:
+        raise UnsupportedError("a result is written into another shape")
+    if not np.can_cast(expression.dtype, target.dtype, "same_kind"):
+        raise UnsupportedError("a result is written into another type")
+    trace.step(expression)
+    target._expression = cast(expression, target._expression.dtype)
+    return target
+
+
+def operand(trace: Trace, value: Any) -> Expression:
+    """Return an operand as an expression; raises UnsupportedError for what must be read at once."""
+    from .lazy import LazyArray
+
+    if type(value) is LazyArray:
+        if value._trace is not trace:
+            return trace.captured(value._value("another function"))
+        family = value._family
+        if family is not None and family.exposed:
+            return trace.captured(value._expression.value)
+        return value._expression
+    if type(value) in (bool, int, float):
+        return constant(value, np.asarray(value).dtype.name)
+    return trace.operand(value)
+
+
+def expression_of(
+    trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any = None
+) -> Expression:
+    """Return a ufunc applied to operands; raises UnsupportedError where it can't wait."""
+    if ufunc is np.matmul:
+        from .contractions import matmul
+
+        left, right = inputs
+        return matmul(trace, left, right, dtype)
+    if ufunc.nout != 1 or len(inputs) != ufunc.nin:
+        raise UnsupportedError("several results")
+    if any(hasattr(type(one), "_tensolog_real") for one in inputs):
+        raise UnsupportedError("a sparse operand")
+    weak = [type(one) in (int, float) for one in inputs]
+    operands = [
+        None if is_weak else operand(trace, one) for one, is_weak in zip(inputs, weak, strict=True)
+    ]
+    types: list[Any] = [
+        type(one) if expression is None else np.dtype(expression.dtype)
+        for one, expression in zip(inputs, operands, strict=True)
+    ]
+    chosen: Any = {} if dtype is None else {"signature": (*[None] * ufunc.nin, np.dtype(dtype))}
+    try:
+        resolved = ufunc.resolve_dtypes((*types, None), **chosen)
+    except TypeError as error:
+        raise UnsupportedError("a type that the function doesn't take") from error
+    loop = [one.name for one in resolved]
+    if any(name not in TRACED for name in loop):
+        raise UnsupportedError(f"the type {next(name for name in loop if name not in TRACED)}")
+    try:
+        ready = [
+            number(one, name) if expression is None else cast(expression, name)
+            for one, expression, name in zip(inputs, operands, loop, strict=False)
+        ]
+        return _operator(ufunc, ready, loop[-1])
+    except (ValueError, OverflowError) as error:
+        raise UnsupportedError("operands that don't fit") from error
+
+
+def number(value: Any, dtype: str) -> Expression:
+    """Return a Python number as a constant of the type that NumPy gives it."""
+    exact = np.asarray(value, dtype=dtype)
+    if np.dtype(dtype).kind in "iu" and exact.item() != value:
+        raise UnsupportedError(f"{value} isn't a number of type {dtype}")
+    return constant(exact.item(), dtype)
+
+
+def _operator(ufunc: np.ufunc, operands: list[Expression], dtype: str) -> Expression:
+    if ufunc in _LOGICAL:
+        if ufunc in _BITWISE and any(one.dtype != "bool" for one in operands):
+            return _left_to_numpy(ufunc, operands, dtype)
+        return elementwise(_LOGICAL[ufunc], *(cast(one, "bool") for one in operands), dtype="bool")
+    if ufunc is np.square and operands[0].dtype != "bool":
+        return elementwise("Mul", operands[0], operands[0])
+    if ufunc is np.positive:
+        return elementwise("Identity", operands[0])
+    kind = np.dtype(operands[0].dtype).kind
+    if ufunc is np.isfinite and kind == "f":
+        either = [elementwise(op, operands[0], dtype="bool") for op in ("IsNaN", "IsInf")]
+        return elementwise("Not", elementwise("Or", *either))
+    if ufunc is np.not_equal and kind != "b":
+        return elementwise("Not", elementwise("Equal", *operands, dtype="bool"))
+    op = _OPERATORS.get(ufunc) or _special(ufunc)
+    if op is None or kind == "b" or (kind != "f" and op in ("Pow", "Reciprocal", "Mod", "Div")):
+        return _left_to_numpy(ufunc, operands, dtype)
+    if op in ("IsNaN", "IsInf") and kind != "f":
+        return _left_to_numpy(ufunc, operands, dtype)
+    made = elementwise(op, *operands, dtype="bool" if op in _COMPARING else dtype)
+    if op == "Mod":
+        made.attributes = (("fmod", int(ufunc is np.fmod)),)
+    return made
+
+
+def _special(ufunc: np.ufunc) -> str | None:
+    name = ufunc.__name__
+    return _SPECIAL.get(name) if getattr(np, name, None) is not ufunc else None
+
+
+def _left_to_numpy(ufunc: np.ufunc, operands: Sequence[Expression], dtype: str) -> Expression:
+    """Return a node that NumPy computes when its turn comes: the region goes on around it."""
+    name = ufunc.__name__
+    if getattr(np, name, None) is ufunc:
+        module = "numpy"
+    else:
+        module = "scipy.special"
+        import sys
+
+        loaded = sys.modules.get(module)
+        if loaded is None or getattr(loaded, name, None) is not ufunc:
+            raise UnsupportedError("a function without a name of NumPy's")
+    made = elementwise("Call", *operands, dtype=dtype)
+    made.attributes = (("function", f"{module}.{name}"),)
+    return made
+
+
+def power(base: Any, exponent: Any) -> Any:
+    """Return base ** exponent: with some exponents ndarray's operator is another function.
+
+    2 squares and, of floating-point arrays, 0.5 is the square root and -1 the reciprocal.
+    """
+    floating = base._expression.dtype in ("float32", "float64")
+    if type(exponent) in (int, float) and not base._scalar:
+        if exponent == 2 and base._expression.dtype != "bool":
+            if floating or type(exponent) is int:
+                return np.square(base)
+        elif floating and exponent == 0.5:
+            return np.sqrt(base)
+        elif floating and exponent == -1:
+            return np.reciprocal(base)
+    return np.power(base, exponent)
+
+
+def astype(lazy: Any, dtype: Any, arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    """Return a copy in another type, as ndarray.astype."""
+    target = np.dtype(dtype)
+    plain = not arguments and set(options) <= {"copy"}
+    if not plain or target.name not in TRACED or not target.isnative or lazy._trace.closed:
+        return eager.method(lazy, "astype", (dtype, *arguments), options)
+    if not options.get("copy", True) and target == lazy.dtype:
+        return lazy
+    try:
+        expression = operand(lazy._trace, lazy)
+    except UnsupportedError:
+        return eager.method(lazy, "astype", (dtype, *arguments), options)
+    if target == lazy.dtype:
+        return made(lazy._trace, elementwise("Identity", expression), lazy._scalar)
+    return made(lazy._trace, cast(expression, target.name), lazy._scalar)
