@@ -1,0 +1,119 @@
+"""Fused against NumPy: equal up to what rounding of the inputs alone would change.
+
+The tolerance of an element is 128 times the largest change that relative perturbations of all
+inputs by one unit in the last place cause in NumPy's own result (three random ones), plus 512
+units in the last place of the element, plus as much of the largest element times the tolerance of
+a sum. Types and shapes are the same, and NaNs and infinities stand in the same places, unless the
+perturbations move those too.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+
+class Difference(AssertionError):
+    """A fused function returned something else than NumPy."""
+
+
+def compare(function: Callable[..., Any], fused: Callable[..., Any], inputs: Sequence[Any]) -> None:
+    """Raise Difference where `fused` doesn't return what `function` does for the inputs."""
+    with np.errstate(all="ignore"):
+        own = [_copied(one) for one in inputs]
+        expected = _flat(function(*own))
+        mutated = [one for one in own if isinstance(one, np.ndarray)]
+        spreads = [np.zeros(np.shape(one)) for one in expected]
+        for attempt in range(3):
+            rng = np.random.default_rng(attempt)
+            other = _flat(function(*[_perturbed(one, rng) for one in inputs]))
+            for at, (left, right) in enumerate(zip(expected, other, strict=True)):
+                if np.shape(left) == np.shape(right):
+                    change = np.abs(_real(left) - _real(right))
+                    both = np.isnan(_real(left)) & np.isnan(_real(right))
+                    same = both | (_real(left) == _real(right))
+                    change = np.where(same, 0.0, np.where(np.isnan(change), np.inf, change))
+                    spreads[at] = np.maximum(spreads[at], change)
+        own = [_copied(one) for one in inputs]
+        found = _flat(fused(*own))
+    if len(found) != len(expected):
+        raise Difference(f"{len(found)} results instead of {len(expected)}")
+    for at, (is_, should, spread) in enumerate(zip(found, expected, spreads, strict=True)):
+        _same(f"result {at}", is_, should, spread)
+    written = [one for one in own if isinstance(one, np.ndarray)]
+    for is_, should in zip(written, mutated, strict=True):
+        _same("an argument", is_, should, np.abs(_real(should)) * 1e-4)
+
+
+def _same(what: str, found: Any, expected: Any, spread: Any) -> None:
+    if type(found) is not type(expected):
+        raise Difference(f"{what} is a {type(found).__name__}, not {type(expected).__name__}")
+    if not isinstance(expected, np.ndarray | np.generic):
+        if not hasattr(expected, "tocsr"):
+            if found != expected and not isinstance(expected, float):
+                raise Difference(f"{what} is {found}, not {expected}")
+        found, expected = _dense(found), _dense(expected)
+    if found.dtype != expected.dtype or found.shape != expected.shape:
+        raise Difference(
+            f"{what} is {found.dtype}{found.shape}, not {expected.dtype}{expected.shape}"
+        )
+    left, right = _real(found), _real(expected)
+    unit = np.finfo(expected.dtype).eps if expected.dtype.kind == "f" else 1e-15
+    finite = right[np.isfinite(right)]
+    largest = float(np.abs(finite).max()) if finite.size else 0.0
+    allowed = 128 * spread + 512 * unit * np.abs(right) + 16 * unit * largest
+    same = (left == right) | (np.isnan(left) & np.isnan(right))
+    with np.errstate(all="ignore"):
+        bad = ~same & ~(np.abs(left - right) <= allowed) & np.isfinite(allowed)
+        bad |= ~same & np.isfinite(spread) & (np.isfinite(left) != np.isfinite(right))
+    if bad.any():
+        place = tuple(int(i) for i in np.argwhere(bad)[0]) if bad.ndim else ()
+        raise Difference(
+            f"{what} at {place} is {left[place]}, not {right[place]} "
+            f"({int(bad.sum())} of {bad.size} differ; allowed {np.asarray(allowed)[place]:.3g})"
+        )
+
+
+def _dense(value: Any) -> Any:
+    return value.toarray() if hasattr(value, "tocsr") else np.asarray(value)
+
+
+def _real(value: Any) -> Any:
+    return np.asarray(_dense(value), dtype=np.float64)
+
+
+def _flat(value: Any) -> list[Any]:
+    if isinstance(value, tuple | list):
+        return [one for item in value for one in _flat(item)]
+    if isinstance(value, dict):
+        return [one for item in value.values() for one in _flat(item)]
+    return [value]
+
+
+def _copied(value: Any) -> Any:
+    """Return a copy of the same strides, read-only where it is."""
+    if not isinstance(value, np.ndarray):
+        return copy.deepcopy(value)
+    if not value.flags.writeable:
+        return value
+    if value.flags.c_contiguous or value.flags.f_contiguous:
+        return value.copy(order="K")
+    base = value.base if isinstance(value.base, np.ndarray) else value
+    held = base.copy(order="K")
+    start = value.__array_interface__["data"][0] - base.__array_interface__["data"][0]
+    return np.ndarray(value.shape, value.dtype, held, start, value.strides)
+
+
+def _perturbed(value: Any, rng: np.random.Generator) -> Any:
+    if hasattr(value, "tocsr"):
+        found = value.copy()
+        found.data = _perturbed(found.data, rng)
+        return found
+    if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
+        return copy.deepcopy(value)
+    unit = np.finfo(value.dtype).eps
+    signs = rng.choice([-1.0, 1.0], size=value.shape)
+    return (value * (1 + unit * signs)).astype(value.dtype)
