@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 
-from .polynomial import ZERO, Polynomial, constant, polynomial
+from .polynomial import ZERO, Polynomial, constant, polynomial, variable
 
 
 class Constraint:
@@ -162,6 +162,20 @@ def differs(left: Polynomial | int, right: Polynomial | int) -> Constraint:
 def within(index: Polynomial, extent: Polynomial | int) -> tuple[Constraint, Constraint]:
     """Return 0 <= index < extent."""
     return at_least(index, constant(0)), below(index, extent)
+
+
+def ordered(names: Iterable[str], constraints: Iterable[Constraint]) -> list[str]:
+    """Return indices in an order that owes nothing to their names, as far as possible.
+
+    It is that of the texts of the constraints that speak of them, blind to the names.
+    """
+    own, whole = set(names), list(constraints)
+
+    def appearance(name: str) -> list[str]:
+        blind = {one: variable("!" if one == name else "?") for one in own}
+        return sorted(part.substitute(blind).text for part in whole if name in part.variables)
+
+    return sorted(own, key=lambda name: (appearance(name), name))
 
 
 def connected(

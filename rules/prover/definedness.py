@@ -6,10 +6,10 @@ A condition says, for all bound indices at which guards and truth values hold, t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from .constraint import Constraint
+from .constraint import Constraint, joined, ordered
 from .normal import Place
 from .polynomial import Polynomial, variable
 
@@ -27,7 +27,7 @@ class Nonempty:
         """Return a text that is the same for equal conditions."""
         texts = []
         for bound, guards in self.cases:
-            names = {name: variable(f"%{at}") for at, name in enumerate(bound)}
+            names = {n: variable(f"%{at}") for at, n in enumerate(ordered(bound, guards))}
             inner = sorted(guard.substitute(names).text for guard in guards)
             texts.append(f"exists {', '.join(n.text for n in names.values())}: {' & '.join(inner)}")
         return " or ".join(sorted(texts))
@@ -48,6 +48,14 @@ class Nonempty:
                 for bound, guards in self.cases
             )
         )
+
+    def witnessed(self, fresh: Callable[[], str]) -> Constraint:
+        """Return the condition with names for indices that there are then."""
+        cases = []
+        for bound, guards in self.cases:
+            names = {name: variable(fresh()) for name in bound}
+            cases.append(joined("and", [guard.substitute(names) for guard in guards]))
+        return joined("or", cases)
 
 
 @dataclass(frozen=True)

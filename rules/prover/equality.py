@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from .arithmetic import definition, tidy, times, unfolded
-from .constraint import Constraint
+from .constraint import Constraint, ordered
 from .normal import Place, Product, Sum, combined, multiplied, scaled, single
 from .pointwise import require_zero_pointwise
 from .polynomial import variable
@@ -180,22 +180,10 @@ def _named(one: Solved) -> Solved:
     """Return constraints with the bound indices left over named in order of appearance."""
     if not one.bound:
         return one
-    own = set(one.bound)
-
-    def appearance(name: str) -> tuple[str, ...]:
-        # the text of the constraints that speak of it, blind to the names of bound indices
-        return tuple(
-            sorted(_blind(part, own, name) for part in one.constraints if name in part.variables)
-        )
-
-    ordered = sorted(one.bound, key=lambda name: (appearance(name), name))
-    new = {name: variable(f"w@{at}") for at, name in enumerate(ordered)}
+    own = ordered(one.bound, one.constraints)
+    new = {name: variable(f"w@{at}") for at, name in enumerate(own)}
     constraints = sorted((c.substitute(new) for c in one.constraints), key=lambda c: c.text)
-    return Solved(tuple(f"w@{at}" for at in range(len(ordered))), tuple(constraints))
-
-
-def _blind(part: Constraint, own: Iterable[str], name: str) -> str:
-    return part.substitute({o: variable("!" if o == name else "?") for o in own}).text
+    return Solved(tuple(f"w@{at}" for at in range(len(own))), tuple(constraints))
 
 
 def _require_class(

@@ -8,30 +8,23 @@ power of two have no such law, and keep both.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 
-from .arithmetic import definition, guarded, tidy
+from . import functions
+from .arithmetic import definition, guarded, plus, tidy, times
 from .choices import chosen, outer_truth, settled
-from .constraint import Constraint, joined, within
+from .composed import composed
+from .constraint import FALSE, Constraint, joined, within
 from .definedness import Nonempty, Path
 from .equality import place_of
-from .normal import Place, Product, Sum, canonical, number, single
+from .monotone import Element, element_of, layer_of, undominated
+from .normal import Place, Product, Sum, canonical, number, scaled, separated, single
 from .polynomial import ZERO, Polynomial, variable
 from .simplify import simplified
 from .space import Space, UndecidedError
 from .virtual import abstracted, interned
 
 _MOST_CASES = 64
-
-
-@dataclass(frozen=True)
-class Element:
-    """A sum at each value of bound indices for which guards hold."""
-
-    bound: tuple[str, ...]
-    guards: tuple[Constraint, ...]
-    whole: Sum
 
 
 def extreme_of(kind: str, elements: Sequence[Element], space: Space, path: Path) -> list[Product]:
@@ -51,6 +44,8 @@ def extreme_of(kind: str, elements: Sequence[Element], space: Space, path: Path)
             sides.append(extreme_of(kind, some, space, path.inner((), ((place, value),))))
         return chosen(single(place), sides[0], sides[1], space)
     products: list[Product] = []
+    if kind == "max":
+        elements = undominated(elements, False, space)
     for element in elements:
         products += _members(kind, element, space)
     return _by_guards(kind, products, space, path, [0])
@@ -136,6 +131,9 @@ def _interned(kind: str, members: Sequence[Product], space: Space, path: Path) -
     plain = [member for member in members if member.plain]
     if not plain and kind in ("max", "most", "least"):
         _nonempty(members, space, path)
+        if len({_where(member).text for member in members}) == 1:
+            members = _without_repeats(kind, [_of_what_is_read(member) for member in members])
+            plain = [member for member in members if member.plain]
     if not members:
         return number(1) if kind == "prod" else []
     if len(members) == 1 and plain:
@@ -143,8 +141,73 @@ def _interned(kind: str, members: Sequence[Product], space: Space, path: Path) -
         if place.head.startswith("C:"):
             return number(Fraction(place.head[2:]))
         return single(place)
-    place = interned(kind, members, space)
-    return single(place)
+    if kind == "max":
+        return _largest([element_of(member, space) for member in members], space)
+    return single(interned(kind, members, space))
+
+
+def _largest(elements: Sequence[Element], space: Space, *, least: bool = False) -> list[Product]:
+    """Return the largest, or least, of elements of which one is there."""
+    space.deadline()
+    elements = undominated(elements, least, space)
+    spread = [part for one in elements for part in _spread(one, least, space)]
+    if len(spread) > len(elements):
+        elements = undominated(spread, least, space)
+    if len(elements) == 1 and elements[0].plain:
+        return list(elements[0].whole)
+    layer = layer_of(elements, space) or composed(
+        elements, space, lambda inner: _largest(inner, space)
+    )
+    if layer is not None:
+        return layer.outside(_largest(layer.inner, space, least=least != layer.flips))
+    sign = -1 if least else 1
+    members = []
+    for element in elements:
+        value = abstracted(scaled(element.whole, sign), space)
+        place = Place(f"C:{value}") if isinstance(value, Fraction) else value
+        one = simplified(
+            Product(1, element.bound, element.guards, {place: Fraction(1)}), space, count=False
+        )
+        if one is not None:
+            members.append(space.renamed(one))
+    members = _without_repeats("max", members)
+    if len(members) == 1 and members[0].plain:
+        return scaled(element_of(members[0], space).whole, sign)
+    found = interned("max", members, space)
+    functions.note_sign(found, space)
+    return scaled(single(found), sign)
+
+
+def _spread(element: Element, least: bool, space: Space) -> list[Element]:
+    """Return an element that has one largest in it as the elements over which that one runs."""
+    held = [
+        (product, place)
+        for product in element.whole
+        for place in product.factors
+        if place.head in space.virtuals and space.virtuals[place.head].kind == "max"
+    ]
+    if len(held) != 1:
+        return [element]
+    ((product, place),) = held
+    factors = {other: e for other, e in product.factors.items() if other != place}
+    outer = [Product(product.coefficient, product.bound, product.guards, factors)]
+    sign = -1 if least else 1
+    if not product.plain or product.factors[place] != 1:
+        return [element]
+    if functions.sign(scaled(outer, sign), space) is None:
+        return [element]
+    rest = [one for one in element.whole if one is not product]
+    found = []
+    for part in definition(place, space):
+        one = element_of(part, space)
+        found.append(
+            Element(
+                (*element.bound, *one.bound),
+                (*element.guards, *one.guards),
+                plus(times(outer, one.whole, space), rest),
+            )
+        )
+    return found
 
 
 def _without_repeats(kind: str, members: Sequence[Product]) -> list[Product]:
@@ -173,14 +236,37 @@ def _nonempty(members: Sequence[Product], space: Space, path: Path) -> None:
         wanted = joined("and", guards)
         if wanted.known is not False and not space.solver.feasible([*path.guards, wanted.negation]):
             return
-    if len(members) == 1:
-        (one,) = members
+    if not members:
+        path.ask("holds", FALSE)
+        return
+    cases = {_where(member).text: member for member in members}
+    if len(cases) > 1:
+        path.ask("holds", Nonempty(tuple((m.bound, m.guards) for m in cases.values())))
+        return
+    for one in (part for member in cases.values() for part in separated(member)):
         ranges = {part for name in one.bound for part in _range(name, space)}
-        if set(one.guards) <= ranges:  # each index has a value if 0 is one
-            path.ask("holds", joined("and", [g.substitute(_zeros(one)) for g in one.guards]))
-            return
-    cases = tuple((member.bound, member.guards) for member in members)
-    path.ask("holds", Nonempty(cases))
+        if not one.bound or set(one.guards) <= ranges:  # each index has a value if 0 is one
+            for guard in one.guards:
+                path.ask("holds", guard.substitute(_zeros(one)))
+        else:
+            path.ask("holds", Nonempty(((one.bound, one.guards),)))
+
+
+def _where(member: Product) -> Nonempty:
+    return Nonempty(((member.bound, member.guards),))
+
+
+def _of_what_is_read(member: Product) -> Product:
+    """Return a member without indices that its place doesn't read; they are known to have values.
+
+    Where they haven't, there is no largest element.
+    """
+    whole = Product(1)
+    for part in separated(member):
+        if part.factors:
+            bound, guards = (*whole.bound, *part.bound), (*whole.guards, *part.guards)
+            whole = Product(1, bound, guards, {**whole.factors, **part.factors})
+    return whole
 
 
 def _zeros(member: Product) -> dict[str, Polynomial]:

@@ -21,7 +21,7 @@ before the next. A question that Z3 doesn't answer leaves the statement open.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import z3
@@ -238,12 +238,7 @@ class Proof:
         source = setting.read(equation.source, places, paths[0])
         target = setting.read(equation.target, places, paths[1])
         # Whether each side asks for what the other does is shown below, so that here both may.
-        asked = [
-            one.about
-            for path in paths
-            for one in path.conditions
-            if isinstance(one.about, Constraint) and not (one.bound or one.guards or one.literals)
-        ]
+        asked = _asked([one for path in paths for one in path.conditions], space)
         if any(solver.plain(one) is False for one in asked):
             raise UndecidedError(f"vacuous: {output} never has a value")
         before = solver.assumptions
@@ -275,6 +270,20 @@ class Proof:
         if not isinstance(truth, Constraint):
             raise UndecidedError("the region is about elements")
         return truth.negation.conjuncts()
+
+
+def _asked(conditions: Iterable[Condition], space: Space) -> list[Constraint]:
+    """Return what is asked for of integers without a condition; what there is gets a name."""
+    found: dict[str, Constraint] = {}
+    for one in conditions:
+        if not (isinstance(one.about, Place) or one.bound or one.guards or one.literals):
+            if one.about.text not in found:
+                found[one.about.text] = (
+                    one.about
+                    if isinstance(one.about, Constraint)
+                    else one.about.witnessed(lambda: space.fresh(None))
+                )
+    return [part for whole in found.values() for part in whole.conjuncts()]
 
 
 def _shape(name: str, setting: Lowering) -> list[Polynomial]:

@@ -139,8 +139,10 @@ def interned(kind: str, products: Sum, space: Space) -> Place:
 _LETTER = {"sum": "V", "max": "Max", "most": "Most", "least": "Least", "prod": "Prod", "any": "Any"}
 
 
-def _signature(kind: str, body: Sequence[Product]) -> tuple[str, ...]:
-    return tuple(sorted({_shape(product)[0] for product in body}))
+def _signature(kind: str, body: Sequence[Product]) -> tuple[tuple[str, bool], ...]:
+    """Return what is the same of equal expressions, but for windows of one element."""
+    sums = kind in ("sum", "prod")  # there, what doesn't depend on an index is a count
+    return tuple(sorted({(_shape(one)[0], sums or bool(one.bound)) for one in body}))
 
 
 def _same(
