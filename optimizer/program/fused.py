@@ -13,6 +13,7 @@ import numpy as np
 
 from ...catalog.errors import TensologError
 from . import eager
+from .evaluate import is_sparse
 from .expression import TRACED, leaf
 from .lazy import LazyArray
 from .prepare import Heuristic, Options
@@ -75,6 +76,11 @@ class Fused(Generic[P, R]):
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
+    @property
+    def kernels(self) -> int:
+        """How many kernels the kept structures have."""
+        return sum(one.kernels for one in self._engine.known().values())
+
     def _runner(self) -> Runner:
         found: Runner | None = getattr(self._last, "runner", None) or self._latest
         if found is None:
@@ -85,16 +91,22 @@ class Fused(Generic[P, R]):
 def _is_traced(value: Any) -> bool:
     if type(value) is tuple:
         return any(map(_is_traced, value))
-    trace = getattr(value, "_trace", None) if type(value) is LazyArray else None
-    return trace is not None and not trace.closed
+    traced = type(value) is LazyArray or hasattr(type(value), "_tensolog_real")
+    return traced and not value._trace.closed
 
 
 def _wrap(trace: Trace, value: Any, seen: dict[int, Any]) -> Any:
     """Return an argument with a lazy array in place of an array that can be traced."""
     if type(value) is tuple:
         return tuple(_wrap(trace, one, seen) for one in value)
-    if type(value) is LazyArray:
+    if type(value) is LazyArray or hasattr(type(value), "_tensolog_real"):
         value = eager.result(value)  # of a call that is over
+    if is_sparse(value) and hasattr(value, "asformat"):
+        if id(value) not in seen:
+            from .lazy_sparse import wrap
+
+            seen[id(value)] = wrap(trace, value)
+        return seen[id(value)]
     if type(value) is not np.ndarray:
         return value
     if value.dtype.name not in TRACED or not value.dtype.isnative:

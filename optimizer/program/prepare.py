@@ -30,6 +30,12 @@ class Prepared:
     compiled: Any = None
     refusal: str | None = None
 
+    @property
+    def kernels(self) -> int:
+        """How many generated kernels run."""
+        steps = () if self.compiled is None else self.compiled.steps
+        return sum(1 for step in steps if step.kernel is not None)
+
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """Return the outputs for the inputs' values."""
         if self.compiled is None:
