@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from ...catalog.errors import TensologError
 from .dag import Program
 from .evaluate import run
+
+if TYPE_CHECKING:
+    from ..codegen.compiled import CompiledPlan
+    from ..fusion.plan import FusionPlan
 
 Heuristic = Literal["cost", "all", "no_redundancy", "none"]
 
@@ -26,8 +32,9 @@ class Prepared:
 
     traced: Program
     program: Program
-    plan: Any = None
-    compiled: Any = None
+    options: Options
+    plan: FusionPlan | None = None
+    compiled: CompiledPlan | None = None
     refusal: str | None = None
 
     @property
@@ -38,11 +45,36 @@ class Prepared:
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """Return the outputs for the inputs' values."""
-        if self.compiled is None:
-            return run(self.program, inputs)
-        return list(self.compiled.run(inputs))
+        if self.compiled is not None:
+            try:
+                return list(self.compiled.run(inputs, self.options.threads))
+            except TensologError as refusal:
+                self.compiled, self.refusal = None, str(refusal)
+        return run(self.program, inputs)
 
 
 def prepare(program: Program, options: Options) -> Prepared:
-    """Return a program ready to run."""
-    return Prepared(program, program, refusal="kernels aren't generated yet")
+    """Return a program ready to run; what can't be planned or compiled is left to NumPy."""
+    made = Prepared(program, program, options)
+    if any(not node.size for node in program.nodes):
+        made.refusal = "an array without elements: there is nothing to gain"
+        return made
+    # Only now: planning loads the Datalog engine, which a function left to NumPy doesn't need.
+    from ..codegen.compiled import compile_plan
+    from ..fusion.planner import plan
+
+    try:
+        made.plan = plan(made.program, heuristic=options.heuristic)
+        made.compiled = compile_plan(made.program, made.plan)
+    except TensologError as refusal:
+        made.refusal = str(refusal)
+    except Exception as defect:
+        # The function still has to return: but this is to be heard of.
+        made.refusal = f"a defect: {type(defect).__name__}: {defect}"
+        warnings.warn(
+            f"tensolog.fuse fell back to NumPy after {made.refusal} (report it, please, with the "
+            f"program that explain() shows)",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return made
