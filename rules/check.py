@@ -46,7 +46,7 @@ def _check_words(rule: Rule) -> None:
     if rule.equal not in ("exact", "rounding", "partial"):
         hint = "write `equal exact`, `equal rounding` or `equal partial except REGION`"
         _refuse(rule, f"unknown class '{rule.equal}'", hint)
-    if (rule.equal == "partial") != (rule.region is not None):
+    if rule.region is not None and rule.equal != "partial":
         _refuse(rule, "`except` and `partial` belong together", "write `equal partial except ...`")
     low, high = rule.opset_from, rule.opset_to
     if low is not None and high is not None and low > high:
@@ -204,7 +204,7 @@ def _check_rewrite(rule: Rule) -> None:
 
 def _check_partial(rule: Rule) -> None:
     """A partial equivalence has one output; its correction makes that output anew."""
-    if rule.region is not None and len(rule.outputs) != 1:
+    if rule.equal == "partial" and len(rule.outputs) != 1:
         _refuse(rule, "a partial equivalence has one output", "write a rule for each output")
     if rule.region is not None:
         known = bindings(rule).variables()
@@ -214,7 +214,7 @@ def _check_partial(rule: Rule) -> None:
                 _refuse(rule, f"nothing gives {name} a value", hint)
     if not rule.correct:
         return
-    if rule.region is None:
+    if rule.equal != "partial":
         _refuse(rule, "`correct` without a region", "write `equal partial except ...`")
     known = {value for node in (*rule.match, *rule.rewrite) for value in _values(node)}
     interior = {o.value for n in rule.match for o in n.outputs} - set(rule.outputs)

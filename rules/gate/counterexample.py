@@ -113,7 +113,8 @@ def _feeds(sides: Sides, assignment: Assignment) -> dict[str, Array]:
 
 def _shown(rule: Rule, statement: Statement, difference: Difference) -> Counterexample | None:
     """The difference at a model; None where the rule as it is applied doesn't differ there."""
-    if statement.origin is None:
+    corrected = bool(rule.correct) and statement.region is None
+    if statement.origin is None or corrected:
         return by_statement(statement, difference)
     try:
         sides = sides_of(realize(rule, statement, difference.assignment))

@@ -15,6 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from ..format import expression_text
 from ..syntax import Rule
 from .vacuous import cannot_arise, same_program
 from .verdict import Case, Checked, Counterexample, Status, Verdict
@@ -88,6 +89,8 @@ class _Gate:
             return self.answer("unknown", str(error))
         if not stated:
             return self.answer("refused", "its conditions can't hold: it speaks of nothing")
+        if self.rule.equal == "partial" and self.rule.region is None:
+            return self.regional()
         outcomes: list[Outcome] = []
         for statement in stated:
             outcome = self.prove(statement)
@@ -174,6 +177,24 @@ class _Gate:
         if found is not None:
             verdict = replace(verdict, status="refuted", reason=found.summary, counterexample=found)
         return self.conditional(verdict)
+
+    # ---- where the region of a partial equivalence is not given
+    def regional(self) -> Verdict:
+        """Look for the region, and prove the rule with it: its author has to write it down."""
+        from .region import with_region
+
+        changed = with_region(self.rule, max(self.left(), 1.0))
+        if changed is None:
+            return self.answer("unknown", "its region is not given, and none was found")
+        found = expression_text(changed.region) if changed.region is not None else ""
+        until = time.monotonic() + max(self.left(), _RECHECK_S)
+        verdict = _Gate(changed, until, self.search, self.recheck_timeout, 0.0).verdict()
+        if verdict.status not in ("proved", "bounded"):
+            why = f"its region is not given; with `except {found}` it is {verdict.status}"
+            return self.answer("unknown", f"{why}: {verdict.reason}")
+        condition = f"partial except {found}"
+        reason = f"its region is not given; with `equal {condition}` it is {verdict.status}"
+        return replace(self.answer("unknown", reason), conditions=(condition,))
 
     def conditional(self, verdict: Verdict) -> Verdict:
         """Add the conditions under which a rule that isn't proved is, by this very gate."""

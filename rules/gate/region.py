@@ -1,47 +1,65 @@
 """The region of a partial equivalence: where the two sides of a statement differ.
 
-Which elements differ is looked at for a number of sizes; the region is a union of conjunctions of
-simple conditions on the indices that holds at those elements and at no others. That is a guess.
-What makes it one's own: the prover shows, for all sizes, that the sides are equal outside of it.
+The prover asks whether there are sizes, an element of the output, and a choice of elements of the
+operands such that the two sides count that choice differently. Where it finds that there are, the
+elements of the operands are eliminated from the question: what is left, a condition on the indices
+of the output and on sizes, is the region (PET, Wang et al., OSDI 2021, section 4, tests boxes of a
+tensor instead). A statement may ask several such questions: each widens the region until the prover
+says that the sides are equal outside of it. Where elimination fails, on products of sizes and
+indices say, a region is guessed from sizes (region_learned.py). Either way it is one's own only
+once the whole prover has shown, for all sizes, that the sides are equal outside of it.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import islice
 
-import numpy as np
+import z3
+from z3.z3util import get_vars
 
-from ...catalog.operators.terms import Apply, Symbol, Term, apply, substitute
-from ..prover.prove import prove
-from ..prover.statement import Outcome, Statement
-from .concrete import Array, Float, NoValueError, Number, TooLargeError, compute, number
-from .difference import differ
-from .sizes import Sizes, integers_in
-from .values import assign
+from ...catalog.operators.terms import Apply, Symbol, Term
+from ..errors import RuleError
+from ..format import rule_text
+from ..parser import parse_rules
+from ..prover.cases import statements
+from ..prover.constraint import Constraint
+from ..prover.lower import Lowering
+from ..prover.prove import Proof, prove
+from ..prover.solver import symbol
+from ..prover.space import UndecidedError
+from ..prover.statement import Outcome, Query, Statement
+from ..syntax import Rule
+from .implicants import NotPlainError, implicants
+from .inequalities import Conditions
+from .region_learned import learned_region
 
 Prover = Callable[[Statement, float], Outcome]
-_SAMPLES = 14
 _PROOF_S = 20.0
-# How often a guess may turn out wrong at other sizes.
-_ROUNDS = 6
+_ELIMINATION_MS = 5000
+_QUESTION_MS = 2000
+# How many questions may widen a region, how many answers are looked at each time, and how many
+# regions are tried in all.
+_WIDENINGS = 6
+_CANDIDATES = 8
+_NARROWINGS = 3
+_TRIES = 16
 
 
 @dataclass(frozen=True)
 class Region:
-    """A condition over the indices i0, i1, … of the output, as term and as text of the language."""
+    """A condition over the indices i0, i1, … of the output, as term and as text of the language.
+
+    `eliminated`: it comes from the prover's own questions; else it was guessed from sizes.
+    """
 
     text: str
     term: Term
     indices: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Sample:
-    symbols: Mapping[str, Number]
-    differs: Array
+    eliminated: bool = True
 
 
 def synthesize_region(
@@ -49,179 +67,226 @@ def synthesize_region(
 ) -> Region | None:
     """The region in which the sides of a statement with one output differ.
 
-    Equality outside of it is proved; that it is no larger than needed is seen at the sizes looked
-    at. None where no such region is found, where the sides differ everywhere, or nowhere.
+    Equality outside of it is proved. None where no such region is found, where the sides differ
+    everywhere, or nowhere.
     """
     if len(statement.equations) != 1:
         return None
     until = time.monotonic() + seconds
-    samples = list(_samples(statement, until, 0))
-    if not any(s.differs.any() for s in samples) or all(s.differs.all() for s in samples):
-        return None
-    rank = samples[0].differs.ndim
-    names = tuple(f"i{axis}" for axis in range(rank))
-    atoms = list(_atoms(statement, rank))
-    for seed in range(1, _ROUNDS):
-        found = _union(atoms, samples)
+    names = _indices(statement)
+    search = _Search(statement, names, until)
+    for method in (search.run, lambda: learned_region(statement, names, until)):
+        term = method()
+        if term is None:
+            continue
+        claim = replace(statement, region=term, region_indices=names)
+        outcome = prover(claim, min(_PROOF_S, max(1.0, until - time.monotonic())))
+        if outcome.status == "proved":
+            return Region(region_text(term), term, names, method == search.run)
+    return None
+
+
+def with_region(rule: Rule, seconds: float) -> Rule | None:
+    """A partial equivalence without a region, its region written down; None where none is found.
+
+    The region is that of all its cases. It is proved case by case, not yet of the rule as a whole:
+    that, and what corrects it, is for the gate.
+    """
+    until = time.monotonic() + seconds
+    texts: dict[str, None] = {}
+    for statement in statements(replace(rule, correct=())):
+        left = until - time.monotonic()
+        if left <= 0:
+            return None
+        if prove(statement, min(_PROOF_S, left)).status == "proved":
+            continue
+        found = synthesize_region(statement, left)
         if found is None:
             return None
-        fresh = list(_samples(statement, until, seed))
-        if not fresh or _agrees(found, fresh):
-            break
-        samples += fresh
-    else:
+        texts[found.text] = None
+    if not texts:
         return None
-    region = Region(_text(found), found, names)
-    claim = replace(statement, region=region.term, region_indices=names)
-    outcome = prover(claim, min(_PROOF_S, max(1.0, until - time.monotonic())))
-    return region if outcome.status == "proved" else None
+    lines = rule_text(rule).splitlines()
+    at = next(k for k, line in enumerate(lines) if line.split() == ["equal", "partial"])
+    lines[at] += f" except {' or '.join(texts)}"
+    try:
+        (changed,) = parse_rules("\n".join(lines) + "\n", rule.path)
+    except RuleError:
+        return None  # of sizes that have no name in the rule
+    return changed
 
 
-def _samples(statement: Statement, until: float, seed: int) -> Iterator[_Sample]:
-    """Which elements differ, at small sizes and at such of which one is larger."""
-    sizes, rng = Sizes(statement, seed), np.random.default_rng(seed)
-    integers = [s.name for s in statement.symbols if s.kind != "real"]
-    equation = statement.equations[0]
-    count = 0
-    for attempt in range(8 * _SAMPLES):
-        if count == _SAMPLES or time.monotonic() > until:
-            return
-        if attempt % 2 and integers:
-            symbols = sizes.spike(integers[attempt // 2 % len(integers)], 6 + attempt % 9)
-        else:
-            symbols = sizes.small(5 + attempt % 4, 1)
-        if symbols is None:
-            continue
-        try:
-            if not all(number(one.condition, symbols) for one in statement.obligations):
-                continue
-            differs: Array | None = None
-            for family in ("normal", "positive"):
-                tensors = compute(statement, assign(statement, symbols, family, rng), Float())
-                left, right = tensors[equation.source], tensors[equation.target]
-                apart = left.defined & right.defined & differ(left, right, Float())
-                apart |= left.defined != right.defined
-                differs = apart if differs is None else differs | apart
-        except (NoValueError, TooLargeError, ValueError):
-            continue
-        if differs is not None and differs.size:
-            count += 1
-            yield _Sample(symbols, differs)
-
-
-# ---------------------------------------------------------------------------------- the guess
-
-
-def _atoms(statement: Statement, rank: int) -> Iterator[Term]:
-    """Simple conditions on one index: at or beside an end or a symbol, below it, odd or even."""
+def _indices(statement: Statement) -> tuple[str, ...]:
     equation = statement.equations[0]
     shape = next(d.shape for d in statement.definitions if d.name == equation.source)
-    marks: list[Term] = [s for s in statement.symbols if s.kind != "real"]
-    marks += [n for n in sorted(integers_in(statement)) if 1 < n < 100]
-    for axis in range(rank):
-        index = Symbol(f"i{axis}", "integer")
-        places: list[Term] = [0, 1, *(apply("-", shape[axis], d) for d in (1, 2))]
-        places += [
-            apply("+", mark, d) if d >= 0 else apply("-", mark, -d)
-            for mark in marks
-            for d in (-2, -1, 0, 1)
+    return tuple(f"i{axis}" for axis in range(len(shape)))
+
+
+class _Search:
+    """Widens a region by one question of the prover after the other."""
+
+    def __init__(self, statement: Statement, names: tuple[str, ...], until: float) -> None:
+        self.statement, self.names, self.until = statement, names, until
+        self.output = statement.equations[0].output
+        sizes = {symbol(s.name).strip("|"): s for s in statement.symbols if s.kind != "real"}
+        self.indices = {name: z3.Int(f"i@{name}") for name in names}
+        self.symbols = {
+            **sizes,
+            **{str(self.indices[name]): Symbol(name, "integer") for name in names},
+        }
+        # Where nothing is empty a region is told; it covers what differs elsewhere, too.
+        self.usual = [z3.Int(name) >= 1 for name, s in sizes.items() if s.kind == "dimension"]
+        self.context: list[z3.BoolRef] | None = None
+        self.tries = 0
+        self.seen: list[z3.BoolRef] = []
+
+    def run(self) -> Term | None:
+        """The region; None where the sides are equal everywhere, or none is found."""
+        found = self._widened(None, 0)
+        if found is None:
+            return None
+        with suppress(NotPlainError):
+            return self._told(self._narrowed(found))
+        return None
+
+    def _widened(self, region: z3.BoolRef | None, depth: int) -> z3.BoolRef | None:
+        asked, equal = self._asked(region)
+        if equal:
+            return region
+        if depth == _WIDENINGS:
+            return None
+        candidates = list(islice(self._candidates(asked), _CANDIDATES))
+        self.seen += candidates
+        for more in candidates:
+            wider = more if region is None else z3.Or(region, more)
+            if (found := self._widened(wider, depth + 1)) is not None:
+                return found
+        return None
+
+    def _narrowed(self, region: z3.BoolRef) -> z3.BoolRef:
+        """A region cut down to what other questions leave of it, where that is enough.
+
+        A largest element may be looked at in two ways, and each differ in more places than both do.
+        """
+        others = [one for one in self.seen if not self._covers(one, region)]
+        for other in others[:_NARROWINGS]:
+            meet = z3.And(region, other)
+            if self._asked(meet)[1]:
+                region = meet
+        return region
+
+    def _told(self, region: z3.BoolRef) -> Term:
+        """A region as a condition of the rule language; NotPlainError."""
+        cubes = implicants(region, self.context or [], self.usual)
+        if not cubes or not all(cubes):
+            raise NotPlainError("it is everywhere, or nowhere")
+        return Conditions(self.symbols, self.names).union(cubes)
+
+    def _covers(self, wide: z3.BoolRef, narrow: z3.BoolRef) -> bool:
+        solver = z3.Solver()
+        solver.set("timeout", _QUESTION_MS)
+        solver.add(*(self.context or []), *self.usual, narrow, z3.Not(wide))
+        return bool(solver.check() == z3.unsat)
+
+    def _asked(self, region: z3.BoolRef | None) -> tuple[_Asked, bool]:
+        """What the prover asks of the statement outside of a region, and whether it is proved."""
+        left = self.until - time.monotonic()
+        claim = self.statement
+        if region is not None:
+            try:
+                term = self._told(region)
+            except NotPlainError:
+                return _Asked(claim, 0.0), False
+            claim = replace(claim, region=term, region_indices=self.names)
+        asked = _Asked(claim, min(_PROOF_S, left))
+        if left <= 0 or self.tries == _TRIES:
+            return asked, False
+        self.tries += 1
+        try:
+            asked.run()
+        except (UndecidedError, RecursionError, ArithmeticError, LookupError, ValueError):
+            return asked, False
+        except (AssertionError, z3.Z3Exception):
+            asked.queries.clear()
+            return asked, False
+        return asked, True
+
+    def _candidates(self, asked: _Asked) -> Iterator[z3.BoolRef]:
+        """Where the questions that failed can be answered with yes, those of the output first."""
+        own = f"{self.output}:"
+        failed = {q.script: q for q in asked.queries if q.result == "sat" and asked.names}
+        tried: list[z3.BoolRef] = []
+        for query in sorted(failed.values(), key=lambda q: not q.purpose.startswith(own)):
+            if time.monotonic() > self.until:
+                return
+            try:
+                found = self._differs(query, asked.names)
+            except (NotPlainError, z3.Z3Exception):
+                continue
+            if found is None or any(self._covers(found, one) for one in tried):
+                continue
+            tried.append(found)
+            yield found
+
+    def _differs(self, query: Query, names: Sequence[str]) -> z3.BoolRef | None:
+        """Where a question of the prover can be answered with yes; None: everywhere, or nowhere."""
+        places = [
+            (z3.Int(name), self.indices[i]) for name, i in zip(names, self.names, strict=True)
         ]
-        for place in dict.fromkeys(places):
-            if place != 0:
-                yield Apply("<", (index, place))
-            yield Apply(">=", (index, place))
-            yield Apply("=", (index, place))
-        for remainder in (0, 1):
-            yield Apply("=", (Apply("%", (index, 2)), remainder))
-
-
-def _agrees(region: Term, samples: list[_Sample]) -> bool:
-    """Whether a region holds where the sides differ, and nowhere else, at other sizes too."""
-    wanted = np.concatenate([sample.differs.reshape(-1) for sample in samples])
-    found = _everywhere(region, samples)
-    return found is not None and bool((found == wanted).all())
-
-
-def _everywhere(region: Term, samples: list[_Sample]) -> Array | None:
-    match region:
-        case Apply(("and" | "or") as junction, (left, right)):
-            one, other = _everywhere(left, samples), _everywhere(right, samples)
-            if one is None or other is None:
-                return None
-            return one & other if junction == "and" else one | other
-        case _:
-            return _holds(region, samples)
-
-
-def _union(atoms: list[Term], samples: list[_Sample]) -> Term | None:
-    """A union that covers what differs and nothing else: whole atoms first, then pairs of them."""
-    wanted = np.concatenate([sample.differs.reshape(-1) for sample in samples])
-    known = [(atom, found) for atom in atoms if (found := _holds(atom, samples)) is not None]
-    parts = [(atom, found) for atom, found in known if not (found & ~wanted).any()]
-    useful = [(atom, found) for atom, found in known if (found & wanted).any()]
-    parts += [
-        (Apply("and", (one, other)), a & b)
-        for (one, a), (other, b) in combinations(useful, 2)
-        if (a & b).any() and not (a & b & ~wanted).any()
-    ]
-    chosen: list[Term] = []
-    left = wanted.copy()
-    while left.any():
-        best = max(parts, key=lambda part: int((part[1] & left).sum()), default=None)
-        if best is None or not (best[1] & left).any() or len(chosen) == 4:
+        assertions = [z3.substitute(a, *places) for a in z3.parse_smt2_string(query.script)]
+        context = [one for one in assertions if _names(one) <= self.symbols.keys()]
+        if self.context is None:
+            self.context = context
+        formula = _eliminated(assertions, set(self.symbols))
+        cubes = implicants(formula, context, self.usual)
+        if not cubes or not all(cubes):
             return None
-        chosen.append(best[0])
-        left &= ~best[1]
-    region = chosen[0]
-    for one in chosen[1:]:
-        region = Apply("or", (region, one))
-    return region
+        return z3.Or(*(z3.And(*cube) for cube in cubes))
 
 
-def _holds(atom: Term, samples: list[_Sample]) -> Array | None:
-    """Where an atom holds, over all elements of all samples."""
-    assert isinstance(atom, Apply)
-    found = []
-    for sample in samples:
-        left, right = (substitute(side, _known(sample)) for side in atom.arguments)
-        places: Array = np.indices(sample.differs.shape)
-        grids = {f"i{axis}": places[axis] for axis in range(sample.differs.ndim)}
-        one, other = _on_grid(left, grids), _on_grid(right, grids)
-        if one is None or other is None:
-            return None
-        relation = {"<": np.less, ">=": np.greater_equal, "=": np.equal}[atom.function]
-        found.append(np.broadcast_to(relation(one, other), sample.differs.shape).reshape(-1))
-    return np.concatenate(found)
+class _Asked(Proof):
+    """An attempt at a statement that keeps the names of the output's indices in its questions."""
+
+    names: tuple[str, ...] = ()
+
+    def _outside(self, names: Sequence[str], setting: Lowering) -> tuple[Constraint, ...]:
+        self.names = tuple(names)
+        return super()._outside(names, setting)
 
 
-def _known(sample: _Sample) -> dict[str, Term]:
-    return {name: int(v) for name, v in sample.symbols.items() if isinstance(v, int)}
+def _names(formula: z3.ExprRef) -> set[str]:
+    return {str(variable) for variable in get_vars(formula)}
 
 
-def _on_grid(term: Term, grids: Mapping[str, Array]) -> Array | None:
-    match term:
-        case int():
-            return np.asarray(term)
-        case Symbol(name) if name in grids:
-            return grids[name]
-        case Apply("%", (Symbol(name), int() as divisor)) if name in grids:
-            return np.asarray(grids[name] % divisor)
-        case _:
-            return None
+def _eliminated(assertions: Sequence[z3.BoolRef], kept: set[str]) -> z3.BoolRef:
+    """Say, of the kept names alone, when assertions can hold together; NotPlainError."""
+    whole = z3.And(*assertions)
+    others = [variable for variable in get_vars(whole) if str(variable) not in kept]
+    goal = z3.Goal()
+    goal.add(z3.Exists(others, whole) if others else whole)
+    for tactic in ("qe2", "qe"):
+        attempt = z3.TryFor(z3.Then(tactic, "simplify"), _ELIMINATION_MS)
+        try:
+            found = attempt(goal).as_expr()
+        except z3.Z3Exception:
+            continue
+        if _names(found) <= kept:
+            return found
+    raise NotPlainError("the elements of the operands can't be eliminated")
 
 
-def _text(term: Term) -> str:
+def region_text(term: Term) -> str:
     """A region as the rule language spells it."""
     match term:
         case Apply(("and" | "or") as junction, (left, right)):
-            return f"{_text(left)} {junction} {_text(right)}"
+            return f"{region_text(left)} {junction} {region_text(right)}"
         case Apply(function, (left, right)) if function in ("+", "-", "*", "//", "%"):
             return f"{_operand(left)} {function} {_operand(right)}"
         case Apply(function, (left, right)):
-            return f"{_text(left)} {function} {_text(right)}"
+            return f"{region_text(left)} {function} {region_text(right)}"
         case _:
             return str(term)
 
 
 def _operand(term: Term) -> str:
-    return f"({_text(term)})" if isinstance(term, Apply) else str(term)
+    return f"({region_text(term)})" if isinstance(term, Apply) else str(term)
