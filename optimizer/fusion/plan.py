@@ -109,12 +109,13 @@ class MemoEntry:
 class Point:
     """An interesting point: whether `producer` is materialized for `consumer` is a decision.
 
-    `kind` is consumers (of several), template or sparse (a switch between the two sides).
+    `kind` says why: consumers (there are several), template or sparse (the two sides may be
+    held by different ones), type (what is computed again is smaller before).
     """
 
     consumer: int
     producer: int
-    kind: Literal["consumers", "template", "sparse"]
+    kind: Literal["consumers", "template", "sparse", "type"]
 
 
 @dataclass(frozen=True)
@@ -142,7 +143,10 @@ class PlanCounts:
 
 @dataclass(frozen=True)
 class FusionPlan:
-    """Operators in execution order, whose costs add up to `cost_s` seconds, and their reasons."""
+    """Operators in execution order, whose costs add up to `cost_s` seconds, and their reasons.
+
+    `complete` is false where a search ended at its limit: the plan is the best one found.
+    """
 
     steps: tuple[FusedOperator | PlainOperator, ...]
     cost_s: float
@@ -151,6 +155,7 @@ class FusionPlan:
     partitions: tuple[Partition, ...] = ()
     counts: PlanCounts = field(default_factory=PlanCounts)
     planning_s: float = 0.0
+    complete: bool = True
 
     @property
     def fused(self) -> tuple[FusedOperator, ...]:

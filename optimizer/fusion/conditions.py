@@ -1,0 +1,127 @@
+"""The memo table and the interesting points of programs: templates.dl, run by the engine.
+
+One run costs about 50 ms of planning in DuckDB, whether it is of one program or of a hundred.
+What it derives depends on the structure and on how extents compare, so that it is kept by the
+facts themselves: a second program of the same facts costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from ...catalog.datalog import Program as Rules
+from ...catalog.datalog import evaluate, parse
+from ..program.dag import Program
+from .facts import Facts, Row, facts
+
+if TYPE_CHECKING:
+    import duckdb
+
+Edge = tuple[int, int]
+
+# A row of each relation that may be empty, for the types of its columns.
+_EMPTY = {
+    "fusible": "SELECT 0",
+    "reads": "SELECT 0, 0, 0",
+    "reduces": "SELECT 0, '', ''",
+    "sparse": "SELECT 0",
+    "item": "SELECT 0, 0",
+    "wanted": "SELECT 0",
+    "node": "SELECT 0, '', '', 0, 0, 0",
+}
+_KEPT = 256
+
+
+@dataclass
+class Conditions:
+    """What templates.dl derives of one program; edges are (consumer, producer)."""
+
+    fuses: dict[Edge, frozenset[str]] = field(default_factory=dict)
+    opens: dict[int, frozenset[str]] = field(default_factory=dict)
+    closes: dict[int, frozenset[str]] = field(default_factory=dict)
+    points: dict[Edge, str] = field(default_factory=dict)
+    joins: set[Edge] = field(default_factory=set)
+    partition: dict[int, int] = field(default_factory=dict)
+
+
+_kept: OrderedDict[Facts, Conditions] = OrderedDict()
+
+
+def conditions(program: Program, refused: frozenset[str] = frozenset()) -> Conditions:
+    """Derive the conditions of one program, or find those of an earlier one with its facts."""
+    described = facts([program], refused)
+    found = _kept.get(described)
+    if found is None:
+        (found,) = _derive(described, [len(program.nodes)])
+        _kept[described] = found
+        if len(_kept) > _KEPT:
+            _kept.popitem(last=False)
+    return found
+
+
+def all_conditions(
+    programs: Sequence[Program], refused: frozenset[str] = frozenset()
+) -> list[Conditions]:
+    """Derive the conditions of many programs in one run."""
+    return _derive(facts(programs, refused), [len(program.nodes) for program in programs])
+
+
+@cache
+def _rules() -> Rules:
+    return parse((resources.files(__package__) / "templates.dl").read_text(encoding="utf-8"))
+
+
+@cache
+def _connection() -> duckdb.DuckDBPyConnection:
+    import duckdb
+
+    # The tables are tiny: more threads only wait for each other.
+    return duckdb.connect(config={"threads": 1})
+
+
+def _derive(described: Facts, sizes: Sequence[int]) -> list[Conditions]:
+    # A cursor of its own: another thread may plan at the same time.
+    with _connection().cursor() as cursor:
+        inputs = {name: _values(name, rows) for name, rows in described}
+        relations = evaluate(_rules(), cursor, inputs=inputs)
+        derived = {
+            name: relations[name].fetchall()
+            for name in ("fuses", "opens", "closes", "point", "joins", "partition")
+        }
+    owner: list[tuple[Conditions, int]] = []
+    found = []
+    for size in sizes:
+        found.append(Conditions())
+        owner += [(found[-1], len(owner))] * size
+    for h, c, template in derived["fuses"]:
+        one, first = owner[h]
+        edge = (h - first, c - first)
+        one.fuses[edge] = one.fuses.get(edge, frozenset()) | {template}
+    for n, template in derived["opens"]:
+        one, first = owner[n]
+        one.opens[n - first] = one.opens.get(n - first, frozenset()) | {template}
+    for n, template in derived["closes"]:
+        one, first = owner[n]
+        one.closes[n - first] = one.closes.get(n - first, frozenset()) | {template}
+    for h, c, why in derived["point"]:
+        one, first = owner[h]
+        one.points[h - first, c - first] = why
+    for a, b in derived["joins"]:
+        one, first = owner[a]
+        one.joins.add((a - first, b - first))
+    for n, p in derived["partition"]:
+        one, first = owner[n]
+        one.partition[n - first] = p - first
+    return found
+
+
+def _values(name: str, rows: Sequence[Row]) -> str:
+    """Write rows as a query; numbers, and names of operators and classes, need no quoting."""
+    if not rows:
+        return f"SELECT * FROM ({_EMPTY[name]}) WHERE false"
+    return "VALUES " + ", ".join(f"({', '.join(map(repr, row))})" for row in rows)

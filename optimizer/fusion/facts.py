@@ -1,0 +1,110 @@
+"""A program as the relations that templates.dl asks about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...catalog.operators import classifications
+from ..program.dag import Node, Program
+
+# Types of elements that kernels compute with, and their bytes.
+TYPES = {"float32": 4, "float64": 8, "bool": 1}
+# Reductions that kernels do: of these an element that is zero changes nothing.
+ADDITIVE = frozenset(["ReduceSum", "ReduceMean", "ReduceSumSquare", "ReduceL1", "ReduceL2"])
+OTHER = frozenset(["ReduceMax", "ReduceMin", "ReduceProd"])
+LIFTS = frozenset(["Squeeze", "Unsqueeze", "Reshape"])
+SKINNY = 64
+
+Row = tuple[int | str, ...]
+# Relations with their rows; nodes that no output depends on are left out.
+Facts = tuple[tuple[str, tuple[Row, ...]], ...]
+
+
+def live(program: Program) -> tuple[int, ...]:
+    """Return the nodes that outputs depend on, ascending."""
+    needed = set(program.outputs)
+    for node in reversed(program.nodes):
+        if node.id in needed:
+            needed.update(node.inputs)
+    return tuple(sorted(needed))
+
+
+def kind(node: Node) -> str:
+    """Return the class of a node's operator; leaves, and what has no specification: "other"."""
+    if node.specification is None:
+        return "other"
+    return classifications()["", node.op].kind
+
+
+def extent(node: Node) -> tuple[int, int]:
+    """Return rows and columns; a vector is one row, a scalar one cell."""
+    if len(node.shape) == 2:
+        return node.shape[0], node.shape[1]
+    return (1, node.shape[0]) if node.shape else (1, 1)
+
+
+def over(node: Node, operand: Node) -> str | None:
+    """Say what a reduction runs over: each row, each column, or the full operand; else None."""
+    rank = len(operand.shape)
+    axes = node.attributes.get("axes")
+    axes = tuple(range(rank)) if axes is None else tuple(axes)
+    if rank == 0 or not axes:
+        return None
+    if axes == tuple(range(rank)):
+        return "full"
+    return "row" if axes == (1,) else "column"
+
+
+def facts(programs: Sequence[Program], refused: frozenset[str] = frozenset()) -> Facts:
+    """Describe programs, the ids of each after those of the ones before.
+
+    Operators in `refused` are run as NumPy does.
+    """
+    rows: dict[str, list[Row]] = {name: [] for name in ("node", "fusible", "reads", "reduces")}
+    rows |= {"sparse": [], "wanted": [], "item": [], "skinny": [(SKINNY,)]}
+    first = 0
+    for program in programs:
+        _describe(program, first, refused, rows)
+        first += len(program.nodes)
+    return tuple((name, tuple(dict.fromkeys(found))) for name, found in rows.items())
+
+
+def _describe(
+    program: Program, first: int, refused: frozenset[str], rows: dict[str, list[Row]]
+) -> None:
+    for number in live(program):
+        node = program.nodes[number]
+        of = kind(node)
+        m, n = extent(node)
+        rows["node"].append((first + number, of, node.op, min(len(node.shape), 3), m, n))
+        rows["reads"] += [(first + number, at, first + one) for at, one in enumerate(node.inputs)]
+        if node.nnz is not None:
+            rows["sparse"].append((first + number,))
+        if not _can_be_fused(program, node) or node.op in refused:
+            continue
+        if of == "reduction":
+            operand = program.nodes[node.inputs[0]]
+            direction = over(node, operand)
+            if direction is None:
+                continue
+            how = "additive" if node.op in ADDITIVE else "other"
+            rows["reduces"].append((first + number, direction, how))
+        rows["fusible"].append((first + number,))
+        rows["item"].append((first + number, TYPES[node.dtype]))
+    rows["wanted"] += [(first + output,) for output in program.outputs]
+
+
+def _can_be_fused(program: Program, node: Node) -> bool:
+    of = kind(node)
+    around = [node, *(program.nodes[one] for one in node.inputs)]
+    if any(len(one.shape) > 2 or one.dtype not in TYPES or not one.size for one in around):
+        return False
+    match of:
+        case "elementwise":
+            return True
+        case "reduction":
+            return node.op in ADDITIVE | OTHER and node.dtype != "bool"
+        case "movement":
+            return node.op in LIFTS and node.nnz is None
+        case _:
+            return node.op == "MatMul" and node.dtype != "bool"

@@ -1,0 +1,139 @@
+"""A program as the planner reads it: products read through transposes; sizes; memo edges."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..program.dag import Node, Program
+from .conditions import Conditions, Edge
+from .facts import OTHER, extent, kind, live
+from .operations import work
+
+# An entry of a sparse matrix holds its column too, and a row where it begins.
+INDEX_BYTES = 4
+_ITEM = {"float64": 8, "float32": 4, "bool": 1}
+
+
+@dataclass(frozen=True)
+class Operand:
+    """What a node reads at a position; `via` is the transpose that a product reads through."""
+
+    node: int
+    position: int
+    via: int | None = None
+
+
+class Graph:
+    """A program with its conditions; everything about a node that costs ask for, once."""
+
+    def __init__(self, program: Program, conditions: Conditions) -> None:
+        self.program = program
+        self.nodes = program.nodes
+        self.conditions = conditions
+        self.live = live(program)
+        self.operands: dict[int, tuple[Operand, ...]] = {
+            number: tuple(
+                self._operand(self.nodes[number], at) for at in range(self._arity(number))
+            )
+            for number in self.live
+        }
+        self.kinds = {number: kind(self.nodes[number]) for number in self.live}
+        self.bytes = {number: stored_bytes(self.nodes[number]) for number in self.live}
+        self.extents = {number: extent(self.nodes[number]) for number in self.live}
+
+    def _arity(self, number: int) -> int:
+        return len(self.nodes[number].inputs)
+
+    def _operand(self, node: Node, position: int) -> Operand:
+        read = self.nodes[node.inputs[position]]
+        if node.op == "MatMul" and self.is_turn(read):
+            return Operand(read.inputs[0], position, read.id)
+        return Operand(read.id, position)
+
+    def is_turn(self, node: Node) -> bool:
+        """Whether a node is a transpose that a product reads through."""
+        return node.op == "Transpose" and len(node.shape) == 2
+
+    @cached_property
+    def forced(self) -> frozenset[int]:
+        """Nodes that every plan materializes: outputs, and what is read other than by an edge."""
+        found = set(self.program.outputs)
+        for h in self.live:
+            if self.is_turn(self.nodes[h]) and h not in found and not self._read_alone(h):
+                continue  # only looked through
+            for operand in self.operands[h]:
+                if (h, operand.node) not in self.conditions.fuses:
+                    found.add(operand.node)
+        return frozenset(one for one in found if not self.nodes[one].is_leaf)
+
+    def _read_alone(self, turn: int) -> bool:
+        return any(self.nodes[h].op != "MatMul" for h in self.program.consumers[turn])
+
+    @cached_property
+    def ancestors(self) -> dict[int, int]:
+        """For each node, the nodes that it depends on, as a mask."""
+        found: dict[int, int] = {}
+        for number in self.live:
+            mask = 0
+            for one in self.nodes[number].inputs:
+                mask |= 1 << one | found[one]
+            found[number] = mask
+        return found
+
+    @cached_property
+    def least_entries(self) -> int | None:
+        """The fewest entries of a sparse matrix: what a sparse operator visits at least."""
+        found = [node.nnz for node in self.nodes if node.nnz is not None]
+        return min(found) if found else None
+
+    def is_view(self, number: int) -> bool:
+        """Whether NumPy copies nothing for the node."""
+        node = self.nodes[number]
+        return self.kinds[number] == "movement" and (node.nnz is None or self.is_turn(node))
+
+    def is_square(self, number: int) -> bool:
+        """Whether a product multiplies two matrices, neither of which is a vector."""
+        ends = [self.extents[one] for one in self.nodes[number].inputs]
+        return all(min(end) > 1 for end in ends)
+
+    def flops(self, number: int, cells: float | None = None, density: float = 1.0) -> float:
+        """Return the weighted operations of a node.
+
+        `cells` replaces the cells that it is computed at (of a reduction: that it reads);
+        `density` is the share of the cells of a product's first operand that are read.
+        """
+        node = self.nodes[number]
+        match self.kinds[number]:
+            case "movement":
+                return 0.0
+            case "reduction":
+                count = self.nodes[node.inputs[0]].size if cells is None else cells
+                return count * (1.0 if node.op in OTHER else work(node.op, 1))
+            case "contraction" if node.op == "MatMul":
+                inner = self.nodes[node.inputs[0]].shape[-1]
+                return 2.0 * inner * (node.size if cells is None else cells) * density
+            case _:
+                return (node.size if cells is None else cells) * work(node.op, len(node.inputs))
+
+    def in_bytes(self, number: int, cells: int | None = None) -> float:
+        """Return the bytes read of a node, or of `cells` of its cells if it is dense."""
+        node = self.nodes[number]
+        if node.op == "Constant":
+            return 0.0
+        if cells is None or node.nnz is not None or node.size <= cells:
+            return self.bytes[number]
+        return float(cells * _ITEM.get(node.dtype, 8))
+
+    def is_edge(self, edge: Edge) -> bool:
+        """Whether the memo table may fuse the edge in some template."""
+        return edge in self.conditions.fuses
+
+
+def stored_bytes(node: Node) -> float:
+    """Return the bytes of a node's value, as it is held."""
+    item = _ITEM.get(node.dtype, 8)
+    if node.nnz is None:
+        return float(node.size * item)
+    rows = extent(node)[0]
+    return float(node.nnz * (item + INDEX_BYTES) + rows * INDEX_BYTES)

@@ -1,0 +1,78 @@
+"""How much work an operator is for each of its cells, read from its specification."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from ...catalog.operators import specification
+from ...catalog.operators.functions import ShapeError
+from ...catalog.operators.terms import Apply, Read, Reduce, Select, Term
+from ..program.dag import OPSET
+
+# Relative to one addition in a vectorized loop, as in SystemML's cost model (PVLDB 2018, section
+# 4.3; the table of its ComputeCostMethods); primitives without a line cost 1.
+WEIGHTS = {
+    "/": 4,
+    "sqrt": 2,
+    "mod": 8,
+    "fmod": 8,
+    "floor": 1,
+    "ceil": 1,
+    "round": 1,
+    "exp": 18,
+    "log": 32,
+    "pow": 16,
+    "erf": 24,
+    "tanh": 24,
+    "sin": 18,
+    "cos": 22,
+    "tan": 42,
+    "asin": 93,
+    "acos": 103,
+    "atan": 40,
+    "sinh": 24,
+    "cosh": 24,
+    "asinh": 60,
+    "acosh": 60,
+    "atanh": 60,
+}
+
+
+@lru_cache(maxsize=4096)
+def work(op: str, operands: int) -> float:
+    """Return the weighted operations for each cell: of the output, or of a reduction's input."""
+    spec = specification("", op, OPSET)
+    if spec is None or spec.opaque is not None:
+        return 1.0
+    declared = [one for one in spec.blocks[0].inputs if one.kind == "tensor"]
+    count = operands if declared and declared[0].variadic else min(operands, len(declared))
+    try:
+        expansion = spec.expand([("m", "n")] * count, {}, outputs=1)
+    except ShapeError:
+        return float(max(1, operands - 1))  # attributes decide; an operation for each operand
+    return float(max(1, sum(_work(one.value) for one in (*expansion.locals, *expansion.outputs))))
+
+
+def _work(term: Term) -> float:
+    match term:
+        case Apply(function, arguments):
+            inner = sum(map(_work, arguments))
+            return inner + (WEIGHTS.get(function, 1) if _reads(term) else 0)
+        case Select(condition, then, otherwise):
+            return 1 + _work(condition) + _work(then) + _work(otherwise)
+        case Reduce(_, _, _, _, body):
+            return 1 + _work(body)
+        case _:
+            return 0.0
+
+
+def _reads(term: Term) -> bool:
+    match term:
+        case Read() | Reduce():
+            return True
+        case Apply(_, arguments):
+            return any(map(_reads, arguments))
+        case Select():
+            return True
+        case _:
+            return False

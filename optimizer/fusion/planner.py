@@ -1,0 +1,247 @@
+"""The planner: from a program to its operators, by cost or by a heuristic.
+
+The memo table and the interesting points come from templates.dl; each partition is searched on
+its own; what no partition holds runs alone. A plan is kept for programs of the same structure,
+extents and numbers of entries.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from ...catalog.errors import TensologError
+from ..program.dag import Program
+from .conditions import Conditions, conditions
+from .emit import steps
+from .enumerate import Found, Pruning, search
+from .graph import Graph
+from .heuristics import fuse_all, fuse_no_redundancy
+from .machine import Limits, Machine
+from .plan import FusionPlan, Heuristic, MemoEntry, Partition, PlanCounts, Point
+from .price import INFINITE, Prices
+from .region import Operator, Region
+
+_KEPT = 1024
+
+
+class FusionError(TensologError):
+    """No plan keeps to the limits."""
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What a plan depends on."""
+
+    program: tuple[object, ...]
+    machine: Machine
+    limits: Limits
+    heuristic: Heuristic
+    refused: frozenset[str]
+    pruning: Pruning
+
+
+_plans: OrderedDict[_Question, FusionPlan] = OrderedDict()
+
+
+def plan(
+    program: Program,
+    machine: Machine | None = None,
+    heuristic: Heuristic = "cost",
+    *,
+    limits: Limits | None = None,
+    refused: frozenset[str] = frozenset(),
+    pruning: Pruning | None = None,
+) -> FusionPlan:
+    """Return the operators that a program runs as, fused where that is cheaper.
+
+    `heuristic` is "cost" (the cheapest plan), "all" (fuse all that can be), "no_redundancy" (but
+    what several read), or "none" (each node alone). Operators in `refused` are never fused.
+    Raises FusionError where no plan keeps to the limits. Source: PVLDB 2018, sections 3 and 4.
+    """
+    question = _Question(
+        _identity(program),
+        machine or Machine(),
+        limits or Limits(),
+        heuristic,
+        refused,
+        pruning or Pruning(),
+    )
+    found = _plans.get(question)
+    if found is None:
+        begin = time.perf_counter()
+        made = make_plan(
+            program,
+            conditions(program, refused),
+            question.machine,
+            heuristic,
+            limits=question.limits,
+            pruning=question.pruning,
+        )
+        found = replace(made, planning_s=time.perf_counter() - begin)
+        _plans[question] = found
+        if len(_plans) > _KEPT:
+            _plans.popitem(last=False)
+    return found
+
+
+def make_plan(
+    program: Program,
+    held: Conditions,
+    machine: Machine,
+    heuristic: Heuristic = "cost",
+    *,
+    limits: Limits | None = None,
+    pruning: Pruning | None = None,
+) -> FusionPlan:
+    """Plan a program whose conditions are known; see plan."""
+    graph = Graph(program, held if heuristic != "none" else Conditions())
+    prices = Prices(graph, machine, limits or Limits())
+    operators: list[Operator] = []
+    partitions: list[Partition] = []
+    counts: list[PlanCounts] = []
+    complete = True
+    for number, region in enumerate(regions(prices, joining=heuristic == "cost")):
+        found = _choose(region, heuristic, pruning or Pruning())
+        if found.cost_s == INFINITE:
+            raise _no_plan(region)
+        chosen = region.mask(found.materialized)
+        operators += region.operators(chosen)
+        counts.append(found.counts)
+        complete = complete and found.complete
+        partitions.append(_partition(number, region, found))
+    partitioned = {node for one in partitions for node in one.nodes}
+    for number in graph.forced - partitioned:
+        operators.append(_alone(prices, number, heuristic))
+    total = PlanCounts(
+        sum(one.space for one in counts),
+        sum(one.costed for one in counts),
+        sum(one.skipped_by_cost for one in counts),
+        sum(one.skipped_by_structure for one in counts),
+    )
+    return FusionPlan(
+        steps(graph, operators),
+        sum(one.cost_s for one in operators),
+        heuristic,
+        memo_table(graph),
+        tuple(partitions),
+        total,
+        complete=complete,
+    )
+
+
+def regions(prices: Prices, joining: bool = True) -> list[Region]:
+    """Return the partitions of a program as regions, in order of their first nodes."""
+    graph = prices.graph
+    held = graph.conditions
+    members: dict[int, list[int]] = {}
+    for node, first in sorted(held.partition.items()):
+        members.setdefault(first, []).append(node)
+    found = []
+    for first in sorted(members):
+        nodes = members[first]
+        inside = set(nodes)
+        edges = [edge for edge in held.fuses if edge[0] in inside]
+        points = sorted(edge for edge in held.points if edge[0] in inside)
+        found.append(Region(prices, nodes, edges, points, graph.forced & inside, joining))
+    return found
+
+
+def memo_table(graph: Graph) -> tuple[MemoEntry, ...]:
+    """Return the memo table: of each node and template the entry that fuses most.
+
+    Each subset of its fused inputs is an entry too.
+    """
+    held = graph.conditions
+    fused: dict[tuple[int, str], list[int]] = {}
+    for (h, c), templates in sorted(held.fuses.items()):
+        for template in sorted(templates):
+            fused.setdefault((h, template), []).append(c)
+    for number, templates in held.opens.items():
+        for template in templates:
+            fused.setdefault((number, template), [])
+    entries = []
+    for (number, template), inputs in sorted(fused.items()):
+        close = "closed" if template in held.closes.get(number, ()) else "open"
+        if template == "Outer" and close == "open" and number not in graph.forced:
+            close = "pending"
+        entries.append(MemoEntry(number, template, tuple(inputs), close))  # type: ignore[arg-type]
+    return tuple(entries)
+
+
+def _choose(region: Region, heuristic: Heuristic, pruning: Pruning) -> Found:
+    if heuristic == "cost":
+        return search(region, pruning)
+    chosen = fuse_all(region) if heuristic == "all" else fuse_no_redundancy(region)
+    materialized = frozenset(point for point, bit in region.bit.items() if chosen & bit)
+    counts = PlanCounts(1 << len(region.points), 1, 0, 0)
+    return Found(materialized, region.cost(chosen), counts)
+
+
+def _alone(prices: Prices, number: int, heuristic: Heuristic) -> Operator:
+    """Return the operator of a node that nothing can be fused with."""
+    if heuristic == "none":
+        operator: Operator | None = prices.plain(number)
+    else:
+        region = Region(prices, [number], [], [], [number])
+        operator = region.operator(number, 0)
+    if operator is None or operator.cost_s == INFINITE:
+        raise _exceeded(prices, number)
+    return operator
+
+
+def _partition(number: int, region: Region, found: Found) -> Partition:
+    graph = region.graph
+    kinds = graph.conditions.points
+    points = {edge: Point(*edge, kinds[edge]) for edge in region.points}  # type: ignore[arg-type]
+    inside = set(region.nodes)
+    inputs = {
+        operand.node
+        for h in region.nodes
+        for operand in graph.operands[h]
+        if operand.node not in inside
+    }
+    return Partition(
+        number,
+        region.nodes,
+        tuple(sorted(region.roots)),
+        tuple(sorted(inputs)),
+        tuple(points.values()),
+        tuple(points[edge] for edge in sorted(found.materialized)),
+        found.cost_s,
+    )
+
+
+def _no_plan(region: Region) -> FusionError:
+    everything = (1 << len(region.points)) - 1
+    for root in region.stored(everything):
+        operator = region.operator(root, everything)
+        if operator is None or operator.cost_s == INFINITE:
+            return _exceeded(region.prices, root)
+    return _exceeded(region.prices, max(region.roots))
+
+
+def _exceeded(prices: Prices, number: int) -> FusionError:
+    node = prices.graph.nodes[number]
+    return FusionError(
+        f"node {number} ({node.op} of shape {node.shape}) does not keep to the limits"
+        f" ({prices.limits}) in any plan; allow more memory"
+    )
+
+
+def _identity(program: Program) -> tuple[object, ...]:
+    nodes: Iterable[Sequence[object]] = (
+        (
+            node.op,
+            node.inputs,
+            tuple(sorted((name, repr(value)) for name, value in node.attributes.items())),
+            node.shape,
+            node.dtype,
+            node.nnz,
+            node.layout,
+        )
+        for node in program.nodes
+    )
+    return (*map(tuple, nodes), program.inputs, program.outputs)

@@ -1,0 +1,325 @@
+"""The cost of one operator: which templates can cover a set of nodes, and in what time.
+
+T = call + written / write rate + max(read / read rate, computed / compute rate), as in PVLDB
+2018, section 4.3. Inputs are a set: what several nodes of an operator read is read once, and a
+node that several of its nodes use is computed once. Sparse operators visit the entries of their
+driver: they compute there only, and of dense operands of that shape read only there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from .conditions import Edge
+from .facts import ADDITIVE, over
+from .graph import Graph
+from .machine import Limits, Machine
+from .plan import FusedOperator, OuterProduct, PlainOperator, Variant
+from .zeros import Known, at_zero
+
+INFINITE = math.inf
+
+
+@dataclass(frozen=True)
+class Cover:
+    """Nodes of one operator in topological order, and what they read from outside."""
+
+    root: int
+    nodes: tuple[int, ...]
+    edges: frozenset[Edge]
+    reads: tuple[int, ...]  # through the transposes of products
+
+
+class Prices:
+    """Costs of operators over one program on one machine."""
+
+    def __init__(self, graph: Graph, machine: Machine, limits: Limits) -> None:
+        self.graph = graph
+        self.machine = machine
+        self.limits = limits
+
+    def best(self, cover: Cover) -> FusedOperator | PlainOperator | None:
+        """Return the cheapest operator over a cover; None where no template can hold it."""
+        # Of equal costs the first: cells are held in registers, rows in a cache.
+        found: list[FusedOperator | PlainOperator | None]
+        found = [self.cell(cover), self.outer(cover), self.row(cover)]
+        if not cover.edges:
+            found.append(self.plain(cover.root))
+        within = [one for one in found if one is not None and one.cost_s < INFINITE]
+        return min(within, key=lambda one: one.cost_s, default=None)
+
+    # ---- Plain
+
+    def plain(self, number: int) -> PlainOperator:
+        """Return a node run by a library, on one core unless it is a product of matrices."""
+        graph, machine = self.graph, self.machine
+        if graph.is_view(number):
+            return PlainOperator(number)
+        reads = {operand.node for operand in graph.operands[number]}
+        read = sum(graph.in_bytes(one) for one in reads)
+        written = graph.bytes[number]
+        flops, rate = graph.flops(number), machine.flops
+        if graph.nodes[number].op == "MatMul":
+            flops *= graph.nodes[graph.nodes[number].inputs[0]].density
+            rate = machine.cores * (machine.matmul if graph.is_square(number) else machine.products)
+        if graph.kinds[number] == "elementwise" and graph.nodes[number].nnz is not None:
+            flops *= graph.nodes[number].density
+        cost = machine.dispatch_s + written / machine.write
+        cost += max(read / machine.read, flops / rate)
+        if self._exceeds(read + written):
+            cost = INFINITE
+        return PlainOperator(number, cost, read, written, flops)
+
+    # ---- Cell
+
+    def cell(self, cover: Cover) -> FusedOperator | None:
+        """Return a Cell operator, sparse where a driver's zeros make all of it zero."""
+        graph = self.graph
+        if not self._fits(cover, "Cell"):
+            return None
+        root = cover.root
+        closing = root if "Cell" in graph.conditions.closes.get(root, ()) else None
+        shape = graph.nodes[graph.operands[root][0].node if closing is not None else root].shape
+        inner = tuple(one for one in cover.nodes if one != closing)
+        values = (
+            [operand.node for operand in graph.operands[root]] if closing is not None else [root]
+        )
+        driver, sparse = None, False
+        if self._additive(root) if closing is not None else graph.nodes[root].nnz is not None:
+            for one in self._sparse_inputs(cover, shape):
+                known = at_zero(graph.program, inner, one)
+                if any(known.get(value) == 0.0 for value in values):
+                    driver, sparse = one, True
+                    break
+        if graph.nodes[root].nnz is not None and not sparse:
+            return None
+        if driver is None:
+            full = [one for one in cover.reads if graph.nodes[one].shape == shape]
+            driver = max(full, key=lambda one: (graph.bytes[one], -one), default=None)
+        space = _space(shape)
+        variant: Variant = "none"
+        if closing is not None:
+            variant = self._direction(root)
+        operator = FusedOperator("Cell", cover.nodes, (), (root,), space, variant, driver, sparse)
+        return self._priced(operator, cover)
+
+    def _direction(self, root: int) -> Variant:
+        node = self.graph.nodes[root]
+        if node.op == "MatMul":
+            return "full"
+        match over(node, self.graph.nodes[node.inputs[0]]):
+            case "row":
+                return "row"
+            case "column":
+                return "column"
+            case _:
+                return "full"
+
+    # ---- Row
+
+    def row(self, cover: Cover) -> FusedOperator | None:
+        """Return a Row operator: it walks the rows of the widest matrix that it meets."""
+        graph = self.graph
+        if not self._fits(cover, "Row"):
+            return None
+        walked = self._walked(cover)
+        matrices = [one for one in walked if len(graph.nodes[one].shape) == 2]
+        columns = max((graph.nodes[one].shape[1] for one in matrices), default=1)
+        if columns <= 1:
+            return None
+        rows = max(graph.extents[one][len(graph.nodes[one].shape) == 1] for one in walked)
+        if self.limits.block_columns is not None and columns > self.limits.block_columns:
+            return None
+        driver, sparse = self._row_driver(cover, walked, (rows, columns))
+        if graph.nodes[cover.root].nnz is not None and not sparse:
+            return None
+        root = cover.root
+        variant: Variant = "row"
+        shape = graph.nodes[root].shape
+        if "Row" in graph.conditions.closes.get(root, ()):
+            full = graph.nodes[root].size == 1 and self._direction_or_product(root) == "full"
+            variant = "full" if full else "column"
+        elif len(shape) == 2 and shape[1] > 1:
+            variant = "none"
+        vectors = tuple(
+            one
+            for one in cover.nodes
+            if one != root and len(graph.nodes[one].shape) == 2 and graph.nodes[one].shape[1] > 1
+        )
+        operator = FusedOperator(
+            "Row", cover.nodes, (), (root,), (rows, columns), variant, driver, sparse, vectors
+        )
+        return self._priced(operator, cover)
+
+    def _direction_or_product(self, root: int) -> Variant:
+        if self.graph.nodes[root].op != "MatMul":
+            return self._direction(root)
+        one = self.graph.operands[root][0].node
+        return "full" if len(self.graph.nodes[one].shape) == 1 else "column"
+
+    def _walked(self, cover: Cover) -> set[int]:
+        """Return what is met one row at a time: covered nodes, and inputs in the same place."""
+        graph, found = self.graph, set[int]()
+        for h in cover.nodes:
+            node, operands = graph.nodes[h], graph.operands[h]
+            if h != cover.root or "Row" not in graph.conditions.closes.get(h, ()):
+                found.add(h)
+            if graph.kinds[h] == "elementwise":
+                rows = graph.extents[h][len(node.shape) == 1]
+                found |= {
+                    one.node
+                    for one in operands
+                    if len(graph.nodes[one.node].shape) == len(node.shape)
+                    and graph.extents[one.node][len(node.shape) == 1] == rows
+                }
+            elif node.op == "MatMul" and "Row" not in graph.conditions.closes.get(h, ()):
+                found.add(operands[0].node)
+            else:
+                found |= {one.node for one in operands}
+        return found
+
+    def _row_driver(
+        self, cover: Cover, walked: set[int], space: tuple[int, int]
+    ) -> tuple[int | None, bool]:
+        graph = self.graph
+        inputs = [one for one in cover.reads if one in walked and graph.nodes[one].shape == space]
+        cells = [one for one in cover.nodes if graph.kinds[one] == "elementwise"]
+        for one in self._sparse_inputs(cover, space):
+            stored = graph.nodes[cover.root]
+            cells_stored = graph.kinds[cover.root] == "elementwise" and stored.shape == space
+            if cells_stored and stored.nnz is None:
+                continue  # they are written densely
+            if one in inputs and self._only_entries(cover, one, at_zero(graph.program, cells, one)):
+                return one, True
+        return max(inputs, key=lambda one: (graph.bytes[one], -one), default=None), False
+
+    def _only_entries(self, cover: Cover, driver: int, known: Mapping[int, Known]) -> bool:
+        """Whether what leaves the cells' places is zero wherever the driver is."""
+        graph, shape = self.graph, self.graph.nodes[driver].shape
+        for h in cover.nodes:
+            if graph.kinds[h] == "elementwise":
+                if h == cover.root and graph.nodes[h].shape == shape and known.get(h) != 0.0:
+                    return False
+                continue
+            if graph.kinds[h] == "reduction" and not self._additive(h):
+                return False
+            summed = self._row_operands(h)
+            wide = [one for one in summed if graph.nodes[one].shape == shape]
+            if wide and not any(known.get(one) == 0.0 for one in wide):
+                return False
+        return True
+
+    def _row_operands(self, h: int) -> list[int]:
+        operands = [one.node for one in self.graph.operands[h]]
+        closes = "Row" in self.graph.conditions.closes.get(h, ())
+        return operands if closes or self.graph.nodes[h].op != "MatMul" else operands[:1]
+
+    # ---- Outer
+
+    def outer(self, cover: Cover) -> FusedOperator | None:
+        """Return an Outer operator, if a sparse driver's zeros make all of it zero."""
+        graph = self.graph
+        if not self._fits(cover, "Outer"):
+            return None
+        opened = [one for one in cover.nodes if "Outer" in graph.conditions.opens.get(one, ())]
+        if len(opened) != 1 or opened[0] == cover.root:
+            return None
+        product = graph.nodes[opened[0]]
+        root = cover.root
+        closing = "Outer" in graph.conditions.closes.get(root, ())
+        value = graph.operands[root][0].node if closing else root
+        inner = [one for one in cover.nodes if graph.kinds[one] == "elementwise"]
+        for driver in self._sparse_inputs(cover, product.shape):
+            if at_zero(graph.program, inner, driver).get(value) == 0.0:
+                break
+        else:
+            return None
+        if not closing and graph.nodes[root].nnz is None:
+            return None
+        variant: Variant = "none"
+        if closing:
+            variant = "full"
+            if graph.nodes[root].op == "MatMul":
+                variant = "right" if graph.operands[root][0].via is None else "left"
+        left, right = product.inputs[0], graph.operands[product.id][1]
+        rank = graph.nodes[left].shape[1]
+        outer = OuterProduct(product.id, left, right.node, right.via is not None, rank)
+        rows, columns = product.shape
+        operator = FusedOperator(
+            "Outer", cover.nodes, (), (root,), (rows, columns), variant, driver, True, outer=outer
+        )
+        return self._priced(operator, cover)
+
+    # ---- What they share
+
+    def _fits(self, cover: Cover, template: str) -> bool:
+        held = self.graph.conditions
+        if any(template not in held.fuses[edge] for edge in cover.edges):
+            return False
+        ends = held.opens.get(cover.root, frozenset()) | held.closes.get(cover.root, frozenset())
+        return template in ends
+
+    def _additive(self, number: int) -> bool:
+        node = self.graph.nodes[number]
+        return node.op in ADDITIVE or node.op == "MatMul"
+
+    def _sparse_inputs(self, cover: Cover, shape: tuple[int, ...]) -> list[int]:
+        nodes = self.graph.nodes
+        found = [one for one in cover.reads if nodes[one].nnz is not None]
+        found = [one for one in found if nodes[one].shape == shape]
+        return sorted(found, key=lambda one: (nodes[one].nnz or 0, one))
+
+    def _exceeds(self, size: float) -> bool:
+        return self.limits.memory_bytes is not None and size > self.limits.memory_bytes
+
+    def _priced(self, operator: FusedOperator, cover: Cover) -> FusedOperator:
+        return self.price(replace(operator, inputs=cover.reads), cover.nodes)
+
+    def price(self, operator: FusedOperator, nodes: Collection[int]) -> FusedOperator:
+        """Fill in what an operator reads, writes and computes, and its time."""
+        graph, machine = self.graph, self.machine
+        shape = operator.space
+        entries = None
+        if operator.sparse and operator.driver is not None:
+            entries = graph.nodes[operator.driver].nnz or 0
+        read = 0.0
+        for one in operator.inputs:
+            limit = entries if graph.extents[one] == shape else None
+            read += graph.in_bytes(one, limit)
+        written = sum(graph.bytes[one] for one in operator.outputs)
+        work = {one: self._computed(one, operator, entries) for one in nodes}
+        compute_s = 0.0
+        for one, flops in work.items():
+            of_products = graph.nodes[one].op == "MatMul"
+            compute_s += flops / (machine.products if of_products else machine.flops)
+        # The rows that a Row operator holds are stored and loaded in its cache.
+        compute_s += sum(2 * graph.bytes[one] for one in operator.vectors) / machine.cache
+        cost = machine.dispatch_s + written / (machine.write * machine.bus)
+        cost += max(read / (machine.read * machine.bus), compute_s / machine.cores)
+        if self._exceeds(read + written):
+            cost = INFINITE
+        flops = sum(work.values())
+        return replace(operator, cost_s=cost, read_bytes=read, write_bytes=written, flops=flops)
+
+    def _computed(self, number: int, operator: FusedOperator, entries: int | None) -> float:
+        graph = self.graph
+        if entries is None:
+            return graph.flops(number)
+        kind = graph.kinds[number]
+        if operator.outer is not None and number == operator.outer.node:
+            return graph.flops(number, entries)
+        if kind == "contraction":
+            # One side runs over the driver's entries, where a side has its shape at all.
+            sides = [graph.extents[one] for one in self._row_operands(number)]
+            rows, columns = operator.space
+            share = entries / (rows * columns) if operator.space in sides else 1.0
+            return graph.flops(number, None, share)
+        of = number if kind == "elementwise" else graph.nodes[number].inputs[0]
+        at_entries = graph.extents[of] == operator.space
+        return graph.flops(number, entries if at_entries else None)
+
+
+def _space(shape: tuple[int, ...]) -> tuple[int, int]:
+    return (shape[0], shape[1]) if len(shape) == 2 else (1, shape[0])

@@ -1,0 +1,74 @@
+"""Where a fused expression is zero because its driver is: from the operators' specifications."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+import numpy as np
+
+from ...catalog.operators import specification
+from ...catalog.operators.functions import ShapeError
+from ..program.dag import OPSET, Node, Program
+
+# What is known of an element at a place where the driver is zero: its value, or nothing.
+Known = float | None
+
+
+def at_zero(program: Program, covered: Iterable[int], driver: int) -> Mapping[int, Known]:
+    """Return what covered elementwise nodes are where `driver` is zero, and the driver itself.
+
+    `covered` is in topological order. Products with zero count as zero, as they do in SciPy.
+    """
+    found: dict[int, Known] = {driver: 0.0}
+    for number in covered:
+        node = program.nodes[number]
+        operands = [_known(program.nodes[one], found) for one in node.inputs]
+        safe = () if node.attributes else _safe_positions(node.op, len(node.inputs))
+        if any(operands[at] == 0.0 for at in safe):
+            found[number] = 0.0
+        elif operands and all(operand is not None for operand in operands):
+            found[number] = _value(node.op, _attributes(node), tuple(operands))
+        else:
+            found[number] = None
+    return found
+
+
+def _known(node: Node, found: Mapping[int, Known]) -> Known:
+    if node.op == "Constant":
+        return float(node.attributes["value"])
+    return found.get(node.id)
+
+
+@lru_cache(maxsize=1024)
+def _safe_positions(op: str, operands: int) -> tuple[int, ...]:
+    spec = specification("", op, OPSET)
+    if spec is None or spec.opaque is not None or spec.kind != "elementwise":
+        return ()
+    declared = spec.blocks[0].inputs
+    if operands > len(declared) or any(one.variadic or one.optional for one in declared[:operands]):
+        return ()  # what the specification says of zeros leaves these out
+    return tuple(at for at in range(operands) if declared[at].name in spec.sparse_safe)
+
+
+def _attributes(node: Node) -> tuple[tuple[str, object], ...]:
+    return tuple(sorted((name, value) for name, value in node.attributes.items() if name != "to"))
+
+
+@lru_cache(maxsize=4096)
+def _value(
+    op: str, attributes: tuple[tuple[str, object], ...], operands: tuple[float, ...]
+) -> Known:
+    """Evaluate an operator at numbers; None where that isn't possible."""
+    if op in ("Cast", "Identity"):
+        return operands[0]
+    spec = specification("", op, OPSET)
+    if spec is None or spec.opaque is not None or spec.kind != "elementwise":
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            arrays = [np.array(one) for one in operands]
+            (result,) = spec.evaluate(arrays, dict(attributes), outputs=1)
+    except (ShapeError, TypeError, ValueError):
+        return None
+    return float(result)

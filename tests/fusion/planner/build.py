@@ -1,0 +1,157 @@
+"""Programs for tests: built by hand, with the shapes that NumPy would give, or drawn at random."""
+
+import random
+
+from tensolog.optimizer.program.dag import Node, Program
+
+BINARY = {"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Greater"}
+
+
+class Build:
+    """A program node by node; methods return node ids, and shapes follow."""
+
+    def __init__(self):
+        self.nodes = []
+
+    def _add(self, op, inputs=(), shape=(), nnz=None, dtype="float64", **attributes):
+        layout = "dense" if nnz is None else "csr"
+        number = len(self.nodes)
+        self.nodes.append(
+            Node(number, op, tuple(inputs), attributes, tuple(shape), dtype, nnz, layout)
+        )
+        return number
+
+    def shape(self, one):
+        return self.nodes[one].shape
+
+    def given(self, *shape, nnz=None):
+        return self._add("Input", shape=shape, nnz=nnz)
+
+    def number(self, value):
+        return self._add("Constant", value=value)
+
+    def op(self, name, *inputs, nnz=None):
+        shapes = [self.shape(one) for one in inputs]
+        shape = max(shapes, key=lambda s: (len(s), s))
+        width = max((s[-1] for s in shapes if s), default=1)
+        height = max((s[0] for s in shapes if len(s) == 2), default=1)
+        shape = () if not shape else (width,) if len(shape) == 1 else (height, width)
+        dtype = "bool" if name in ("Greater", "Less", "Equal") else "float64"
+        return self._add(name, inputs, shape, nnz, dtype)
+
+    def reduce(self, op, a, axes=None, keepdims=0):
+        shape = self.shape(a)
+        axes = tuple(range(len(shape))) if axes is None else axes
+        kept = [1 if at in axes else extent for at, extent in enumerate(shape)]
+        if not keepdims:
+            kept = [extent for at, extent in enumerate(shape) if at not in axes]
+        return self._add(op, [a], kept, axes=axes, keepdims=keepdims)
+
+    def sum(self, a, axis=None, keepdims=0):
+        return self.reduce("ReduceSum", a, None if axis is None else (axis,), keepdims)
+
+    def t(self, a):
+        return self._add("Transpose", [a], self.shape(a)[::-1], self.nodes[a].nnz, perm=(1, 0))
+
+    def matmul(self, a, b):
+        left, right = self.shape(a), self.shape(b)
+        assert left[-1] == right[0]
+        return self._add("MatMul", [a, b], left[:-1] + right[1:])
+
+    def column(self, a):
+        return self._add("Unsqueeze", [a], (*self.shape(a), 1), axes=(1,))
+
+    def program(self, *outputs):
+        inputs = tuple(node.id for node in self.nodes if node.op == "Input")
+        return Program(tuple(self.nodes), inputs, outputs)
+
+
+def random_program(source: random.Random, most: int = 9, sparse: bool = True) -> Program:
+    """Draw a program of up to `most` operators over matrices, vectors and numbers."""
+    build = Build()
+    m, n = source.choice([(60, 40), (2000, 30), (500, 500), (40, 3)])
+    k = source.choice([1, 3, 8])
+    nnz = int(m * n * source.choice([0.02, 0.3]))
+    build.given(m, n)
+    build.given(m, n, nnz=nnz if sparse and source.random() < 0.5 else None)
+    build.given(n)
+    build.given(m)
+    build.given(n, k)
+    build.given(m, 1)
+    build.given(m, k)
+    build.number(2.0)
+    first = len(build.nodes)
+    for _ in range(source.randint(2, most)):
+        _grow(build, source, first)
+    inner = range(first, len(build.nodes))
+    read = {one for node in build.nodes for one in node.inputs}
+    outputs = [one for one in inner if one not in read]
+    outputs += [one for one in inner if source.random() < 0.05]
+    return build.program(*outputs)
+
+
+def _grow(build: Build, source: random.Random, first: int) -> None:
+    """Add an operator that fits, reading late nodes most of the time."""
+    count = len(build.nodes)
+
+    def pick(fits):
+        found = [one for one in range(count) if fits(build.shape(one), build.nodes[one])]
+        late = [one for one in found if one >= first]
+        if late and source.random() < 0.75:
+            return source.choice(late[-4:])
+        return source.choice(found) if found else None
+
+    kind = source.random()
+    if kind < 0.2:
+        a = pick(lambda s, _: len(s) > 0)
+        sparse = build.nodes[a].nnz
+        op = source.choice(["Exp", "Abs", "Sqrt", "Sigmoid", "Neg"])
+        build.op(op, a, nnz=sparse if op in ("Abs", "Sqrt", "Neg") else None)
+    elif kind < 0.62:
+        a = pick(lambda s, _: True)
+        left = build.shape(a)
+        b = pick(lambda s, _: _fits(left, s))
+        op = source.choice(["Mul", "Mul", "Add", "Sub", "Div", "Max", "Greater"])
+        one, other = build.nodes[a], build.nodes[b]
+        if one.dtype == "bool" or other.dtype == "bool":
+            op = "Mul"
+        entries = [node.nnz for node in (one, other) if node.nnz is not None]
+        shape = build.shape(a) if len(left) >= len(build.shape(b)) else build.shape(b)
+        safe = op == "Mul" and entries and max(one.size, other.size) == _size(shape)
+        build.op(op, a, b, nnz=min(entries) if safe and _at_shape(one, other) else None)
+    elif kind < 0.8:
+        a = pick(lambda s, _: len(s) > 0)
+        op = source.choice(["ReduceSum", "ReduceSum", "ReduceMax"])
+        axis = source.choice([None, *range(len(build.shape(a)))])
+        build.reduce(op, a, None if axis is None else (axis,), source.choice([0, 1]))
+    elif kind < 0.84:
+        a = pick(lambda s, _: len(s) == 1 and s[0] > 1)
+        build.column(a)
+    else:
+        a = pick(lambda s, _: len(s) > 0)
+        one = a
+        if len(build.shape(a)) == 2 and source.random() < 0.5:
+            one = build.t(a)
+        inner = build.shape(one)[-1]
+        b = pick(lambda s, _: len(s) > 0 and s[0] == inner)
+        if b is not None and one is not None:
+            build.matmul(one, b)
+
+
+def _size(shape):
+    count = 1
+    for extent in shape:
+        count *= extent
+    return count
+
+
+def _at_shape(one, other):
+    """Whether a sparse operand has the shape of the result."""
+    shape = one.shape if len(one.shape) >= len(other.shape) else other.shape
+    return any(node.nnz is not None and node.shape == shape for node in (one, other))
+
+
+def _fits(left, right):
+    short, long = sorted([left, right], key=len)
+    pairs = zip(short[::-1], long[::-1], strict=False)
+    return all(a == b or 1 in (a, b) for a, b in pairs)
