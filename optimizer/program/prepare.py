@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ...catalog.errors import TensologError
 from .dag import Program
 from .evaluate import run
+from .rewrite import rewrite
 
 if TYPE_CHECKING:
     from ..codegen.compiled import CompiledPlan
@@ -55,7 +56,7 @@ class Prepared:
 
 def prepare(program: Program, options: Options) -> Prepared:
     """Return a program ready to run; what can't be planned or compiled is left to NumPy."""
-    made = Prepared(program, program, options)
+    made = Prepared(program, rewrite(program), options)
     if any(not node.size for node in program.nodes):
         made.refusal = "an array without elements: there is nothing to gain"
         return made
