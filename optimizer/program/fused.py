@@ -7,7 +7,7 @@ import inspect
 import threading
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
 import numpy as np
 
@@ -19,6 +19,11 @@ from .lazy import LazyArray
 from .prepare import Heuristic, Options
 from .runner import Engine, Runner
 from .trace import Family, Trace
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from ..fusion.plan import FusionPlan
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -80,6 +85,48 @@ class Fused(Generic[P, R]):
     def kernels(self) -> int:
         """How many kernels the kept structures have."""
         return sum(one.kernels for one in self._engine.known().values())
+
+    @property
+    def plans(self) -> tuple[FusionPlan, ...]:
+        """The plans of the last call's regions, in order; one of each that could be planned."""
+        found: list[FusionPlan] = []
+        for one in self._runner().regions:
+            plan = one.prepared.plan
+            if plan is not None and plan not in found:
+                found.append(plan)
+        return tuple(found)
+
+    @property
+    def plan(self) -> FusionPlan:
+        """The plan of the last call's dearest region; FuseError where nothing was planned."""
+        plans = self.plans
+        if not plans:
+            raise FuseError(
+                f"{self._function.__qualname__}: nothing was planned in the last call; "
+                "explain() says why"
+            )
+        return max(plans, key=lambda plan: plan.cost_s)
+
+    def explain(self) -> str:
+        """Return what became of the last call: its regions, their plans, what was left to NumPy.
+
+        The last call is this thread's, where it made one. Raises FuseError before any call.
+        """
+        from .report import explain
+
+        return explain(self._function.__qualname__, self._runner())
+
+    def sql(self, query: str) -> duckdb.DuckDBPyRelation:
+        """Answer a SQL query over the kept regions, from all calls.
+
+        Tables: region, program_node, and fusion_operator, fusion_cover, fusion_memo,
+        fusion_partition, fusion_member, fusion_point, each with a region_id; a table without rows
+        isn't there.
+        """
+        from .report import query as answer
+        from .report import relations
+
+        return answer(relations(list(self._engine.known().values())), query)
 
     def _runner(self) -> Runner:
         found: Runner | None = getattr(self._last, "runner", None) or self._latest

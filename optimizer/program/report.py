@@ -1,0 +1,136 @@
+"""What became of a call: as text, and as tables for SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ..fusion.plan import FusedOperator
+from .dag import Node, Program
+from .prepare import Prepared
+from .runner import Computed, Runner
+
+if TYPE_CHECKING:
+    import duckdb
+
+Table = tuple[tuple[str, ...], list[tuple[object, ...]]]
+
+_VALUE = ("shape", "dtype", "layout", "nnz")
+
+
+def explain(name: str, runner: Runner) -> str:
+    """Return what each region of a call was, why it ended there, how it ran, and what fell back."""
+    lines = [f"{name}: {len(runner.regions)} regions in the last call"]
+    groups: list[tuple[Computed, int]] = []
+    for one in runner.regions:
+        if groups and groups[-1][0].prepared is one.prepared:
+            groups[-1] = (groups[-1][0], groups[-1][1] + 1)
+        else:
+            groups.append((one, 1))
+    for number, (one, times) in enumerate(groups, start=1):
+        again = f", {times} times in a row" if times > 1 else ""
+        known = "known before" if one.cached else "new"
+        lines += ["", f"Region {number}{again}: up to {one.why} ({known})"]
+        lines += [f"  {line}" for line in region_text(one.prepared)]
+    if runner.notes:
+        lines += ["", "Not traced"]
+        for note, count in sorted(runner.notes.items()):
+            lines.append(f"  {note}" + (f" ({count} times)" if count > 1 else ""))
+    return "\n".join(lines)
+
+
+def region_text(prepared: Prepared) -> list[str]:
+    """Return a region's operators in the order in which they run."""
+    program = prepared.program
+    lines = [_given(program, at) for at in program.inputs]
+    if prepared.plan is None or prepared.compiled is None:
+        lines += [_line(program, node) for node in program.nodes if not node.is_leaf]
+        lines.append(f"all by NumPy: {prepared.refusal}")
+    else:
+        reasons = {step.outputs: step.reason for step in prepared.compiled.steps}
+        for step in prepared.plan.steps:
+            if isinstance(step, FusedOperator):
+                reason = reasons.get(step.outputs, "")
+                kernel = f"by NumPy: {reason}" if reason else "a generated kernel"
+                kind = f"{step.template}, {step.variant}" + (", sparse" if step.sparse else "")
+                lines.append(f"{kind} ({kernel}), {step.cost_s * 1e6:.1f} µs estimated")
+                lines += [f"  {_line(program, program.nodes[at])}" for at in step.nodes]
+            else:
+                node = program.nodes[step.nodes[0]]
+                lines.append(f"{_line(program, node)}  by NumPy")
+    lines.append("returns " + ", ".join(f"%{at}" for at in program.outputs))
+    return lines
+
+
+def _given(program: Program, at: int) -> str:
+    node = program.nodes[at]
+    shape = "x".join(map(str, node.shape)) or "scalar"
+    held = "" if node.layout == "dense" else f" {node.layout}, {node.nnz} entries"
+    return f"%{at}: {node.dtype} {shape}{held}"
+
+
+def _line(program: Program, node: Node) -> str:
+    operands = ", ".join(_operand(program.nodes[at]) for at in node.inputs)
+    told = {name: value for name, value in node.attributes.items() if name != "function"}
+    called = node.attributes.get("function", node.op)
+    attributes = ", ".join(f"{name}={value}" for name, value in told.items())
+    shape = "x".join(map(str, node.shape)) or "scalar"
+    return f"%{node.id} = {called}({operands}{'; ' if told else ''}{attributes}) : {shape}"
+
+
+def _operand(node: Node) -> str:
+    return str(node.attributes["value"]) if node.op == "Constant" else f"%{node.id}"
+
+
+def relations(regions: Sequence[Prepared]) -> Mapping[str, Table]:
+    """Return the kept regions, their programs and their plans as tables."""
+    region: list[tuple[object, ...]] = []
+    nodes: list[tuple[object, ...]] = []
+    found: dict[str, Table] = {}
+    for number, one in enumerate(regions, start=1):
+        plan = one.plan
+        region.append(
+            (
+                number,
+                len(one.program.nodes),
+                one.kernels,
+                one.refusal,
+                None if plan is None else plan.cost_s,
+                None if plan is None else plan.planning_s,
+            )
+        )
+        for node in one.program.nodes:
+            attributes = ", ".join(f"{name}={value}" for name, value in node.attributes.items())
+            computed = (node.op, list(node.inputs), attributes)
+            value = (list(node.shape), node.dtype, node.layout, node.nnz)
+            nodes.append((number, node.id, *computed, *value, node.id in one.program.outputs))
+        for name, (columns, rows) in ({} if plan is None else plan.tables()).items():
+            kept = found.setdefault(name, (("region_id", *columns), []))
+            kept[1].extend((number, *row) for row in rows)
+    return {
+        "region": (
+            ("region_id", "nodes", "kernels", "refusal", "cost_s", "planning_s"),
+            region,
+        ),
+        "program_node": (
+            (*"region_id node_id op inputs attributes".split(), *_VALUE, "is_output"),
+            nodes,
+        ),
+        **found,
+    }
+
+
+def query(tables: Mapping[str, Table], text: str) -> duckdb.DuckDBPyRelation:
+    """Return the answer of a SQL query over tables."""
+    import duckdb
+    import pyarrow as pa
+
+    connection = duckdb.connect()
+    for name, (columns, rows) in tables.items():
+        if not rows:
+            continue
+        arrays = [pa.array([row[at] for row in rows]) for at in range(len(columns))]
+        table = pa.Table.from_arrays(arrays, names=list(columns))
+        connection.register(f"{name}_rows", table)
+        connection.execute(f'CREATE TABLE "{name}" AS SELECT * FROM "{name}_rows"')
+    return connection.sql(text)
