@@ -113,7 +113,7 @@ def relations(regions: Sequence[Prepared]) -> Mapping[str, Table]:
             region,
         ),
         "program_node": (
-            (*"region_id node_id op inputs attributes".split(), *_VALUE, "is_output"),
+            (*["region_id", "node_id", "op", "inputs", "attributes"], *_VALUE, "is_output"),
             nodes,
         ),
         **found,
