@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ..catalog.operators import schema_for
 from ..rules import ABSENT, attribute_text
-from .graph import Graph
+from .graph import Constant, Graph
 
 NUMBER, SYMBOL, FLOAT = pa.int64(), pa.string(), pa.float64()
 COLUMNS: dict[str, tuple[pa.DataType, ...]] = {
@@ -50,7 +50,7 @@ def graph_facts(graph: Graph) -> dict[str, list[tuple[object, ...]]]:
                 facts["gives"].append((number, position, value))
         facts["captured"] += [(value,) for value in node.captures]
         for name, given in {**graph.defaults(number), **graph.attributes(number)}.items():
-            if _is_plain(given):
+            if is_plain(given):
                 # Bytes that are no text are no attribute that a rule could name.
                 text = attribute_text(given).encode("utf-8", "backslashreplace").decode()
                 facts["attribute"].append((number, name, text))
@@ -63,11 +63,9 @@ def graph_facts(graph: Graph) -> dict[str, list[tuple[object, ...]]]:
                 facts["commutative"].append((node.operator,))
     for value, constant in graph.constants.items():
         facts["constant"].append((value,))
-        shape = constant.type.shape
-        if shape is not None and all(size == 1 for size in shape):
-            number_of = _scalar(graph, value)
-            if number_of is not None:
-                facts["scalar"].append((value, number_of))
+        number_of = scalar_of(constant)
+        if number_of is not None:
+            facts["scalar"].append((value, number_of))
     for value, type_ in graph.types.items():
         facts["dtype"].append((value, type_.dtype))
         if type_.shape is not None:
@@ -97,7 +95,8 @@ def load_facts(connection: duckdb.DuckDBPyConnection, graph: Graph) -> dict[str,
     return tables
 
 
-def _is_plain(value: object) -> bool:
+def is_plain(value: object) -> bool:
+    """Tell whether rules can name an attribute's value: a number, a text, or a list of them."""
     if isinstance(value, Iterable) and not isinstance(value, str):
         return isinstance(value, (tuple, list)) and all(
             isinstance(v, (int, float, str)) for v in value
@@ -105,8 +104,12 @@ def _is_plain(value: object) -> bool:
     return isinstance(value, (int, float, str))
 
 
-def _scalar(graph: Graph, value: int) -> float | None:
-    if not NUMERIC.match(graph.types[value].dtype):
+def scalar_of(constant: Constant) -> float | None:
+    """Give the number that a constant of one element is; None for any other."""
+    shape = constant.type.shape
+    if shape is None or any(size != 1 for size in shape):
         return None
-    array = graph.constant(value)
-    return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
+    if not NUMERIC.match(constant.type.dtype):
+        return None
+    array = constant.array()
+    return float(array.reshape(-1)[0]) if array.size == 1 else None

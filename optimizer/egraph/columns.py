@@ -1,0 +1,322 @@
+"""E-nodes and e-classes in columns: hash-consing, union-find and congruence, set-wise.
+
+An e-node is an operator with attributes over e-classes, and gives one e-class per output: an
+operator of several outputs is one e-node with that many projections. After `rebuild`, no two
+living e-nodes are equal, and equal e-nodes give equal classes (Willsey et al., POPL 2021).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .arrays import Column, Flags, Ints, Keys, linked, mixed, segments, summed
+
+NONE = -1  # the class of an operand or output that is left out
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A batch of e-nodes: operators, attributes, and their operands one after the other."""
+
+    operators: Ints
+    attributes: Ints
+    arities: Ints
+    operands: Ints
+
+    @classmethod
+    def of(cls, rows: list[tuple[int, int, tuple[int, ...]]]) -> Rows:
+        """Lay out (operator, attributes, operands) as columns."""
+        return cls(
+            np.array([row[0] for row in rows], np.int64),
+            np.array([row[1] for row in rows], np.int64),
+            np.array([len(row[2]) for row in rows], np.int64),
+            np.array([value for row in rows for value in row[2]], np.int64),
+        )
+
+    @property
+    def starts(self) -> Ints:
+        """Where each e-node's operands begin."""
+        return np.cumsum(self.arities) - self.arities
+
+    def __len__(self) -> int:
+        return len(self.operators)
+
+    def take(self, which: Ints) -> Rows:
+        """Some of the e-nodes."""
+        arities = self.arities[which]
+        operands = self.operands[segments(self.starts[which], arities)]
+        return Rows(self.operators[which], self.attributes[which], arities, operands)
+
+
+class Columns:
+    """The tables of an e-graph; e-nodes keep their numbers, classes go by their least member."""
+
+    def __init__(self) -> None:
+        self._operators, self._attributes = Column(), Column()
+        self._starts, self._arities, self._operands = Column(), Column(), Column()
+        self._output_starts, self._widths, self._outputs = Column(), Column(), Column()
+        self._alive, self._stamps = Column(), Column()
+        self._leaders = np.empty(0, np.int64)
+        self._pending: list[tuple[Ints, Ints]] = []
+        self._seed = 0
+        self._index: tuple[Keys, Ints] | None = None
+        self.now = 0
+
+    # ----------------------------------------------------------------------------- reading
+
+    @property
+    def size(self) -> int:
+        """The number of e-nodes ever made."""
+        return len(self._operators)
+
+    @property
+    def classes(self) -> int:
+        """The number of classes ever made."""
+        return len(self._leaders)
+
+    @property
+    def leaders(self) -> Ints:
+        """Class -> the class it is part of now."""
+        return self._leaders
+
+    def find(self, value: int) -> int:
+        """The class that a class is part of now; NONE stays NONE."""
+        return NONE if value == NONE else int(self._leaders[value])
+
+    def living(self) -> Ints:
+        """The e-nodes that equal no earlier one."""
+        return np.flatnonzero(self._alive.data)
+
+    def is_alive(self, node: int) -> bool:
+        """Whether an e-node equals no earlier one."""
+        return bool(self._alive.data[node])
+
+    def operator(self, node: int) -> int:
+        """An e-node's operator."""
+        return int(self._operators.data[node])
+
+    def attribute(self, node: int) -> int:
+        """An e-node's attributes."""
+        return int(self._attributes.data[node])
+
+    def operands(self, node: int) -> tuple[int, ...]:
+        """The classes that an e-node reads, NONE where an operand is left out."""
+        start = int(self._starts.data[node])
+        run = self._operands.data[start : start + int(self._arities.data[node])]
+        return tuple(self.canonical(run).tolist())
+
+    def outputs(self, node: int) -> tuple[int, ...]:
+        """The classes that an e-node gives, NONE where an output is left out."""
+        start = int(self._output_starts.data[node])
+        run = self._outputs.data[start : start + int(self._widths.data[node])]
+        return tuple(self.canonical(run).tolist())
+
+    def operators_of(self, nodes: Ints) -> Ints:
+        """The operators of e-nodes."""
+        return self._operators.data[nodes]
+
+    def attributes_of(self, nodes: Ints) -> Ints:
+        """The attributes of e-nodes."""
+        return self._attributes.data[nodes]
+
+    def stamps_of(self, nodes: Ints) -> Ints:
+        """When e-nodes were made, or last changed."""
+        return self._stamps.data[nodes]
+
+    def reads(self, nodes: Ints) -> tuple[Ints, Ints, Ints]:
+        """Columns (e-node, position, class) of the operands that are there."""
+        return self._flat(nodes, self._starts, self._arities, self._operands)
+
+    def gives(self, nodes: Ints) -> tuple[Ints, Ints, Ints]:
+        """Columns (e-node, position, class) of the outputs that are there."""
+        return self._flat(nodes, self._output_starts, self._widths, self._outputs)
+
+    def canonical(self, values: Ints) -> Ints:
+        """Classes by their leaders."""
+        if not len(self._leaders):
+            return values
+        return np.where(values == NONE, NONE, self._leaders[values])
+
+    def _flat(
+        self, nodes: Ints, starts: Column, counts: Column, flat: Column
+    ) -> tuple[Ints, Ints, Ints]:
+        run = counts.data[nodes]
+        places = segments(starts.data[nodes], run)
+        owners = np.repeat(nodes, run)
+        positions = places - np.repeat(starts.data[nodes], run)
+        values = self.canonical(flat.data[places])
+        there = values != NONE
+        return owners[there], positions[there], values[there]
+
+    # ------------------------------------------------------------------------------ making
+
+    def new_classes(self, count: int) -> Ints:
+        """Make classes that nothing gives yet."""
+        fresh = np.arange(self.classes, self.classes + count)
+        self._leaders = np.concatenate([self._leaders, fresh])
+        return fresh
+
+    def append(self, rows: Rows, widths: Ints, outputs: Ints) -> Ints:
+        """Add e-nodes that give the classes `outputs`, whether or not they are new."""
+        nodes = np.arange(self.size, self.size + len(rows))
+        self._operators.extend(rows.operators)
+        self._attributes.extend(rows.attributes)
+        self._starts.extend(rows.starts + len(self._operands))
+        self._arities.extend(rows.arities)
+        self._operands.extend(rows.operands)
+        self._output_starts.extend(np.cumsum(widths) - widths + len(self._outputs))
+        self._widths.extend(widths)
+        self._outputs.extend(outputs)
+        self._alive.extend(np.ones(len(rows), np.int64))
+        self._stamps.extend(np.full(len(rows), self.now))
+        return nodes
+
+    def intern(self, rows: Rows, widths: Ints) -> tuple[Ints, Flags]:
+        """The e-nodes equal to the rows, made where there is none; and which were made.
+
+        `widths` counts the outputs of each row; a new e-node gives new classes. Operands must be
+        leaders: nothing may be pending.
+        """
+        assert not self._pending, "rebuild before interning"
+        keys = self._keys(rows)
+        first, inverse, exact = _distinct(rows, keys)
+        index_keys, index_nodes = self._sorted_index()
+        wanted = keys[first]
+        places = np.searchsorted(index_keys, wanted)
+        found = np.zeros(len(first), bool)
+        inside = places < len(index_keys)
+        found[inside] = index_keys[places[inside]] == wanted[inside]
+        nodes = np.empty(len(first), np.int64)
+        nodes[found] = index_nodes[places[found]]
+        if not exact or not _are_equal(rows.take(first[found]), self.rows(nodes[found])):
+            self._reseed()
+            return self.intern(rows, widths)
+        made = ~found
+        count = int(made.sum())
+        if count:
+            asked = np.flatnonzero(made)[np.argsort(first[made])]  # numbered as asked for
+            own = widths[first[asked]]
+            fresh = self.new_classes(int(own.sum()))
+            nodes[asked] = self.append(rows.take(first[asked]), own, fresh)
+            self._index = (
+                np.insert(index_keys, places[made], wanted[made]),
+                np.insert(index_nodes, places[made], nodes[made]),
+            )
+        is_new = np.zeros(len(rows), bool)
+        is_new[first] = made
+        return nodes[inverse], is_new
+
+    def rows(self, nodes: Ints) -> Rows:
+        """E-nodes as a batch, operands by their leaders."""
+        arities = self._arities.data[nodes]
+        operands = self._operands.data[segments(self._starts.data[nodes], arities)]
+        return Rows(
+            self._operators.data[nodes],
+            self._attributes.data[nodes],
+            arities,
+            self.canonical(operands),
+        )
+
+    def touch(self, nodes: Ints) -> None:
+        """Note that e-nodes changed now, so that matches are looked for again."""
+        self._stamps.data[nodes] = self.now
+
+    def drop(self, nodes: Ints) -> None:
+        """Let e-nodes be dead: an equal one is there, or no program would contain them."""
+        self._alive.data[nodes] = 0
+        self._index = None
+
+    # ---------------------------------------------------------------------------- equality
+
+    def union(self, a: Ints, b: Ints) -> None:
+        """State that classes are equal; `rebuild` draws the consequences."""
+        self._pending.append((a, b))
+
+    def rebuild(self) -> list[tuple[int, int]]:
+        """Close under congruence; return (class, the class it became part of), each once."""
+        before = self._leaders
+        while self._pending:
+            a = self.canonical(np.concatenate([pair[0] for pair in self._pending]))
+            b = self.canonical(np.concatenate([pair[1] for pair in self._pending]))
+            self._pending = []
+            self._leaders = linked(self._leaders, a, b)
+            living = self.living()
+            rows = self.rows(living)
+            first, inverse, exact = _distinct(rows, self._keys(rows))
+            if not exact:
+                self._reseed()
+                first, inverse, exact = _distinct(rows, self._keys(rows))
+                assert exact, "two seeds collided"
+            kept = first[inverse]
+            twins = np.flatnonzero(kept != np.arange(len(living)))
+            if len(twins):
+                self._unite_outputs(living[kept[twins]], living[twins])
+                self._alive.data[living[twins]] = 0
+        moved = np.flatnonzero(self._leaders[: len(before)] != before)
+        if len(moved):
+            self._index = None
+            self._stamp_changes(before, moved)
+        return [(int(c), int(self._leaders[c])) for c in moved if before[c] == c]
+
+    def _unite_outputs(self, kept: Ints, twins: Ints) -> None:
+        widths = self._widths.data[kept]
+        a = self._outputs.data[segments(self._output_starts.data[kept], widths)]
+        b = self._outputs.data[segments(self._output_starts.data[twins], widths)]
+        a, b = self.canonical(a), self.canonical(b)
+        apart = (a != b) & (a != NONE) & (b != NONE)
+        if apart.any():
+            self._pending.append((a[apart], b[apart]))
+
+    def _stamp_changes(self, before: Ints, moved: Ints) -> None:
+        """A match may be new where a class that took part in a union is read or given."""
+        involved = np.zeros(self.classes, bool)
+        involved[self._leaders[moved]] = True
+        living = self.living()
+        for owners, _, values in (self.reads(living), self.gives(living)):
+            self.touch(owners[involved[values]])
+
+    # -------------------------------------------------------------------------------- keys
+
+    def _keys(self, rows: Rows) -> Keys:
+        """64 bits that equal rows share; that different ones differ in them is checked."""
+        positions = np.arange(len(rows.operands)) - np.repeat(rows.starts, rows.arities)
+        operands = summed(
+            mixed(rows.operands ^ ((positions + 1 + self._seed) << 40)), rows.starts, rows.arities
+        )
+        heads = mixed(
+            rows.operators ^ (rows.attributes << 20) ^ ((rows.arities + self._seed) << 52)
+        )
+        return heads + operands
+
+    def _sorted_index(self) -> tuple[Keys, Ints]:
+        if self._index is None:
+            living = self.living()
+            keys = self._keys(self.rows(living))
+            order = np.argsort(keys, kind="stable")
+            self._index = (keys[order], living[order])
+        return self._index
+
+    def _reseed(self) -> None:
+        """Choose other keys after two different rows had equal ones."""
+        self._seed += 1
+        self._index = None
+
+
+def _distinct(rows: Rows, keys: Keys) -> tuple[Ints, Ints, bool]:
+    """First row of each key, row -> its place among those, and whether equal keys mean equal."""
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    repeated = np.flatnonzero(first[inverse] != np.arange(len(rows)))
+    exact = _are_equal(rows.take(repeated), rows.take(first[inverse[repeated]]))
+    return first, inverse, exact
+
+
+def _are_equal(a: Rows, b: Rows) -> bool:
+    """Whether the rows agree pairwise in everything."""
+    return (
+        np.array_equal(a.operators, b.operators)
+        and np.array_equal(a.attributes, b.attributes)
+        and np.array_equal(a.arities, b.arities)
+        and np.array_equal(a.operands, b.operands)
+    )

@@ -1,0 +1,138 @@
+"""What e-nodes cost, and the extraction problem that follows from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from ...profiles.kernel import Kernel
+from ..price import Prices
+from .columns import NONE
+from .egraph import UNTYPED, EGraph
+from .problem import Choice, Problem
+from .vocabulary import INPUT
+
+UNUSABLE = math.inf
+
+
+class Costs:
+    """Nanoseconds of e-nodes by measured kernels, or by their bounds as long as nobody measured.
+
+    An e-node that is not the model's own counts with the spread of its measurement, since a gain
+    within the noise is none. When `measuring_is_over`, one that nobody measured is not to be used.
+    """
+
+    def __init__(self, egraph: EGraph, prices: Prices) -> None:
+        self.egraph, self.prices = egraph, prices
+        self.measuring_is_over = False
+
+    def kernel(self, node: int) -> Kernel | None:
+        """What an e-node is measured as; None where a size is not known."""
+        egraph = self.egraph
+        columns = egraph.columns
+        results = tuple(
+            None if value == NONE or egraph.sized[value] == UNTYPED else egraph.sized[value]
+            for value in columns.outputs(node)
+        )
+        operands = egraph.operands(columns.operands(node), sized=True)
+        return egraph.inference.kernel(
+            columns.operator(node), columns.attribute(node), operands, results
+        )
+
+    def __call__(self, node: int) -> float:
+        """The cost of an e-node in nanoseconds; infinite where it can't be used."""
+        is_own = node in self.egraph.origin
+        if is_own and self._is_opaque(node):
+            return 0.0  # it is computed in any case
+        kernel = self.kernel(node)
+        if kernel is None:
+            return 0.0 if is_own else UNUSABLE
+        cost = self.prices.model.cost(kernel)
+        if is_own or kernel.is_constant:
+            return cost.ns
+        if cost.source == "bound" and (
+            self.measuring_is_over or self.prices.model.failure(kernel) is not None
+        ):
+            return UNUSABLE
+        return cost.ns + cost.spread_ns
+
+    def _is_opaque(self, node: int) -> bool:
+        own = self.egraph.vocabulary.attributes[self.egraph.columns.attribute(node)].own
+        return own is not None
+
+    def unmeasured(self, nodes: Iterable[int]) -> list[Kernel]:
+        """The kernels of e-nodes that nobody measured yet."""
+        kernels = [kernel for node in nodes if (kernel := self.kernel(node)) is not None]
+        return self.prices.model.unmeasured(kernels)
+
+
+def problem_of(egraph: EGraph, cost: Callable[[int], float]) -> Problem:
+    """The classes that the outputs may need, with every e-node that gives them.
+
+    What is known before the model runs, and what it is given, is free.
+    """
+    columns = egraph.columns
+    givers = givers_of(egraph)
+    free = free_classes(egraph)
+    roots = [egraph.find(value) for value in egraph.graph.graph_outputs]
+    roots = [value for value in dict.fromkeys(roots) if value not in free]
+    choices: dict[int, tuple[Choice, ...]] = {}
+    made: dict[int, Choice] = {}
+    queue = list(roots)
+    while queue:
+        class_ = queue.pop()
+        if class_ in choices:
+            continue
+        offered = []
+        for node in givers.get(class_, ()):
+            if node not in made:
+                needs = dict.fromkeys(
+                    v for v in columns.operands(node) if v != NONE and v not in free
+                )
+                made[node] = Choice(node, cost(node), tuple(needs))
+            if made[node].cost < UNUSABLE:
+                offered.append(made[node])
+                queue += made[node].needs
+        choices[class_] = tuple(offered)
+    return Problem(choices, tuple(roots))
+
+
+def givers_of(egraph: EGraph) -> dict[int, list[int]]:
+    """Class -> the living e-nodes that give it and that a model can contain, oldest first."""
+    columns = egraph.columns
+    real = np.array([not op.is_virtual for op in egraph.vocabulary.operators], bool)
+    living = columns.living()
+    nodes, _, values = columns.gives(living[real[columns.operators_of(living)]])
+    givers: dict[int, list[int]] = {}
+    for node, value in zip(nodes.tolist(), values.tolist(), strict=True):
+        givers.setdefault(value, []).append(node)
+    return givers
+
+
+def free_classes(egraph: EGraph) -> set[int]:
+    """The classes that cost nothing: known before the model runs, or given to it."""
+    columns = egraph.columns
+    living = columns.living()
+    given = [n for n, op in enumerate(egraph.vocabulary.operators) if op.op_type == INPUT]
+    leaves = living[np.isin(columns.operators_of(living), given)]
+    known = np.flatnonzero(np.array(egraph.known, bool))
+    return {*columns.gives(leaves)[2].tolist(), *columns.canonical(known).tolist()}
+
+
+def own_nodes(egraph: EGraph, problem: Problem) -> dict[int, Choice]:
+    """The model itself as a selection: for each class its first e-node in the model's order.
+
+    What that e-node reads is computed before it, so the selection is acyclic.
+    """
+    selection: dict[int, Choice] = {}
+    queue = list(problem.roots)
+    while queue:
+        class_ = queue.pop()
+        if class_ in selection:
+            continue
+        own = [c for c in problem.choices[class_] if c.node in egraph.origin]
+        selection[class_] = min(own, key=lambda choice: choice.node)
+        queue += selection[class_].needs
+    return selection

@@ -1,0 +1,180 @@
+"""An extraction problem cut into parts that can be decided one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from .problem import Choice, Problem
+
+
+@dataclass
+class Region:
+    """Classes that have to be decided together.
+
+    `roots` are computed in any selection and have several choices; `inner` classes only in some.
+    All that a region needs from outside of it is computed anyway. `knot` maps the classes that may
+    stand on a cycle to the number of their strongly connected component, `fixed` has the choices
+    that are no choices among them.
+    """
+
+    roots: list[int]
+    inner: set[int] = field(default_factory=set)
+    choices: dict[int, tuple[Choice, ...]] = field(default_factory=dict)
+    knot: dict[int, int] = field(default_factory=dict)
+    fixed: dict[int, Choice] = field(default_factory=dict)
+
+    @property
+    def classes(self) -> set[int]:
+        """All classes that the region decides."""
+        return self.inner.union(self.roots)
+
+
+def always_needed(problem: Problem) -> set[int]:
+    """The classes that every selection computes, as far as single steps tell."""
+    needed: set[int] = set()
+    queue = list(problem.roots)
+    while queue:
+        class_ = queue.pop()
+        if class_ in needed:
+            continue
+        needed.add(class_)
+        offered = problem.choices[class_]
+        queue += sorted(set(offered[0].needs).intersection(*(c.needs for c in offered[1:])))
+    return needed
+
+
+def regions_of(problem: Problem) -> tuple[dict[int, Choice], list[Region]]:
+    """The choices that are forced, and the regions that are left to decide.
+
+    Regions overlap in no class, no e-node and no possible cycle, so the best selection of each
+    makes the best selection of all.
+    """
+    needed = always_needed(problem)
+    knots = _knots(problem)
+    forced = {c: problem.choices[c][0] for c in sorted(needed) if len(problem.choices[c]) == 1}
+    open_ = [c for c in sorted(needed) if len(problem.choices[c]) > 1]
+    groups = _Groups()
+    for root in open_:
+        groups.add(("class", root))
+        if root in knots:
+            groups.join(("class", root), ("knot", knots[root]))
+        stack, seen = [root], {root}
+        while stack:
+            class_ = stack.pop()
+            for choice in problem.choices[class_]:
+                groups.join(("class", root), ("node", choice.node))
+                for need in choice.needs:
+                    if need in needed or need in seen:
+                        continue
+                    seen.add(need)
+                    is_new = groups.join(("class", root), ("class", need))
+                    if need in knots:
+                        groups.join(("class", root), ("knot", knots[need]))
+                    if is_new:
+                        stack.append(need)
+    found: dict[object, Region] = {}
+    for class_ in sorted(key for kind, key in groups.members() if kind == "class"):
+        region = found.setdefault(groups.leader(("class", class_)), Region([]))
+        if class_ in needed:
+            region.roots.append(class_)
+        else:
+            region.inner.add(class_)
+        region.choices[class_] = problem.choices[class_]
+    by_knot: dict[int, Region] = {}
+    for region in found.values():
+        for class_ in region.classes & set(knots):
+            region.knot[class_] = knots[class_]
+            by_knot[knots[class_]] = region
+    for class_, knot in knots.items():
+        if class_ in forced and knot in by_knot:
+            by_knot[knot].fixed[class_] = forced[class_]
+            by_knot[knot].knot[class_] = knot
+    return forced, list(found.values())
+
+
+def _knots(problem: Problem) -> dict[int, int]:
+    """Class -> number of its strongly connected component, for those of two classes or more.
+
+    Tarjan's algorithm (SIAM J. Comput. 1, 1972) without recursion.
+    """
+    needs = {
+        class_: sorted({need for choice in offered for need in choice.needs})
+        for class_, offered in problem.choices.items()
+    }
+    index: dict[int, int] = {}
+    low: dict[int, int] = {}
+    stack: list[int] = []
+    on_stack: set[int] = set()
+    knots: dict[int, int] = {}
+    for start in needs:
+        if start in index:
+            continue
+        work: list[tuple[int, int]] = [(start, 0)]
+        while work:
+            class_, place = work.pop()
+            if place == 0:
+                index[class_] = low[class_] = len(index)
+                stack.append(class_)
+                on_stack.add(class_)
+            for position in range(place, len(needs[class_])):
+                need = needs[class_][position]
+                if need not in index:
+                    work += [(class_, position + 1), (need, 0)]
+                    break
+                if need in on_stack:
+                    low[class_] = min(low[class_], index[need])
+            else:
+                if work:
+                    above = work[-1][0]
+                    low[above] = min(low[above], low[class_])
+                if low[class_] == index[class_]:
+                    members: list[int] = []
+                    while not members or members[-1] != class_:
+                        members.append(stack.pop())
+                    on_stack.difference_update(members)
+                    if len(members) > 1:
+                        knots.update((member, class_) for member in members)
+    return knots
+
+
+Key = tuple[str, int]
+
+
+class _Groups:
+    """Things that have to be decided together."""
+
+    def __init__(self) -> None:
+        self._above: dict[Key, Key] = {}
+
+    def add(self, key: Key) -> None:
+        """Make a group of one, unless it is in one already."""
+        self._above.setdefault(key, key)
+
+    def leader(self, key: Key) -> Key:
+        """What stands for the group of a thing."""
+        while self._above[key] != key:
+            self._above[key] = self._above[self._above[key]]
+            key = self._above[key]
+        return key
+
+    def join(self, a: Key, b: Key) -> bool:
+        """Unite two groups; tell whether `b` was in none before."""
+        is_new = b not in self._above
+        self.add(b)
+        self._above[self.leader(b)] = self.leader(a)
+        return is_new
+
+    def members(self) -> Iterable[Key]:
+        """All things in groups."""
+        return self._above.keys()
+
+
+def parents_of(choices: Mapping[int, tuple[Choice, ...]]) -> dict[int, int]:
+    """How many choices need each class."""
+    counts: dict[int, int] = {}
+    for offered in choices.values():
+        for choice in offered:
+            for need in set(choice.needs):
+                counts[need] = counts.get(need, 0) + 1
+    return counts

@@ -1,0 +1,80 @@
+"""Growth: matches derived, applied and closed under congruence, round by round, within a budget."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import duckdb
+
+from ...rules import Rule
+from .application import apply_matches
+from .egraph import EGraph
+from .matching import EMatcher
+from .provenance import Application
+
+Report = Callable[[str, int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Limits of growth. Those that count decide alike on any machine; seconds are the last resort.
+
+    `nodes` is the number of e-nodes, or `factor` times that of the start if that is more;
+    `matches` is what one rule may have in a round before it pauses.
+    """
+
+    rounds: int = 8
+    nodes: int = 2_000
+    factor: int = 6
+    matches: int = 1_000
+    seconds: float = 10.0
+
+
+@dataclass
+class Growth:
+    """What came of it: every match applied, sizes round by round, and why it stopped."""
+
+    applications: list[Application] = field(default_factory=list)
+    sizes: list[tuple[int, int, int]] = field(default_factory=list)  # matches, e-nodes, classes
+    ended: str = ""
+
+    @property
+    def is_saturated(self) -> bool:
+        """Whether no rule leads anywhere new."""
+        return self.ended == "saturated"
+
+
+def saturate(
+    egraph: EGraph,
+    connection: duckdb.DuckDBPyConnection,
+    rules: Sequence[Rule],
+    budget: Budget | None = None,
+    progress: Report | None = None,
+) -> Growth:
+    """Apply rules until nothing is new or the budget is spent."""
+    budget = budget or Budget()
+    growth = Growth()
+    matcher = EMatcher(connection, rules, budget.matches)
+    most = max(budget.nodes, budget.factor * egraph.columns.size)
+    deadline = time.monotonic() + budget.seconds
+    for round_ in range(budget.rounds):
+        egraph.columns.now += 1
+        found = matcher.find(egraph, round_)
+        if not found and not matcher.is_paused:
+            growth.ended = "saturated"
+            return growth
+        growth.applications += apply_matches(egraph, found)
+        size = (len(found), len(egraph.columns.living()), egraph.columns.classes)
+        growth.sizes.append(size)
+        if progress is not None:
+            progress("searching", round_ + 1, budget.rounds, f"{size[1]} e-nodes")
+        if size[1] > most:
+            growth.ended = f"{size[1]} e-nodes are more than {most}"
+            return growth
+        if time.monotonic() > deadline:
+            growth.ended = f"{budget.seconds} seconds are over"
+            return growth
+    growth.ended = f"{budget.rounds} rounds are over"
+    return growth

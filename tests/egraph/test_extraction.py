@@ -1,0 +1,126 @@
+"""Extraction against trying everything, on random problems with shared and cyclic choices."""
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from tensolog.optimizer.egraph.extract import extract
+from tensolog.optimizer.egraph.problem import (
+    Choice,
+    CycleError,
+    Problem,
+    cost_of,
+    exhaustive,
+    in_order,
+    reduced,
+)
+
+
+@st.composite
+def problems(draw):
+    """Classes that need smaller ones by their first choice, and any by the others."""
+    count = draw(st.integers(2, 7))
+    choices = {}
+    node = 0
+    gives = []
+    for class_ in range(count):
+        offered = []
+        for place in range(draw(st.integers(1, 3))):
+            others = st.integers(0, class_ - 1 if place == 0 else count - 1)
+            needs = draw(st.lists(others, max_size=2)) if class_ or place else []
+            if gives and draw(st.integers(0, 4)) == 0 and place:
+                offered.append(draw(st.sampled_from(gives)))
+                continue
+            cost = float(draw(st.integers(0, 9)))
+            offered.append(Choice(node, cost, tuple(needs)))
+            gives.append(offered[-1])
+            node += 1
+        choices[class_] = tuple(dict.fromkeys(offered))
+    roots = draw(st.lists(st.integers(0, count - 1), min_size=1, max_size=3, unique=True))
+    return Problem(choices, tuple(roots))
+
+
+def first_choices(problem):
+    """The selection of each class's first choice, for the classes that it needs."""
+    first = {class_: offered[0] for class_, offered in problem.choices.items()}
+    return {class_: first[class_] for class_ in in_order(first, problem.roots)}
+
+
+@settings(max_examples=250, deadline=None)
+@given(problems())
+def test_the_cost_is_the_least_of_all_selections(problem):
+    least, _ = exhaustive(problem)
+    found = extract(problem, first_choices(problem))
+    assert found.cost == pytest.approx(least)
+    assert found.bound <= found.cost + 1e-9
+    assert found.exact == found.regions
+    assert found.gap == pytest.approx(0)
+    order = in_order(found.selection, problem.roots)  # raises where it is cyclic
+    assert cost_of(found.selection, order) == pytest.approx(found.cost)
+
+
+@settings(max_examples=150, deadline=None)
+@given(problems(), st.integers(0, 6))
+def test_stopped_early_it_is_no_worse_than_the_start_and_the_bound_holds(problem, steps):
+    start = first_choices(problem)
+    found = extract(problem, start, steps)
+    least, _ = exhaustive(problem)
+    assert found.cost <= cost_of(start, start) + 1e-9
+    assert found.bound <= least + 1e-9
+    assert found.cost >= least - 1e-9
+
+
+@settings(max_examples=150, deadline=None)
+@given(problems())
+def test_what_is_left_out_is_in_no_best_selection_alone(problem):
+    assert exhaustive(reduced(problem))[0] == exhaustive(problem)[0]
+
+
+def test_sharing_decides_where_trees_mislead():
+    """Two roots each find their own way cheaper; together the shared one is."""
+    own = (Choice(1, 6.0, ()), Choice(2, 6.0, ()))
+    shared = Choice(3, 8.0, ())
+    problem = Problem(
+        {
+            0: (own[0], Choice(4, 1.0, (2,))),
+            1: (own[1], Choice(5, 1.0, (2,))),
+            2: (shared,),
+        },
+        (0, 1),
+    )
+    found = extract(problem, {0: own[0], 1: own[1]})
+    assert found.cost == 10.0
+    assert {choice.node for choice in found.selection.values()} == {3, 4, 5}
+
+
+def test_an_operator_of_two_outputs_is_paid_once():
+    both = Choice(7, 5.0, ())
+    problem = Problem({0: (Choice(1, 3.0, ()), both), 1: (Choice(2, 3.0, ()), both)}, (0, 1))
+    start = {0: problem.choices[0][0], 1: problem.choices[1][0]}
+    assert extract(problem, start).cost == 5.0
+
+
+def test_a_free_cycle_is_not_taken():
+    """Two classes that give each other for nothing must still be computed from something."""
+    problem = Problem(
+        {
+            0: (Choice(1, 5.0, ()), Choice(2, 0.0, (1,))),
+            1: (Choice(3, 4.0, ()), Choice(4, 0.0, (0,))),
+        },
+        (0, 1),
+    )
+    found = extract(problem, {0: problem.choices[0][0], 1: problem.choices[1][0]})
+    assert found.cost == 4.0
+
+
+def test_a_selection_that_needs_itself_is_refused():
+    selection = {0: Choice(1, 0.0, (1,)), 1: Choice(2, 0.0, (0,))}
+    with pytest.raises(CycleError):
+        in_order(selection, (0,))
+
+
+@settings(max_examples=60, deadline=None)
+@given(problems())
+def test_equal_questions_have_equal_answers(problem):
+    start = first_choices(problem)
+    assume(start)
+    assert extract(problem, start) == extract(problem, start)
