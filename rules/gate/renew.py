@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from ..prover.scripts import Scripts
@@ -27,7 +27,7 @@ def renew(
     *,
     workers: int = 2,
     again: bool = False,
-    whole: bool = False,
+    whole: Sequence[Rule] = (),
     floating: bool = False,
     timeout: float = TIMEOUT_S,
     progress: Progress | None = None,
@@ -36,15 +36,16 @@ def renew(
 
     What a rule does in floating point is measured where the ledger doesn't say it of this very
     text, or says that it breaks its class; with `floating` of all. The ledger is written after each
-    rule, the scripts at the end: an interruption, which is passed on, loses no verdict. Entries of
-    rules that are not among `rules` stay, but for `whole`: then `rules` are all there are.
+    rule, the scripts at the end: an interruption, which is passed on, loses no verdict. Entries
+    of rules that are not among `rules` stay, except those of none of `whole`, if that is given: all
+    the rules there are.
     """
     path = shipped_path() if path is None else path
     ledger = Ledger.load(path)
     scripts = Scripts.read(scripts_beside(path))
     wanted = [rule for rule in rules if again or not ledger.holds(rule)]
     unmeasured = [rule for rule in wanted if floating or not _kept(ledger, rule)]
-    gone = ledger.keep(rules) if whole else []
+    gone = ledger.keep(whole) if whole else []
     for entry in gone:
         scripts.groups.pop(group(entry.rule, entry.hash), None)
 
@@ -63,6 +64,12 @@ def renew(
         if wanted or gone:
             scripts.write(scripts_beside(path))
     return ledger
+
+
+def orphans(rules: Iterable[Rule], ledger: Ledger) -> list[Entry]:
+    """Return the entries that speak of none of the rules: those were removed, or renamed."""
+    names = {rule.name for rule in rules}
+    return [entry for entry in ledger.entries.values() if entry.rule not in names]
 
 
 def _kept(ledger: Ledger, rule: Rule) -> bool:

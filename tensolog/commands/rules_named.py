@@ -103,9 +103,9 @@ def source_text(rule: Rule) -> str:
     return cut(file_of(rule).read_text(encoding="utf-8"), rule)[0]
 
 
-def counted(count: int, word: str) -> str:
-    """Say how many: 1 rule, 2 rules."""
-    return f"{count} {word}{'' if count == 1 else 's'}"
+def counted(count: int, word: str, words: str = "") -> str:
+    """Say how many: 1 rule, 2 rules; 1 entry, 2 entries."""
+    return f"{count} {word if count == 1 else words or f'{word}s'}"
 
 
 def _is_path(name: str) -> bool:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 @click.option(
     "--locked",
     is_flag=True,
-    help="Prove nothing: compare with the ledger, and exit with 1 if a rule has no valid entry.",
+    help="Prove nothing: compare with the ledger, and exit with 1 if a rule has no valid entry, "
+    "or an entry no rule.",
 )
 @click.option(
     "--stale", is_flag=True, help="Only rules that have no valid entry in the ledger yet."
@@ -78,8 +79,9 @@ def prove(
       tensolog rules prove --all --locked
     """
     found = chosen(rules, everything=everything or (not rules and (locked or stale)))
+    every = list(found) if everything or not rules else []
     if locked:
-        _compare(found, as_json)
+        _compare(found, bool(every), as_json)
         return
     if stale:
         from ..rules.gate.ledger import Ledger
@@ -94,7 +96,7 @@ def prove(
         no_ledger,
         catalog_path,
         quiet=as_json,
-        whole=everything and not stale,
+        whole=every,
     )
     if as_json:
         from ..json_text import json_text
@@ -111,26 +113,38 @@ def prove(
         refuse()
 
 
-def _compare(rules: Sequence[Rule], as_json: bool) -> None:
-    from ..rules.gate.ledger import locked
+def _compare(rules: Sequence[Rule], whole: bool, as_json: bool) -> None:
+    """Say what the ledger lacks, and with the whole set of rules what it has too much."""
+    from ..rules.gate.ledger import locked, shipped
+    from ..rules.gate.renew import orphans
 
     problems = locked(rules)
+    left = [entry.rule for entry in orphans(rules, shipped())] if whole else []
     if as_json:
         from ..json_text import json_text
 
         rows = [{"rule": p.rule, "kind": p.kind, "reason": p.reason} for p in problems]
+        reason = "the ledger speaks of it, and there is no such rule"
+        rows += [{"rule": name, "kind": "orphan", "reason": reason} for name in left]
         click.echo(json_text({"rules": len(rules), "problems": rows}))
     else:
         for problem in problems:
             click.echo(str(problem))
+        for name in left:
+            click.echo(f"{name}: the ledger speaks of it, and there is no such rule")
+        if left:
+            click.echo(
+                f"{counted(len(left), 'entry', 'entries')} of no rule in the ledger: "
+                "run tensolog rules prove --all --stale"
+            )
         if problems:
             click.echo(
                 f"{counted(len(problems), 'rule')} of {len(rules)} without a valid proof in the "
                 "ledger: run tensolog rules prove --all --stale"
             )
-        else:
+        elif not left:
             click.echo(f"{counted(len(rules), 'rule')} with a valid proof in the ledger")
-    if problems:
+    if problems or left:
         refuse()
 
 
@@ -152,19 +166,24 @@ def _prove(
     catalog_path: str | None,
     *,
     quiet: bool,
-    whole: bool,
+    whole: Sequence[Rule],
 ) -> list[Verdict]:
-    """Prove rules, shipped ones into the ledger; keep what is known whatever ends the command."""
+    """Prove rules, shipped ones into the ledger; keep what is known whatever ends the command.
+
+    Entries of the ledger that speak of none of `whole`, if that is given, are dropped.
+    """
     from ..catalog import Catalog
     from ..profiles.machine import cores
     from ..progress import Progress
+    from ..rules.gate.ledger import Ledger
     from ..rules.gate.parallel import prove_rules
     from ..rules.gate.record_rows import store_verdicts
-    from ..rules.gate.renew import renew, shipped_path
+    from ..rules.gate.renew import orphans, renew, shipped_path
 
     entered = [] if no_ledger else [rule for rule in rules if is_shipped(rule)]
     others = [rule for rule in rules if rule not in entered]
-    if entered:
+    gone = bool(whole) and not no_ledger and bool(orphans(whole, Ledger.load()))
+    if entered or gone:
         shared.output_file(shipped_path(), what="the ledger (or say --no-ledger)")
     jobs = jobs or cores()
     done: list[tuple[Rule, Verdict]] = []
@@ -177,7 +196,7 @@ def _prove(
         progress("proving", 0, len(rules), "")
         with on_interrupt("what was proved by then is kept"):
             try:
-                if entered:
+                if entered or gone:
                     renew(
                         entered,
                         workers=jobs,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from tensolog.rules.gate import ledger as ledger_module
-from tensolog.rules.gate.ledger import Ledger
+from tensolog.rules.gate.ledger import Entry, Ledger
 from test_cli_rules import FALSE, OTHER, at_one
 
 
@@ -62,6 +62,17 @@ def test_locked_proves_nothing_and_names_what_has_no_entry(cli, no_entries):
     assert "EliminateIdentity: the rule has not been put through the gate" in said
     found = json.loads(at_one(cli("rules", "prove", "EliminateIdentity", "--locked", "--json")))
     assert found["problems"][0]["kind"] == "missing"
+
+
+def test_locked_names_entries_of_rules_that_are_gone(cli, monkeypatch):
+    entry = Entry("EliminateNothing", "0" * 64, "proved")
+    monkeypatch.setattr(ledger_module, "shipped", lambda: Ledger({entry.hash: entry}))
+    said = at_one(cli("rules", "prove", "--all", "--locked"))
+    assert "EliminateNothing: the ledger speaks of it, and there is no such rule" in said
+    assert "1 entry of no rule in the ledger: run tensolog rules prove --all --stale" in said
+    found = json.loads(at_one(cli("rules", "prove", "--all", "--locked", "--json")))
+    assert found["problems"][-1]["kind"] == "orphan"
+    assert "EliminateNothing" not in at_one(cli("rules", "prove", "EliminateIdentity", "--locked"))
 
 
 def test_the_shipped_rules_are_locked(cli):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from tensolog.rules.gate import renew as module
 from tensolog.rules.gate.ledger import Ledger, admitted, locked
-from tensolog.rules.gate.renew import renew
+from tensolog.rules.gate.renew import orphans, renew
 from tensolog.rules.gate.replay import ReplayError, replay, scripts_beside, stored
 from tensolog.rules.prover.scripts import Scripts
 
@@ -72,7 +72,12 @@ def test_scripts_are_kept_beside_the_ledger(path, gate):
 @pytest.mark.parametrize("whole", [False, True])
 def test_rules_that_are_gone_go_when_all_are_given(path, gate, whole):
     renew(EVERY, path)
-    ledger = renew(EVERY[:1], path, whole=whole)
+    ledger = Ledger.load(path)
+    gone = [] if not whole else NAMES[1:]
+    assert sorted(e.rule for e in orphans(EVERY[:1] if whole else EVERY, ledger)) == sorted(gone)
+    asked = len(gate)
+    ledger = renew((), path, whole=EVERY[:1] if whole else ())
+    assert len(gate) == asked
     left = 1 if whole else len(EVERY)
     assert len(ledger.entries) == len(Ledger.load(path).entries) == left
     assert len(Scripts.read(scripts_beside(path)).groups) == left
