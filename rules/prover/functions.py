@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 from math import gcd, lcm
 
-from .arithmetic import power, times, unfolded
+from .arithmetic import definition, power, times, unfolded
 from .constraint import FALSE, differs
 from .definedness import Nonempty, Path
 from .normal import (
@@ -50,7 +50,6 @@ _AT_ZERO = {
     "cos": 1,
     "floor": 0,
     "ceil": 0,
-    "acosh": None,
 }
 _LARGEST_EXPONENT = 16
 
@@ -89,10 +88,7 @@ def _strict(product: Product, space: Space) -> bool:
 def _runs(product: Product, space: Space, path: Path) -> bool:
     """Whether a sum has a term: at the least value of each index."""
     guards = [guard.substitute(dict.fromkeys(product.bound, ZERO)) for guard in product.guards]
-    return all(
-        space.solver.plain(guard) or not space.solver.feasible([*path.guards, guard.negation])
-        for guard in guards
-    )
+    return all(space.follows(guard, path.guards) for guard in guards)
 
 
 def _ask_not_zero(value: Place, whole: Sum, space: Space, path: Path) -> None:
@@ -223,14 +219,31 @@ def _integral(whole: Sum) -> Polynomial | None:
 
 
 def note_sign(value: Place, space: Space) -> None:
-    """Remember of an interned sum that it is never 0, or never negative, whatever its indices."""
+    """Remember of an interned sum or largest that it is never 0, or never negative, anywhere."""
     virtual = space.virtuals.get(value.head)
-    if virtual is not None and virtual.kind == "sum":
+    if virtual is None or value.head in space.positive:
+        return
+    seen: int | None = None
+    if virtual.kind == "sum":
         seen = sign(virtual.body, space)
-        if seen == 1:
-            space.positive.add(value.head)
-        elif seen == 0:
-            space.never_negative.add(value.head)
+    elif virtual.kind == "max":
+        signs = {one: sign(_written(one, space), space) for one in virtual.body}
+        plain = [found for one, found in signs.items() if one.plain and found is not None]
+        least = None if None in signs.values() else min(s for s in signs.values() if s is not None)
+        seen = max([*plain, *([] if least is None else [least])], default=None)
+    if seen == 1:
+        space.positive.add(value.head)
+    elif seen == 0:
+        space.never_negative.add(value.head)
+
+
+def _written(member: Product, space: Space) -> list[Product]:
+    """Return the place of an element of a largest as a sum."""
+    (place,) = member.factors
+    if place.head.startswith("C:"):
+        return number(Fraction(place.head[2:]))
+    virtual = space.virtuals.get(place.head)
+    return definition(place, space) if virtual and virtual.kind == "sum" else single(place)
 
 
 def root(whole: Sum, exponent: Fraction, space: Space, path: Path) -> list[Product]:
@@ -452,6 +465,30 @@ def hyperbolic(function: str, whole: Sum, space: Space, path: Path) -> list[Prod
         inverse = reciprocal(combined([*square, *number(1)]), space, path)
         return combined([*number(1), *scaled(inverse, -2)])
     return scaled(combined([*up, *scaled(down, 1 if function == "cosh" else -1)]), Fraction(1, 2))
+
+
+def above_zero(whole: Sum, space: Space) -> list[Product]:
+    """Return whether x > 0, as 0 or 1."""
+    known = known_number(whole)
+    if known is not None:
+        return number(1 if known > 0 else 0)
+    if sign(whole, space) == 1:
+        return number(1)
+    if sign(scaled(whole, -1), space) is not None:
+        return []
+    common = _common(whole, space, only_positive=True)
+    smallest = min(abs(product.coefficient) for product in whole)
+    value = abstracted(_divided(whole, common, smallest, space), space)
+    if isinstance(value, Fraction):
+        return number(1 if value > 0 else 0)
+    head = f"above({value.head})"
+    space.idempotent.add(head)
+    return single(Place(head, value.indices))
+
+
+def fixes_zero(function: str) -> bool:
+    """Whether a function is known to be 0 at 0."""
+    return _AT_ZERO.get(function) == 0
 
 
 def opaque(function: str, arguments: Sequence[Sum], space: Space, path: Path) -> list[Product]:
