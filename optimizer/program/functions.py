@@ -117,7 +117,11 @@ def _clip(
 def _dot(trace: Trace, a: Any, b: Any) -> Any:
     left, right = operand(trace, a), operand(trace, b)
     if not left.shape or not right.shape:
-        return apply_ufunc(trace, np.multiply, "__call__", (a, b), {})
+        kept = np.result_type(np.dtype(left.dtype), np.dtype(right.dtype)).name
+        if np.dtype(kept).kind != "f":
+            raise UnsupportedError("whole numbers")
+        found = elementwise("Mul", cast(left, kept), cast(right, kept))
+        return made(trace, found, scalar=not found.shape)
     if len(left.shape) > 2 or len(right.shape) > 2:
         raise UnsupportedError("np.dot beyond matrices")
     found = contractions.product(left, right)

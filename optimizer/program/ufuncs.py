@@ -279,8 +279,10 @@ def power(base: Any, exponent: Any) -> Any:
     2 squares and, of floating-point arrays, 0.5 is the square root and -1 the reciprocal.
     """
     floating = base._expression.dtype in ("float32", "float64")
+    if base._expression.dtype == "bool":
+        return eager.method(base, "__pow__", (exponent,), {})
     if type(exponent) in (int, float) and not base._scalar:
-        if exponent == 2 and base._expression.dtype != "bool":
+        if exponent == 2:
             if floating or type(exponent) is int:
                 return np.square(base)
         elif floating and exponent == 0.5:

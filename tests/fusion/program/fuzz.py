@@ -16,7 +16,7 @@ from typing import Any
 
 from tensolog.optimizer.program.fused import fuse
 
-from .compare import Difference, compare
+from .compare import DifferenceError, compare
 from .random_programs import Case, random_case
 
 
@@ -28,7 +28,7 @@ def failure(case: Case, heuristic: Any) -> tuple[str | None, bool]:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             compare(function, fused, list(case.inputs.values()))
-    except Difference as difference:
+    except DifferenceError as difference:
         return str(difference), fused.kernels > 0
     except Exception as error:
         last = traceback.extract_tb(error.__traceback__)[-1]

@@ -246,8 +246,11 @@ class Writer:
         ).shape
         self.unary()
         text = self.pick(
-            ["{0} += 1.0", "{0} *= 2.0", "{0}[0] = 0.25", "{1} -= 0.5", "{1}[...] = 1.0"]
-            + ["np.multiply({0}, 2.0, out={0})", "np.add({1}, 1.0, out={1})", "{0}[{0} > 0] = 0.0"]
+            [
+                *["{0} += 1.0", "{0} *= 2.0", "{0}[0] = 0.25", "{1} -= 0.5", "{1}[...] = 1.0"],
+                *["np.multiply({0}, 2.0, out={0})", "np.add({1}, 1.0, out={1})"],
+                "{0}[{0} > 0] = 0.0",
+            ]
         )
         self.lines.append(text.format(fresh, view))
 
@@ -256,9 +259,7 @@ class Writer:
         assert name is not None
         fresh = f"t{len(self.lines)}"
         shape = self.pool[name]
-        self.lines.append(
-            f"{fresh} = {name} * 2.0 if float(np.sum({name})) > 0 else {name} - 1.0"
-        )
+        self.lines.append(f"{fresh} = {name} * 2.0 if float(np.sum({name})) > 0 else {name} - 1.0")
         self.pool[fresh] = shape
 
     def odd(self) -> None:
@@ -268,8 +269,10 @@ class Writer:
             return
         shape = self.pool[name]
         text = self.pick(
-            ["np.sort({}, axis=0)", "np.cumsum({}, axis=0)", "np.cbrt({})", "np.flip({})"]
-            + ["{}[np.arange({}.shape[0])]", "np.hypot({}, 1.0)", "{} // 1.0", "{} % 0.7"]
+            [
+                *["np.sort({}, axis=0)", "np.cumsum({}, axis=0)", "np.cbrt({})", "np.flip({})"],
+                *["{}[np.arange({}.shape[0])]", "np.hypot({}, 1.0)", "{} // 1.0", "{} % 0.7"],
+            ]
         )
         self.put(text.format(name, name), shape)
 

@@ -1,0 +1,15 @@
+"""Tracing is tested apart from kernels: the same programs, rewritten, computed node by node."""
+
+from collections.abc import Iterator
+
+import pytest
+from tensolog.optimizer.program import prepare, runner
+
+
+@pytest.fixture
+def node_by_node(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    def prepared(program: prepare.Program, options: prepare.Options) -> prepare.Prepared:
+        return prepare.Prepared(program, prepare.rewrite(program), options, refusal="a test")
+
+    monkeypatch.setattr(runner, "prepare", prepared)
+    yield
