@@ -1,0 +1,59 @@
+"""Arrays as kernels see them: address, strides, and the type they are converted from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ..program.dag import Node
+from .cells import held_dtype
+from .scalar import LoweringError
+
+Array = Any  # an ndarray of a known dtype
+
+# The codes of runtime.h's CONVERT.
+_CODES: Mapping[str, int] = {
+    "float32": 1,
+    "float64": 2,
+    "uint8": 3,
+    "bool": 3,
+    "int8": 4,
+    "uint16": 5,
+    "int16": 6,
+    "uint32": 7,
+    "int32": 8,
+    "uint64": 9,
+    "int64": 10,
+}
+
+
+def prepared(array: Array, node: Node) -> Array:
+    """Return an array in the machine's byte order; raise LoweringError if it isn't the node's.
+
+    A kernel is made for types and shapes; others must not reach it.
+    """
+    if array.shape != node.shape or array.dtype.name != node.dtype:
+        raise LoweringError(
+            f"%{node.id} is {array.dtype.name} {array.shape}, "
+            f"but was planned as {node.dtype} {node.shape}"
+        )
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def code(array: Array, node: Node) -> int:
+    """Return 0 for an array that a kernel reads where it lies, else what it is converted from."""
+    name = array.dtype.name
+    return 0 if name == held_dtype(node) and array.flags.aligned else _CODES[name]
+
+
+def address(array: Array) -> int:
+    """Return where an array's first element lies."""
+    data: int = array.__array_interface__["data"][0]
+    return data
+
+
+def contiguous(array: Array, dtype: str) -> Array:
+    """Return an array in C's order, aligned, of a kernel's type."""
+    return np.require(array, dtype=dtype, requirements=["C", "A"])

@@ -1,0 +1,153 @@
+"""Statements of C for the elementwise nodes of a region, and the parts of its reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ...catalog.operators.expand import Expansion
+from ...catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term
+from ..program.dag import Node, Program
+from .axes import is_elementwise
+from .scalar import C_TYPES, SUFFIXES, LoweringError, expression
+
+# Types that are read and then computed with as double, which holds each of their numbers.
+SMALL_INTEGERS = frozenset(["int8", "uint8", "int16", "uint16", "int32", "uint32"])
+
+# Moves that leave a row of cells as it is.
+MOVES = frozenset(["Expand", "Transpose", "Squeeze", "Unsqueeze", "Reshape"])
+
+
+def held_dtype(node: Node) -> str:
+    """Return the type that a node's elements have inside a kernel; raise LoweringError."""
+    if node.dtype in C_TYPES:
+        return node.dtype
+    if node.dtype in SMALL_INTEGERS or node.dtype in ("int64", "uint64"):
+        return "float64"
+    raise LoweringError(f"{node.dtype} (%{node.id}) is no type of a kernel")
+
+
+def variable(node: Node) -> str:
+    """Return the declaration of a node's element."""
+    held = held_dtype(node)
+    return f"const {'int' if held == 'bool' else C_TYPES[held]} v{node.id}"
+
+
+def computed_dtype(program: Program, node: Node) -> str:
+    """Return the floating-point type that a node is computed in."""
+    for one in (node, *(program.nodes[at] for at in node.inputs)):
+        if one.dtype in SUFFIXES:
+            return one.dtype
+    return "float64"
+
+
+def statement(program: Program, node: Node) -> str:
+    """Return the statement that computes an element of a node from v<id> of its inputs."""
+    operands = [program.nodes[at] for at in node.inputs]
+    _refuse_integers(node, operands)
+    if node.op in MOVES:
+        return f"{variable(node)} = v{operands[0].id};"
+    if not is_elementwise(node):
+        raise LoweringError(f"{node.op} is not elementwise")
+    if node.op == "Cast":
+        return f"{variable(node)} = {_cast(node, operands[0])};"
+    expansion = program.expansion(node.id)
+    value = expansion.outputs[0].value
+    text = expression(value, computed_dtype(program, node), reads(expansion, operands))
+    return f"{variable(node)} = {text};"
+
+
+def reads(expansion: Expansion, operands: Sequence[Node]) -> Mapping[str, str | float | bool]:
+    """Return what an element of each input of a specification is: v<id>, or a known number."""
+    found: dict[str, str | float | bool] = {}
+    for tensor, operand in zip(expansion.inputs, operands, strict=False):
+        if tensor is not None:
+            constant = operand.op == "Constant"
+            found[tensor.name] = operand.attributes["value"] if constant else f"v{operand.id}"
+    return found
+
+
+def _cast(node: Node, operand: Node) -> str:
+    name = f"v{operand.id}"
+    if operand.op == "Constant":
+        value = operand.attributes["value"]
+        name = f"({float(value).hex()})"
+    if node.dtype == "bool":
+        return f"({name} != 0)"
+    return f"({C_TYPES[held_dtype(node)]}){name}"
+
+
+def _refuse_integers(node: Node, operands: Sequence[Node]) -> None:
+    """Integer arithmetic wraps around in NumPy; doubles hold the smaller types' numbers only."""
+    if node.dtype not in C_TYPES:
+        raise LoweringError(f"{node.op} (%{node.id}) of {node.dtype}")
+    for operand in operands:
+        held_dtype(operand)
+        wide = operand.dtype in ("int64", "uint64") and operand.op != "Constant"
+        if wide and not (node.op == "Cast" and node.dtype == "float64"):
+            raise LoweringError(f"{node.op} (%{node.id}) of {operand.dtype}")
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A reduction's parts in C: `body` of an element, and `last` of the reduced value `whole`.
+
+    `kind` is sum, prod, max or min; none where an element is reduced to itself.
+    """
+
+    node: int
+    kind: str
+    body: str
+    last: Term
+    dtype: str
+
+    def finish(self, whole: str) -> str:
+        """Return the value of the node, from that of the reduction."""
+        return expression(self.last, self.dtype, {"whole": whole})
+
+
+def reduction(program: Program, node: Node) -> Reduction:
+    """Return the parts of a Reduce*; raise LoweringError where its value has another form."""
+    operand = program.nodes[node.inputs[0]]
+    _refuse_integers(node, [operand])
+    if node.dtype not in SUFFIXES or operand.dtype != node.dtype:
+        raise LoweringError(f"{node.op} (%{node.id}) of {operand.dtype} as {node.dtype}")
+    if node.op == "ReduceLogSumExp":
+        raise LoweringError("ReduceLogSumExp overflows if it is computed as it is written")
+    expansion = program.expansion(node.id)
+    found: list[Reduce] = []
+    last = _without_reduce(expansion.outputs[0].value, found)
+    if len(found) != 1:
+        if found:
+            raise LoweringError(f"{node.op} of several reductions")
+        # nothing is reduced: the value is elementwise
+        body = expression(last, node.dtype, reads(expansion, [operand]))
+        return Reduction(node.id, "none", body, Read("whole", ()), node.dtype)
+    if found[0].condition is not True or found[0].kind not in ("sum", "prod", "max", "min"):
+        raise LoweringError(f"{node.op} under a condition")
+    body = expression(found[0].body, node.dtype, reads(expansion, [operand]))
+    return Reduction(node.id, found[0].kind, body, last, node.dtype)
+
+
+def _without_reduce(term: Term, found: list[Reduce]) -> Term:
+    match term:
+        case Reduce():
+            found.append(term)
+            return Read("whole", ())
+        case Apply(function, arguments):
+            return Apply(function, tuple(_without_reduce(one, found) for one in arguments))
+        case Select(condition, then, otherwise):
+            return Select(
+                _without_reduce(condition, found),
+                _without_reduce(then, found),
+                _without_reduce(otherwise, found),
+            )
+        case Symbol():
+            raise LoweringError(f"{term} must be known")
+        case _:
+            return term
+
+
+def load(node: Node, element: str) -> str:
+    """Return the statement that reads an element from memory."""
+    return f"{variable(node)} = {element};"

@@ -1,0 +1,41 @@
+/* What all generated kernels share, whatever processor they are for: types and macros. */
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef int64_t i64;
+
+/* a function that is called, so that its loops are compiled once */
+#define APART __attribute__((noinline))
+
+#define LEAST(a, b) ((a) < (b) ? (a) : (b))
+/* cells that are computed at a time: their operands lie in the first cache */
+#define TILE 1024
+
+/* Sums of products may use fused multiply-adds: they are at least as accurate. gcc makes vectors of
+   sums of fma, clang only of sums of products that it may contract itself. */
+#if defined(__clang__)
+#define SUMS_OF_PRODUCTS _Pragma("clang fp contract(fast)")
+#define ADD_PRODUCT_64(s, a, b) s += (a) * (b)
+#define ADD_PRODUCT_32(s, a, b) s += (a) * (b)
+#else
+#define SUMS_OF_PRODUCTS
+#define ADD_PRODUCT_64(s, a, b) s = FMA_64(a, b, s)
+#define ADD_PRODUCT_32(s, a, b) s = FMA_32(a, b, s)
+#endif
+
+#if defined(_WIN32)
+#define EXPORT __declspec(dllexport)
+#else
+#define EXPORT __attribute__((visibility("default")))
+#endif
+
+/* An array of up to two axes, strides in bytes. `type` 0: of the kernel's own type, aligned, and
+   contiguous where the kernel asks for it; otherwise the type that it is converted from. */
+typedef struct { char *data; i64 row, column, type; } view;
+
+/* A sum and what rounding it lost (Neumaier 1974). A tile is summed plainly, in lanes, then added
+   to it: |error| <= (TILE / lanes + log2(lanes) + 2) u sum|x|, whatever the number of tiles. */
+typedef struct { double sum, lost; } total;

@@ -1,0 +1,145 @@
+"""A fusion plan as something that runs: kernels where there are some, NumPy for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..fusion.plan import FusedOperator, FusionPlan
+from ..program.dag import Program
+from ..program.evaluate import evaluate
+from .compiler import CompilerError, find_compiler, library
+from .launch import Function, exported
+from .lower import Kernel, lower
+from .pool import default_threads
+from .scalar import LoweringError
+from .unit import native_level, unit
+
+Value = Any  # an ndarray or a sparse array of SciPy's
+
+
+@dataclass(frozen=True)
+class Step:
+    """Nodes computed together: by a kernel, or one after the other, and then why."""
+
+    nodes: tuple[int, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    kernel: Kernel | None = None
+    function: Function | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class CompiledPlan:
+    """A plan that runs. `source` is the text of its translation unit, "" where there is none."""
+
+    program: Program
+    plan: FusionPlan
+    steps: tuple[Step, ...]
+    source: str = ""
+
+    @property
+    def fallbacks(self) -> tuple[tuple[tuple[int, ...], str], ...]:
+        """The fused operators that NumPy runs node by node, each its nodes and why."""
+        return tuple((step.nodes, step.reason) for step in self.steps if step.reason)
+
+    def run(self, inputs: Sequence[Value], threads: int | None = None) -> list[Value]:
+        """Return the outputs for arrays of the shapes, types and layouts that were planned.
+
+        Raises LoweringError for others, and what NumPy raises.
+        """
+        threads = threads or default_threads()
+        values: dict[int, Value] = dict(zip(self.program.inputs, inputs, strict=True))
+        for node in self.program.nodes:
+            if node.op == "Constant":
+                values[node.id] = evaluate(node, [])
+        last = self._last_uses()
+        for at, step in enumerate(self.steps):
+            if step.kernel is not None and step.function is not None:
+                values |= step.kernel.run(step.function, values, threads)
+            else:
+                self._interpret(step, values)
+            for node_id in last.get(at, ()):
+                values.pop(node_id, None)
+        return [values[output] for output in self.program.outputs]
+
+    def _interpret(self, step: Step, values: dict[int, Value]) -> None:
+        inner = dict(values)
+        with np.errstate(all="ignore"):
+            for node_id in step.nodes:
+                node = self.program.nodes[node_id]
+                if not node.is_leaf:
+                    inner[node_id] = evaluate(node, [inner[at] for at in node.inputs])
+        values.update((at, inner[at]) for at in step.outputs)
+
+    def _last_uses(self) -> Mapping[int, list[int]]:
+        """Return which values nobody needs after each step."""
+        last: dict[int, int] = {}
+        for at, step in enumerate(self.steps):
+            for node_id in (*step.inputs, *step.outputs):
+                last[node_id] = at
+        for output in self.program.outputs:
+            last.pop(output, None)
+        found: dict[int, list[int]] = {}
+        for node_id, at in last.items():
+            found.setdefault(at, []).append(node_id)
+        return found
+
+
+def compile_plan(
+    program: Program,
+    plan: FusionPlan,
+    *,
+    compiler: str | None = None,
+    levels: Sequence[str] | None = None,
+) -> CompiledPlan:
+    """Return a plan that runs, its kernels compiled as one translation unit or found in the cache.
+
+    `compiler` names a command; "none" makes everything run through NumPy, as does a machine
+    without a compiler. `levels` are instruction sets, best first ("avx512", "avx2", "plain");
+    None means that of this processor. A fused operator that has no kernel runs node by node, and
+    `fallbacks` says why.
+    """
+    kernels: dict[int, Kernel] = {}
+    reasons: dict[int, str] = {}
+    for at, step in enumerate(plan.steps):
+        if isinstance(step, FusedOperator):
+            try:
+                kernels[at] = lower(program, step, f"kernel_{at}")
+            except LoweringError as error:
+                reasons[at] = str(error)
+    functions, source, refusal = _functions(list(kernels.values()), compiler, levels)
+    steps = []
+    for at, step in enumerate(plan.steps):
+        if not isinstance(step, FusedOperator):
+            inputs = program.nodes[step.node].inputs
+            steps.append(Step(step.nodes, inputs, step.outputs))
+        elif at in kernels and not refusal:
+            function = functions[kernels[at].name]
+            steps.append(Step(step.nodes, step.inputs, step.outputs, kernels[at], function))
+        else:
+            reason = reasons.get(at, refusal)
+            steps.append(Step(step.nodes, step.inputs, step.outputs, reason=reason))
+    return CompiledPlan(program, plan, tuple(steps), source)
+
+
+def _functions(
+    kernels: Sequence[Kernel], wanted: str | None, levels: Sequence[str] | None
+) -> tuple[dict[str, Function], str, str]:
+    """Return the kernels' functions, the source, and why there are none ("" if there are)."""
+    if not kernels:
+        return {}, "", ""
+    compiler = find_compiler(wanted)
+    if compiler is None:
+        return {}, "", "there is no C compiler: install one, or pip install 'tensolog[kernels]'"
+    texts = [(kernel.name, kernel.text) for kernel in kernels]
+    source = unit(texts, levels or (native_level(),), compiler)
+    try:
+        loaded = library(source, compiler)
+    except (CompilerError, OSError) as error:
+        return {}, source, str(error)
+    return {kernel.name: exported(loaded, kernel.name) for kernel in kernels}, source, ""

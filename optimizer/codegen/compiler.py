@@ -1,0 +1,167 @@
+"""The C compiler, and the cache of what it made.
+
+Looked for in this order: $TENSOLOG_CC, cc, gcc, clang, and the compiler of the package ziglang
+(pip install 'tensolog[kernels]'). Windows has none of the first three as a rule, and the flags
+below are those of gcc and clang: there, only ziglang is looked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import hashlib
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from ...catalog.errors import TensologError
+
+# No -ffast-math: it breaks range reductions and sets the process to flush subnormal numbers.
+# No contraction, so that a * b + c rounds as it does in NumPy; what may contract says so itself.
+FLAGS: tuple[str, ...] = (
+    *("-O3", "-std=gnu11", "-fPIC", "-shared", "-fvisibility=hidden", "-w"),
+    *("-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fopenmp-simd"),
+)
+
+_TIMEOUT_S = 120.0
+
+
+class CompilerError(TensologError):
+    """No compiler, or one that refuses the generated source."""
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A C compiler: its command, and the version that it states."""
+
+    command: tuple[str, ...]
+    version: str
+
+    @property
+    def is_clang(self) -> bool:
+        """Whether it takes clang's options."""
+        return "clang" in self.version
+
+
+@cache
+def find_compiler(wanted: str | None = None) -> Compiler | None:
+    """Return the compiler to use, or None; `wanted` names a command, or "none" for no compiler.
+
+    Asked once in a process: $TENSOLOG_CC counts where `wanted` is None.
+    """
+    wanted = wanted or os.environ.get("TENSOLOG_CC")
+    if wanted == "none":
+        return None
+    candidates = [tuple(shlex.split(wanted))] if wanted else _candidates()
+    for command in candidates:
+        version = _version(command)
+        if version is not None:
+            return Compiler(command, version)
+    return None
+
+
+def _candidates() -> list[tuple[str, ...]]:
+    found: list[tuple[str, ...]] = []
+    if os.name != "nt":
+        found += [(path,) for path in map(shutil.which, ("cc", "gcc", "clang")) if path]
+    if importlib.util.find_spec("ziglang") is not None:
+        found.append((sys.executable, "-m", "ziglang", "cc"))
+    return found
+
+
+def _version(command: tuple[str, ...]) -> str | None:
+    try:
+        done = subprocess.run(
+            [*command, "--version"], capture_output=True, text=True, timeout=_TIMEOUT_S
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() if done.returncode == 0 and done.stdout else None
+
+
+def cache_folder() -> Path:
+    """Return where compiled kernels are kept: $TENSOLOG_KERNELS, or the user's cache folder."""
+    named = os.environ.get("TENSOLOG_KERNELS")
+    if named:
+        return Path(named)
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("tensolog")) / "kernels"
+
+
+def key(source: str, compiler: Compiler, flags: Sequence[str]) -> str:
+    """Return what a library is named by: all that its bytes depend on."""
+    text = "\0".join([source, *compiler.command, compiler.version, *flags, sys.platform])
+    return hashlib.sha256(text.encode()).hexdigest()[:40]
+
+
+def library(source: str, compiler: Compiler, flags: Sequence[str] = FLAGS) -> ctypes.CDLL:
+    """Return the compiled source, from the cache if it is there.
+
+    An entry is a folder that appears whole, by one rename, so that processes may race; an entry
+    whose bytes aren't those that were compiled is built anew. Raises CompilerError with what the
+    compiler said.
+    """
+    entry = cache_folder() / key(source, compiler, flags)
+    if not _intact(entry):
+        _discard(entry)
+        _build(source, compiler, flags, entry)
+    try:
+        return ctypes.CDLL(str(entry / _LIBRARY))
+    except OSError as error:
+        raise CompilerError(f"a compiled kernel doesn't load: {error}") from error
+
+
+_LIBRARY = "kernels.dll" if os.name == "nt" else "kernels.so"
+_CHECKSUM = "sha256"
+
+
+def _intact(entry: Path) -> bool:
+    try:
+        stated = (entry / _CHECKSUM).read_text(encoding="ascii")
+        return stated == hashlib.sha256((entry / _LIBRARY).read_bytes()).hexdigest()
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def _discard(entry: Path) -> None:
+    """Move a damaged entry away; another process may have done it, or may use its library."""
+    away = tempfile.TemporaryDirectory(dir=_made(entry.parent), ignore_cleanup_errors=True)
+    with away, contextlib.suppress(OSError):
+        entry.rename(Path(away.name) / "damaged")
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _build(source: str, compiler: Compiler, flags: Sequence[str], entry: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=entry.parent, ignore_cleanup_errors=True) as work:
+        made = Path(work) / "entry"
+        made.mkdir()
+        unit, target = Path(work) / "kernels.c", made / _LIBRARY
+        unit.write_text(source, encoding="utf-8")
+        command = [*compiler.command, *flags, str(unit), "-o", str(target), "-lm"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise CompilerError(f"{compiler.command[0]} doesn't run: {error}") from error
+        if done.returncode != 0 or not target.exists():
+            said = (done.stderr or done.stdout).strip()[:2000]
+            raise CompilerError(f"{' '.join(compiler.command)} refuses generated code: {said}")
+        checksum = hashlib.sha256(target.read_bytes()).hexdigest()
+        (made / _CHECKSUM).write_text(checksum, encoding="ascii")
+        try:
+            made.rename(entry)
+        except OSError:
+            if not _intact(entry):  # else another process was faster
+                raise

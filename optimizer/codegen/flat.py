@@ -1,0 +1,231 @@
+"""Kernels over cells of one shape, whatever lies between them: Cell and MultiAgg, dense.
+
+Cells are taken in the order of memory, a tile at a time; an operand that doesn't lie there in
+that order and type, or that broadcasts, is copied tile by tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..program.dag import Node, Program
+from .arrays import Array, address, code, prepared
+from .axes import is_elementwise
+from .cells import Reduction, held_dtype, load, reduction, statement
+from .finish import Finish, finish
+from .launch import HEADER, VIEW, Function, chunked, start
+from .loops import Fold, simd_loop
+from .scalar import C_TYPES, LoweringError
+
+# More operands than this don't fit a thread's stack in tiles.
+_MOST_INPUTS = 24
+# Columns below which broadcasting a vector by copies is cheaper than a loop for each row.
+NARROW = 32
+
+
+@dataclass(frozen=True)
+class FlatKernel:
+    """A region whose cells all have the shape `shape`; `text` defines the function `name`."""
+
+    name: str
+    text: str
+    nodes: Mapping[int, Node]
+    shape: tuple[int, ...]
+    inputs: tuple[int, ...]
+    cells: tuple[int, ...]
+    finishes: tuple[Finish, ...]
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """The nodes that a run returns."""
+        return (*self.cells, *(one.node for one in self.finishes))
+
+    def run(
+        self, function: Function, values: Mapping[int, Array], threads: int
+    ) -> dict[int, Array]:
+        """Return the outputs for arrays; NumPy's errors for reductions of nothing."""
+        count = int(np.prod(self.shape, dtype=np.int64))
+        arrays = [prepared(values[at], self.nodes[at]) for at in self.inputs]
+        turned = self._turned(arrays)
+        chunks, step = chunked(count)
+        arguments = np.zeros(HEADER + VIEW * (len(arrays) + len(self.cells)), np.int64)
+        partial = np.empty((chunks, len(self.finishes)))
+        rows, width = self._rows(turned)
+        arguments[1:HEADER] = (chunks, step, count, width, address(partial), partial.shape[1], 0)
+        place = HEADER
+        for at, array in zip(self.inputs, arrays, strict=True):
+            arguments[place : place + VIEW] = self._view(array, self.nodes[at], turned, rows, width)
+            place += VIEW
+        made: dict[int, Array] = {}
+        for at in self.cells:
+            shape = self.shape[::-1] if turned else self.shape
+            result = np.empty(shape, self.nodes[at].dtype)
+            arguments[place] = address(result)
+            place += VIEW
+            made[at] = result.T if turned else result
+        start(function, arguments, threads if count >= 1 << 15 else 1)
+        for column, one in enumerate(self.finishes):
+            made[one.node] = one.apply(partial[:, column], count)
+        return made
+
+    def _turned(self, arrays: Sequence[Array]) -> bool:
+        """Whether the cells lie by columns; what lies otherwise is copied in tiles."""
+        whole = [array for array in arrays if array.shape == self.shape and array.ndim == 2]
+        return (
+            bool(whole)
+            and not any(array.flags.c_contiguous for array in whole)
+            and any(array.flags.f_contiguous for array in whole)
+        )
+
+    def _rows(self, turned: bool) -> tuple[int, int]:
+        shape = self.shape[::-1] if turned else self.shape
+        if len(shape) < 2 or shape[1] == 1:
+            return 1, int(np.prod(shape, dtype=np.int64))
+        return int(shape[0]), int(shape[1])
+
+    def _view(
+        self, array: Array, node: Node, turned: bool, rows: int, width: int
+    ) -> tuple[int, int, int, int]:
+        spread = np.broadcast_to(array, self.shape)
+        if turned:
+            spread = spread.T
+        kind = code(array, node)
+        if not spread.flags.c_contiguous:
+            kind = kind or FROM[held_dtype(node)]
+        if spread.ndim == 2 and rows == 1 and width != spread.shape[1]:
+            row, column = 0, spread.strides[0]  # one column
+        else:
+            row, column = (0, 0, *spread.strides)[-2:]
+        return address(array), row, column, kind
+
+
+FROM: Mapping[str, int] = {"float32": 1, "float64": 2, "bool": 3}
+
+
+def lower_flat(
+    program: Program, name: str, nodes: Sequence[int], inputs: Sequence[int], outputs: Sequence[int]
+) -> FlatKernel:
+    """Return the kernel of a region; raise LoweringError where its cells have several shapes."""
+    table = {at: program.nodes[at] for at in [*inputs, *nodes]}
+    constants = {at for at, node in table.items() if node.op == "Constant"}
+    reductions = [table[at] for at in nodes if table[at].op.startswith("Reduce")]
+    elementwise = [table[at] for at in nodes if is_elementwise(table[at]) and not table[at].is_leaf]
+    if len(reductions) + len(elementwise) + len([at for at in nodes if at in constants]) < len(
+        nodes
+    ):
+        raise LoweringError("a region with other nodes than cells and their reductions")
+    if not elementwise and not reductions:
+        raise LoweringError("a region without cells")
+    shape = elementwise[0].shape if elementwise else table[reductions[0].inputs[0]].shape
+    arrays = [at for at in inputs if at not in constants]
+    _check(program, elementwise, reductions, arrays, shape, outputs)
+    folds = [Fold(reduction(program, node)) for node in reductions]
+    lines = _text(program, name, arrays, elementwise, folds, outputs)
+    return FlatKernel(
+        name,
+        "\n".join(lines),
+        table,
+        shape,
+        tuple(arrays),
+        tuple(node.id for node in elementwise if node.id in outputs),
+        tuple(finish(program, fold.reduction) for fold in folds),
+    )
+
+
+def _check(
+    program: Program,
+    elementwise: Sequence[Node],
+    reductions: Sequence[Node],
+    arrays: Sequence[int],
+    shape: tuple[int, ...],
+    outputs: Sequence[int],
+) -> None:
+    if len(shape) > 2 or len(arrays) > _MOST_INPUTS:
+        raise LoweringError("more axes or operands than a kernel over cells takes")
+    reduced = {node.id for node in reductions}
+    for node in elementwise:
+        if node.shape != shape or reduced & set(node.inputs):
+            raise LoweringError("cells of several shapes")
+    for node in reductions:
+        operand = program.nodes[node.inputs[0]]
+        if operand.shape != shape or node.size != 1 or operand.id in reduced:
+            raise LoweringError("a reduction to more than one number")
+        if node.id not in outputs:
+            raise LoweringError("a reduction inside of a kernel over cells")
+    for at in arrays:
+        node = program.nodes[at]
+        if node.layout != "dense":
+            raise LoweringError("a sparse operand")
+        if node.shape != shape and node.size != 1 and (len(shape) < 2 or shape[1] >= NARROW):
+            raise LoweringError("a vector beside wide rows")
+
+
+def _text(
+    program: Program,
+    name: str,
+    arrays: Sequence[int],
+    elementwise: Sequence[Node],
+    folds: Sequence[Fold],
+    outputs: Sequence[int],
+) -> list[str]:
+    lines = [f"static void {name}(i64 *a) {{"]
+    loads: list[str] = []
+    tiles: list[str] = []
+    place = HEADER
+    for at in arrays:
+        node = program.nodes[at]
+        held = held_dtype(node)
+        kind, bits = C_TYPES[held], {"float64": 64, "float32": 32, "bool": 8}[held]
+        lines.append(f"  const view *i{at} = (const view *)(a + {place});")
+        lines.append(f"  {kind} b{at}[TILE] __attribute__((aligned(64)));")
+        tiles.append(
+            f"      const {kind} *restrict x{at} = cells_{bits}(i{at}, a[4], at, n, b{at});"
+        )
+        loads.append(load(node, f"x{at}[j]"))
+        place += VIEW
+    stores: list[str] = []
+    for node in elementwise:
+        if node.id in outputs:
+            kind = C_TYPES[held_dtype(node)]
+            lines.append(f"  {kind} *o{node.id} = ({kind} *)a[{place}];")
+            tiles.append(f"      {kind} *restrict y{node.id} = o{node.id} + at;")
+            stores.append(f"y{node.id}[j] = v{node.id};")
+            place += VIEW
+    body = [*loads, *(statement(program, node) for node in elementwise), *stores]
+    lines += [
+        "  for (;;) {",
+        "    const i64 chunk = __atomic_fetch_add(a, 1, __ATOMIC_RELAXED);",
+        "    if (chunk >= a[1]) return;",
+        "    const i64 end = LEAST((chunk + 1) * a[2], a[3]);",
+        *(f"    {_whole(fold.reduction)}" for fold in folds),
+        "    for (i64 at = chunk * a[2]; at < end; at += TILE) {",
+        "      const i64 n = LEAST(TILE, end - at);",
+        *tiles,
+        *(f"      {fold.declare()}" for fold in folds),
+        *simd_loop("j", "0", "n", body, folds, "      "),
+        *(f"      {_collect(fold)}" for fold in folds),
+        "    }",
+    ]
+    for column, fold in enumerate(folds):
+        whole = f"t{fold.reduction.node}"
+        result = f"value({whole})" if fold.reduction.kind == "sum" else whole
+        lines.append(f"    ((double *)a[5])[chunk * a[6] + {column}] = {result};")
+    return [*lines, "  }", "}"]
+
+
+def _whole(one: Reduction) -> str:
+    """Declare what is reduced over the tiles of a chunk."""
+    start_ = {"prod": "1", "max": "-INFINITY", "min": "INFINITY"}.get(one.kind)
+    return f"total t{one.node} = {{0, 0}};" if start_ is None else f"double t{one.node} = {start_};"
+
+
+def _collect(fold: Fold) -> str:
+    one = fold.reduction
+    if one.kind == "sum":
+        return f"add(&t{one.node}, {fold.result()});"
+    if one.kind == "prod":
+        return f"t{one.node} *= {fold.result()};"
+    return f"t{one.node} = {one.kind}_64(t{one.node}, {fold.result()});"

@@ -1,0 +1,59 @@
+"""How a kernel is called: one array of 64-bit integers, whose head is the same for all kernels.
+
+    0 the next chunk, counted up by all threads     4 columns
+    1 chunks                                        5 address of the chunks' partial results
+    2 rows (or cells) in a chunk                    6 doubles of a chunk there
+    3 rows (or cells)                               7 not 0: memory ran out
+
+Sizes and views follow; a view is four integers (common.h).
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy.typing as npt
+
+from .arrays import address
+from .pool import together
+
+HEADER = 8
+VIEW = 4
+
+Function = Callable[[int], object]
+
+# The most chunks of a run: enough to share evenly, few enough to add up in one go.
+MOST_CHUNKS = 64
+
+
+def chunked(count: int, least: int = 1 << 14, unit: int = 1 << 10) -> tuple[int, int]:
+    """Return how many chunks there are, and how much is in each but the last.
+
+    Both depend on the size alone, so that results don't depend on the number of threads.
+    """
+    step = max(least, -(-count // MOST_CHUNKS))
+    step = -(-step // unit) * unit
+    return max(1, -(-count // step)), step
+
+
+def start(function: Function, arguments: npt.NDArray[Any], threads: int) -> None:
+    """Run a kernel to its end, in up to `threads` threads; raise MemoryError where it can't."""
+    at = address(arguments)
+    threads = min(threads, int(arguments[1]))
+    if threads <= 1:
+        function(at)
+    else:
+        together(lambda: function(at), threads)
+    if arguments[7]:
+        raise MemoryError("no memory for the tiles of a kernel")
+
+
+def exported(library: ctypes.CDLL, name: str) -> Function:
+    """Return a kernel of a library as a function of the address of its arguments."""
+    function = getattr(library, name)
+    function.argtypes = [ctypes.c_void_p]
+    function.restype = None
+    found: Function = function
+    return found

@@ -1,0 +1,87 @@
+"""The innermost loop of a kernel: cells side by side, and what is reduced over them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .cells import Reduction
+from .scalar import C_TYPES, SUFFIXES
+
+# The value of a reduction over nothing.
+IDENTITY = {"sum": "0", "prod": "1", "max": "-INFINITY", "min": "INFINITY"}
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A reduction over the cells of a loop, into local variables that `declare` declares.
+
+    Comparisons lose a NaN; so the least and the greatest element remember that there was one.
+    """
+
+    reduction: Reduction
+
+    @property
+    def name(self) -> str:
+        """The accumulator."""
+        return f"s{self.reduction.node}"
+
+    @property
+    def c_type(self) -> str:
+        """The accumulator's type."""
+        return C_TYPES[self.reduction.dtype]
+
+    def declare(self) -> str:
+        """Return the declarations, at the identity."""
+        text = f"{self.c_type} {self.name} = {IDENTITY[self.reduction.kind]};"
+        # as wide as the elements, so that both fill as many lanes
+        flag = "int32_t" if self.reduction.dtype == "float32" else "i64"
+        return text + (f" {flag} n{self.name} = 0;" if self._compares else "")
+
+    def clause(self) -> str:
+        """Return the clauses of the loop's pragma."""
+        symbol = {"sum": "+", "prod": "*"}.get(self.reduction.kind, self.reduction.kind)
+        text = f" reduction({symbol}:{self.name})"
+        return text + (f" reduction(|:n{self.name})" if self._compares else "")
+
+    def step(self) -> str:
+        """Return the statement inside of the loop."""
+        kind, body, name = self.reduction.kind, self.reduction.body, self.name
+        if self._compares:
+            order = "<" if kind == "max" else ">"
+            return (
+                f"{{ const {self.c_type} t = {body}; "
+                f"{name} = {name} {order} t ? t : {name}; n{name} |= t != t; }}"
+            )
+        return f"{name} {'+' if kind == 'sum' else '*'}= {body};"
+
+    def result(self) -> str:
+        """Return the reduced value."""
+        if self._compares:
+            nan = f"({self.c_type})NAN"
+            return f"(n{self.name} ? {nan} : {self.name})"
+        return self.name
+
+    @property
+    def _compares(self) -> bool:
+        return self.reduction.kind in ("max", "min")
+
+
+def combine(kind: str, dtype: str, one: str, other: str) -> str:
+    """Return two reduced values as one."""
+    if kind in ("max", "min"):
+        return f"{kind}_{SUFFIXES[dtype]}({one}, {other})"
+    return f"{one} {'+' if kind == 'sum' else '*'} {other}"
+
+
+def simd_loop(
+    variable: str, first: str, end: str, body: Sequence[str], folds: Sequence[Fold], indent: str
+) -> list[str]:
+    """Return a loop whose steps don't depend on each other, but for the folds."""
+    clauses = "".join(fold.clause() for fold in folds)
+    return [
+        f"{indent}#pragma omp simd{clauses}",
+        f"{indent}for (i64 {variable} = {first}; {variable} < {end}; {variable}++) {{",
+        *(f"{indent}  {line}" for line in [*body, *(fold.step() for fold in folds)]),
+        f"{indent}}}",
+    ]

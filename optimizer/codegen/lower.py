@@ -1,0 +1,51 @@
+"""From a fused operator of a plan to the kernel that computes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from ..fusion.plan import FusedOperator
+from ..program.dag import Program
+from .flat import lower_flat
+from .launch import Function
+from .scalar import LoweringError
+
+
+class Kernel(Protocol):
+    """The text of a function of C, and how it is called for arrays."""
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+
+    @property
+    def text(self) -> str:
+        """Its definition."""
+
+    def run(self, function: Function, values: Mapping[int, Any], threads: int) -> dict[int, Any]:
+        """Return the outputs' values for those of the inputs, each by node."""
+
+
+def lower(program: Program, operator: FusedOperator, name: str) -> Kernel:
+    """Return the kernel of a fused operator, as a function called `name`.
+
+    Raises LoweringError with why there is none: then the operator's nodes run one by one.
+    """
+    refusals: list[str] = []
+    for generator in _generators(operator):
+        try:
+            return generator(program, operator, name)
+        except LoweringError as error:
+            refusals.append(str(error))
+    raise LoweringError("; ".join(dict.fromkeys(refusals)))
+
+
+def _generators(
+    operator: FusedOperator,
+) -> list[Callable[[Program, FusedOperator, str], Kernel]]:
+    return [_flat]
+
+
+def _flat(program: Program, operator: FusedOperator, name: str) -> Kernel:
+    return lower_flat(program, name, operator.nodes, operator.inputs, operator.outputs)

@@ -1,0 +1,24 @@
+/* What this processor has, and the system saves for each thread: asked of x86-64 itself, as the
+   compilers' own functions for it aren't found by every linker. */
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+static int enabled(unsigned wanted) {
+  unsigned a, b, c, d, low, high;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & 1u << 27) || !(c & 1u << 12)) return 0; /* OSXSAVE, FMA */
+  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (low & wanted) == wanted;
+}
+static int leaf_7(unsigned wanted) {
+  unsigned a, b, c, d;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & wanted) == wanted;
+}
+static int has_avx2(void) { return enabled(0x6) && leaf_7(1u << 5); }
+/* F, DQ, BW, VL, beside AVX2 */
+static int has_avx512(void) {
+  return enabled(0xe6) && leaf_7(1u << 5 | 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31);
+}
+#else
+static int has_avx2(void) { return 0; }
+static int has_avx512(void) { return 0; }
+#endif

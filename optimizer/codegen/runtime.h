@@ -1,0 +1,79 @@
+/* Reading arrays in tiles and rows, and sums that don't lose. */
+
+#define CONVERTED(from) \
+  for (i64 i = 0; i < n; i++) { from x; memcpy(&x, p + i * stride, sizeof x); y[i] = x; } break
+#define CONVERT(name, to) \
+  static APART void name(i64 type, const char *p, i64 stride, i64 n, to *restrict y) { \
+    switch (type) { \
+      case 1: CONVERTED(float); \
+      case 2: CONVERTED(double); \
+      case 3: CONVERTED(uint8_t); \
+      case 4: CONVERTED(int8_t); \
+      case 5: CONVERTED(uint16_t); \
+      case 6: CONVERTED(int16_t); \
+      case 7: CONVERTED(uint32_t); \
+      case 8: CONVERTED(int32_t); \
+      case 9: CONVERTED(uint64_t); \
+      case 10: CONVERTED(int64_t); \
+    } \
+  }
+CONVERT(convert_64, double)
+CONVERT(convert_32, float)
+CONVERT(convert_8, uint8_t)
+
+/* n cells from number `at` on, rows of `width` after each other: the array itself, or a copy */
+#define CELLS(name, convert, type_) \
+  static inline const type_ *name(const view *v, i64 width, i64 at, i64 n, type_ *buffer) { \
+    if (v->type == 0) return (const type_ *)v->data + at; \
+    i64 row = at / width, column = at % width; \
+    for (i64 done = 0; done < n; row++, column = 0) { \
+      i64 k = LEAST(width - column, n - done); \
+      convert(v->type, v->data + row * v->row + column * v->column, v->column, k, buffer + done); \
+      done += k; \
+    } \
+    return buffer; \
+  }
+CELLS(cells_64, convert_64, double)
+CELLS(cells_32, convert_32, float)
+CELLS(cells_8, convert_8, uint8_t)
+
+/* `count` rows from number `at` on, each contiguous; *step is how far they lie apart */
+#define ROWS(name, convert, type_) \
+  static inline const type_ *name(const view *v, i64 width, i64 at, i64 count, type_ *buffer, i64 *step) { \
+    if (v->type == 0) { \
+      *step = v->row / (i64)sizeof(type_); \
+      return (const type_ *)(v->data + at * v->row); \
+    } \
+    *step = width; \
+    for (i64 row = 0; row < count; row++) \
+      convert(v->type, v->data + (at + row) * v->row, v->column, width, buffer + row * width); \
+    return buffer; \
+  }
+ROWS(rows_64, convert_64, double)
+ROWS(rows_32, convert_32, float)
+ROWS(rows_8, convert_8, uint8_t)
+
+static inline void add(total *t, double x) {
+  double s = t->sum + x;
+  t->lost += __builtin_fabs(t->sum) >= __builtin_fabs(x) ? (t->sum - s) + x : (x - s) + t->sum;
+  t->sum = s;
+}
+static inline double value(total t) {
+  return __builtin_fabs(t.sum) < INFINITY ? t.sum + t.lost : t.sum;
+}
+
+/* The same for n sums at once; what was added is reset. */
+#define FLUSH(name, type) \
+  static APART void name(type *restrict added, double *restrict sum, double *restrict lost, i64 n) { \
+    for (i64 i = 0; i < n; i++) { \
+      double x = added[i], s = sum[i] + x, t = sum[i]; \
+      lost[i] += __builtin_fabs(t) >= __builtin_fabs(x) ? (t - s) + x : (x - s) + t; \
+      sum[i] = s; \
+      added[i] = 0; \
+    } \
+  }
+FLUSH(flush_64, double)
+FLUSH(flush_32, float)
+static APART void settle(double *restrict sum, const double *restrict lost, i64 n) {
+  for (i64 i = 0; i < n; i++) sum[i] = __builtin_fabs(sum[i]) < INFINITY ? sum[i] + lost[i] : sum[i];
+}
