@@ -99,12 +99,26 @@ def _ask_not_zero(value: Place, whole: Sum, space: Space, path: Path) -> None:
         _not_zero(value, space, path)
 
 
+def _orientation(whole: Sum) -> int:
+    """Return 1 for one of a sum and its negative and -1 for the other, whatever indices are named.
+
+    Where only the names of indices tell the two apart, both are 1.
+    """
+    totals: dict[tuple[bool, str], Fraction] = {}
+    for product in whole:
+        heads = " ".join(sorted(f"{place.head}^{e}" for place, e in product.factors.items()))
+        key = (not heads, f"{heads} {len(product.bound)}")
+        totals[key] = totals.get(key, Fraction(0)) + product.coefficient
+    first = next((totals[key] for key in sorted(totals) if totals[key]), Fraction(1))
+    return 1 if first > 0 else -1
+
+
 def _content(whole: Sum) -> Fraction:
-    """Return a positive number to divide the coefficients by; -1 times it if all are negative."""
+    """Return a number to divide the coefficients by, so that of x and -x one form is left."""
     above = [abs(product.coefficient.numerator) for product in whole]
     beneath = [product.coefficient.denominator for product in whole]
     size = Fraction(gcd(*above), lcm(*beneath))
-    return -size if all(product.coefficient < 0 for product in whole) else size
+    return size * _orientation(whole)
 
 
 def _common(whole: Sum, space: Space, only_positive: bool) -> dict[Place, Fraction]:
@@ -195,9 +209,8 @@ def reciprocal(whole: Sum, space: Space, path: Path) -> list[Product]:
     whole_number = _integral(rest)
     if whole_number is not None:
         value = Place("#INT", (whole_number,))
-    if sign_here(rest, space, path) == 1:
-        note_sign(value, space)
-    else:
+    note_sign(value, space)
+    if sign_here(rest, space, path) != 1:
         _ask_not_zero(value, rest, space, path)
     return times([inverse], single(value, -1), space)
 
@@ -459,6 +472,9 @@ def raised(whole: Sum, by: Sum, space: Space, path: Path) -> list[Product]:
 
 def hyperbolic(function: str, whole: Sum, space: Space, path: Path) -> list[Product]:
     """Return sinh, cosh or tanh by exponentials."""
+    if _orientation(whole) < 0:
+        flipped = hyperbolic(function, scaled(whole, -1), space, path)
+        return flipped if function == "cosh" else scaled(flipped, -1)
     up, down = exponential(whole, space), exponential(scaled(whole, -1), space)
     if function == "tanh":  # 1 - 2 / (exp(2 x) + 1)
         square = exponential(scaled(whole, 2), space)
@@ -497,7 +513,7 @@ def opaque(function: str, arguments: Sequence[Sum], space: Space, path: Path) ->
         (whole,) = arguments
         if not whole and _AT_ZERO.get(function) is not None:
             return number(Fraction(_AT_ZERO[function] or 0))
-        if all(product.coefficient < 0 for product in whole):
+        if _orientation(whole) < 0:
             flipped = opaque(function, [scaled(whole, -1)], space, path)
             return flipped if function in _EVEN else scaled(flipped, -1)
     heads: list[str] = []
