@@ -28,7 +28,8 @@ from .conditions import (
     types_of,
 )
 from .expressions import Facts, evaluate, fits, names_in, operands_in, same
-from .functions import Symbol, UnknownError, Value, number
+from .functions import Symbol, UnknownError, Value, integer, number, sequence
+from .lengths import Within, measure_of
 from .syntax import Expression, Input, Literal, Name, Output, Star
 from .view import ABSENT, GraphView, Match
 
@@ -210,6 +211,29 @@ class Bound(Facts):
             raise UnknownError
         return known
 
+    def measure(self, name: str) -> int | None:
+        """A rank or length as lengths.py names it; None for an operand that is absent."""
+        what, of = measure_of(name)
+        if what == "outputs":
+            listed = len(self.patterns[of].outputs)
+            return len(self.view.outputs(self.match.nodes[of])) - listed
+        if what == "len":
+            return len(self.lists[of]) if of in self.lists else len(sequence(self._known(of)))
+        if what == "rank" and of in self.lists:
+            ranks = {len(shape) for shape in self.shapes_of(of)}
+            if len(ranks) > 1:
+                raise UnknownError
+            return min(ranks, default=None)
+        if self.value(of) == ABSENT:
+            return None
+        shape = self.shape_of(of)
+        return len(shape) if what == "rank" else integer(shape[0] if shape else 1)
+
+    def _known(self, name: str) -> Value:
+        if name not in self.names:
+            raise UnknownError
+        return self.names[name]
+
     def evaluate(self, expression: Expression) -> Value:
         """The value of an expression under this match; UnknownError where it has none."""
         return evaluate(expression, self.names, self)
@@ -259,6 +283,8 @@ class Bound(Facts):
                 return isinstance(self.names.get(dimension), int)
             case Holds(expression):
                 return bool(self.evaluate(expression))
+            case Within(names):
+                return condition.holds([self.measure(name) for name in names])
             case UsedOnlyHere() | UnusedOutputs():
                 return True  # only Datalog counts users
         raise UnknownError
@@ -308,6 +334,8 @@ class Bound(Facts):
                 return {value}.union(*sizes)
             case IsKnown(dimension):
                 return {dimension}
+            case Within(names):
+                return {measure_of(name)[1] for name in names}
             case IsConstant(value) | HasType(value) | IsLiteral(value) | IsScalar(value):
                 return {value}
         return set()

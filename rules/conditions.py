@@ -12,6 +12,7 @@ from functools import cache
 
 from .expressions import names_in, operands_in
 from .format import expression_text
+from .lengths import Within
 from .schemas import attribute_names, max_outputs
 from .syntax import Expression, Name, PatternNode, Rule, Star
 
@@ -191,6 +192,7 @@ Condition = (
     | IsKnown
     | IsComputable
     | Holds
+    | Within
 )
 
 FLOATS = ("float16", "float32", "float64")
@@ -288,6 +290,7 @@ def conditions(rule: Rule) -> tuple[Condition, ...]:
         *(Holds(expression) for expression in rule.given),
         *(IsKnown(name) for name in sorted(_computed_with(rule))),
         *(IsComputable(e) for e in dict.fromkeys(_made_with(rule)) if operands_in(e)),
+        *rule.proved_for,
     )
 
 

@@ -29,6 +29,7 @@ from .conditions import (
     bindings,
     conditions,
 )
+from .lengths import Within
 from .match import match_of, matches
 from .syntax import Name, Rule
 from .view import ABSENT, Match, NamedView
@@ -234,6 +235,8 @@ def _reason(condition: Condition, bound: Bound, view: NamedView) -> str:
             here, there = bound.remaining(node, mentioned), bound.remaining(first, mentioned)
             names = sorted(n for n in {*here, *there} if here.get(n) != there.get(n))
             return f"they differ in {', '.join(names)}"
+        case Within():
+            return f"the rule is {bound.explain(condition)}"
         case Holds():
             return f"it does not hold that {bound.explain(condition)}"
     return f"it is not so that {bound.explain(condition)}"

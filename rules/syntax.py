@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from .lengths import Within
+
 # ------------------------------------------------------------------------------ expressions
 
 
@@ -185,7 +187,8 @@ class Rule:
     `opset_from` and `opset_to` are inclusive, None when open; `region` is the expression after
     `equal partial except`, in which `i0`, `i1`, … are the indices of the output, and `correct`
     makes the output whole again, from the partial one among others; `hash` identifies the rule's
-    meaning and changes with any edit of it except in comments and spacing.
+    meaning and changes with any edit of it except in comments and spacing. `proved_for`, no part
+    of the text, keeps a rule that is not proved for all ranks to those it is proved for.
     """
 
     name: str
@@ -211,6 +214,7 @@ class Rule:
     path: str = field(default="<rules>", compare=False)
     line: int = field(default=0, compare=False)
     correct: tuple[PatternNode, ...] = ()
+    proved_for: tuple[Within, ...] = ()
 
     def __hash__(self) -> int:
         return hash(self.hash)

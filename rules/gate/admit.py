@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ..lengths import from_record
 from ..load import load_rules
 from ..syntax import Rule
 from .ledger import ADMITTED, admitted
@@ -15,29 +18,33 @@ if TYPE_CHECKING:
 
 
 def applicable() -> tuple[Rule, ...]:
-    """Return the shipped rules that may be applied."""
+    """Return the shipped rules that may be applied, those that are bounded within their ranks."""
     return admitted(load_rules())
 
 
 def proved(rules: Sequence[Rule], catalog: Catalog) -> tuple[Rule, ...]:
     """Keep the rules that the ledger admits, or that were proved on this catalog.
 
-    An edit of the rule, of a specification or of the prover voids a proof.
+    Those that are bounded are restricted to what they are proved for. An edit of the rule, of a
+    specification or of the prover voids a proof.
     """
-    by_ledger = set(admitted(rules))
-    held = {
-        name
-        for (name,) in catalog.sql(
-            "SELECT rule_hash FROM proof "
-            "WHERE prover = ? AND status IN (SELECT unnest(?::VARCHAR[]))",
-            [normaliser(), list(ADMITTED)],
-        ).fetchall()
-    }
-    return tuple(
-        rule
-        for rule in rules
-        if rule in by_ledger or (rule.hash in held and _unchanged(rule, catalog))
-    )
+    by_ledger = {rule.hash: rule for rule in admitted(rules)}
+    rows = catalog.sql(
+        "SELECT rule_hash, status, within FROM proof "
+        "WHERE prover = ? AND status IN (SELECT unnest(?::VARCHAR[]))",
+        [normaliser(), list(ADMITTED)],
+    ).fetchall()
+    held = {name: json.loads(within) for name, status, within in rows}
+    bounded = {name for name, status, _ in rows if status == "bounded"}
+    found = []
+    for rule in rules:
+        if rule.hash in by_ledger:
+            found.append(by_ledger[rule.hash])
+        elif rule.hash in held and _unchanged(rule, catalog):
+            within = from_record(held[rule.hash])
+            if within or rule.hash not in bounded:
+                found.append(replace(rule, proved_for=within))
+    return tuple(found)
 
 
 def _unchanged(rule: Rule, catalog: Catalog) -> bool:

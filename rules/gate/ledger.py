@@ -18,6 +18,7 @@ from typing import Any, Literal, get_args
 
 from ...catalog.errors import TensologError
 from ...catalog.files import replacing
+from ..lengths import as_record, from_record
 from ..prover.scripts import digest, script_hash
 from ..syntax import Rule
 from .verdict import Status, Verdict
@@ -43,6 +44,7 @@ class LedgerError(TensologError):
 class Entry:
     """What was found of a rule, and what that rests on.
 
+    `within` are the ranks and lengths that a bounded rule is proved for, by name (lengths.py).
     `counterexample` is its summary. `obligations` counts the queries, `digest` is the hash of their
     scripts (empty without any), `rechecked` counts the second solver's opinions. `floating` sums up
     the behaviour in floating point. `specifications` are hashes by operator, in the operator sets
@@ -54,6 +56,7 @@ class Entry:
     status: Status
     reason: str = ""
     ranks: str = ""
+    within: Mapping[str, object] = field(default_factory=dict)
     algebras: tuple[str, ...] = ()
     conditions: tuple[str, ...] = ()
     counterexample: str = ""
@@ -98,6 +101,7 @@ def entry_of(rule: Rule, verdict: Verdict) -> Entry:
         status=verdict.status,
         reason=verdict.reason,
         ranks=verdict.ranks,
+        within=as_record(verdict.within),
         algebras=verdict.algebras,
         conditions=verdict.conditions,
         counterexample=f"{shown.kind}: {shown.summary}" if shown else "",
@@ -221,7 +225,13 @@ class Ledger:
         if entry.status not in ADMITTED:
             why = entry.counterexample or entry.reason
             return Problem(rule.name, "verdict", f"the rule is {entry.status}: {why}")
+        if entry.status == "bounded" and not entry.within:
+            return Problem(rule.name, "verdict", "it isn't said for which ranks it is proved")
         return None
+
+    def restricted(self, rule: Rule) -> Rule:
+        """Return the rule for those ranks and lengths only that its entry says it is proved for."""
+        return replace(rule, proved_for=from_record(self.entries[rule.hash].within))
 
     def _changed(self, entry: Entry) -> list[str]:
         return [] if self.checked and self.checked == library() else _changed(entry)
@@ -255,9 +265,12 @@ def locked(rules: Sequence[Rule], ledger: Ledger | None = None) -> list[Problem]
 
 
 def admitted(rules: Sequence[Rule], ledger: Ledger | None = None) -> tuple[Rule, ...]:
-    """Keep the rules that an entry which holds says to be proved, or bounded."""
+    """Keep the rules that an entry which holds says to be proved, or bounded.
+
+    Those that are bounded are restricted to what they are proved for.
+    """
     ledger = shipped() if ledger is None else ledger
-    return tuple(rule for rule in rules if ledger.problem(rule) is None)
+    return tuple(ledger.restricted(rule) for rule in rules if ledger.problem(rule) is None)
 
 
 # ------------------------------------------------------------------------------- reading a line
@@ -298,5 +311,9 @@ def _entry(read: dict[str, Any], path: str, number: int) -> Entry:
             raise LedgerError(path, number, f"{name!r} is {value!r}")
     if read["status"] not in get_args(Status):
         raise LedgerError(path, number, f"{read['status']!r} is no verdict")
+    try:
+        from_record(read.get("within", {}))
+    except ValueError as error:
+        raise LedgerError(path, number, f"'within' is {error}") from error
     lists = {name: tuple(value) for name, value in read.items() if isinstance(value, list)}
     return Entry(**{**read, **lists})

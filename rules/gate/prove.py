@@ -165,8 +165,9 @@ class _Gate:
             return replace(
                 verdict, status="unknown", reason=reason, algebras=(), counterexample=found
             )
-        ranks = lift(stated, outcomes)
-        return replace(verdict, status="proved" if ranks == "all" else "bounded", ranks=ranks)
+        lifted = lift(self.rule, stated, outcomes)
+        status: Status = "bounded" if lifted.within else "proved"
+        return replace(verdict, status=status, ranks=lifted.ranks, within=lifted.within)
 
     # ---- where one stays open
     def open(self, stated: Sequence[Statement], outcomes: Sequence[Outcome]) -> Verdict:

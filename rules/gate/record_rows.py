@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -91,6 +92,7 @@ def _proof_row(entry: Entry, now: datetime) -> Row:
         "status": entry.status,
         "reason": entry.reason,
         "ranks": entry.ranks,
+        "within": json.dumps(entry.within),
         "algebras": list(entry.algebras),
         "conditions": list(entry.conditions),
         "counterexample_kind": kind or None,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from ..lengths import Within
+
 if TYPE_CHECKING:
     from .floating import FloatingRecord
 
@@ -55,7 +57,8 @@ class Counterexample:
 class Verdict:
     """The gate's answer.
 
-    proved: equal for all sizes, at all ranks (`ranks` "all") or at those listed is `bounded`.
+    proved: equal for all sizes, at all ranks (`ranks` "all"). bounded: at those `within`, which
+    `ranks` says in words.
     refuted: with a counterexample that was run. refused: ill-typed, undefined or vacuous as a text,
     or equal as real numbers only, and unsafe in floating point.
     unknown: none of these, and `reason` says why. `conditions` are side conditions under which the
@@ -70,6 +73,7 @@ class Verdict:
     status: Status
     reason: str = ""
     ranks: str = ""
+    within: tuple[Within, ...] = ()
     algebras: tuple[str, ...] = ()
     conditions: tuple[str, ...] = ()
     counterexample: Counterexample | None = None

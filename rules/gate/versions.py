@@ -12,6 +12,7 @@ from ..syntax import PatternNode, Rule
 # What statements are made of, besides everything in rules/prover: editing any of it may change what
 # is proved. tests/gate checks that nothing which the prover imports is missing.
 OPERATORS = (
+    "classes.py",
     "definition.py",
     "derive.py",
     "expand.py",
@@ -22,9 +23,9 @@ OPERATORS = (
     "syntax.py",
     "terms.py",
 )
-RULES = ("conditions.py", "expressions.py", "functions.py", "schemas.py", "syntax.py")
+RULES = ("conditions.py", "expressions.py", "functions.py", "lengths.py", "schemas.py", "syntax.py")
 # Imported on the way, without a say in what a statement is.
-INDIFFERENT = ("check.py", "classes.py", "evaluate.py", "schemas.py", "format.py")
+INDIFFERENT = ("check.py", "evaluate.py", "schemas.py", "format.py")
 # Digits of a hash that are kept: nobody forges them, they only tell texts apart.
 _DIGITS = 16
 _ROOT = __package__.removesuffix(".rules.gate")

@@ -85,9 +85,13 @@ def _around(
     """Yield the cases that differ from the base in choices of one kind."""
     waiting: list[dict[str, int]] = [{}]
     seen: set[frozenset[tuple[str, int]]] = {frozenset()}
+    nowhere: set[tuple[str, int]] = set()
     while waiting:
         changed = waiting.pop(0)
-        choices, result = _first(build, base, changed)
+        # What fits no case by itself may beside something else, but then at the base.
+        choices, result = _first(build, base, changed, nowhere.isdisjoint(changed.items()))
+        if result is None and len(changed) == 1:
+            nowhere |= set(changed.items())
         if result is not None and any(choices.kind(name) == kind for name in changed):
             yield result
         if len(changed) == most:
@@ -133,11 +137,11 @@ def _every(
 
 
 def _first(
-    build: Callable[[Choices], R], base: Mapping[str, int], changed: Mapping[str, int]
+    build: Callable[[Choices], R], base: Mapping[str, int], changed: Mapping[str, int], far: bool
 ) -> tuple[Choices, R | None]:
-    """Run the first case with these choices: at the base, or else wherever there is one."""
+    """Run the first case with these choices: at the base, or else, if `far`, wherever one is."""
     choices, result = _run(build, {**base, **changed})
-    if result is not None:
+    if result is not None or not far:
         return choices, result
     for other, found in _every(build, changed, ("index",)):
         if found is not None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations
-from typing import TypeVar
 
 from ...catalog.operators import Specification
 from ...catalog.operators.terms import Term, apply
@@ -35,7 +34,6 @@ WORDS = {
     "approximate": ("none", "tanh"),
     "direction": ("LEFT", "RIGHT"),
 }
-T = TypeVar("T")
 SPATIAL = ("strides", "dilations", "kernel_shape", "pads", "output_padding")
 
 
@@ -64,8 +62,9 @@ class Node:
 class Options:
     """Chooses attributes and lists; `symbol` makes an unknown number, `assume` restricts one.
 
-    `texts` are the Einsum equations to choose from, `counted` the names of axes with which the rule
-    calculates: for those it matters everywhere whether they are counted from the end.
+    `stretch` notes the length of a list that might have any. `texts` are the Einsum equations to
+    choose from, `counted` the names of axes with which the rule calculates: for those it matters
+    everywhere in which order they are, and whether they are counted from the end.
     """
 
     def __init__(
@@ -73,11 +72,12 @@ class Options:
         choices: Choices,
         symbol: Callable[[str, str], Term],
         assume: Callable[[Term], None],
+        stretch: Callable[[str, int, int], None],
         texts: Sequence[str],
         counted: frozenset[str],
     ) -> None:
-        self.choices, self.symbol, self.assume, self.texts = choices, symbol, assume, texts
-        self.counted = counted
+        self.choices, self.symbol, self.assume, self.stretch = choices, symbol, assume, stretch
+        self.texts, self.counted = texts, counted
 
     # ------------------------------------------------------------------------ attributes
 
@@ -103,6 +103,8 @@ class Options:
                 return pick(label, _orders(node.rank))
             case "axis":
                 return self.axis(node, label)
+            case "axes" if node.operator == "Unsqueeze":
+                return self._new_axes(node.rank, label, f"len({label})")
             case "axes":
                 return self.axes(node.rank, label)
             case "split":
@@ -139,18 +141,31 @@ class Options:
         return self._signed(label, place, negative)
 
     def axes(self, rank: int, label: str, *, none: bool = False) -> tuple[int, ...]:
-        """A set of axes; `none`: it may be empty."""
+        """Axes in any order, each once; `none`: there may be none of them."""
         sets = [one for count in range(1, rank + 1) for one in combinations(range(rank), count)]
         sets = [*sets[1:], *sets[:1], *([()] if none else [])]
         chosen = self.choices.pick(label, sets)
         if not chosen:
             return ()
-        return self._signed(label, chosen, tuple(place - rank for place in chosen))
+        return self._spelled(label, chosen, rank)
 
-    def _signed(self, label: str, front: T, end: T) -> T:
-        """An axis or axes, counted from the front or from the end."""
-        kind: Kind = "index" if label in self.counted else "form"
-        return self.choices.pick(f"sign of {label}", (front, end), kind)
+    def _spelled(self, label: str, places: tuple[int, ...], rank: int) -> tuple[int, ...]:
+        """Axes in some order, all or some of them counted from the end."""
+        orders = [places, places[::-1], (*places[1:], *places[:1])]
+        orders = list(dict.fromkeys(orders))
+        order = self.choices.pick(f"order of {label}", orders, self._kind(label))
+        end = tuple(place - rank for place in order)
+        both = tuple(two[at % 2] for at, two in enumerate(zip(order, end, strict=True)))
+        ways = list(dict.fromkeys((order, end, both)))
+        return self.choices.pick(f"sign of {label}", ways, self._kind(label))
+
+    def _kind(self, label: str) -> Kind:
+        """Whether it matters everywhere how axes are spelled."""
+        return "index" if label in self.counted else "form"
+
+    def _signed(self, label: str, front: int, end: int) -> int:
+        """An axis counted from the front or from the end."""
+        return self.choices.pick(f"sign of {label}", (front, end), self._kind(label))
 
     # ----------------------------------------------------------------------------- lists
 
@@ -159,7 +174,7 @@ class Options:
         rank = node.rank
         match what:
             case "axes" if node.operator == "Unsqueeze":
-                return self._new_axes(rank, label)
+                return self._new_axes(rank, label, f"dim({label}, 0)")
             case "axes":
                 return self.axes(rank, label, none=node.operator.startswith("Reduce"))
             case "shape" if node.operator == "Reshape":
@@ -168,11 +183,12 @@ class Options:
                 return self._symbols(label, node.outputs, "dimension")
             case "shape":
                 count = self.choices.pick(f"rank of {label}", (2, 1, 3, 0))
+                self.stretch(f"dim({label}, 0)", count, 3)
                 return self._symbols(label, count, "dimension")
             case "starts" | "ends":
-                return self._symbols(label, len(beside) or 1, "integer")
+                return self._symbols(label, self._bounds(node, beside), "integer")
             case "steps":
-                return self._steps(label, len(beside) or 1)
+                return self._steps(label, self._bounds(node, beside))
             case "pads":
                 return self._symbols(label, 2 * (len(beside) or rank), "integer")
             case "repeats":
@@ -181,18 +197,27 @@ class Options:
                 return (self.axis(node, label),)
         return self._symbols(label, 1, "integer")
 
+    def _bounds(self, node: Node, beside: Sequence[int]) -> int:
+        """How many axes a Slice cuts: those named, or else so many from the first on."""
+        if beside:
+            return len(beside)
+        counts = [*range(1, node.rank + 1), 0]
+        count: int = self.choices.pick(f"number of axes of {node.name}", counts)
+        return count
+
     def _symbols(self, label: str, count: int, kind: str) -> tuple[Term, ...]:
         return tuple(self.symbol(f"{label}.{at}", kind) for at in range(count))
 
-    def _new_axes(self, rank: int, label: str) -> tuple[int, ...]:
+    def _new_axes(self, rank: int, label: str, measure: str) -> tuple[int, ...]:
         sets = [(at,) for at in range(rank + 1)] + list(combinations(range(rank + 2), 2))
         chosen = self.choices.pick(label, sets)
-        negative = tuple(place - rank - len(chosen) for place in chosen)
-        return self._signed(label, chosen, negative)
+        self.stretch(measure, len(chosen), 2)
+        return self._spelled(label, chosen, rank + len(chosen))
 
     def _target(self, rank: int, label: str) -> tuple[Term, ...]:
         """A target of Reshape: sizes, a 0 that copies, a -1 that takes what is left."""
         count = self.choices.pick(f"rank of {label}", (2, 1, 0))
+        self.stretch(f"dim({label}, 0)", count, 2)
         forms: list[dict[int, Term]] = [{}]
         forms += [{at: 0} for at in range(min(count, rank))]
         forms += [{at: -1} for at in range(count)]
@@ -206,9 +231,11 @@ class Options:
 
     def _steps(self, label: str, count: int) -> tuple[Term, ...]:
         steps = self._symbols(label, count, "integer")
-        forward = self.choices.pick(f"direction of {label}", (True, False), "form")
-        for step in steps:
-            self.assume(apply(">=", step, 1) if forward else apply("<=", step, -1))
+        turns = [tuple((1, -1)[(at + first) % 2] for at in range(count)) for first in (0, 1)]
+        ways = list(dict.fromkeys([(1,) * count, (-1,) * count, *turns]))
+        signs = self.choices.pick(f"direction of {label}", ways, "form")
+        for step, sign in zip(steps, signs, strict=True):
+            self.assume(apply(">=", step, 1) if sign > 0 else apply("<=", step, -1))
         return steps
 
 

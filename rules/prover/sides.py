@@ -50,7 +50,7 @@ from .rule_terms import (
     same,
     spliced,
 )
-from .statement import Obligation
+from .statement import Extent, Obligation
 
 # Lengths of lists of dimensions, the richest first, by how many such lists the rule has.
 _LENGTHS: Mapping[int, tuple[int, ...]] = {0: (3, 2, 1, 0), 1: (2, 1, 0, 3), 2: (2, 1, 0)}
@@ -135,11 +135,17 @@ class Left(Side):
         self.kinds: dict[str, str] = {}
         self.bounds = Bounds()
         self.waiting: list[Condition] = list(conditions(rule))
-        self.free: dict[str, int] = {}
+        self.free: dict[str, Extent] = {}
+        self.spatial: dict[str, bool] = {}
         self.made: set[str] = {o.value for node in rule.match for o in node.outputs}
         self.unused: dict[str, list[str]] = {}
         self.options = Options(
-            choices, self.symbol, self._restrict, _equations(rule), calculated_with(rule)
+            choices,
+            self.symbol,
+            self._restrict,
+            self._stretch,
+            _equations(rule),
+            calculated_with(rule),
         )
         self.dtypes = self._choose_types()
 
@@ -225,11 +231,11 @@ class Left(Side):
             return
         operand = self.rule.operand(item.value or name)
         if operand.scalar:
-            rank = self._rank(node, meaning, at, name, most=2)
+            rank = self._rank(node, meaning, at, name, name, most=2)
             self.composition.constant(name, (1,) * rank, self.names[name], dtype)
             return
         if operand.shape is None:
-            rank = self._rank(node, meaning, at, item.value or name)
+            rank = self._rank(node, meaning, at, name, item.value or name)
             shape = tuple(self.symbol(f"{name}.{axis}", "dimension") for axis in range(rank))
         else:
             shape = self._declared(node, operand, name)
@@ -240,7 +246,13 @@ class Left(Side):
         self.composition.operand(name, shape, dtype)
 
     def _rank(
-        self, node: PatternNode, meaning: Specification, at: int, name: str, most: int | None = None
+        self,
+        node: PatternNode,
+        meaning: Specification,
+        at: int,
+        tensor: str,
+        name: str,
+        most: int | None = None,
     ) -> int:
         lengths = _SPATIAL if _windowed(node) else self._lengths()
         if most is not None:
@@ -258,8 +270,13 @@ class Left(Side):
         ranks = [r for r in dict.fromkeys(ranks) if most is None or r <= most]
         rank = self.choices.pick(f"rank of {name}", ranks)
         if len(ranks) > 1:
-            self.free[name] = rank
+            self._stretch(f"rank({name})", rank, max(ranks), (tensor, 0))
         return rank
+
+    def _stretch(self, name: str, length: int, most: int, *places: tuple[str, int]) -> None:
+        """Note a length that might be any."""
+        before = self.free.get(name, Extent(length, most))
+        self.free[name] = Extent(length, most, tuple(dict.fromkeys((*before.places, *places))))
 
     def _rank_beside(self, node: PatternNode, meaning: Specification, at: int) -> int | None:
         """The rank of what a leaf is broadcast with, where that is known already."""
@@ -298,7 +315,10 @@ class Left(Side):
             if isinstance(size, Star):
                 if size.text not in self.names:
                     self._bind_list(node, size.text)
-                shape += self.names[size.text]
+                listed = as_list(self.names[size.text])
+                most = max(_SPATIAL if self.spatial.get(size.text) else self._lengths())
+                self._stretch(f"len({size.text})", len(listed), most, (name, len(shape)))
+                shape += listed
                 continue
             try:
                 found = self.value(size)
@@ -318,9 +338,9 @@ class Left(Side):
             for other in self.rule.match
             for item in other.inputs
         )
+        self.spatial[name] = spatial
         lengths = _SPATIAL if spatial else self._lengths()
         length = self.choices.pick(f"length of {name}", lengths)
-        self.free[name] = length
         self.names[name] = tuple(self.symbol(f"{name}.{at}", "dimension") for at in range(length))
 
     def _literal(
@@ -341,7 +361,9 @@ class Left(Side):
         if at in meaning.known_inputs:
             self.composition.listed(name, (value,), dtype, rank=0)
             return
-        rank = 0 if meaning.kind == "elementwise" else self._rank(node, meaning, at, name, most=1)
+        rank = 0
+        if meaning.kind != "elementwise":
+            rank = self._rank(node, meaning, at, name, name, most=1)
         self.composition.constant(name, (1,) * rank, value, dtype)
 
     # ---------------------------------------------------------------------------- nodes
@@ -410,8 +432,9 @@ class Left(Side):
         """The tensors that `*A` stands for among the inputs."""
         name = item.value or ""
         if name not in self.lists:
-            counts = (2, 1) if len(node.inputs) == 1 else (1, 0)
+            counts = (2, 1) if len(node.inputs) == 1 else (1, 0, 2)
             count = self.choices.pick(f"number of {name}", counts)
+            self._stretch(f"len({name})", count, max(counts))
             self.lists[name] = [f"{name}.{at}" for at in range(count)]
         return self.lists[name]
 
@@ -422,8 +445,9 @@ class Left(Side):
                 outputs.append(output.value)
                 continue
             if output.value not in self.lists:
-                counts = (2, 1) if len(node.outputs) == 1 else (1, 0)
+                counts = (2, 1) if len(node.outputs) == 1 else (1, 0, 2)
                 count = self.choices.pick(f"number of {output.value}", counts)
+                self._stretch(f"len({output.value})", count, max(counts))
                 self.lists[output.value] = [f"{output.value}.{at}" for at in range(count)]
             outputs += self.lists[output.value]
         return outputs + self._unused(node)
@@ -434,6 +458,7 @@ class Left(Side):
             return []
         if node.name not in self.unused:
             count = self.choices.pick(f"number of unused outputs of {node.name}", (1, 0))
+            self._stretch(f"outputs({node.name})", count, 1)
             self.unused[node.name] = [f"{node.name}.unused.{at}" for at in range(count)]
         return self.unused[node.name]
 

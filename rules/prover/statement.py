@@ -45,6 +45,19 @@ class Equation:
 
 
 @dataclass(frozen=True)
+class Extent:
+    """The length that something has which may have any; `most` is the largest that is looked at.
+
+    `places` are the tensors of which it is the rank, or a part of it, and the first axis of that
+    part; empty for the length of a list of operands or of numbers.
+    """
+
+    length: int
+    most: int
+    places: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
 class Node:
     """An operator as it was put into a statement: attributes and their lists hold terms."""
 
@@ -78,9 +91,10 @@ class Statement:
     must then be, and be no more often defined than the source is. `algebras` gives the algebra of
     every definition. Dimensions are at least 0 unless an assumption says more. `region`, a term
     over the indices `region_indices` of the only equation's output, is where the two sides need
-    not be equal. `free` gives the lengths tried of what may have any length: lists of
-    dimensions, ranks of operands. `varied`: the case differs from the richest one in an operator,
-    an element type or a spelling, and was looked at for the richest lengths only (enumeration.py).
+    not be equal. `free` gives, by its name (lengths.py), what may have any length, and which it has
+    here: ranks of operands, lists of dimensions, lists of operands and of numbers. `varied`: the
+    case differs from the richest one in an operator, an element type or a spelling, and was looked
+    at for the richest lengths only (enumeration.py).
     """
 
     title: str
@@ -94,7 +108,7 @@ class Statement:
     algebras: Mapping[str, Algebra] = field(default_factory=dict)
     region: Term | None = None
     region_indices: tuple[str, ...] = ()
-    free: Mapping[str, int] = field(default_factory=dict)
+    free: Mapping[str, Extent] = field(default_factory=dict)
     varied: bool = False
     origin: Origin | None = None
 

@@ -131,11 +131,15 @@ def _rules(catalog: Catalog, files: tuple[Path, ...], unproven: bool) -> list[Ru
     from ..rules.gate.admit import applicable, proved
 
     own = load_rules(files) if files else ()
-    if not unproven and (missing := set(own) - set(proved(own, catalog))):
-        first = min(missing, key=lambda rule: rule.name)
-        raise click.ClickException(
-            f"{first.name} is not proved: run tensolog rules prove {first.path}, or say --unproven"
-        )
+    if not unproven:
+        held = {rule.hash: rule for rule in proved(own, catalog)}
+        if missing := [rule for rule in own if rule.hash not in held]:
+            first = min(missing, key=lambda rule: rule.name)
+            raise click.ClickException(
+                f"{first.name} is not proved: "
+                f"run tensolog rules prove {first.path}, or say --unproven"
+            )
+        own = tuple(held[rule.hash] for rule in own)
     names = {rule.name for rule in own}
     shipped = load_rules() if unproven else applicable()
     return [*own, *(rule for rule in shipped if rule.name not in names)]

@@ -55,6 +55,8 @@ def counterexample_text(found: Counterexample) -> str:
 
 def verdict_value(verdict: Verdict) -> dict[str, Any]:
     """A verdict as JSON has it; the scripts of its obligations are in the catalog."""
+    from ..rules.lengths import as_record
+
     shown = verdict.counterexample
     return {
         "rule": verdict.rule,
@@ -62,6 +64,7 @@ def verdict_value(verdict: Verdict) -> dict[str, Any]:
         "status": verdict.status,
         "reason": verdict.reason,
         "ranks": verdict.ranks,
+        "within": as_record(verdict.within),
         "algebras": verdict.algebras,
         "conditions": verdict.conditions,
         "counterexample": None

@@ -1,5 +1,7 @@
 """Only rules with a proof that still holds are applied."""
 
+from dataclasses import replace
+
 import pytest
 from tensolog.catalog import Catalog
 from tensolog.rules import load_rules
@@ -8,12 +10,18 @@ from tensolog.rules.gate.admit import applicable, proved
 from tensolog.rules.gate.ledger import Ledger
 from tensolog.rules.gate.record_rows import store_verdicts
 from tensolog.rules.gate.verdict import Verdict
+from tensolog.rules.lengths import Within
 
 RULES = load_rules()[:3]
 
 
+SOME = Within(("rank(X)",), frozenset({(1,), (2,)}))
+
+
 def verdict(rule, status):
-    return Verdict(rule.name, rule.hash, status, "" if status == "proved" else "a test says so")
+    within = (SOME,) if status == "bounded" else ()
+    reason = "" if status == "proved" else "a test says so"
+    return Verdict(rule.name, rule.hash, status, reason, within=within)
 
 
 @pytest.fixture
@@ -40,8 +48,9 @@ def test_rules_of_ones_own_are_admitted_by_the_catalog(entries, monkeypatch):
         assert proved(RULES, catalog) == (RULES[0],)
         found = [(RULES[1], verdict(RULES[1], "unknown")), (RULES[2], verdict(RULES[2], "bounded"))]
         store_verdicts(catalog, found)
-        assert proved(RULES, catalog) == (RULES[0], RULES[2])
+        bounded = replace(RULES[2], proved_for=(SOME,))
+        assert proved(RULES, catalog) == (RULES[0], bounded)
         catalog.connection.execute("UPDATE proof_specification SET specification_hash = 'other'")
         assert proved(RULES, catalog) == (RULES[0],)
         monkeypatch.setattr(admit, "normaliser", lambda: "another")
-        assert RULES[2] not in proved(RULES, catalog)
+        assert RULES[2].name not in {rule.name for rule in proved(RULES, catalog)}

@@ -25,6 +25,7 @@ from tensolog.rules.gate.replay import (
     stored_in,
 )
 from tensolog.rules.gate.verdict import Case, Checked, Counterexample, Verdict
+from tensolog.rules.lengths import Within
 from tensolog.rules.prover.scripts import Scripts, script_hash
 
 ROOT = Path(__file__).parents[2]
@@ -243,9 +244,20 @@ def test_only_a_proof_admits(ledger, status):
 
 def test_a_bounded_rule_is_admitted_as_such(ledger):
     rule = RULES["ReorderProduct"]
-    entry = ledger.record(rule, proved(rule, status="bounded", ranks="2 to 5"))
-    assert entry.ranks == "2 to 5"
-    assert admitted([rule], ledger) == (rule,)
+    within = (Within(("rank(X)",), frozenset({(2,), (3,)})),)
+    entry = ledger.record(rule, proved(rule, status="bounded", within=within))
+    assert entry.within == {"rank(X)": [2, 3]}
+    (restricted,) = admitted([rule], ledger)
+    assert restricted == replace(rule, proved_for=within)
+    assert restricted != rule
+
+
+def test_a_bounded_rule_that_says_no_ranks_is_not_admitted(ledger):
+    rule = RULES["ReorderProduct"]
+    ledger.record(rule, proved(rule, status="bounded", ranks="2 to 5"))
+    assert admitted([rule], ledger) == ()
+    (problem,) = locked([rule], ledger)
+    assert problem.reason == "it isn't said for which ranks it is proved"
 
 
 def test_what_the_prover_imports_is_all_in_its_version():
@@ -342,6 +354,7 @@ LINE = 3
         (lambda line: line.replace('"proved"', '"true"'), "'true' is no verdict"),
         (lambda line: line.replace('"proved"', "true"), "'status' is True"),
         (lambda line: line.replace('["real"]', '"real"'), "'algebras' is 'real'"),
+        (lambda line: line[:-1] + ', "within": {"X": [1]}}', "'within' is 'X': [1]"),
         (lambda line: line.replace("EliminateIdentity", "X") + "\n" + line, "an entry already"),
     ],
     ids=[
@@ -354,6 +367,7 @@ LINE = 3
         "an unknown verdict",
         "no text",
         "no list",
+        "no lengths",
         "twice",
     ],
 )

@@ -19,9 +19,11 @@ from tensolog.rules.gate.prove import prove_rule
 from tensolog.rules.gate.record_rows import store_verdicts
 from tensolog.rules.gate.replay import replay, store_scripts, stored
 from tensolog.rules.gate.vacuous import same_program
+from tensolog.rules.lengths import Within
 from tensolog.rules.prover import prove as core
 from tensolog.rules.prover import ranks
 from tensolog.rules.prover import recheck as second
+from tensolog.rules.prover.ranks import Lifted
 from tensolog.rules.prover.scripts import Scripts, script_hash
 from tensolog.rules.prover.statement import Outcome, Query
 
@@ -165,9 +167,10 @@ def test_a_counterexample_to_what_was_proved_is_no_proof(monkeypatch):
 
 
 def test_ranks_that_are_not_lifted_bound_the_proof(monkeypatch):
-    monkeypatch.setattr(ranks, "lift", lambda statements, outcomes: "s 0 to 3")
+    only = Lifted("len(s) 0", (Within(("len(s)",), frozenset({(0,)})),))
+    monkeypatch.setattr(ranks, "lift", lambda *of: only)
     verdict = prove_rule(TWICE)
-    assert (verdict.status, verdict.ranks) == ("bounded", "s 0 to 3")
+    assert (verdict.status, verdict.ranks, verdict.within) == ("bounded", only.ranks, only.within)
     monkeypatch.undo()
     verdict = prove_rule(TWICE)
     assert (verdict.status, verdict.ranks) == ("proved", "all")

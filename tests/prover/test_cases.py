@@ -24,7 +24,10 @@ def false_obligations(one):
 
 
 def test_operands_of_any_rank_are_tried_at_several():
-    ranks = {s.free["X"] for s in statements(rule("match\n Y = Add(X, 0)\n rewrite\n Y = X"))}
+    ranks = {
+        s.free["rank(X)"].length
+        for s in statements(rule("match\n Y = Add(X, 0)\n rewrite\n Y = X"))
+    }
     assert ranks == {0, 1, 2, 3}
 
 
@@ -105,7 +108,7 @@ def test_conditions_that_exclude_each_other_leave_no_case():
 
 
 def test_numbers_of_statements_stay_small():
-    assert max(len(statements(one)) for one in RULES.values()) <= 150
+    assert max(len(statements(one)) for one in RULES.values()) <= 400
 
 
 CONTENT = (Holds, HasShape, HasAttribute, IsLiteral)

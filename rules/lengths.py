@@ -1,0 +1,137 @@
+"""For which ranks and lengths of lists a rule is proved, where that is not for all.
+
+A rule of status `bounded` is one for these only: as a condition of the rule, `Within` keeps it from
+being applied elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+# "rank(X)", "len(b)" of a list of dimensions or operands, "dim(s, 0)" for the entries of an
+# operand that is a list, "outputs(Y)" for the outputs of a node that the pattern doesn't name.
+MEASURE = re.compile(r"(rank|len|dim|outputs)\(([^,()]+)(?:, 0)?\)")
+Row = tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class Within:
+    """The combinations of ranks and lengths that were proved.
+
+    `rows` hold a number for each of `names`, None where what is measured is absent. Of a name in
+    `beyond` all larger numbers are proved as well, beside the same numbers of the others.
+    """
+
+    names: tuple[str, ...]
+    rows: frozenset[Row]
+    beyond: frozenset[str] = frozenset()
+
+    def __str__(self) -> str:
+        if len(self.names) == 1:
+            found = spans([n for (n,) in self.rows if n is not None])
+            return f"proved for {_words(self.names[0], found)} only"
+        shown = ", ".join(f"[{', '.join(map(str, row))}]" for row in self.listed())
+        return f"proved for {', '.join(self.names)} in {shown} only"
+
+    def holds(self, numbers: Sequence[int | None]) -> bool:
+        """Whether these numbers, one for each of `names`, are among those that were proved."""
+        row = tuple(
+            min(number, self._largest(at)) if number is not None and name in self.beyond else number
+            for at, (name, number) in enumerate(zip(self.names, numbers, strict=True))
+        )
+        return row in self.rows
+
+    def _largest(self, at: int) -> int:
+        return max((row[at] or 0 for row in self.rows), default=0)
+
+    def listed(self) -> list[Row]:
+        """The rows in order; what is absent comes first."""
+        return sorted(self.rows, key=lambda row: [-1 if n is None else n for n in row])
+
+
+def separate(
+    names: Sequence[str], rows: Iterable[Row], beyond: Iterable[str]
+) -> tuple[Within, ...]:
+    """Say of each name by itself which numbers are proved, where they combine freely.
+
+    A name of which all larger numbers are proved too is left out where nothing depends on it.
+    """
+    left, kept = set(rows), list(names)
+    found: list[Within] = []
+    lifted = frozenset(beyond)
+    for name in names:
+        at = kept.index(name)
+        own = {row[at] for row in left}
+        others = {(*row[:at], *row[at + 1 :]) for row in left}
+        if len(own) * len(others) != len(left):
+            continue
+        if name not in lifted:
+            found.append(Within((name,), frozenset((n,) for n in own)))
+        kept.remove(name)
+        left = others
+    if kept:
+        found.append(Within(tuple(kept), frozenset(left), lifted & set(kept)))
+    return tuple(found)
+
+
+def spans(numbers: Iterable[int]) -> str:
+    """Numbers in words: "0 to 3", "2 or 4"."""
+    parts: list[tuple[int, int]] = []
+    for number in sorted(set(numbers)):
+        if parts and parts[-1][1] == number - 1:
+            parts[-1] = (parts[-1][0], number)
+        else:
+            parts.append((number, number))
+    return " or ".join(str(a) if a == b else f"{a} to {b}" for a, b in parts)
+
+
+def measure_of(name: str) -> tuple[str, str]:
+    """What a name measures, and of what: "rank", "X"."""
+    found = MEASURE.fullmatch(name)
+    assert found is not None, name
+    return found[1], found[2]
+
+
+def _words(name: str, numbers: str) -> str:
+    what, of = measure_of(name)
+    return {
+        "rank": f"ranks {numbers} of {of}",
+        "len": f"lengths {numbers} of {of}",
+        "dim": f"lengths {numbers} of {of}",
+        "outputs": f"{numbers} unused outputs of {of}",
+    }[what]
+
+
+# ---------------------------------------------------------------------------------- as a record
+
+
+def as_record(lengths: Iterable[Within]) -> dict[str, list[object]]:
+    """As plain values: {"rank(X)": [0, 1, 2], "len(a), len(b)": [[0, 0], [1, 0]]}.
+
+    A name of which all larger numbers are proved too ends with " on".
+    """
+    found: dict[str, list[object]] = {}
+    for one in lengths:
+        names = [f"{name} on" if name in one.beyond else name for name in one.names]
+        rows = one.listed()
+        found[", ".join(names)] = [row[0] if len(names) == 1 else list(row) for row in rows]
+    return found
+
+
+def from_record(record: Mapping[str, object]) -> tuple[Within, ...]:
+    """The reverse of `as_record`; ValueError for what it doesn't write."""
+    found = []
+    for key, listed in record.items():
+        spelled = re.split(r"(?<=\)),\s|(?<= on),\s", key)
+        names = tuple(name.removesuffix(" on") for name in spelled)
+        if not all(map(MEASURE.fullmatch, names)) or not isinstance(listed, list):
+            raise ValueError(f"{key!r}: {listed!r}")
+        rows = [tuple(row) if isinstance(row, list) else (row,) for row in listed]
+        for row in rows:
+            if len(row) != len(names) or not all(n is None or type(n) is int for n in row):
+                raise ValueError(f"{key!r}: {listed!r}")
+        beyond = {n for n, text in zip(names, spelled, strict=True) if text.endswith(" on")}
+        found.append(Within(names, frozenset(rows), frozenset(beyond)))
+    return tuple(found)

@@ -1,0 +1,238 @@
+"""How far the numbers in a rule's text reach along lists that may have any length.
+
+That what holds at a length R holds at all lengths is argued from texts which treat all entries of
+a list alike. Operators do; a rule may not: `take(p, 3)`, `dim(X, 4)` and `rank(X) < 6` tell places
+and lengths apart, and what they do to a list of 5 can't be seen of one of 3. So numbers that count
+places, axes or lengths must be small against R: those from the front and those from the end must
+leave an entry between them that no number speaks of, and lengths must be compared with numbers
+below R. Numbers that are sizes or elements don't count. What isn't understood reaches to infinity.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from math import inf
+
+from ..conditions import bindings
+from ..syntax import (
+    Binary,
+    Call,
+    Expression,
+    Index,
+    ListOf,
+    Literal,
+    Name,
+    PatternNode,
+    Rule,
+    Star,
+    Unary,
+)
+
+# Attributes and inputs that hold axes, and the functions whose values are lengths, axes or lists of
+# axes.
+_AXES = frozenset(("axis", "axes", "perm", "batch_dims", "batch_axis", "time_axis"))
+_COUNTS = frozenset(("rank", "len", "axis", "axes", "range", "identity", "compose", "inverse"))
+# Arguments that count places.
+_PLACES = {
+    "dim": (1,),
+    "sizes": (1,),
+    "axis": (0,),
+    "axes": (0, 1),
+    "at": (1,),
+    "without": (1,),
+    "permute": (1,),
+    "compose": (0, 1),
+    "inverse": (0,),
+}
+_INDEX = re.compile(r"i\d+")
+_LENGTHS = {"take": (1,), "drop": (1,), "repeat": (1,), "range": (0, 1), "identity": (0,)}
+
+
+@dataclass
+class Reach:
+    """How many entries from the front and from the end of a list are told apart."""
+
+    front: float = 0
+    end: float = 0
+
+    @property
+    def whole(self) -> float:
+        """How long a list must be at least so that an entry is left."""
+        return self.front + self.end
+
+
+def reach(rule: Rule) -> Reach:
+    """How far the numbers of a rule reach."""
+    found = _Reader(rule)
+    for operand in rule.operands:
+        for size in operand.shape or ():
+            found.visit(size, axes=False)
+    for expression in rule.given:
+        found.visit(expression, axes=False)
+    if rule.region is not None:
+        found.visit(rule.region, axes=False)
+    for node in (*rule.match, *rule.rewrite, *rule.correct):
+        for name, expression in node.attributes:
+            found.visit(expression, axes=name in _AXES)
+        for at, item in enumerate(node.inputs):
+            if item.literal is not None:
+                found.visit(item.literal, axes=_holds_axes(node, at))
+    for alias in rule.aliases:
+        if alias.source.literal is not None:
+            found.visit(alias.source.literal, axes=False)
+    return found.reach
+
+
+def _holds_axes(node: PatternNode, at: int) -> bool:
+    """Whether an input may hold axes: those of a few operators do, and they are no data."""
+    if node.op_type in ("Pad", "Slice"):
+        return at == 3
+    return at > 0 and node.op_type.startswith(("Reduce", "Squeeze", "Unsqueeze", "CumSum"))
+
+
+class _Reader:
+    """Reads the expressions of a rule."""
+
+    def __init__(self, rule: Rule) -> None:
+        self.reach = Reach()
+        stars, attributes = bindings(rule).stars, bindings(rule).attributes
+        self.axes = {name for name, (_, attribute) in attributes.items() if attribute in _AXES}
+        self.axes |= {
+            item.value
+            for node in rule.match
+            for at, item in enumerate(node.inputs)
+            if item.value is not None and _holds_axes(node, at)
+        }
+        self.partial = rule.region is not None
+        self.beside = dict.fromkeys(stars, 0)
+        for operand in rule.operands:
+            for size in operand.shape or ():
+                if isinstance(size, Star):
+                    more = len(operand.shape or ()) - 1
+                    self.beside[size.text] = max(self.beside.get(size.text, 0), more)
+
+    def _front(self, number: float) -> None:
+        self.reach.front = max(self.reach.front, number)
+
+    def visit(self, part: Expression, *, axes: bool) -> None:
+        """Take in an expression; `axes`: its numbers are axes."""
+        match part:
+            case Literal(int() as number) if axes:
+                self._place(number)
+            case Unary("-", Literal(int() as number)) if axes:
+                self._place(-number)
+            case Name(text) if self.partial and _INDEX.fullmatch(text):
+                self._place(int(text[1:]))
+            case ListOf(items) if all(map(_is_text, items)):
+                return  # types or equations
+            case ListOf(items):
+                self._front(sum(not isinstance(item, Star) for item in items))
+                for item in items:
+                    self.visit(item, axes=axes)
+            case Index(of, items):
+                self.visit(of, axes=axes)
+                for item in items:
+                    self.visit(item, axes=True)
+            case Call(function, arguments):
+                for at, argument in enumerate(arguments):
+                    if at in _LENGTHS.get(function, ()):
+                        self._front(self._offset(argument))
+                    inner = axes and function in ("min", "max", "plus", "sum")
+                    self.visit(argument, axes=inner or at in _PLACES.get(function, ()))
+                if function in ("min", "max") and any(map(self._counts, arguments)):
+                    self._front(self._offset(part))
+            case Unary(_, operand):
+                self.visit(operand, axes=axes)
+            case Binary("and" | "or", left, right):
+                self.visit(left, axes=False)
+                self.visit(right, axes=False)
+            case Binary(operator, left, right):
+                if axes or self._counts(left) or self._counts(right):
+                    self._front(self._offset(part))
+                inner = axes and operator in ("+", "-", "++")
+                listed = operator in ("=", "!=", "in") and (self._axes(left) or self._axes(right))
+                self.visit(left, axes=inner or listed)
+                self.visit(right, axes=inner or listed)
+
+    def _place(self, number: int) -> None:
+        if number < 0:
+            self.reach.end = max(self.reach.end, -number)
+        else:
+            self._front(number + 1)
+
+    def _counts(self, part: Expression) -> bool:
+        """Whether the value is a length, an axis or a list of axes."""
+        match part:
+            case Call(function) if function in _COUNTS:
+                return True
+            case Call("ints", (Name(text),)):
+                return text in self.axes
+            case Name(text):
+                return text in self.axes
+            case Call("dim" | "sizes" | "shape" | "size" | "prod" | "dtype" | "fits"):
+                return False
+            case Call(_, arguments):
+                return any(map(self._counts, arguments))
+            case Index(of):
+                return self._counts(of)
+            case Unary("-", operand):
+                return self._counts(operand)
+            case Binary("+" | "-" | "*" | "/" | "//" | "%" | "++", left, right):
+                return self._counts(left) or self._counts(right)
+            case ListOf(items):
+                return any(map(self._counts, items))
+            case _:
+                return False
+
+    def _axes(self, part: Expression) -> bool:
+        """Whether the value is an axis or a list of axes, not merely a length."""
+        match part:
+            case Call("rank" | "len"):
+                return False
+            case Binary(_, left, right):
+                return self._axes(left) or self._axes(right)
+            case _:
+                return self._counts(part)
+
+    def _offset(self, part: Expression) -> float:
+        """The largest number that a sum of lengths and numbers differs by from the lengths."""
+        match part:
+            case Literal(int() | float() as number):
+                return abs(number)
+            case Literal() | Name() | Star() | Index():
+                return 0
+            case Call("len", (Name(text) | Star(text),)):
+                return self.beside.get(text, 0)
+            case Call("min" | "max", arguments):
+                return sum(map(self._offset, arguments))
+            case Call():
+                return 0
+            case ListOf(items):
+                return max(map(self._offset, items), default=0)
+            case Unary(_, operand):
+                return self._offset(operand)
+            case Binary("*", left, right):
+                one, other = self._offset(left), self._offset(right)
+                if _is_number(left) and _is_number(right):
+                    return one * other
+                return other if _is_number(left) else one if _is_number(right) else inf
+            case Binary("/" | "//" | "%"):
+                return inf
+            case Binary(_, left, right):
+                return self._offset(left) + self._offset(right)
+        return inf
+
+
+def _is_text(part: Expression) -> bool:
+    return isinstance(part, Literal) and isinstance(part.value, str)
+
+
+def _is_number(part: Expression) -> bool:
+    match part:
+        case Literal():
+            return True
+        case Unary("-", operand):
+            return _is_number(operand)
+        case _:
+            return False

@@ -1,0 +1,219 @@
+"""Taking an axis away from a statement along which both sides act point by point."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from ...catalog.operators.expand import Definition
+from ...catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term, Variable
+from .statement import Operand, Statement
+from .walk import parts, symbol_names
+
+
+@dataclass(frozen=True)
+class Program:
+    """What of a statement decides its truth: operands, tensors that are read, conditions."""
+
+    operands: tuple[Operand, ...]
+    definitions: tuple[Definition, ...]
+    equations: tuple[tuple[str, str], ...]
+    assumptions: tuple[Term, ...]
+    obligations: tuple[Term, ...]
+
+    @staticmethod
+    def of(statement: Statement) -> Program:
+        """The program of a statement, without the tensors that nothing reads."""
+        wanted = {name for one in statement.equations for name in (one.source, one.target)}
+        for one in reversed(statement.definitions):
+            if one.name in wanted:
+                wanted |= {part.tensor for part in parts(one.value) if isinstance(part, Read)}
+        return Program(
+            tuple(one for one in statement.operands if one.name in wanted),
+            tuple(one for one in statement.definitions if one.name in wanted),
+            tuple((one.source, one.target) for one in statement.equations),
+            statement.assumptions,
+            tuple(one.condition for one in statement.obligations),
+        )
+
+
+def slices(statement: Statement, name: str, smaller: Collection[str]) -> bool:
+    """Whether an axis can be taken away so that a case is left that was looked at as well.
+
+    `smaller` are the cases in which what `name` measures is one shorter, in canonical spelling.
+    """
+    extent = statement.free[name]
+    if not statement.equations or not extent.places:
+        return False
+    program = Program.of(statement)
+    for axis in range(extent.length):
+        start = {tensor: first + axis for tensor, first in extent.places}
+        without = _without_axis(program, start)
+        if without is not None and (statement.varied or canonical(without) in smaller):
+            return True
+    return False
+
+
+def _without_axis(program: Program, start: Mapping[str, int]) -> Program | None:
+    """The program on a slice along the axis at which it starts; None if not point by point."""
+    shapes: dict[str, tuple[Term, ...]] = {one.name: one.shape for one in program.operands}
+    shapes |= {one.name: one.shape for one in program.definitions}
+    places = {tensor: place for tensor, place in start.items() if tensor in shapes}
+    own: set[str] = set()
+    if not places:
+        return None
+    while True:
+        own = own.union(*(symbol_names(shapes[tensor][at]) for tensor, at in places.items()))
+        found = dict(places)
+        for tensor, shape in shapes.items():
+            at = [p for p, size in enumerate(shape) if own & symbol_names(size)]
+            if len(at) > 1 or (at and found.setdefault(tensor, at[0]) != at[0]):
+                return None
+        for one in program.definitions:
+            if one.name in found:
+                index = one.indices[found[one.name]]
+                for part in parts(one.value):
+                    if not isinstance(part, Read):
+                        continue
+                    at = [p for p, i in enumerate(part.indices) if index in set(parts(i))]
+                    if len(at) > 1 or (at and found.setdefault(part.tensor, at[0]) != at[0]):
+                        return None
+            elif (place := _unit(one, found, shapes)) is not None:
+                found[one.name] = place
+        if found == places:
+            break
+        places = found
+    ones = {tensor for tensor, at in places.items() if shapes[tensor][at] == 1}
+    definitions = []
+    for one in program.definitions:
+        place = places.get(one.name)
+        here = None if place is None else one.indices[place]
+        value = _sliced(one.value, here, places, ones)
+        if value is None or own & symbol_names(value) or here in set(parts(value)):
+            return None
+        definitions.append(
+            Definition(one.name, _drop(one.shape, place), _drop(one.indices, place), value)
+        )
+    assumptions = []
+    for condition in program.assumptions:
+        said = symbol_names(condition)
+        if said & own and not said <= own:
+            return None
+        if not said & own:
+            assumptions.append(condition)
+    operands = tuple(
+        Operand(one.name, _drop(one.shape, places.get(one.name)), one.algebra)
+        for one in program.operands
+    )
+    for condition in program.obligations:
+        if symbol_names(condition) & own and not symbol_names(condition) <= own:
+            return None
+    return Program(operands, tuple(definitions), program.equations, tuple(assumptions), ())
+
+
+def _unit(
+    one: Definition, found: Mapping[str, int], shapes: Mapping[str, tuple[Term, ...]]
+) -> int | None:
+    """The axis of a result, of size 1, that stands over an axis of size 1 that is taken away.
+
+    Only a constant of one element has such an axis: nothing else tells that the result has it from
+    there. At worst it is another axis of size 1, and what is left was not proved.
+    """
+    for part in parts(one.value):
+        if isinstance(part, Read) and part.tensor in found:
+            shape = shapes[part.tensor]
+            place = found[part.tensor] - len(shape) + len(one.shape)
+            if shape[found[part.tensor]] == 1 and place >= 0 and one.shape[place] == 1:
+                return place
+    return None
+
+
+def _sliced(
+    term: Term, index: Variable | None, places: Mapping[str, int], ones: Collection[str]
+) -> Term | None:
+    """A value with the axis left out of all reads; None where it is read elsewhere than there.
+
+    `ones` are the tensors of which the axis has the size 1.
+    """
+    match term:
+        case Read(tensor, indices):
+            kept: list[Term] = []
+            for at, one in enumerate(indices):
+                if at == places.get(tensor):
+                    if not (_stays(one, index) or (one == 0 and tensor in ones)):
+                        return None
+                    continue
+                inner = _sliced(one, index, places, ones)
+                if inner is None:
+                    return None
+                kept.append(inner)
+            return Read(tensor, tuple(kept))
+        case Apply(function, arguments):
+            parts = [_sliced(one, index, places, ones) for one in arguments]
+            return None if None in parts else Apply(function, tuple(parts))  # type: ignore[arg-type]
+        case Select(condition, then, otherwise):
+            parts = [_sliced(one, index, places, ones) for one in (condition, then, otherwise)]
+            return None if None in parts else Select(*parts)  # type: ignore[arg-type]
+        case Reduce(kind, variables, extents, condition, body):
+            parts = [_sliced(one, index, places, ones) for one in (*extents, condition, body)]
+            if None in parts:
+                return None
+            *sizes, guard, inner = parts
+            return Reduce(kind, variables, tuple(sizes), guard, inner)  # type: ignore[arg-type]
+        case _:
+            return term
+
+
+def _stays(place: Term, index: Variable | None) -> bool:
+    """Whether a tensor is read at the index itself, or at 0 where its dimension is 1."""
+    if index is None:
+        return False
+    match place:
+        case Select(Apply("=", (_, 1)), 0, inner):
+            return inner == index
+        case _:
+            return place == index
+
+
+def _drop(items: tuple[Term, ...], at: int | None) -> tuple:  # type: ignore[type-arg]
+    return items if at is None else (*items[:at], *items[at + 1 :])
+
+
+def canonical(program: Program) -> str:
+    """A spelling of a program in which symbols and indices have numbers by order of use."""
+    names: dict[object, str] = {}
+
+    def spell(term: Term) -> str:
+        match term:
+            case Symbol(_, kind):
+                return names.setdefault(term, f"{kind[0]}{len(names)}")
+            case Variable():
+                return names.setdefault(term, f"v{len(names)}")
+            case Apply(function, arguments):
+                return f"({function} {' '.join(map(spell, arguments))})"
+            case Select(condition, then, otherwise):
+                return f"(if {spell(condition)} {spell(then)} {spell(otherwise)})"
+            case Read(tensor, indices):
+                return f"{tensor}[{' '.join(map(spell, indices))}]"
+            case Reduce(kind, variables, extents, condition, body):
+                parts = [*variables, *extents, condition, body]
+                return f"({kind} {' '.join(map(spell, parts))})"
+            case _:
+                return repr(term)
+
+    lines = []
+    for one in program.operands:
+        lines.append(f"{one.name} {one.algebra} {' '.join(map(spell, one.shape))}")
+    for two in program.definitions:
+        indices = {index: f"i{at}" for at, index in enumerate(two.indices)}
+        for variable in [v for v in names if isinstance(v, Variable)]:
+            del names[variable]
+        for index, text in indices.items():
+            names[index] = text
+        lines.append(f"{two.name} {' '.join(map(spell, two.shape))} = {spell(two.value)}")
+    lines += [f"{source} = {target}" for source, target in program.equations]
+    known = {symbol for symbol in names if isinstance(symbol, Symbol)}
+    for condition in program.assumptions:
+        if {part for part in parts(condition) if isinstance(part, Symbol)} <= known:
+            lines.append(spell(condition))
+    return "\n".join(lines)
