@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import resources
 from itertools import accumulate
@@ -20,9 +21,14 @@ from .operators import (
     permutation,
     permutation_number,
 )
-from .terms import ForeignError, ForeignRule, Problem, Term, Variable
+from .terms import ForeignError, ForeignRule, Problem, Term, Variable, lines_of
 
 Node = Tree[Token]
+# TENSAT's own file is one line of some 30,000 characters.
+LONGEST = 500_000
+_DIGITS = 30
+_SHOWN = 200
+_FORM = "an equation reads `lhs == rhs`"
 # The integers that may stand before the operands, in order; the last of them may be left out.
 LEADING = {
     "conv2d": ("stride_h", "stride_w", "pad", "acti"),
@@ -58,15 +64,15 @@ def read_tensat(path: Path) -> tuple[ForeignRule | Problem, ...]:
 def read_equations(text: str) -> tuple[ForeignRule | Problem, ...]:
     """Read equations; a line that can't be read gives a Problem, and the others are read."""
     found: list[ForeignRule | Problem] = []
-    for line, said in _statements(text):
-        name = f"Tensat{len(found) + 1}"
-        if _depth(said) > DEEPEST:
-            found.append(Problem(name, line, said, "nested too deeply"))
+    for statement in _statements(text):
+        name, line, said = f"Tensat{len(found) + 1}", statement.line, statement.text
+        if problem := _oversized(said):
+            found.append(Problem(name, line, said[:_SHOWN], problem))
             continue
         try:
             trees = _lark().parse(said).children
         except UnexpectedInput as error:
-            found.append(Problem(name, line, said, _complaint(said, error)))
+            found.append(Problem(name, line, said, _complaint(statement, error)))
             continue
         for tree in cast(list[Node], trees):
             name = f"Tensat{len(found) + 1}"
@@ -76,11 +82,21 @@ def read_equations(text: str) -> tuple[ForeignRule | Problem, ...]:
                 pair = (_term(left), _term(right))
             except UnreadableError as error:
                 malformed = not isinstance(error, UnknownOperatorError)
-                found.append(Problem(name, line, said, str(error), malformed))
+                reason = (
+                    f"{error}{statement.place(tree.meta.start_pos)}" if not shown else str(error)
+                )
+                found.append(Problem(name, line, said, reason, malformed))
                 continue
             shown = shown or f"{equation_text(pair[0])} == {equation_text(pair[1])}"
             found.append(ForeignRule(name, "tensat", line, shown, (pair,)))
     return tuple(found)
+
+
+def _oversized(said: str) -> str:
+    """Say in what way a text is larger than any equation."""
+    if len(said) > LONGEST:
+        return f"{len(said)} characters; {LONGEST} are the most"
+    return "nested too deeply" if _depth(said) > DEEPEST else ""
 
 
 @lru_cache(maxsize=1)
@@ -89,21 +105,47 @@ def _lark() -> Lark:
     return Lark(grammar, parser="lalr", lexer="contextual", propagate_positions=True)
 
 
-def _statements(text: str) -> Iterator[tuple[int, str]]:
-    """Lines without comments; those that end inside of parentheses or at `==` go on."""
-    start, waiting = 0, ""
-    for number, line in enumerate(text.splitlines(), 1):
-        said = line.split("#")[0].split("//")[0].strip()
-        if not said:
+@dataclass
+class _Statement:
+    """The text of equations, joined from lines: of each its offset, number and indentation."""
+
+    text: str = ""
+    lines: list[tuple[int, int, int]] = field(default_factory=list)
+
+    @property
+    def line(self) -> int:
+        """Where it begins."""
+        return self.lines[0][1]
+
+    def add(self, number: int, line: str) -> None:
+        """Go on with a line."""
+        said = line.strip()
+        joined = f"{self.text} {said}" if self.text else said
+        self.lines.append((len(joined) - len(said), number, line.find(said)))
+        self.text = joined
+
+    def place(self, at: int) -> str:
+        """Say where in the file a place of the text is."""
+        offset, number, indented = next(one for one in reversed(self.lines) if one[0] <= at)
+        column = at - offset + indented + 1
+        if number == self.line:
+            return f" (column {column})"
+        return f" (line {number}, column {column})"
+
+
+def _statements(text: str) -> Iterator[_Statement]:
+    """Lines without comments; an equation that isn't complete at the end of a line goes on."""
+    waiting = _Statement()
+    for number, line in enumerate(lines_of(text), 1):
+        said = line.split("#")[0].split("//")[0]
+        if not said.strip():
             continue
-        if waiting and not _continues(waiting) and not said.startswith("=="):
-            yield start, waiting
-            waiting = ""
-        if not waiting:
-            start = number
-        waiting = f"{waiting} {said}".strip()
-    if waiting:
-        yield start, waiting
+        if waiting.text and not _continues(waiting.text, said.strip()):
+            yield waiting
+            waiting = _Statement()
+        waiting.add(number, said)
+    if waiting.text:
+        yield waiting
 
 
 def _depth(said: str) -> int:
@@ -111,19 +153,28 @@ def _depth(said: str) -> int:
     return max(accumulate({"(": 1, ")": -1}.get(character, 0) for character in said), default=0)
 
 
-def _continues(said: str) -> bool:
-    return said.endswith("==") or (said.count("(") > said.count(")") and said.endswith((",", "(")))
+def _continues(said: str, more: str) -> bool:
+    """Whether a line goes on with an equation; one with both sides only inside of parentheses."""
+    if said.count("(") > said.count(")") and said.endswith((",", "(")):
+        return True
+    if more.startswith("=="):
+        return "==" not in said
+    return said.endswith("==") and said != "==" and "==" not in more
 
 
-def _complaint(said: str, error: UnexpectedInput) -> str:
-    position = error.pos_in_stream
+def _complaint(statement: _Statement, error: UnexpectedInput) -> str:
+    said, position = statement.text, error.pos_in_stream
     at_end = isinstance(error, UnexpectedToken) and error.token.type == "$END"
+    if said.startswith("=="):
+        return f"the left side is missing; {_FORM}{statement.place(0)}"
     if position is None or at_end:
-        return "the equation ends too early; it reads `lhs == rhs`"
-    shown = said[position : position + 12]
-    if isinstance(error, UnexpectedCharacters):
-        return f"unexpected '{shown}' (column {position + 1})"
-    return f"unexpected '{shown}' (column {position + 1}); an equation reads `lhs == rhs`"
+        missing = (
+            "the right side is missing" if said.endswith("==") else "the equation ends too early"
+        )
+        return f"{missing}; {_FORM}{statement.place(len(said) - 1)}"
+    shown = "".join(c if c.isprintable() else "?" for c in said[position : position + 12])
+    more = "" if isinstance(error, UnexpectedCharacters) else f"; {_FORM}"
+    return f"unexpected '{shown}'{statement.place(position)}{more}"
 
 
 def _term(tree: Node) -> Term:
@@ -136,16 +187,22 @@ def _term(tree: Node) -> Term:
         if argument.data == "number":
             if operands:
                 raise UnreadableError(f"the parameters of {name} stand before its operands")
-            integers.append(int(str(argument.children[0])))
+            integers.append(_integer(str(argument.children[0])))
         else:
             operands.append(_term(argument))
     return _apply(str(name), integers, tuple(operands))
 
 
+def _integer(digits: str) -> int:
+    if len(digits) > _DIGITS:
+        raise UnreadableError(f"a number of {len(digits)} digits")
+    return int(digits)
+
+
 def _apply(name: str, integers: list[int], operands: tuple[Term, ...]) -> Term:
     operator, output = SPELLINGS.get(name, name), 0
-    if name.startswith("split_") and name.removeprefix("split_").isdigit():
-        operator, output = "split", int(name.removeprefix("split_"))
+    if name.startswith("split_") and name.removeprefix("split_").isdecimal():
+        operator, output = "split", _integer(name.removeprefix("split_"))
     if operator == "transpose":
         return build(operator, _transposed(integers), operands)
     known = operator in LEADING and name not in ("split", *SPELLINGS.values())

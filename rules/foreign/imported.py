@@ -16,7 +16,7 @@ from ..syntax import Rule
 from .attempts import STATUSES, Attempts, Imported, Status
 from .equations import read_equations
 from .jsonl import read_lines
-from .terms import ForeignError, ForeignRule, Problem
+from .terms import ForeignError, ForeignRule, Problem, lines_of
 
 __all__ = ["Imported", "Report", "import_rules", "read_foreign"]
 
@@ -77,12 +77,17 @@ def read_foreign(path: Path) -> tuple[str, tuple[ForeignRule | Problem, ...]]:
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise ForeignError(str(path), 1, f"no UTF-8 text (byte {error.start})") from error
+    except OSError as error:
         raise ForeignError(str(path), 1, f"can't read the rules: {error}") from error
-    for line, said in enumerate(text.splitlines(), 1):
+    for line, said in enumerate(lines_of(text), 1):
         said = said.strip()
         if not said or said.startswith(("#", "//")):
             continue
+        if said in ("{", "[") or said.startswith("["):
+            reason = "JSON over several lines, or a list: rules stand one JSON object to a line"
+            raise ForeignError(str(path), line, reason)
         if said.startswith("{"):
             return "taso", read_lines(text)
         if "==" in text:

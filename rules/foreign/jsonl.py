@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from .operators import DEEPEST, UnknownOperatorError, UnreadableError, build
-from .terms import ForeignError, ForeignRule, Problem, Term, Variable
+from .terms import ForeignError, ForeignRule, Problem, Term, Variable, lines_of
 
+_SHOWN = 200
 # op_id of include/taso/ops.h, where a rule gives no name that is known here.
 NUMBERS = {
     3: "conv2d",
@@ -90,7 +91,7 @@ def read_lines(text: str) -> tuple[ForeignRule | Problem, ...]:
     """Read rules from lines of JSON; a line that can't be read gives a Problem."""
     found: list[ForeignRule | Problem] = []
     names: set[str] = set()
-    for line, said in enumerate(text.splitlines(), 1):
+    for line, said in enumerate(lines_of(text), 1):
         said = said.strip()
         if not said or said.startswith(("#", "//")):
             continue
@@ -104,6 +105,8 @@ def read_lines(text: str) -> tuple[ForeignRule | Problem, ...]:
         except json.JSONDecodeError as error:
             reason = f"not JSON: {error.msg} (column {error.colno})"
             found.append(Problem(name, line, said, reason))
+        except ValueError as error:  # a number of thousands of digits
+            found.append(Problem(name, line, said[:_SHOWN], f"not JSON: {error}"))
         except RecursionError:
             found.append(Problem(name, line, said, "nested too deeply"))
         except UnreadableError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -84,6 +85,11 @@ class ForeignRule:
     def targets(self) -> tuple[Term, ...]:
         """The right sides."""
         return tuple(right for _, right in self.outputs)
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text as editors count them; a byte order mark is none of it."""
+    return [line.removeprefix("\ufeff") for line in re.split(r"\r\n|\r|\n", text)]
 
 
 def parts(terms: tuple[Term, ...]) -> Iterator[Term]:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from . import options as shared
+from .rules_named import counted, refuse
+
+if TYPE_CHECKING:
+    from ..rules.foreign.imported import Report
 
 
 @click.command(name="import", no_args_is_help=True)
@@ -38,7 +43,9 @@ def import_rules(
     """Read rules of TASO (JSON lines) or equations of TENSAT, and prove each.
 
     Says of each whether it is proved as it stands, proved under a condition that was inferred,
-    refuted with numbers, refused because its shapes don't fit, or unknown, with the reason.
+    refuted with numbers, refused because its shapes don't fit, or unknown, with the reason. What
+    can't be read is named with line and column, and the rest is read. Exits with 1 if a rule is
+    refuted, refused or unreadable, as `check` does; --out is written all the same.
 
     \b
     Examples:
@@ -69,16 +76,23 @@ def import_rules(
         from ..json_text import json_text
 
         click.echo(json_text(report.record()))
-        return
+        _end(report)
     from ..summary import columns
 
     rows = [(one.status, str(one.line), one.name, _said(one)) for one in report.rules]
     if rows:
         click.echo(columns(rows, right=(1,), indent=""))
     totals = ", ".join(f"{count} {status}" for status, count in report.totals.items() if count)
-    click.echo(f"{report.system}: {len(report.rules)} rules: {totals}")
+    click.echo(f"{report.system}: {counted(len(report.rules), 'rule')}: {totals}")
     if out is not None:
-        click.echo(f"{out}: {written} rules")
+        click.echo(f"{out}: {counted(written or 0, 'rule')}")
+    _end(report)
+
+
+def _end(report: Report) -> None:
+    """End with a no where the file says something wrong."""
+    if any(report.totals[status] for status in ("refuted", "refused", "unreadable")):
+        refuse()
 
 
 def _said(one: object) -> str:

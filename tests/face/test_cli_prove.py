@@ -148,10 +148,23 @@ def test_import_reads_equations(cli, tmp_path):
     sides = ("ewadd(input_1,input_2) == ewadd(input_2,input_1)", "relu(input_1) == tanh(input_1)")
     path.write_text("\n".join(sides))
     outcome = cli("rules", "import", path, "--jobs", "1", "--json")
-    assert outcome.code == 0, outcome.err
+    assert outcome.code == 1, outcome.err  # one is refuted
     found = json.loads(outcome.out)
     assert found["system"] == "tensat"
-    assert found["totals"]["proved"] == 1
+    assert (found["totals"]["proved"], found["totals"]["refuted"]) == (1, 1)
+
+
+def test_import_ends_with_a_no_where_the_file_says_something_wrong(cli, tmp_path):
+    path, out = tmp_path / "equations.txt", tmp_path / "some.rules"
+    good = "matmul(input_1,matmul(input_2,input_3)) == matmul(matmul(input_1,input_2),input_3)\n"
+    path.write_text(good)
+    assert cli("rules", "import", path, "--jobs", "1").code == 0
+    path.write_text(f"{good}== input_1\n")
+    outcome = cli("rules", "import", path, "--jobs", "1", "--out", out)
+    assert outcome.code == 1
+    assert "2 rules: 1 proved, 1 unreadable" in outcome.out
+    assert "the left side is missing" in outcome.out
+    assert out.read_text().count("rule ") == 1
 
 
 def test_import_overwrites_nothing(cli, tmp_path):

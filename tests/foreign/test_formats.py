@@ -15,6 +15,7 @@ from tensolog.rules.foreign.terms import Apply, Variable
 
 from .own import EQUATIONS, RULES, TASO_SAMPLE, TENSAT_SAMPLE, op, rule
 
+RELU = [op("RELU", [-1])]
 variables = st.integers(1, 20).map(lambda number: Variable(f"input_{number}"))
 constants = st.one_of(
     st.sampled_from(["imatmul", "ones"]).map(lambda name: Apply(name, (), ())),
@@ -111,6 +112,14 @@ def test_comments_blanks_and_continued_lines():
         ("foo(input_1) == input_1", "unknown operator foo", False),
         ("matmul(input_1) == input_1", "matmul needs 2 operands, not 1", True),
         ("relu(input_1)", "ends too early", True),
+        ("== input_1", "the left side is missing; an equation reads `lhs == rhs` (column 1)", True),
+        ("  ==", "the left side is missing; an equation reads `lhs == rhs` (column 3)", True),
+        ("\trelu(input_1) ==", "the right side is missing; an equation reads `lhs == rhs`", True),
+        ("input_1 == input_1 == input_1", "unexpected '== input_1' (column 20)", True),
+        ("  relu(input_1) == @", "unexpected '@' (column 20)", True),
+        (f"poolmax({'9' * 5000},3,1,1,0,input_1) == input_1", "a number of 5000 digits", True),
+        (f"split_{'9' * 5000}(0,input_1) == input_1", "a number of 5000 digits", True),
+        ("relu(" * 300_000 + "input_1", "500000 are the most", True),
         ("relu(input_1 == input_1", "unexpected '== input_1'", True),
         ("conv2d(1,1,0,input_1,input_2) == input_1", "conv2d lacks acti", True),
         ("conv2d(1,1,2,0,input_1,input_2) == input_1", "unknown padding 2", True),
@@ -130,7 +139,43 @@ def test_what_is_wrong_with_an_equation_is_told(text, reason, malformed):
     assert (wrong.line, wrong.malformed) == (2, malformed)
 
 
-RELU = [op("RELU", [-1])]
+def test_a_place_is_that_of_the_file():
+    text = "relu(input_1) == relu(\n\n  # a comment\n   relu(@))\nrelu(input_1) == input_1\n"
+    wrong, good = read_equations(text)
+    assert (wrong.line, good.line) == (1, 5)
+    assert "unexpected '@))' (line 4, column 9)" in wrong.reason
+
+
+def test_what_begins_with_an_equals_sign_spoils_only_itself():
+    text = "relu(input_1)\n== input_1\n== input_2\nrelu(input_1) == input_1\n"
+    first, wrong, last = read_equations(text)
+    assert [one.line for one in (first, wrong, last)] == [1, 3, 4]
+    assert "the left side is missing" in wrong.reason
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_line_ends_and_byte_order_marks_are_none_of_the_text(end, tmp_path):
+    lines = ["\ufeff# a comment", "", "relu(input_1) == input_1", "\ufeffrelu(@) == input_1"]
+    path = tmp_path / "equations.txt"
+    path.write_bytes(end.join(lines).encode())
+    _, (good, wrong) = read_foreign(path)
+    assert (good.line, wrong.line) == (3, 4)
+    assert "unexpected '@) == input_' (column 6)" in wrong.reason
+    path.write_bytes(end.join([f"\ufeff{rule(1, RELU, RELU)}", "", "{"]).encode())
+    system, (good, wrong) = read_foreign(path)
+    assert (system, good.line, wrong.line) == ("taso", 1, 3)
+
+
+words = '== input_1 relu ( ) , # // 7 -3 @ é conv2d(1,1,0,0, split_0(0, Iconv(3,3) { "src" : ['
+tokens = st.sampled_from([*words.split(), " ", "\n", "\r", "\x00", "\ufeff", "\u2028"])
+
+
+@given(st.lists(tokens, max_size=25))
+def test_nothing_that_is_read_ends_in_a_traceback(words):
+    text = "".join(words)
+    count = text.count("\n") + text.count("\r") + 1
+    for read in (read_equations, read_lines):
+        assert all(1 <= one.line <= count for one in read(text))
 
 
 @pytest.mark.parametrize(
@@ -193,7 +238,7 @@ def test_files_are_told_apart(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [(b"hello\n", "neither rules of TASO"), (b"\n#\n", "no rules"), (b"\xff\xfe", "can't read")],
+    [(b"hello\n", "neither rules of TASO"), (b"\n#\n", "no rules"), (b"\xff\xfe", "no UTF-8 text")],
 )
 def test_other_files_are_refused(tmp_path, content, reason):
     file = tmp_path / "rules"
@@ -242,3 +287,24 @@ def test_equations_that_nest_too_deeply_cost_only_themselves():
     assert isinstance(problem, Problem)
     assert problem.reason == "nested too deeply"
     assert isinstance(kept, ForeignRule)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"[{}]", "one JSON object to a line"),
+        (b'{\n"id": 1\n}', "one JSON object to a line"),
+        ("relu(input_1) == input_1".encode("utf-16"), "no UTF-8 text (byte 0)"),
+    ],
+)
+def test_a_file_of_another_form_is_told(content, reason, tmp_path):
+    path = tmp_path / "rules.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(ForeignError, match="1: ") as error:
+        read_foreign(path)
+    assert reason in str(error.value)
+
+
+def test_a_number_that_no_machine_reads_is_told():
+    (wrong,) = read_lines('{"id": 1' + "0" * 9000 + "}")
+    assert wrong.reason.startswith("not JSON")
