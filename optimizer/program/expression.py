@@ -60,7 +60,15 @@ class Expression:
         self.layout = layout
         self.nnz = nnz
         self.value: Any = None
-        self.depth: int = 1 + max((operand.depth for operand in operands), default=-1)
+        self.depth = 0
+        self.measure()
+
+    def measure(self) -> None:
+        """Count the operators on the longest way to a value that is there.
+
+        An operand just built for this one, such as a Cast, isn't counted anew: it adds little.
+        """
+        self.depth = 1 + max((operand.depth for operand in self.operands), default=-1)
 
     @property
     def is_leaf(self) -> bool:

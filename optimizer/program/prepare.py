@@ -60,11 +60,11 @@ def prepare(program: Program, options: Options) -> Prepared:
     if any(not node.size for node in program.nodes):
         made.refusal = "an array without elements: there is nothing to gain"
         return made
-    # Only now: planning loads the Datalog engine, which a function left to NumPy doesn't need.
-    from ..codegen.compiled import compile_plan
-    from ..fusion.planner import plan
-
     try:
+        # Only now: planning loads the Datalog engine, which nothing needs before.
+        from ..codegen.compiled import compile_plan
+        from ..fusion.planner import plan
+
         made.plan = plan(made.program, heuristic=options.heuristic)
         made.compiled = compile_plan(made.program, made.plan)
     except TensologError as refusal:

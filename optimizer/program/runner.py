@@ -11,6 +11,8 @@ from typing import Any
 from .expression import Expression, Region, region
 from .prepare import Options, Prepared, prepare
 
+# A number of more characters was computed: it will be another one in the next call.
+_LITERAL = 8
 # Structures kept for one function.
 _KEPT = 256
 
@@ -56,12 +58,15 @@ class Engine:
     def prepared(self, found: Region) -> tuple[Prepared, list[Any], bool]:
         """Return what computes a region, its inputs, and whether it was known already.
 
-        A number that differs from the first call's, such as a step size, becomes an input.
+        A number that differs from the first call's, such as a step size, becomes an input, and
+        so does one that looks computed.
         """
         told = {at: repr(value) for at, value in found.constants}
         with self._lock:
             first, varying = self._constants.get(found.key, (told, frozenset()))
-            varying |= {at for at, value in told.items() if first[at] != value}
+            varying |= {
+                at for at, value in told.items() if first[at] != value or len(value) > _LITERAL
+            }
             self._constants[found.key] = (first, varying)
             key = (found.key, varying)
             known = self._prepared.get(key)

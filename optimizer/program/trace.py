@@ -65,7 +65,7 @@ class Trace:
         self.arrays: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self._number = 0
         self._last_instruction = -1
-        self._thread: int | None = None
+        self._computed = False  # since the last iteration began
 
     # -- arrays ------------------------------------------------------------------------------
 
@@ -77,15 +77,20 @@ class Trace:
     def step(self, expression: Expression) -> None:
         """Look at where the program stands before an operator is added.
 
-        Going back in the function's code means another iteration: each is a region of its own.
+        Going back in the function's code means another iteration. A loop that asks for a value in
+        each, for its condition, ends regions there; any other ends one where it comes around.
         """
         frame = self._frame()
         if frame is not None:
             if frame.f_lasti < self._last_instruction:
-                self.flush("the loop's next iteration")
+                if not self._computed:
+                    self.flush("the loop's next iteration")
+                    expression.measure()
+                self._computed = False
             self._last_instruction = frame.f_lasti
         if any(operand.depth >= DEPTH for operand in expression.operands):
             self.flush(f"a chain of {DEPTH} operators")
+            expression.measure()
 
     def _frame(self) -> FrameType | None:
         frame: FrameType | None = sys._getframe(2)
@@ -142,6 +147,7 @@ class Trace:
         expressions = [one for one in expressions if not one.is_leaf]
         if not expressions:
             return
+        self._computed = True
         leaves = _leaves(expressions)
         values = self.runner.run(expressions, why)
         taken = [value for value in leaves if isinstance(value, np.ndarray)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -199,12 +200,10 @@ def expression_of(
         type(one) if expression is None else np.dtype(expression.dtype)
         for one, expression in zip(inputs, operands, strict=True)
     ]
-    chosen: Any = {} if dtype is None else {"signature": (*[None] * ufunc.nin, np.dtype(dtype))}
     try:
-        resolved = ufunc.resolve_dtypes((*types, None), **chosen)
+        loop = _loop(ufunc, tuple(types), dtype)
     except TypeError as error:
         raise UnsupportedError("a type that the function doesn't take") from error
-    loop = [one.name for one in resolved]
     if any(name not in TRACED for name in loop):
         raise UnsupportedError(f"the type {next(name for name in loop if name not in TRACED)}")
     try:
@@ -215,6 +214,13 @@ def expression_of(
         return _operator(ufunc, ready, loop[-1])
     except (ValueError, OverflowError) as error:
         raise UnsupportedError("operands that don't fit") from error
+
+
+@lru_cache(maxsize=1024)
+def _loop(ufunc: np.ufunc, types: tuple[Any, ...], dtype: Any) -> tuple[str, ...]:
+    """Return the types that NumPy computes in: of the operands, then of the result."""
+    chosen: Any = {} if dtype is None else {"signature": (*[None] * ufunc.nin, np.dtype(dtype))}
+    return tuple(one.name for one in ufunc.resolve_dtypes((*types, None), **chosen))
 
 
 def number(value: Any, dtype: str) -> Expression:
