@@ -33,7 +33,7 @@ def kmeans(X: Any, C: Any, steps: int = 50, tolerance: float = 1e-12) -> Any:
         # Squared distances up to what is the same for all centres.
         D = np.sum(C * C, axis=1) - 2 * (X @ C.T)
         nearest = D.min(axis=1, keepdims=True)
-        P = (D <= nearest) * 1.0
+        P = (nearest >= D) * 1.0
         P = P / P.sum(axis=1, keepdims=True)
         distance = float(squares + nearest.sum())
         C = (P.T @ X) / np.maximum(P.sum(axis=0), 1)[:, None]
