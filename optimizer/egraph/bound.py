@@ -75,7 +75,7 @@ class _Search:
         self.share = self._shares(passes=1)
         self.chosen: dict[int, Choice] = {}
         self.paid: dict[int, int] = {}
-        self.cost = 0.0
+        self.cost = self.shares = 0.0
 
     def _shares(self, passes: int) -> dict[int, float]:
         """Class -> the least it costs, divided by the number of choices that could need it.
@@ -110,7 +110,7 @@ class _Search:
         e-nodes that are chosen in full, and of what is open only what the next choices cost.
         """
         needed = {*pending, *self.chosen}
-        shares = sum(self.own[class_, choice.node] for class_, choice in self.chosen.items())
+        shares = self.shares
         nearest = self.cost
         for class_ in pending:
             offered = self.region.choices[class_]
@@ -190,6 +190,7 @@ class _Search:
         if self._closes_cycle(class_, choice):
             return False
         self.chosen[class_] = choice
+        self.shares += self.own[class_, choice.node]
         if choice.node not in self.paid:
             self.cost += choice.cost
         self.paid[choice.node] = self.paid.get(choice.node, 0) + 1
@@ -199,6 +200,7 @@ class _Search:
         choice = self.chosen.pop(class_, None)
         if choice is None:
             return
+        self.shares -= self.own[class_, choice.node]
         self.paid[choice.node] -= 1
         if not self.paid[choice.node]:
             del self.paid[choice.node]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -14,9 +14,9 @@ from ...rules import Match, Rule, check_conditions, matches
 from ...rules.clause import clause_of
 from ...rules.compile import default_facts, graph_relations
 from ...rules.conditions import UsedOnlyHere
-from .arrays import Ints
 from .egraph import EGraph
 from .facts import load_facts
+from .places import Places
 from .view import View
 
 
@@ -78,30 +78,25 @@ class EMatcher:
         )
         view = View(egraph)
         found: list[Match] = []
+        filled = _filled(self.connection, self._program, due)
         for rule in due:
             self._asked[rule.name] = egraph.columns.now
+            if rule.name not in filled:
+                continue
             found += self._rationed(rule, self._new(rule, matches(rule, relations), view), round_)
         self.found += len(found)
         return found
 
     def _due(self, egraph: EGraph, round_: int) -> list[Rule]:
-        """The rules that have a place, and since whose last turn something changed in it."""
-        columns = egraph.columns
-        living = columns.living()
-        names = np.array([op.name for op in egraph.vocabulary.operators], object)
-        operators, stamps = columns.operators_of(living), columns.stamps_of(living)
-        latest: dict[str, int] = {}
-        for number in np.unique(operators).tolist():
-            latest[names[number]] = int(stamps[operators == number].max())
+        """The rules that may have new matches since their last turn, or had some left over."""
+        places = Places(egraph)
         due = []
         for rule in self.rules:
             ration, since = self._rations[rule.name], self._asked[rule.name]
             if ration.paused_until > round_:
                 continue
             paused, ration.paused_until = bool(ration.paused_until), 0
-            has_place = all(any(op in latest for op in node.operators) for node in rule.match)
-            changed = any(latest.get(op, -1) >= since for n in rule.match for op in n.operators)
-            if has_place and (changed or paused):
+            if places.has_news(rule, -1 if paused else since):
                 due.append(rule)
         return due
 
@@ -127,7 +122,34 @@ class EMatcher:
         return taken
 
 
-def operators_in(egraph: EGraph, nodes: Ints) -> set[str]:
-    """The names of the operators of e-nodes."""
-    numbers = np.unique(egraph.columns.operators_of(nodes)).tolist()
+def _filled(
+    connection: duckdb.DuckDBPyConnection, program: Program, rules: Sequence[Rule]
+) -> set[str]:
+    """The names of the rules whose match relation has rows: one query instead of one each."""
+    sizes = dict(
+        connection.execute(
+            "SELECT table_name, estimated_size FROM duckdb_tables() WHERE temporary"
+        ).fetchall()
+    )
+    tables = {rule.name: program.relations[f"match_{rule.name}"].table for rule in rules}
+    return {name for name, table in tables.items() if sizes.get(table, 1)}
+
+
+def reachable(rules: Sequence[Rule], operators: Collection[str]) -> tuple[Rule, ...]:
+    """The rules that may match where these operators occur, or what other rules make of them.
+
+    A smaller program is compiled in less time.
+    """
+    present = set(operators)
+    while True:
+        chosen = tuple(r for r in rules if all(present & set(n.operators) for n in r.match))
+        made = {op for rule in chosen for node in rule.rewrite for op in node.operators}
+        if made <= present:
+            return chosen
+        present |= made
+
+
+def operators_in(egraph: EGraph) -> set[str]:
+    """The names of the operators of the living e-nodes."""
+    numbers = np.unique(egraph.columns.operators_of(egraph.columns.living())).tolist()
     return {egraph.vocabulary.operators[number].name for number in numbers}

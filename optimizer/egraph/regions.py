@@ -30,18 +30,59 @@ class Region:
         return self.inner.union(self.roots)
 
 
+# How many of the classes that a class can't do without are remembered, the nearest ones.
+REMEMBERED = 24
+
+
 def always_needed(problem: Problem) -> set[int]:
-    """The classes that every selection computes, as far as single steps tell."""
+    """Classes that every selection computes.
+
+    What a class can't do without is what all of its choices can't do without; what a choice can't
+    do without is what any of its needs can't. Only the nearest of them are remembered, so some
+    that are far away may be missed where no chain of near ones leads to them.
+    """
+    without = {class_: {class_: 0} for class_ in problem.choices}
+    for class_ in _needs_first(problem):
+        offered = problem.choices[class_]
+        if not offered:
+            continue
+        common: dict[int, int] | None = None
+        for choice in offered:
+            found: dict[int, int] = {}
+            for need in choice.needs:
+                for other, distance in without[need].items():
+                    found[other] = min(distance + 1, found.get(other, distance + 1))
+            if common is None:
+                common = found
+            else:
+                common = {c: max(d, found[c]) for c, d in common.items() if c in found}
+        near = sorted((common or {}).items(), key=lambda entry: (entry[1], entry[0]))
+        without[class_] = {**dict(near[:REMEMBERED]), class_: 0}
     needed: set[int] = set()
     queue = list(problem.roots)
     while queue:
         class_ = queue.pop()
-        if class_ in needed:
-            continue
-        needed.add(class_)
-        offered = problem.choices[class_]
-        queue += sorted(set(offered[0].needs).intersection(*(c.needs for c in offered[1:])))
+        if class_ not in needed:
+            needed.add(class_)
+            queue += without[class_]
     return needed
+
+
+def _needs_first(problem: Problem) -> list[int]:
+    """Sort the classes so that needs come first, wherever no cycle is in the way."""
+    done: set[int] = set()
+    order: list[int] = []
+    for root in problem.roots:
+        stack = [(root, False)]
+        while stack:
+            class_, ready = stack.pop()
+            if ready:
+                order.append(class_)
+            elif class_ not in done:
+                done.add(class_)
+                stack.append((class_, True))
+                stack += [(n, False) for c in problem.choices[class_] for n in c.needs]
+    return order
 
 
 def regions_of(problem: Problem) -> tuple[dict[int, Choice], list[Region]]:

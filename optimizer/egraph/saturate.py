@@ -11,7 +11,7 @@ import duckdb
 from ...rules import Rule
 from .application import apply_matches
 from .egraph import EGraph
-from .matching import EMatcher
+from .matching import EMatcher, operators_in, reachable
 from .provenance import Application
 
 Report = Callable[[str, int, int, str], None]
@@ -56,7 +56,7 @@ def saturate(
     """Apply rules until nothing is new or the budget is spent."""
     budget = budget or Budget()
     growth = Growth()
-    matcher = EMatcher(connection, rules, budget.matches)
+    matcher = EMatcher(connection, reachable(rules, operators_in(egraph)), budget.matches)
     most = max(budget.nodes, budget.factor * egraph.columns.size)
     deadline = time.monotonic() + budget.seconds
     for round_ in range(budget.rounds):

@@ -1,0 +1,85 @@
+"""Which rules may have new matches: those whose operators follow one another somewhere anew.
+
+A cheap necessary condition, so that few rules are evaluated; Datalog says where they match.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+
+from ...rules import Rule
+from .egraph import EGraph
+
+Operators = tuple[str, ...]
+
+
+@cache
+def links(rule: Rule) -> tuple[tuple[Operators, Operators], ...]:
+    """The operators of pattern nodes where one reads what the other gives, reader first."""
+    givers = {output.value: node for node in rule.match for output in node.outputs}
+    return tuple(
+        (node.operators, givers[item.value].operators)
+        for node in rule.match
+        for item in node.inputs
+        if item.value in givers
+    )
+
+
+class Places:
+    """When operators, and pairs of them that follow one another, last appeared or changed."""
+
+    def __init__(self, egraph: EGraph) -> None:
+        columns = egraph.columns
+        names = [op.name for op in egraph.vocabulary.operators]
+        living = columns.living()
+        operators = np.zeros(columns.size, np.int64)
+        operators[living] = columns.operators_of(living)
+        stamps = np.zeros(columns.size, np.int64)
+        stamps[living] = columns.stamps_of(living)
+        self._single = {
+            names[number]: latest
+            for number, latest in _latest(operators[living], stamps[living]).items()
+        }
+        readers, _, read = columns.reads(living)
+        givers, _, given = columns.gives(living)
+        order = np.argsort(given, kind="stable")
+        given, givers = given[order], givers[order]
+        first = np.searchsorted(given, read, "left")
+        counts = np.searchsorted(given, read, "right") - first
+        ends = np.cumsum(counts)
+        total = int(ends[-1]) if len(ends) else 0
+        places = np.arange(total) + np.repeat(first - (ends - counts), counts)
+        above, below = np.repeat(readers, counts), givers[places]
+        pairs = operators[above] * len(names) + operators[below]
+        self._pairs = {
+            (names[pair // len(names)], names[pair % len(names)]): latest
+            for pair, latest in _latest(pairs, np.maximum(stamps[above], stamps[below])).items()
+        }
+
+    def has_news(self, rule: Rule, since: int) -> bool:
+        """Whether a rule may match, and may match something that changed at `since` or later."""
+        latest = -1
+        for node in rule.match:
+            found = [self._single[op] for op in node.operators if op in self._single]
+            if not found:
+                return False
+            latest = max(latest, *found)
+        pairs = links(rule)
+        if len(pairs) >= len(rule.match) - 1 and pairs:
+            latest = -1
+        for above, below in pairs:
+            found = [self._pairs[a, b] for a in above for b in below if (a, b) in self._pairs]
+            if not found:
+                return False
+            latest = max(latest, *found)
+        return latest >= since
+
+
+def _latest(keys: np.ndarray, stamps: np.ndarray) -> dict[int, int]:
+    """Key -> its latest stamp."""
+    found, inverse = np.unique(keys, return_inverse=True)
+    latest = np.full(len(found), -1, np.int64)
+    np.maximum.at(latest, inverse, stamps)
+    return dict(zip(found.tolist(), latest.tolist(), strict=True))
