@@ -30,7 +30,7 @@ from .result import Optimization
 from .rewrite import Step
 from .screening import screen, select
 from .search import bound_types, order_by_bound
-from .setting import CLASSES, TARGETS, Setting
+from .setting import CLASSES, SEARCHES, TARGETS, OptionError, Setting
 from .sizes import sizes_from
 from .view import drawn_graph, operator_costs, predicted_ns
 from .words import candidate_of, details, verdict_of, version_of
@@ -59,6 +59,8 @@ def optimize(
     rules: Sequence[Rule] | None = None,
     fold_limit: int = FOLD_LIMIT,
     seed: int = 0,
+    search: str = SEARCHES[0],
+    keep: str | Path | None = None,
 ) -> Optimization:
     """Find a model that computes the same and runs faster on this machine, or keep the original.
 
@@ -69,7 +71,9 @@ def optimize(
     is an open Catalog, a path, or None for the user's own. `progress` is called with
     (phase, done, total, detail). `rules` replaces the shipped rules that are
     proved, and is taken as it is. `fold_limit`, in bytes, bounds a folded constant that is larger
-    than what it was computed from.
+    than what it was computed from. `search` is "gains" for single rewrites that gain, or "egraph"
+    for an e-graph as well, whose plan takes part where it is expected to be the faster one;
+    `keep` is a DuckDB file that the e-graph is written to.
 
     Raises ModelError for a model that can't be read, CatalogError for a catalog that can't be used,
     OptionError for an option with an impossible value.
@@ -82,14 +86,18 @@ def optimize(
         input_shapes={name: tuple(shape) for name, shape in (input_shapes or {}).items()},
         fold_limit=fold_limit,
         seed=seed,
+        search=search,
     )
+    if keep is not None and search != "egraph":
+        raise OptionError("there is an e-graph to keep only with search='egraph'")
+    kept = None if keep is None else Path(keep)
     phases = Phases(progress)
     base = applicable() if rules is None else tuple(rules)
     if isinstance(catalog, Catalog):
-        return _run(catalog, setting, phases, base, model)
+        return _run(catalog, setting, phases, base, model, kept)
     opened = Catalog(catalog)
     try:
-        result = _run(opened, setting, phases, base, model)
+        result = _run(opened, setting, phases, base, model, kept)
     except BaseException:
         opened.close()
         raise
@@ -101,10 +109,15 @@ def optimize(
 
 
 def _run(
-    catalog: Catalog, setting: Setting, phases: Phases, rules: Sequence[Rule], source: Source
+    catalog: Catalog,
+    setting: Setting,
+    phases: Phases,
+    rules: Sequence[Rule],
+    source: Source,
+    kept: Path | None,
 ) -> Optimization:
     with Workshop(catalog) as workshop:
-        run = _Run(catalog, setting, phases, rules, workshop, source)
+        run = _Run(catalog, setting, phases, rules, workshop, source, kept)
         run.propose(run.planner.simplify("simplified"))
         contest = run.open_contest()
         if contest is not None:
@@ -126,8 +139,10 @@ class _Run:
         rules: Sequence[Rule],
         workshop: Workshop,
         source: Source,
+        kept: Path | None,
     ) -> None:
         """Read the model."""
+        self.kept = kept
         self.catalog, self.setting, self.phases, self.workshop = catalog, setting, phases, workshop
         with phases("reading", str(source) if isinstance(source, (str, Path)) else ""):
             store_rules(catalog, rules)
@@ -176,7 +191,12 @@ class _Run:
     def compete(self, contest: Contest) -> None:
         """Search by cost, try rules one by one, verify, and race what came of it."""
         start = self.plans[0] if self.plans else self.original
-        self.propose(self.planner.explore("explored", start, self.sizes))
+        explored = self.planner.explore("explored", start, self.sizes)
+        self.propose(explored)
+        if self.setting.search == "egraph":
+            grown = self.planner.grow("e-graph", start, self.sizes, self.kept)
+            if self.predicted(grown) < self.predicted(explored):
+                self.propose(grown)
         racing = self.setting.budget * (1 - MEASURING_SHARE) + max(0.0, self.prices.left_s)
         screening = screen(self.planner, contest, self.workshop, racing * SCREENING_SHARE)
         if screening.laps:
@@ -201,7 +221,7 @@ class _Run:
                 lambda done, total, what: self.phases.tell("measuring", done, total, what),
             )
         for plan in (self.original, *self.plans):
-            plan.predicted_ns = predicted_ns(self.kernels(plan), self.prices)
+            plan.predicted_ns = self.predicted(plan)
 
     def finish(self) -> Optimization:
         """Explain, record, and hand over."""
@@ -274,6 +294,10 @@ class _Run:
     def kernels(self, plan: Plan) -> dict[int, Kernel]:
         """Give a plan's kernels under the sizes it is measured with."""
         return kernels_of_graph(plan.graph, bound_types(plan.graph, self.sizes))
+
+    def predicted(self, plan: Plan) -> float:
+        """Add up what a plan is expected to take, in nanoseconds."""
+        return predicted_ns(self.kernels(plan), self.prices)
 
     def _drawn(self, plan: Plan, steps: Sequence[Step]) -> DrawnGraph:
         graph = plan.graph

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 
 import duckdb
 
@@ -11,7 +12,7 @@ from .contest import Plan
 from .graph import Graph
 from .phases import Phases
 from .price import Prices
-from .rewrite import Matcher, simplify
+from .rewrite import Matcher, clean, simplify
 from .search import explore
 from .setting import Setting
 
@@ -80,6 +81,30 @@ class Planner:
                 progress=self.phases.tell,
             )
         return plan
+
+    def grow(self, name: str, start: Plan, sizes: Mapping[str, int], kept: Path | None) -> Plan:
+        """Derive a plan from another by an e-graph, then by merges that give several outputs.
+
+        `kept` is a file that the e-graph is written to.
+        """
+        from .egraph.keep import keep
+        from .egraph.search import search
+
+        with self.phases("searching", name):
+            found = search(
+                start.graph,
+                self.connection,
+                (*self.always, *self.explorative),
+                self.prices,
+                sizes=sizes,
+                fold_limit=self.setting.fold_limit,
+                progress=self.phases.tell,
+            )
+            if kept is not None:
+                keep(found, kept)
+            clean(found.graph, self.setting.fold_limit)
+        grown = Plan(name, found.graph, steps=[*start.steps, *found.steps])
+        return self.explore(name, grown, sizes)
 
     def matching(self, plan: Plan, rules: Sequence[Rule]) -> list[Rule]:
         """List the rules that match somewhere in a plan's graph."""

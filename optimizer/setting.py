@@ -12,6 +12,8 @@ from .graph import Graph
 
 TARGETS = ("onnxruntime-cpu", "onnx")
 CLASSES = ("exact", "rounding")
+# How plans are found: by single gains alone, or by an e-graph as well.
+SEARCHES = ("gains", "egraph")
 
 
 class OptionError(TensologError, ValueError):
@@ -20,7 +22,7 @@ class OptionError(TensologError, ValueError):
 
 @dataclass(frozen=True)
 class Setting:
-    """Target, threads, seconds for measuring, allowed classes, shapes, bytes, random seed."""
+    """Target, threads, seconds for measuring, allowed classes, shapes, bytes, seed, search."""
 
     target: str = TARGETS[0]
     threads: int = 1
@@ -29,6 +31,7 @@ class Setting:
     input_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     fold_limit: int = FOLD_LIMIT
     seed: int = 0
+    search: str = SEARCHES[0]
 
     def __post_init__(self) -> None:
         if self.target not in TARGETS:
@@ -36,6 +39,8 @@ class Setting:
         for name in self.allow:
             if name not in CLASSES:
                 raise OptionError(f"unknown class {name!r} to allow; known: {', '.join(CLASSES)}")
+        if self.search not in SEARCHES:
+            raise OptionError(f"unknown search {self.search!r}; known: {', '.join(SEARCHES)}")
         if self.threads < 1:
             raise OptionError(f"threads must be at least 1, not {self.threads}")
         if not self.budget >= 0:

@@ -39,6 +39,19 @@ if TYPE_CHECKING:
     help="Rules of your own beside the shipped ones; `tensolog rules prove` them first. Repeat.",
 )
 @click.option("--unproven", is_flag=True, help="Apply rules that are not proved as well.")
+@click.option(
+    "--search",
+    type=click.Choice(["gains", "egraph"]),
+    default="gains",
+    show_default=True,
+    help="By single rewrites that gain, or by an e-graph as well.",
+)
+@click.option(
+    "--keep",
+    metavar="FILE.duckdb",
+    type=click.Path(path_type=Path),
+    help="Write the e-graph there as tables: e_node, e_class, e_match, e_choice.",
+)
 @shared.catalog_option
 @click.option(
     "--report",
@@ -59,6 +72,8 @@ def optimize(
     input_shapes: shared.Shapes,
     rule_files: tuple[Path, ...],
     unproven: bool,
+    search: str,
+    keep: Path | None,
     catalog_path: str | None,
     report: Path | None,
     as_json: bool,
@@ -79,6 +94,10 @@ def optimize(
       tensolog optimize model.onnx -o fast.onnx --rules my.rules
       tensolog optimize model.onnx -o fast.onnx --json | jq .nodes_after
     """
+    if keep is not None:
+        if search != "egraph":
+            raise click.UsageError("--keep writes the e-graph of --search egraph")
+        keep = shared.output_file(keep, what="the e-graph")
     written = shared.output_file(_output(model, output, in_place), what="the model")
     if report is not None:
         report = shared.output_file(report, what="the report")
@@ -107,6 +126,8 @@ def optimize(
                 catalog=catalog,
                 progress=progress,
                 rules=rules,
+                search=search,
+                keep=keep,
             )
             stop_if_interrupted()
             progress("writing", 0, 1, str(written))
