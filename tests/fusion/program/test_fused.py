@@ -1,0 +1,190 @@
+"""The decorated function: regions, the cache, explain, plans, and SQL over them."""
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from tensolog.optimizer.program.fused import FuseError
+from tensolog.optimizer.program.liveness import live_after
+
+import tensolog
+from tensolog import fuse
+
+X = np.random.default_rng(0).normal(size=(300, 8))
+y = np.random.default_rng(1).normal(size=300)
+
+
+def descend(X: Any, y: Any, w: Any, rate: float, steps: int) -> Any:
+    for _ in range(steps):
+        w = w - rate * (X.T @ (X @ w - y))
+    return w
+
+
+@pytest.mark.usefixtures("node_by_node")
+def test_each_iteration_is_a_region_and_known_from_then_on() -> None:
+    fused = fuse(descend)
+    np.testing.assert_allclose(
+        fused(X, y, np.zeros(8), 1e-3, 10), descend(X, y, np.zeros(8), 1e-3, 10)
+    )
+    regions = fused._runner().regions
+    assert len(regions) == 10
+    assert [one.cached for one in regions] == [False] + [True] * 9
+    fused(X, y, np.zeros(8), 1e-3, 3)
+    assert all(one.cached for one in fused._runner().regions)
+
+
+@pytest.mark.usefixtures("node_by_node")
+def test_a_number_that_changes_becomes_an_input() -> None:
+    fused = fuse(descend)
+    for rate in (1e-3, 2e-3, 3e-3, 4e-3):
+        expected = descend(X, y, np.zeros(8), rate, 2)
+        np.testing.assert_allclose(fused(X, y, np.zeros(8), rate, 2), expected)
+    assert len(fused._engine.known()) == 2
+
+
+@pytest.mark.usefixtures("node_by_node")
+def test_shapes_types_and_layouts_are_structures_of_their_own() -> None:
+    fused = fuse(lambda X: (X * 2).sum())
+    for given in (X, X[:5], X.astype(np.float32), X.astype(int), X.T):
+        assert fused(given) == pytest.approx((given * 2).sum(), rel=1e-4)
+    assert len(fused._engine.known()) == 5
+
+
+@pytest.mark.usefixtures("node_by_node")
+def test_what_is_never_read_again_is_not_computed() -> None:
+    """Q is held by a variable when its sum is asked for, but nobody will want it."""
+
+    @fuse
+    def function(X: Any) -> Any:
+        Q = X * 2
+        total = float(Q.sum())
+        if total > 1e9:
+            return total
+        return -total
+
+    function(X)
+    (region,) = function._runner().regions
+    assert len(region.prepared.program.outputs) == 1
+
+
+@pytest.mark.usefixtures("node_by_node")
+def test_what_is_read_again_is_computed_with_the_rest() -> None:
+    @fuse
+    def function(X: Any, y: Any) -> Any:
+        Xy = X.T @ y
+        scale = float(np.sum(Xy * Xy))
+        return Xy / scale
+
+    function(X, y)
+    assert [len(one.prepared.program.outputs) for one in function._runner().regions] == [2, 1]
+
+
+def test_liveness_against_what_a_function_reads() -> None:
+    def function(a: Any, b: Any) -> Any:
+        c = a + b
+        for d in range(3):
+            if d:
+                a = c
+            c = c + a
+        return c
+
+    live = live_after(function.__code__)
+    last = max(live)
+    assert live[last] == frozenset()
+    assert live[0] == {"a", "b"}
+    assert any(one == {"c", "a"} for one in live.values())
+
+
+@pytest.mark.parametrize("body", ["locals()", "eval('a')", "vars()"])
+def test_liveness_says_nothing_where_variables_are_reflected_on(body: str) -> None:
+    names: dict[str, Any] = {}
+    exec(f"def function(a):\n    b = a\n    return {body}", names)
+    assert live_after(names["function"].__code__) == {}
+
+
+def test_liveness_says_nothing_where_exceptions_are_handled() -> None:
+    def function(a: Any) -> Any:
+        b = a
+        try:
+            return b.x
+        except AttributeError:
+            return a
+
+    assert live_after(function.__code__) == {}
+
+
+def test_a_module_that_calls_keeps_its_variables() -> None:
+    """The caller's variables are none of a fused function's business."""
+    code = (
+        "import numpy as np, tensolog\n"
+        "kept = np.ones(3)\n"
+        "f = tensolog.fuse(lambda x: float((x + 1).sum()))\n"
+        "print(f(kept), kept.sum())\n"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["6.0", "3.0"]
+
+
+@pytest.fixture(scope="module")
+def planned() -> Any:
+    fused = fuse(lambda X, y, w: X.T @ (y * (X @ w)))
+    fused(X, y, np.ones(8))
+    return fused
+
+
+def test_explain_shows_operators_and_kernels(planned: Any) -> None:
+    text = planned.explain()
+    assert "float64 300x8" in text
+    assert "MatMul" in text
+    assert "by NumPy at once" not in text
+
+
+def test_the_plan_covers_the_program(planned: Any) -> None:
+    (plan,) = planned.plans
+    assert planned.plan is plan
+    assert plan.heuristic == "cost"
+
+
+def test_sql_over_plans(planned: Any) -> None:
+    rows = planned.sql(
+        "SELECT op, count(*) FROM program_node WHERE op = 'MatMul' GROUP BY op"
+    ).fetchall()
+    assert rows == [("MatMul", 2)]
+    names = {row[0] for row in planned.sql("SHOW TABLES").fetchall()}
+    assert {"region", "program_node", "fusion_operator", "fusion_memo"} <= names
+    assert planned.sql("SELECT count(DISTINCT region_id) FROM region").fetchall() == [(1,)]
+
+
+def test_explain_says_what_was_left_to_numpy() -> None:
+    fused = fuse(lambda X: np.sort(X, axis=0) + 1j)
+    with pytest.raises(FuseError, match="wasn't called yet"):
+        fused.explain()
+    fused(X)
+    text = fused.explain()
+    assert "sort: by NumPy at once" in text
+    assert "complex" in text
+    with pytest.raises(FuseError, match="nothing was planned"):
+        _ = fused.plan
+
+
+@pytest.mark.parametrize("heuristic", ["cost", "all", "no_redundancy", "none"])
+def test_heuristics_agree(heuristic: Any) -> None:
+    def function(X: Any, y: Any) -> Any:
+        Z = X * y[:, None]
+        return Z.sum(axis=0), (Z * X).sum(), X.T @ (Z - X.mean(axis=1, keepdims=True))
+
+    found = fuse(heuristic=heuristic)(function)(X, y)
+    for left, right in zip(found, function(X, y), strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-10, atol=1e-10)
+
+
+def test_an_unknown_heuristic_is_refused() -> None:
+    with pytest.raises(FuseError, match="is none of cost"):
+        fuse(heuristic="best")  # type: ignore[call-overload]
+
+
+def test_the_name_is_part_of_the_package() -> None:
+    assert "fuse" in dir(tensolog)
+    assert fuse(descend).__name__ == "descend"
