@@ -2,177 +2,34 @@
 
 Each element has a value or has none: dividing by 0, the root of a negative number, the maximum of
 nothing and a read outside of a tensor give none, and neither does what uses such an element. What
-a number is, the arithmetic says: float64 here, a prime field or exact intervals in exact.py.
+a number is, the arithmetic says: float64, a prime field, or exact intervals.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any, Literal, Protocol
+from collections.abc import Mapping
 
 import numpy as np
-import numpy.typing as npt
 
-from ...catalog.errors import TensologError
-from ...catalog.operators.evaluate import PRIMITIVE
 from ...catalog.operators.expand import Definition
-from ...catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term, Variable
+from ...catalog.operators.terms import Apply, Reduce, Select, Term, Variable
 from ..conditions import INTEGERS
-from ..prover.statement import Algebra, Statement
-
-Array = npt.NDArray[Any]
-Number = int | float | Fraction | bool
-
-# "index": made of dimensions and indices, so that `/` divides as reals; "integer": an element of an
-# integer tensor, whose `/` truncates.
-Kind = Literal["index", "integer", "real", "boolean"]
-
-
-class NoValueError(TensologError):
-    """Sizes for which a statement can't be computed: a negative dimension, a division by 0."""
-
-
-class TooLargeError(TensologError):
-    """Sizes for which computing a statement would take too many steps."""
-
-
-@dataclass(frozen=True)
-class Assignment:
-    """Numbers for the symbols of a statement, and an array for each operand.
-
-    Arrays are float64, int64 or bool by the operand's algebra.
-    """
-
-    symbols: Mapping[str, Number]
-    arrays: Mapping[str, Array]
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """The elements of a tensor, and which of them have a value (of the same shape)."""
-
-    values: Array
-    defined: Array
-    kind: Kind
-
-
-@dataclass(frozen=True)
-class Element:
-    """A term on a grid of indices; `values` and `defined` broadcast to the grid."""
-
-    values: Any
-    defined: Any
-    kind: Kind
-
-
-class Arithmetic(Protocol):
-    """What real numbers are, as arrays, and how they are computed with."""
-
-    name: str
-    # grids of more elements than this are not computed
-    largest: int
-
-    def real(self, array: Any) -> Array:
-        """Numbers that are known (integers, truth values, float64, Fractions) as real numbers."""
-
-    def pi(self) -> Array:
-        """The number pi."""
-
-    def apply(self, function: str, arguments: Sequence[Array]) -> tuple[Array, Any]:
-        """A primitive of reals, and where it has a value."""
-
-    def compare(self, relation: str, left: Array, right: Array) -> Array:
-        """Truth values of = != < <= > >=."""
-
-    def reduce(self, kind: str, body: Array, axes: tuple[int, ...]) -> Array:
-        """The sum, prod, max or min over axes of a body that isn't empty."""
-
-    def neutral(self, kind: str) -> Any:
-        """What changes no reduction of a kind."""
-
-    def truncate(self, array: Array) -> npt.NDArray[np.int64]:
-        """Reals as integers, rounded towards 0."""
-
-
-KINDS: Mapping[Algebra, Kind] = {"real": "real", "integer": "integer", "boolean": "boolean"}
-_RELATIONS = ("=", "!=", "<", "<=", ">", ">=")
-_SAME = ("+", "-", "*", "neg", "max", "min", "abs", "sign")
-
-
-# ------------------------------------------------------------------------------------ sizes
-
-
-def number(term: Term, symbols: Mapping[str, Number]) -> Any:
-    """A term of symbols alone, such as a dimension or a condition on sizes, as a number."""
-    match term:
-        case bool() | int() | float():
-            return term
-        case Symbol(name):
-            if name not in symbols:
-                raise NoValueError(f"{name} has no value")
-            return symbols[name]
-        case Select(condition, then, otherwise):
-            return number(then if number(condition, symbols) else otherwise, symbols)
-        case Apply("and", (left, right)):
-            return bool(number(left, symbols)) and bool(number(right, symbols))
-        case Apply("or", (left, right)):
-            return bool(number(left, symbols)) or bool(number(right, symbols))
-        case Apply(function, arguments) if function in _SCALAR:
-            values = [number(argument, symbols) for argument in arguments]
-            try:
-                return _SCALAR[function](*values)
-            except (ZeroDivisionError, ValueError, OverflowError):
-                raise NoValueError(f"{term} has no value") from None
-    raise NoValueError(f"{term} is no number")
-
-
-def _ratio(a: Number, b: Number) -> Number:
-    if isinstance(a, float) or isinstance(b, float):
-        return float(a) / float(b)
-    return Fraction(a) / Fraction(b)
-
-
-_SCALAR: Mapping[str, Callable[..., Any]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": _ratio,
-    "//": lambda a, b: a // b,
-    "%": lambda a, b: a % b,
-    "mod": lambda a, b: a % b,
-    "neg": lambda a: -a,
-    "max": max,
-    "min": min,
-    "abs": abs,
-    "floor": math.floor,
-    "ceil": math.ceil,
-    "sqrt": math.sqrt,
-    "exp": math.exp,
-    "log": math.log,
-    "pi": lambda: math.pi,
-    "real": lambda a: a,
-    "not": lambda a: not a,
-    "=": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-}
-
-
-def shape_at(shape: Sequence[Term], symbols: Mapping[str, Number]) -> tuple[int, ...]:
-    """A shape as numbers; NoValueError where one is negative or no integer."""
-    sizes = tuple(number(size, symbols) for size in shape)
-    if any(size != int(size) or size < 0 for size in sizes):
-        raise NoValueError(f"{', '.join(map(str, sizes))} is no shape")
-    return tuple(int(size) for size in sizes)
-
-
-# --------------------------------------------------------------------------------- elements
+from ..prover.statement import Statement
+from .arithmetic import (
+    KINDS,
+    Arithmetic,
+    Array,
+    Assignment,
+    Kind,
+    Number,
+    Tensor,
+    TooLargeError,
+    number,
+    shape_at,
+    stored_as,
+)
+from .grid import Grid, converted
 
 
 def compute(
@@ -212,7 +69,7 @@ def holds(
     arithmetic: Arithmetic,
 ) -> Array:
     """Where a condition over indices holds; each variable runs along an axis of its own array."""
-    grid = _Grid(tensors, symbols, arithmetic)
+    grid = Grid(tensors, symbols, arithmetic)
     grid.bound.update(variables)
     grid.depth = max((array.ndim for array in variables.values()), default=0)
     found = grid.element(term)
@@ -228,25 +85,21 @@ def _definition(
 ) -> Tensor:
     shape = shape_at(definition.shape, symbols)
     if 0 in shape:
-        values: Array = np.zeros(shape, _dtype(kind))
+        values: Array = np.zeros(shape, stored_as(kind))
         real = kind == "real"
         return Tensor(arithmetic.real(values) if real else values, np.ones(shape, bool), kind)
     if math.prod(shape) * _volume(definition.value, symbols) > arithmetic.largest:
         raise TooLargeError(f"{definition.name} takes too many steps at {symbols}")
-    grid = _Grid(tensors, symbols, arithmetic)
+    grid = Grid(tensors, symbols, arithmetic)
     for variable, extent in zip(definition.indices, shape, strict=True):
         grid.bind(variable, extent)
     with np.errstate(all="ignore"):
-        found = _converted(grid.element(definition.value), kind, arithmetic)
+        found = converted(grid.element(definition.value), kind, arithmetic)
     # axis -(v + 1) of the grid is the v-th index
     order = range(len(shape))[::-1]
     values = np.broadcast_to(np.asarray(found.values), shape[::-1]).transpose(order)
     defined = np.broadcast_to(np.asarray(found.defined), shape[::-1]).transpose(order)
     return Tensor(values, defined, kind)
-
-
-def _dtype(kind: Kind) -> type:
-    return {"real": np.float64, "boolean": np.bool_}.get(kind, np.int64)
 
 
 def _volume(term: Term, symbols: Mapping[str, Number]) -> float:
@@ -261,318 +114,3 @@ def _volume(term: Term, symbols: Mapping[str, Number]) -> float:
             return max(_volume(then, symbols), _volume(otherwise, symbols))
         case _:
             return 1.0
-
-
-def _converted(element: Element, kind: Kind, arithmetic: Arithmetic) -> Element:
-    """An element as one of another kind, as Cast does."""
-    own = element.kind
-    if own == kind or (kind in ("index", "integer") and own in ("index", "integer")):
-        return Element(element.values, element.defined, kind)
-    if kind == "real":
-        return Element(arithmetic.real(element.values), element.defined, kind)
-    if kind == "boolean":
-        if own == "real":
-            zero = arithmetic.real(0)
-            return Element(
-                arithmetic.compare("!=", np.asarray(element.values), zero), element.defined, kind
-            )
-        return Element(np.not_equal(element.values, 0), element.defined, kind)
-    if own == "real":
-        return Element(arithmetic.truncate(np.asarray(element.values)), element.defined, kind)
-    return Element(np.asarray(element.values).astype(np.int64), element.defined, kind)
-
-
-class _Grid:
-    """Indices bound to axes: the v-th bound index runs along axis -(v + 1)."""
-
-    def __init__(
-        self,
-        tensors: Mapping[str, Tensor],
-        symbols: Mapping[str, Number],
-        arithmetic: Arithmetic,
-    ) -> None:
-        self.tensors, self.symbols, self.arithmetic = tensors, symbols, arithmetic
-        self.bound: dict[Variable, Array] = {}
-        self.depth = 0
-
-    def bind(self, variable: Variable, extent: int) -> None:
-        self.bound[variable] = np.arange(extent).reshape((-1,) + (1,) * self.depth)
-        self.depth += 1
-
-    def element(self, term: Term) -> Element:
-        """A term on the grid."""
-        match term:
-            case bool():
-                return Element(np.asarray(term), True, "boolean")
-            case int():
-                return Element(np.asarray(term), True, "index")
-            case float():
-                return Element(self.arithmetic.real(term), True, "real")
-            case Variable():
-                return Element(self.bound[term], True, "index")
-            case Symbol(name, kind):
-                value = self.symbols[name]
-                if kind == "real":
-                    return Element(self.arithmetic.real(value), True, "real")
-                return Element(np.asarray(value), True, "index")
-            case Apply("pi", ()):
-                return Element(self.arithmetic.pi(), True, "real")
-            case Apply(("and" | "or") as function, (left, right)):
-                return self._logical(function, left, right)
-            case Apply(function, arguments):
-                return self._apply(function, [self.element(argument) for argument in arguments])
-            case Select():
-                return self._select(term)
-            case Read(tensor, indices):
-                return self._read(tensor, indices)
-            case Reduce():
-                return self._reduce(term)
-
-    def _logical(self, function: str, left: Term, right: Term) -> Element:
-        """What the left side decides, the right side need not be defined for."""
-        one = _converted(self.element(left), "boolean", self.arithmetic)
-        two = _converted(self.element(right), "boolean", self.arithmetic)
-        decided = one.values if function == "or" else np.logical_not(one.values)
-        join = np.logical_or if function == "or" else np.logical_and
-        defined = np.logical_and(one.defined, np.logical_or(decided, two.defined))
-        return Element(join(one.values, two.values), defined, "boolean")
-
-    def _apply(self, function: str, arguments: list[Element]) -> Element:
-        defined: Any = True
-        for argument in arguments:
-            defined = np.logical_and(defined, argument.defined)
-        kinds = {argument.kind for argument in arguments}
-        if function.startswith("to_"):
-            return self._cast(function.removeprefix("to_"), arguments[0])
-        if function in ("not", "xor"):
-            truths = [_converted(a, "boolean", self.arithmetic).values for a in arguments]
-            return Element(PRIMITIVE[function](*truths), defined, "boolean")
-        whole = kinds <= {"index", "integer", "boolean"}
-        if whole and function in _RELATIONS:
-            return Element(PRIMITIVE[function](*(a.values for a in arguments)), defined, "boolean")
-        if whole and (function in _WHOLE or (function == "/" and "integer" in kinds)):
-            return self._whole(function, arguments, defined)
-        reals = [_converted(a, "real", self.arithmetic).values for a in arguments]
-        if function in _RELATIONS:
-            return Element(self.arithmetic.compare(function, *reals), defined, "boolean")
-        if function in ("isnan", "is_positive_inf", "is_negative_inf"):
-            return Element(np.zeros(np.shape(reals[0]), bool), defined, "boolean")
-        if function == "int32":
-            return Element(self.arithmetic.truncate(reals[0]), defined, "integer")
-        if function == "real":
-            return Element(reals[0], defined, "real")
-        values, has_value = self.arithmetic.apply(function, reals)
-        return Element(values, np.logical_and(defined, has_value), "real")
-
-    def _cast(self, dtype: str, element: Element) -> Element:
-        """An element of another type; integers wrap around in theirs."""
-        if dtype == "bool":
-            return _converted(element, "boolean", self.arithmetic)
-        if dtype not in INTEGERS:
-            return _converted(element, "real", self.arithmetic)
-        whole = _converted(element, "integer", self.arithmetic)
-        wrapped = np.asarray(whole.values).astype(np.dtype(dtype)).astype(np.int64)
-        return Element(wrapped, whole.defined, "integer")
-
-    def _whole(self, function: str, arguments: list[Element], defined: Any) -> Element:
-        """Integers, which wrap around; a division by 0 has no value."""
-        kind: Kind = "integer" if any(a.kind == "integer" for a in arguments) else "index"
-        values = [np.asarray(a.values) for a in arguments]
-        values = [v.astype(np.int64) if v.dtype.kind == "b" else v for v in values]
-        if function in ("/", "//", "%", "mod", "fmod"):
-            divisor = values[1]
-            defined = np.logical_and(defined, divisor != 0)
-            values[1] = np.where(divisor == 0, 1, divisor)
-        if function == "pow":
-            defined = np.logical_and(defined, values[1] >= 0)
-            values[1] = np.where(values[1] < 0, 0, values[1])
-        if function in ("floor", "ceil", "round", "int32"):
-            return Element(values[0], defined, kind)
-        return Element(np.asarray(PRIMITIVE[function](*values)), defined, kind)
-
-    def _select(self, term: Select) -> Element:
-        chosen = _converted(self.element(term.condition), "boolean", self.arithmetic)
-        known = np.asarray(chosen.values)
-        if known.all():
-            then = self.element(term.then)
-            return Element(
-                then.values, np.logical_and(chosen.defined, then.defined), self._joint(term, then)
-            )
-        then, otherwise = self.element(term.then), self.element(term.otherwise)
-        kind = _joint(then.kind, otherwise.kind)
-        one = _converted(then, kind, self.arithmetic)
-        two = _converted(otherwise, kind, self.arithmetic)
-        defined = np.where(known, one.defined, two.defined)
-        return Element(
-            np.where(known, one.values, two.values), np.logical_and(chosen.defined, defined), kind
-        )
-
-    def _joint(self, term: Select, then: Element) -> Kind:
-        """The kind of a choice whose other term is never chosen."""
-        if then.kind == "index" and not isinstance(term.otherwise, int):
-            return _joint(then.kind, self.element(term.otherwise).kind)
-        return then.kind
-
-    def _read(self, name: str, indices: Sequence[Term]) -> Element:
-        tensor = self.tensors[name]
-        places: list[Array] = []
-        defined: Any = True
-        for index, extent in zip(indices, tensor.values.shape, strict=True):
-            found = self.element(index)
-            place = np.asarray(found.values)
-            inside = np.logical_and(place >= 0, place < extent)
-            defined = np.logical_and(np.logical_and(defined, found.defined), inside)
-            places.append(np.clip(place, 0, max(extent - 1, 0)).astype(np.int64))
-        if 0 in tensor.values.shape:
-            nothing: Any = np.zeros((), _dtype(tensor.kind))
-            nothing = self.arithmetic.real(nothing) if tensor.kind == "real" else nothing
-            return Element(nothing, False, tensor.kind)
-        at = tuple(places)
-        return Element(
-            np.asarray(tensor.values[at]), np.logical_and(defined, tensor.defined[at]), tensor.kind
-        )
-
-    def _reduce(self, term: Reduce) -> Element:
-        depth = self.depth
-        extents = [int(number(extent, self.symbols)) for extent in term.extents]
-        for variable, extent in zip(term.variables, extents, strict=True):
-            self.bind(variable, max(extent, 0))
-        try:
-            guard = _converted(self.element(term.condition), "boolean", self.arithmetic)
-            body = self.element(term.body)
-        finally:
-            self.depth = depth
-        kind: Kind = body.kind
-        if term.kind in ("any", "all"):
-            body, kind = _converted(body, "boolean", self.arithmetic), "boolean"
-        elif kind == "boolean":
-            body, kind = _converted(body, "integer", self.arithmetic), "integer"
-        ndim = depth + len(extents)
-        axes = tuple(range(len(extents)))
-        counted = self._spread(guard.values, ndim, extents)
-        valued = self._spread(body.defined, ndim, extents)
-        known = self._spread(guard.defined, ndim, extents)
-        defined = np.logical_and(
-            known.all(axis=axes), np.logical_or(~counted, valued).all(axis=axes)
-        )
-        if term.kind in ("max", "min"):
-            defined = np.logical_and(defined, counted.any(axis=axes))
-        values = self._spread(body.values, ndim, extents)
-        neutral = self._neutral(term.kind, kind)
-        if any(extent <= 0 for extent in extents):
-            return Element(self._empty(neutral, term.kind, kind), defined, kind)
-        values = np.where(np.logical_and(counted, valued), values, neutral)
-        if kind == "real":
-            return Element(self.arithmetic.reduce(term.kind, values, axes), defined, kind)
-        return Element(_REDUCE[term.kind](values, axis=axes), defined, kind)
-
-    def _spread(self, values: Any, ndim: int, extents: Sequence[int]) -> Array:
-        """Values over all of a reduction's own axes, which are the first ones."""
-        array = np.asarray(values)
-        array = array.reshape((1,) * (ndim - array.ndim) + array.shape)
-        own = tuple(max(extent, 0) for extent in reversed(extents))
-        return np.broadcast_to(array, own + array.shape[len(extents) :])
-
-    def _empty(self, neutral: Any, kind: str, of: Kind) -> Any:
-        """A reduction of nothing; an extreme of nothing is not defined, whatever stands here."""
-        return self.arithmetic.real(0) if of == "real" and kind in ("max", "min") else neutral
-
-    def _neutral(self, kind: str, of: Kind) -> Any:
-        if kind in ("any", "all"):
-            return np.asarray(kind == "all")
-        if of == "real":
-            return self.arithmetic.real(self.arithmetic.neutral(kind))
-        limits = np.iinfo(np.int64)
-        return np.asarray({"sum": 0, "prod": 1, "max": limits.min, "min": limits.max}[kind])
-
-
-def _joint(one: Kind, two: Kind) -> Kind:
-    """The kind of what may be either."""
-    if one == two:
-        return one
-    if "real" in (one, two):
-        return "real"
-    return "integer" if "integer" in (one, two) else "index"
-
-
-_WHOLE = frozenset(
-    (
-        *_SAME, "//", "%", "mod", "fmod", "pow", "floor", "ceil", "round", "int32",
-        "bit_and", "bit_or", "bit_xor", "bit_not", "shift_left", "shift_right",
-    )
-)  # fmt: skip
-_REDUCE: Mapping[str, Callable[..., Any]] = {
-    "sum": np.sum,
-    "prod": np.prod,
-    "max": np.max,
-    "min": np.min,
-    "any": np.any,
-    "all": np.all,
-}
-
-
-# ---------------------------------------------------------------------------------- float64
-
-
-def has_value(function: str, arguments: Sequence[Array]) -> Any:
-    """Where a primitive of float64 numbers has a value among the reals."""
-    a = arguments[0]
-    match function:
-        case "/" | "%" | "mod" | "fmod" | "//":
-            return np.not_equal(arguments[1], 0)
-        case "sqrt":
-            return np.greater_equal(a, 0)
-        case "log":
-            return np.greater(a, 0)
-        case "asin" | "acos":
-            return np.less_equal(np.abs(a), 1)
-        case "acosh":
-            return np.greater_equal(a, 1)
-        case "atanh":
-            return np.less(np.abs(a), 1)
-        case "pow":
-            b = arguments[1]
-            root = np.logical_and(np.less(a, 0), np.not_equal(b, np.rint(b)))
-            pole = np.logical_and(np.equal(a, 0), np.less(b, 0))
-            return np.logical_not(np.logical_or(root, pole))
-        case _:
-            return True
-
-
-class Float:
-    """Real numbers as float64, rounded at every step."""
-
-    name = "float64"
-    largest = 1 << 22
-
-    def real(self, array: Any) -> Array:
-        """Known numbers as float64."""
-        return np.asarray(array, np.float64)
-
-    def pi(self) -> Array:
-        """The float64 next to pi."""
-        return np.asarray(math.pi)
-
-    def apply(self, function: str, arguments: Sequence[Array]) -> tuple[Array, Any]:
-        """A primitive, and where it has a value."""
-        if function not in PRIMITIVE:
-            raise NoValueError(f"{function} is not computed")
-        with np.errstate(all="ignore"):
-            return np.asarray(PRIMITIVE[function](*arguments)), has_value(function, arguments)
-
-    def compare(self, relation: str, left: Array, right: Array) -> Array:
-        """Truth values."""
-        return np.asarray(PRIMITIVE[relation](left, right))
-
-    def reduce(self, kind: str, body: Array, axes: tuple[int, ...]) -> Array:
-        """A reduction of what isn't empty."""
-        return np.asarray(_REDUCE[kind](body, axis=axes))
-
-    def neutral(self, kind: str) -> Any:
-        """What changes no reduction."""
-        return {"sum": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}[kind]
-
-    def truncate(self, array: Array) -> npt.NDArray[np.int64]:
-        """Rounded towards 0."""
-        finite = np.where(np.isfinite(array), array, 0)
-        return np.trunc(finite).astype(np.int64)

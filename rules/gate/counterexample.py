@@ -21,7 +21,7 @@ from ...catalog.operators import ShapeError
 from ...catalog.operators.terms import Term, substitute
 from ..prover.statement import Statement
 from ..syntax import Rule
-from .concrete import Array, Assignment, Number
+from .arithmetic import Array, Assignment, Number
 from .difference import Difference
 from .fuzz import (
     described,

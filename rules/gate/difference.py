@@ -12,19 +12,19 @@ import numpy as np
 
 from ...catalog.operators.terms import Variable, substitute
 from ..prover.statement import Equation, Statement
-from .concrete import (
+from .arithmetic import (
     Arithmetic,
     Array,
     Assignment,
     NoValueError,
     Tensor,
     TooLargeError,
-    compute,
-    holds,
     number,
     shape_at,
 )
-from .exact import Exact, bounds
+from .concrete import compute, holds
+from .exact import Exact
+from .interval import bounds
 
 DifferenceKind = Literal["value", "shape", "undefined", "defined"]
 

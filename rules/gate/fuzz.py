@@ -25,7 +25,7 @@ from ..prover.compose import Composition, UndescribedError, algebra_of
 from ..prover.statement import Equation, Origin, Statement
 from ..schemas import plain
 from ..syntax import Rule
-from .concrete import Array, Assignment, Number
+from .arithmetic import Array, Assignment, Number
 from .difference import Difference
 from .exact import Exact
 from .minimize import minimize

@@ -20,8 +20,8 @@ from ..prover.compose import UndescribedError
 from ..prover.prove import prove
 from ..prover.statement import Outcome, Statement
 from ..syntax import Expression, Rule
+from .arithmetic import NoValueError
 from .candidates import Candidate, added, candidates, with_conditions
-from .concrete import NoValueError
 from .counterexample import Matching
 from .realize import NoInstanceError, realize
 from .search import find_first

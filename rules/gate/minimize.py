@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..prover.statement import Statement
-from .concrete import Array, Assignment, NoValueError, Number, TooLargeError
+from .arithmetic import Array, Assignment, NoValueError, Number, TooLargeError
 from .difference import Difference, differences
 from .exact import Exact
 from .values import assign

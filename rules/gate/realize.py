@@ -22,7 +22,9 @@ from ..instance import Instance
 from ..model_view import ModelView
 from ..prover.statement import Node, Origin, Statement
 from ..syntax import PatternNode, Rule
-from .concrete import Array, Assignment, Float, compute, number
+from .arithmetic import Array, Assignment, number
+from .concrete import compute
+from .float64 import Float
 
 # Operator sets that runtimes of some age know, the newest first; the meanings must be the same.
 _COMMON_OPSETS = (21, 18, 17, 13, 11, 9, 7)

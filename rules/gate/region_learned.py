@@ -15,8 +15,10 @@ import numpy as np
 
 from ...catalog.operators.terms import Apply, Symbol, Term, apply, substitute
 from ..prover.statement import Statement
-from .concrete import Array, Float, NoValueError, Number, TooLargeError, compute, number
+from .arithmetic import Array, NoValueError, Number, TooLargeError, number
+from .concrete import compute
 from .difference import differ
+from .float64 import Float
 from .sizes import Sizes, integers_in
 from .values import assign
 

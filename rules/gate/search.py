@@ -14,9 +14,11 @@ import numpy as np
 
 from ...catalog.operators.terms import Apply, Read, Reduce, Select, Term
 from ..prover.statement import Statement
-from .concrete import Arithmetic, Assignment, Float, NoValueError, Number, TooLargeError
+from .arithmetic import Arithmetic, Assignment, NoValueError, Number, TooLargeError
 from .difference import Difference, differences
-from .exact import Exact, Field
+from .exact import Exact
+from .field import Field
+from .float64 import Float
 from .minimize import minimize
 from .sizes import Sizes, reads
 from .values import FAMILIES, assign, elements

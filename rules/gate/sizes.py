@@ -16,7 +16,7 @@ import z3
 
 from ...catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term
 from ..prover.statement import Statement
-from .concrete import NoValueError, Number, number
+from .arithmetic import NoValueError, Number, number
 
 # No size and no offset that Z3 is asked for is larger.
 LARGEST = 4096

@@ -17,7 +17,7 @@ import onnx
 from ...catalog.operators.expand import Definition
 from ...catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term, Variable
 from ..prover.statement import Statement
-from .concrete import Array, Number, shape_at
+from .arithmetic import Array, Number, shape_at
 from .difference import Difference
 
 _MODELS = '''\

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..prover.statement import Algebra, Operand, Statement
-from .concrete import Array, Assignment, Number, shape_at
+from .arithmetic import Array, Assignment, Number, shape_at
 
 # "normal"; "positive", for roots and logarithms; "small" integers; "zeros" and ones mixed in;
 # "shifted", a mean far above the spread; "unit", within (-1, 1); "wide", integers of any size.

@@ -12,15 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensolog.catalog.operators import specification
 from tensolog.catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Variable
-from tensolog.rules.gate.concrete import (
-    Assignment,
-    Float,
-    NoValueError,
-    TooLargeError,
-    compute,
-    number,
-)
-from tensolog.rules.gate.exact import PRIME, Exact, Field, Interval, UncertainError, bounds
+from tensolog.rules.gate.arithmetic import Assignment, NoValueError, TooLargeError, number
+from tensolog.rules.gate.concrete import compute
+from tensolog.rules.gate.exact import Exact
+from tensolog.rules.gate.field import PRIME, Field
+from tensolog.rules.gate.float64 import Float
+from tensolog.rules.gate.interval import Interval, UncertainError, bounds
 from tensolog.rules.gate.sizes import Sizes
 
 from .statements_by_hand import Sides, quotient, wrong_from

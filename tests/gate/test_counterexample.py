@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tensolog.rules import load_rules, parse_rules
-from tensolog.rules.gate.concrete import Assignment
+from tensolog.rules.gate.arithmetic import Assignment
 from tensolog.rules.gate.counterexample import refute
 from tensolog.rules.gate.difference import differences
 from tensolog.rules.gate.exact import Exact
