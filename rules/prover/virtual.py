@@ -12,6 +12,7 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 
+from .arithmetic import definition
 from .constraint import Constraint, compared, joined
 from .equality import require_equal, require_same_elements, require_same_family
 from .normal import Place, Product, Sum, canonical, combined, multiplied, single, substituted
@@ -156,6 +157,9 @@ def _same(
         there = {parameter(at): index for at, index in enumerate(arguments)}
         old = substituted([space.renamed(product) for product in virtual.body], there)
         mine = [space.renamed(product) for product in new]
+        read = _read(mine, space), _read(old, space)
+        if None not in read and read[0] != read[1]:
+            continue
         try:
             if virtual.kind == "sum":
                 require_equal(mine, old, space, "two subexpressions are one", under)
@@ -167,6 +171,29 @@ def _same(
             continue
         return Place(virtual.head, arguments)
     return None
+
+
+def _read(whole: Sum, space: Space) -> frozenset[str] | None:
+    """Return the elements that a sum is made of, or None where it sums over some.
+
+    Expressions that read different elements are hardly ever equal: it isn't worth a question.
+    """
+    found: set[str] = set()
+    waiting = list(whole)
+    while waiting:
+        product = waiting.pop()
+        if product.bound:
+            return None
+        for place in product.factors:
+            head = place.head.rpartition("(")[2].rstrip(")")
+            if ";" in head or "|" in head:
+                return None
+            inner = Place(head, place.indices)
+            if head in space.virtuals:
+                waiting += definition(inner, space)
+            elif not head.startswith(("C:", "N:")):
+                found.add(inner.text)
+    return frozenset(found)
 
 
 def _candidates(

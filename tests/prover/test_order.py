@@ -1,0 +1,56 @@
+"""Laws of order and sign, each with neighbours that are false: one hypothesis less, one sign more.
+
+The two text files hold a name, what is given, and the two sides, four lines to a law.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tensolog.rules.parser import parse_rules
+from tensolog.rules.prover.cases import statements
+from tensolog.rules.prover.prove import prove
+from tensolog.rules.syntax import Rule
+
+_RULE = """
+# Rule is as it says.
+rule Rule
+  tags    explore
+  source  ["algebra"]
+  opset   >= 13
+  {given}
+  match
+    Y = {left}
+  rewrite
+    Y = {right}
+  equal   rounding
+"""
+
+
+def _laws(kind: str) -> dict[str, Rule]:
+    lines = (Path(__file__).parent / f"order_{kind}.txt").read_text("utf-8").splitlines()
+    found = {}
+    for at in range(0, len(lines), 4):
+        name, given, left, right = (line.strip() for line in lines[at : at + 4])
+        text = _RULE.format(given=given, left=left, right=right)
+        (found[name],) = parse_rules(text, name)
+    return found
+
+
+HOLDS, FAILS = _laws("holds"), _laws("fails")
+
+
+@pytest.mark.parametrize("name", HOLDS)
+def test_a_law_is_proved(name: str) -> None:
+    cases = statements(HOLDS[name])
+    assert cases
+    for case in cases:
+        outcome = prove(case, 20.0)
+        assert outcome.status == "proved", (case.title, outcome.reason)
+
+
+@pytest.mark.parametrize("name", FAILS)
+def test_a_false_neighbour_stays_open(name: str) -> None:
+    outcomes = (prove(case, 20.0) for case in statements(FAILS[name]))
+    assert any(outcome.status == "open" for outcome in outcomes)
