@@ -29,6 +29,10 @@ _CODES: Mapping[str, int] = {
 }
 
 
+# Codes of the types that kernels hold, where an array has to be copied all the same.
+FROM: Mapping[str, int] = {"float32": 1, "float64": 2, "bool": 3}
+
+
 def prepared(array: Array, node: Node) -> Array:
     """Return an array in the machine's byte order; raise LoweringError if it isn't the node's.
 

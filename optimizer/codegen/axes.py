@@ -135,18 +135,30 @@ def partition(
     return Partition(program.nodes[seed[0]].shape[seed[1]], axis, state)
 
 
+def _sums_away(program: Program, node: Node, axis: dict[int, int]) -> bool:
+    """Whether a node sums over the rows."""
+    if node.op == "MatMul":
+        factors = contracted(*(program.nodes[at] for at in node.inputs))
+        return all(axis.get(at) == own for at, own in factors)
+    if node.op.startswith("Reduce") and node.inputs[0] in axis:
+        rank = len(program.nodes[node.inputs[0]].shape)
+        return axis[node.inputs[0]] in node.attributes.get("axes", range(rank))
+    return False
+
+
 def _state(program: Program, node: Node, axis: dict[int, int], state: dict[int, State]) -> State:
     operands = [state[at] for at in node.inputs]
     if any(one in ("aggregate", "after") for one in operands):
         if node.id in axis or "cell" in operands:
             raise LoweringError(f"{node.op} (%{node.id}) needs all rows before it has one")
         return "after"
+    if _sums_away(program, node, axis):
+        # an axis of one element may join what it is summed to with what is summed
+        if node.id in axis:
+            raise LoweringError(f"{node.op} (%{node.id}) needs all rows before it has one")
+        return "aggregate"
     if node.id in axis:
         return "cell"
     if "cell" not in operands:
         return "before"
-    if node.op.startswith("Reduce"):
-        return "aggregate"
-    if node.op == "MatMul" and all(one == "cell" for one in operands):
-        return "aggregate"
     raise LoweringError(f"{node.op} (%{node.id}) of a single row")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from ...catalog.operators.expand import Expansion
 from ...catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term
@@ -13,6 +14,8 @@ from .scalar import C_TYPES, SUFFIXES, LoweringError, expression
 
 # Types that are read and then computed with as double, which holds each of their numbers.
 SMALL_INTEGERS = frozenset(["int8", "uint8", "int16", "uint16", "int32", "uint32"])
+
+NO_ALIAS: Mapping[int, int] = MappingProxyType({})
 
 # Moves that leave a row of cells as it is.
 MOVES = frozenset(["Expand", "Transpose", "Squeeze", "Unsqueeze", "Reshape"])
@@ -41,34 +44,40 @@ def computed_dtype(program: Program, node: Node) -> str:
     return "float64"
 
 
-def statement(program: Program, node: Node) -> str:
-    """Return the statement that computes an element of a node from v<id> of its inputs."""
+def statement(program: Program, node: Node, alias: Mapping[int, int] = NO_ALIAS) -> str:
+    """Return the statement that computes an element of a node from v<id> of its inputs.
+
+    `alias` names the nodes that moves only show in another shape.
+    """
     operands = [program.nodes[at] for at in node.inputs]
     _refuse_integers(node, operands)
     if node.op in MOVES:
-        return f"{variable(node)} = v{operands[0].id};"
+        return f"{variable(node)} = v{alias.get(operands[0].id, operands[0].id)};"
     if not is_elementwise(node):
         raise LoweringError(f"{node.op} is not elementwise")
     if node.op == "Cast":
-        return f"{variable(node)} = {_cast(node, operands[0])};"
+        return f"{variable(node)} = {_cast(node, operands[0], alias)};"
     expansion = program.expansion(node.id)
     value = expansion.outputs[0].value
-    text = expression(value, computed_dtype(program, node), reads(expansion, operands))
+    text = expression(value, computed_dtype(program, node), reads(expansion, operands, alias))
     return f"{variable(node)} = {text};"
 
 
-def reads(expansion: Expansion, operands: Sequence[Node]) -> Mapping[str, str | float | bool]:
+def reads(
+    expansion: Expansion, operands: Sequence[Node], alias: Mapping[int, int] = NO_ALIAS
+) -> Mapping[str, str | float | bool]:
     """Return what an element of each input of a specification is: v<id>, or a known number."""
     found: dict[str, str | float | bool] = {}
     for tensor, operand in zip(expansion.inputs, operands, strict=False):
         if tensor is not None:
             constant = operand.op == "Constant"
-            found[tensor.name] = operand.attributes["value"] if constant else f"v{operand.id}"
+            name = f"v{alias.get(operand.id, operand.id)}"
+            found[tensor.name] = operand.attributes["value"] if constant else name
     return found
 
 
-def _cast(node: Node, operand: Node) -> str:
-    name = f"v{operand.id}"
+def _cast(node: Node, operand: Node, alias: Mapping[int, int]) -> str:
+    name = f"v{alias.get(operand.id, operand.id)}"
     if operand.op == "Constant":
         value = operand.attributes["value"]
         name = f"({float(value).hex()})"
@@ -106,7 +115,7 @@ class Reduction:
         return expression(self.last, self.dtype, {"whole": whole})
 
 
-def reduction(program: Program, node: Node) -> Reduction:
+def reduction(program: Program, node: Node, alias: Mapping[int, int] = NO_ALIAS) -> Reduction:
     """Return the parts of a Reduce*; raise LoweringError where its value has another form."""
     operand = program.nodes[node.inputs[0]]
     _refuse_integers(node, [operand])
@@ -121,11 +130,11 @@ def reduction(program: Program, node: Node) -> Reduction:
         if found:
             raise LoweringError(f"{node.op} of several reductions")
         # nothing is reduced: the value is elementwise
-        body = expression(last, node.dtype, reads(expansion, [operand]))
+        body = expression(last, node.dtype, reads(expansion, [operand], alias))
         return Reduction(node.id, "none", body, Read("whole", ()), node.dtype)
     if found[0].condition is not True or found[0].kind not in ("sum", "prod", "max", "min"):
         raise LoweringError(f"{node.op} under a condition")
-    body = expression(found[0].body, node.dtype, reads(expansion, [operand]))
+    body = expression(found[0].body, node.dtype, reads(expansion, [operand], alias))
     return Reduction(node.id, found[0].kind, body, last, node.dtype)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..program.dag import Node, Program
-from .arrays import Array, address, code, prepared
+from .arrays import FROM, Array, address, code, prepared
 from .axes import is_elementwise
 from .cells import Reduction, held_dtype, load, reduction, statement
 from .finish import Finish, finish
@@ -100,9 +100,6 @@ class FlatKernel:
         else:
             row, column = (0, 0, *spread.strides)[-2:]
         return address(array), row, column, kind
-
-
-FROM: Mapping[str, int] = {"float32": 1, "float64": 2, "bool": 3}
 
 
 def lower_flat(

@@ -9,6 +9,7 @@ from ..fusion.plan import FusedOperator
 from ..program.dag import Program
 from .flat import lower_flat
 from .launch import Function
+from .rows import lower_rows
 from .scalar import LoweringError
 
 
@@ -44,7 +45,7 @@ def lower(program: Program, operator: FusedOperator, name: str) -> Kernel:
 def _generators(
     operator: FusedOperator,
 ) -> list[Callable[[Program, FusedOperator, str], Kernel]]:
-    return [_flat]
+    return [_flat, lower_rows]
 
 
 def _flat(program: Program, operator: FusedOperator, name: str) -> Kernel:

@@ -93,3 +93,57 @@ static APART void E(gather)(const T *A, i64 sa, const T *B, i64 sb, T *C, i64 R,
     }
   }
 }
+
+/* C = A B for a wide B of K x N given by rows, with K small: a row of C at a time */
+static APART void E(spread)(const T *A, i64 sa, const T *B, T *C, i64 R, i64 K, i64 N) {
+  memset(C, 0, (size_t)(R * N) * sizeof(T));
+  for (i64 r = 0; r < R; r++) E(gather)(B, N, A + r * sa, 1, C + r * N, K, N, 1);
+}
+
+/* C = A B for R sparse rows of A from number `at` on; B is K x N by rows */
+static APART void E(times_csr)(const view *v, i64 at, const T *restrict B, T *restrict C, i64 R, i64 N) {
+  SUMS_OF_PRODUCTS
+  const T *values = (const T *)v->data;
+  const i64 *begin = (const i64 *)v->row + at;
+  const int32_t *columns = (const int32_t *)v->column;
+  for (i64 r = 0; r < R; r++) {
+    T *restrict c = C + r * N;
+    if (N == 1) {
+      T s = 0, t = 0;
+      i64 k = begin[r];
+      for (; k + 2 <= begin[r + 1]; k += 2) {
+        E(ADD_PRODUCT)(s, values[k], B[columns[k]]);
+        E(ADD_PRODUCT)(t, values[k + 1], B[columns[k + 1]]);
+      }
+      if (k < begin[r + 1]) E(ADD_PRODUCT)(s, values[k], B[columns[k]]);
+      c[0] = s + t;
+      continue;
+    }
+    for (i64 n = 0; n < N; n++) c[n] = 0;
+    for (i64 k = begin[r]; k < begin[r + 1]; k++) {
+      const T *restrict b = B + (i64)columns[k] * N;
+      const T w = values[k];
+      for (i64 n = 0; n < N; n++) E(ADD_PRODUCT)(c[n], w, b[n]);
+    }
+  }
+}
+
+/* C += the transpose of those rows times the R x N matrix B, sb apart; C is K x N by rows */
+static APART void E(gather_csr)(const view *v, i64 at, const T *restrict B, i64 sb, T *restrict C, i64 R, i64 N) {
+  SUMS_OF_PRODUCTS
+  const T *values = (const T *)v->data;
+  const i64 *begin = (const i64 *)v->row + at;
+  const int32_t *columns = (const int32_t *)v->column;
+  for (i64 r = 0; r < R; r++) {
+    const T *restrict b = B + r * sb;
+    if (N == 1) {
+      const T w = b[0];
+      for (i64 k = begin[r]; k < begin[r + 1]; k++) E(ADD_PRODUCT)(C[columns[k]], values[k], w);
+      continue;
+    }
+    for (i64 k = begin[r]; k < begin[r + 1]; k++) {
+      T *restrict c = C + (i64)columns[k] * N;
+      for (i64 n = 0; n < N; n++) E(ADD_PRODUCT)(c[n], values[k], b[n]);
+    }
+  }
+}

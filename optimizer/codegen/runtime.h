@@ -77,3 +77,18 @@ FLUSH(flush_32, float)
 static APART void settle(double *restrict sum, const double *restrict lost, i64 n) {
   for (i64 i = 0; i < n; i++) sum[i] = __builtin_fabs(sum[i]) < INFINITY ? sum[i] + lost[i] : sum[i];
 }
+
+/* A sparse matrix by rows: values, where each row begins (64 bit), and columns (32 bit). */
+#define ROWS_OF_CSR(name, type_) \
+  static APART const type_ *name(const view *v, i64 width, i64 at, i64 count, type_ *buffer, i64 *step) { \
+    const type_ *values = (const type_ *)v->data; \
+    const i64 *begin = (const i64 *)v->row; \
+    const int32_t *columns = (const int32_t *)v->column; \
+    *step = width; \
+    memset(buffer, 0, (size_t)(count * width) * sizeof(type_)); \
+    for (i64 row = 0; row < count; row++) \
+      for (i64 k = begin[at + row]; k < begin[at + row + 1]; k++) buffer[row * width + columns[k]] += values[k]; \
+    return buffer; \
+  }
+ROWS_OF_CSR(rows_of_csr_64, double)
+ROWS_OF_CSR(rows_of_csr_32, float)

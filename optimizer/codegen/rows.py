@@ -1,0 +1,218 @@
+"""Kernels over blocks of rows: Row, and what else has vectors, row or column aggregates.
+
+A block of rows goes through all stages while it lies in the cache; what is summed over rows is
+added plainly for about 256 rows, then, with what rounding lost, to the sums of a chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..fusion.plan import FusedOperator
+from ..program.dag import Node, Program
+from ..program.evaluate import evaluate
+from .arrays import FROM, Array, address, code, contiguous, prepared
+from .axes import Axis, Partition, partition
+from .cells import held_dtype
+from .finish import Finish, finish
+from .launch import HEADER, MOST_CHUNKS, VIEW, Function, chunked, start
+from .rowtext import Operand, Part, RowText
+from .scalar import LoweringError
+from .stages import schedule, width
+
+# Elements of a block's widest row buffer, and rows that are added plainly.
+_BLOCK = 4096
+_FLUSH = 256
+# The most doubles that the partial results of all chunks together take.
+_PARTIALS = 1 << 22
+
+
+@dataclass(frozen=True)
+class RowKernel:
+    """A region run over the rows of one class of axes; `text` defines the function `name`."""
+
+    name: str
+    text: str
+    program: Program
+    part: Partition
+    operands: tuple[Operand, ...]
+    sizes: tuple[int, ...]
+    parts: tuple[Part, ...]
+    finishes: Mapping[int, Finish]
+    widest: int
+    before: tuple[Node, ...]
+    after: tuple[Node, ...]
+    outputs: tuple[int, ...]
+
+    def run(
+        self, function: Function, values: Mapping[int, Array], threads: int
+    ) -> dict[int, Array]:
+        """Return the outputs for the values of the inputs."""
+        known = dict(values)
+        with np.errstate(all="ignore"):
+            for node in self.before:
+                known[node.id] = evaluate(node, [known[at] for at in node.inputs])
+        call = _Call(self, known)
+        call.run(function, threads)
+        with np.errstate(all="ignore"):
+            for node in self.after:
+                known[node.id] = evaluate(node, [known[at] for at in node.inputs])
+        return {at: known[at] for at in self.outputs}
+
+
+@dataclass
+class _Call:
+    """One run: arrays that the kernel reads and writes are held until it is done."""
+
+    kernel: RowKernel
+    known: dict[int, Array]
+    held: list[Array] = field(default_factory=list)
+
+    def run(self, function: Function, threads: int) -> None:
+        kernel = self.kernel
+        rows = kernel.part.rows
+        block = _block(kernel.widest)
+        total = sum(part.size for part in kernel.parts)
+        most = max(4, min(MOST_CHUNKS, _PARTIALS // max(1, total)))
+        least = max(block, (1 << 15) // kernel.widest, -(-rows // most))
+        chunks, step = chunked(rows, least, block)
+        partial = np.empty((chunks, max(1, total)))
+        views = HEADER + len(kernel.sizes)
+        arguments = np.zeros(views + VIEW * len(kernel.operands), np.int64)
+        arguments[1:HEADER] = (chunks, step, rows, 0, address(partial), partial.shape[1], 0)
+        arguments[HEADER:views] = (block, max(1, _FLUSH // block), *kernel.sizes[2:])
+        made: dict[int, Array] = {}
+        for at, operand in enumerate(kernel.operands):
+            place = views + at * VIEW
+            arguments[place : place + VIEW] = self._view(operand, made)
+        busy = rows * kernel.widest >= 1 << 15
+        start(function, arguments, threads if busy else 1)
+        for node_id, result in made.items():
+            self.known[node_id] = self._shaped(node_id, result)
+        for part in kernel.parts:
+            self.known[part.node] = self._reduced(part, partial)
+
+    def _view(self, operand: Operand, made: dict[int, Array]) -> tuple[int, int, int, int]:
+        node = self.kernel.program.nodes[operand.node]
+        if operand.form == "result":
+            wide = width(self.kernel.program, self.kernel.part, node.id)
+            made[node.id] = np.empty((self.kernel.part.rows, wide), node.dtype)
+            return address(made[node.id]), 0, 0, 0
+        if operand.form == "sparse":
+            return self._sparse(node)
+        array = prepared(self.known[node.id], node)
+        if operand.form == "rows":
+            return self._rows(node, array)
+        turned = operand.form == "turned" and array.ndim == 2
+        whole = contiguous(array.T if turned else array, held_dtype(node))
+        self.held.append(whole)
+        return address(whole), 0, 0, 0
+
+    def _rows(self, node: Node, array: Array) -> tuple[int, int, int, int]:
+        if array.ndim < 2:
+            array = array.reshape(-1, 1)
+        elif self.kernel.part.axis[node.id] == 1:
+            array = array.T
+        self.held.append(array)
+        kind = code(array, node)
+        row, column = array.strides
+        size = array.itemsize
+        inner = (column == size or array.shape[1] == 1) and row % size == 0
+        if not inner or (array.shape[1] == 1 and row != size and len(array) > 1):
+            kind = kind or FROM[held_dtype(node)]
+        return address(array), row, column, kind
+
+    def _sparse(self, node: Node) -> tuple[int, int, int, int]:
+        matrix = self.known[node.id]
+        if matrix.shape != node.shape or matrix.dtype.name != node.dtype:
+            raise LoweringError(f"%{node.id} is {matrix.dtype.name} {matrix.shape}, not as planned")
+        matrix = matrix.tocsr() if self.kernel.part.axis[node.id] == 0 else matrix.tocsc()
+        data = contiguous(matrix.data, node.dtype)
+        begins = contiguous(matrix.indptr, "int64")
+        columns = contiguous(matrix.indices, "int32")
+        self.held += [data, begins, columns]
+        return address(data), address(begins), address(columns), 0
+
+    def _shaped(self, node_id: int, result: Array) -> Array:
+        shape = self.kernel.program.nodes[node_id].shape
+        if len(shape) == 2 and self.kernel.part.axis[node_id] == 1:
+            return result.T
+        return result.reshape(shape)
+
+    def _reduced(self, part: Part, partial: Array) -> Array:
+        piece = partial[:, part.offset : part.offset + part.size]
+        if part.reduction is not None:
+            return self.kernel.finishes[part.node].apply(piece, self.kernel.part.rows)
+        node = self.kernel.program.nodes[part.node]
+        with np.errstate(all="ignore"):
+            whole = np.add.reduce(piece, axis=0).reshape(part.shape).astype(node.dtype)
+        return (whole.T if part.turned else whole).reshape(node.shape)
+
+
+def _block(widest: int) -> int:
+    """Return the rows of a block: a multiple of four, as products take them, unless long."""
+    if widest > 1 << 16:
+        return 1
+    return min(1024, max(4, _BLOCK // widest // 4 * 4))
+
+
+def lower_rows(program: Program, operator: FusedOperator, name: str) -> RowKernel:
+    """Return the kernel of a region over rows; raise LoweringError where no axis allows one."""
+    refusals: list[str] = []
+    for seed in _seeds(program, operator):
+        try:
+            return _lowered(program, operator, name, seed)
+        except LoweringError as error:
+            refusals.append(str(error))
+    raise LoweringError("; ".join(dict.fromkeys(refusals)) or "no input has rows")
+
+
+def _seeds(program: Program, operator: FusedOperator) -> list[Axis]:
+    """Return the axes to run over, the rows of the driver and of the largest inputs first."""
+    inputs = sorted(operator.inputs, key=lambda at: -program.nodes[at].size)
+    first = [] if operator.driver is None else [operator.driver]
+    order = list(dict.fromkeys([*first, *inputs]))[:4]
+    return [(at, axis) for axis in (0, 1) for at in order if axis < len(program.nodes[at].shape)]
+
+
+def _lowered(program: Program, operator: FusedOperator, name: str, seed: Axis) -> RowKernel:
+    nodes, inputs = operator.nodes, operator.inputs
+    part = partition(program, nodes, inputs, seed)
+    if part.rows < 1:
+        raise LoweringError("no rows")
+    plan = schedule(program, part, nodes, operator.outputs)
+    if not plan.levels:
+        raise LoweringError("nothing runs along the rows")
+    for at in inputs:
+        node = program.nodes[at]
+        if node.layout != "dense" and part.state[at] != "cell":
+            raise LoweringError("a sparse operand that is the same for each row")
+    covered = [program.nodes[at] for at in nodes if not program.nodes[at].is_leaf]
+    wanted = {at for node in covered if part.state[node.id] == "after" for at in node.inputs}
+    results = [at for at in operator.outputs if part.state[at] == "cell"]
+    if wanted & {node.id for node in covered if part.state[node.id] == "cell"}:
+        raise LoweringError("a cell that is needed after the last row")
+    builder = RowText(program, part, plan, inputs, results)
+    text = builder.build(name)
+    finishes = {
+        one.node: finish(program, one.reduction)
+        for one in builder.parts
+        if one.reduction is not None
+    }
+    return RowKernel(
+        name,
+        text,
+        program,
+        part,
+        tuple(builder.operands),
+        tuple(builder.sizes),
+        tuple(builder.parts),
+        finishes,
+        builder.widest,
+        tuple(node for node in covered if part.state[node.id] == "before"),
+        tuple(node for node in covered if part.state[node.id] == "after"),
+        operator.outputs,
+    )
