@@ -98,6 +98,7 @@ class Planner:
                 self.prices,
                 sizes=sizes,
                 fold_limit=self.setting.fold_limit,
+                rounding="rounding" in self.setting.allow,
                 progress=self.phases.tell,
             )
             if kept is not None:

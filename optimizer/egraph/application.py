@@ -36,7 +36,12 @@ def apply_matches(egraph: EGraph, found: Sequence[Match]) -> list[Application]:
     pending: list[_Pending] = []
     applied: list[Application] = []
     for match in found:
-        application = Application(match.rule, tuple(match.nodes.values()))
+        application = Application(
+            match.rule.name,
+            tuple(match.nodes.values()),
+            equal=match.rule.equal,
+            summary=match.rule.summary,
+        )
         applied.append(application)
         try:
             replacement = instantiate(match, view)
@@ -85,7 +90,7 @@ def _make_level(egraph: EGraph, pending: Sequence[_Pending], level: int) -> None
     for entry, node in zip(owners, egraph.intern(rows), strict=True):
         new = entry.replacement.nodes[level]
         if node is None:
-            entry.application.refusal = f"{entry.application.rule.name}: {new.op_type} is ill-typed"
+            entry.application.refusal = f"{entry.application.rule}: {new.op_type} is ill-typed"
             continue
         entry.local.update(zip(new.outputs, egraph.columns.outputs(node), strict=True))
         entry.application.made.append(node)
@@ -104,7 +109,7 @@ def _unite(egraph: EGraph, entry: _Pending) -> None:
     for old, new in pairs:
         if not egraph.are_compatible(old, new):
             entry.application.refusal = (
-                f"{entry.application.rule.name}: the type would change from "
+                f"{entry.application.rule}: the type would change from "
                 f"{egraph.type(old)} to {egraph.type(new)}"
             )
             return

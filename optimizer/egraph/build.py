@@ -103,7 +103,7 @@ class _Builder:
         op = egraph.vocabulary.operators[columns.operator(node)]
         attributes = egraph.vocabulary.attributes[columns.attribute(node)].protos
         made = egraph.made_by.get(node)
-        rule = made.rule.name if made else ""
+        rule = made.rule if made else ""
         self.graph.add_node(Node(op.op_type, op.domain, inputs, outputs, attributes, rule=rule))
 
     def _output(self, node: int, class_: int) -> int:
@@ -123,7 +123,7 @@ class _Builder:
             if type_ is not None:
                 self.graph.types[value] = type_
         else:
-            value = self.graph.new_value(f"{made.rule.name if made else 'made'}/y", type_)
+            value = self.graph.new_value(f"{made.rule if made else 'made'}/y", type_)
         self.value_of[class_] = value
         return value
 

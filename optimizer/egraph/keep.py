@@ -23,7 +23,7 @@ COMMENT ON COLUMN e_node.output IS 'Which of its outputs that is.';
 COMMENT ON COLUMN e_node.operands IS 'Classes that it reads; -1 for one left out.';
 COMMENT ON COLUMN e_node.name IS 'Node of the model, or the rule that made the e-node.';
 COMMENT ON COLUMN e_node.rule IS 'Rule that made it; empty for the model''s own.';
-COMMENT ON COLUMN e_node.cost_ns IS 'Cost in the last extraction; infinite where it could not be used.';
+COMMENT ON COLUMN e_node.cost_ns IS 'Cost in the last extraction; infinite if not to be used.';
 CREATE OR REPLACE TABLE e_class (class_id BIGINT, dtype VARCHAR, shape VARCHAR, known BOOLEAN);
 COMMENT ON TABLE e_class IS 'Classes that some e-node gives.';
 COMMENT ON COLUMN e_class.known IS 'Whether the value is known before the model runs.';
@@ -34,7 +34,9 @@ COMMENT ON TABLE e_match IS 'Matches that were applied, in order.';
 COMMENT ON COLUMN e_match.nodes IS 'E-nodes matched.';
 COMMENT ON COLUMN e_match.made IS 'E-nodes of the right side, new ones or not.';
 COMMENT ON COLUMN e_match.refusal IS 'Why it was not applied; empty where it was.';
-CREATE OR REPLACE TABLE e_choice (position INTEGER, class_id BIGINT, node_id BIGINT, cost_ns DOUBLE);
+CREATE OR REPLACE TABLE e_choice (
+    position INTEGER, class_id BIGINT, node_id BIGINT, cost_ns DOUBLE
+);
 COMMENT ON TABLE e_choice IS 'The plan: the e-node that each class is computed by, in order.';
 """
 
@@ -88,21 +90,21 @@ def _tables(found: Found) -> dict[str, list[dict[str, object]]]:
                     "attributes": ", ".join(f"{k}={v}" for k, v in sorted(values.items())),
                     "operands": list(columns.operands(node)),
                     "name": name_of(egraph, node),
-                    "rule": made.rule.name if made else "",
+                    "rule": made.rule if made else "",
                     "cost_ns": 0.0 if operator.is_virtual else float(found.costs(node)),
                 }
             )
     matches = [
         {
             "match_id": number,
-            "rule": application.rule.name,
+            "rule": application.rule,
             "nodes": list(application.nodes),
             "made": application.made,
             "refusal": application.refusal,
         }
         for number, application in enumerate(found.growth.applications)
     ]
-    chosen = [
+    chosen: list[dict[str, object]] = [
         {"position": place, "class_id": class_, "node_id": choice.node, "cost_ns": choice.cost}
         for place, (class_, choice) in enumerate(found.extraction.selection.items())
     ]

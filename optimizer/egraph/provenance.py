@@ -1,21 +1,21 @@
-"""Where e-nodes come from: the matches that were applied."""
+"""Where e-nodes come from: the matches that were applied, and what was reordered."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ...rules import Rule
-
 
 @dataclass
 class Application:
-    """One match that was applied: the e-nodes it read and made, the classes it united.
+    """What was done by one rule at one place: the e-nodes read and made, the classes united.
 
-    `refusal` says why it was not applied: its right side was ill-typed, or of another type.
+    `refusal` says why nothing was done: the right side was ill-typed, or of another type.
     """
 
-    rule: Rule
+    rule: str
     nodes: tuple[int, ...]
     made: list[int] = field(default_factory=list)
     united: list[tuple[int, int]] = field(default_factory=list)
     refusal: str = ""
+    equal: str = "exact"
+    summary: str = ""

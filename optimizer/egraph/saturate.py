@@ -10,6 +10,7 @@ import duckdb
 
 from ...rules import Rule
 from .application import apply_matches
+from .chains import Chains
 from .egraph import EGraph
 from .matching import EMatcher, operators_in, reachable
 from .provenance import Application
@@ -52,15 +53,22 @@ def saturate(
     rules: Sequence[Rule],
     budget: Budget | None = None,
     progress: Report | None = None,
+    *,
+    rounding: bool = True,
 ) -> Growth:
-    """Apply rules until nothing is new or the budget is spent."""
+    """Apply rules until nothing is new or the budget is spent.
+
+    With `rounding`, sums and products of floats may be reordered.
+    """
     budget = budget or Budget()
     growth = Growth()
     matcher = EMatcher(connection, reachable(rules, operators_in(egraph)), budget.matches)
     most = max(budget.nodes, budget.factor * egraph.columns.size)
     deadline = time.monotonic() + budget.seconds
+    chains = Chains(rounding=rounding)
     for round_ in range(budget.rounds):
         egraph.columns.now += 1
+        growth.applications += chains.update(egraph)
         found = matcher.find(egraph, round_)
         if not found and not matcher.is_paused:
             growth.ended = "saturated"

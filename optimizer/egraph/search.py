@@ -52,17 +52,19 @@ def search(
     fold_limit: int,
     budget: Budget | None = None,
     steps: int = MOST_STEPS,
+    rounding: bool = True,
     progress: Report | None = None,
 ) -> Found:
     """Find the cheapest program that the rules reach from a graph, within the budgets.
 
     Kernels count with their bounds until they are measured; what the cheapest program needs is
     measured, and the next one is taken out, until the cheapest one is measured throughout or the
-    budget of `prices` is spent. `graph` is left as it is.
+    budget of `prices` is spent. With `rounding`, sums and products of floats may be reordered.
+    `graph` is left as it is.
     """
     egraph = EGraph(graph, sizes, fold_limit)
     single = [rule for rule in rules if len(rule.outputs) == 1]
-    growth = saturate(egraph, connection, single, budget, progress)
+    growth = saturate(egraph, connection, single, budget, progress, rounding=rounding)
     costs = Costs(egraph, prices)
     extraction, own = _cheapest(egraph, costs, steps, progress)
     chosen = extraction.selection

@@ -53,14 +53,14 @@ def _step(egraph: EGraph, chosen: set[int], application: Application, costs: Cos
     before = [node for node in dict.fromkeys(application.nodes) if node not in chosen]
     after = [node for node in dict.fromkeys(application.made) if node in chosen]
     return Step(
-        rule=application.rule.name,
+        rule=application.rule,
         nodes=tuple(name_of(egraph, node) for node in application.nodes),
         removed=sum(node in egraph.origin for node in before),
         added=len(after),
         accepted=True,
         reason="part of the cheapest plan found",
-        equal=application.rule.equal,
-        summary=application.rule.summary,
+        equal=application.equal,
+        summary=application.summary,
         cost_before_ns=sum(costs(node) for node in before),
         cost_after_ns=sum(costs(node) for node in after),
     )
@@ -72,4 +72,4 @@ def name_of(egraph: EGraph, node: int) -> str:
         return egraph.graph.node_name(egraph.origin[node])
     op = egraph.vocabulary.operators[egraph.columns.operator(node)].name
     made = egraph.made_by.get(node)
-    return f"{op} made by {made.rule.name}" if made else op
+    return f"{op} made by {made.rule}" if made else op
