@@ -192,6 +192,8 @@ class LazySparse:
     def _product(self, other: Any, reflected: bool) -> Any:
         if hasattr(type(other), "tocsr"):
             raise UnsupportedError("a product of two sparse operands")
+        if self._format == "coo" and 1 in self.shape:
+            raise UnsupportedError("SciPy gives a number for one row in coordinates")
         x, dense = self._traced(), operand(self._trace, other)
         found = contractions.product(*((dense, x) if reflected else (x, dense)))
         return made(self._trace, found, not found.shape)
@@ -274,6 +276,8 @@ class LazySparse:
         return self._or_left("__rsub__", other, lambda: self._plus("Sub", other, True))
 
     def _plus(self, op: str, other: Any, reflected: bool) -> Any:
+        if type(other) is LazySparse:
+            return self._plus_sparse(op, other)
         if self._is_matrix or hasattr(type(other), "tocsr") or type(other) in (int, float):
             raise UnsupportedError("a sum that SciPy makes a matrix")
         x, dense = self._traced(), operand(self._trace, other)
@@ -283,6 +287,16 @@ class LazySparse:
         pair = (cast(x, kept), cast(dense, kept))
         pair = pair[::-1] if reflected else pair
         return made(self._trace, Expression(op, pair, x.shape, kept))
+
+    def _plus_sparse(self, op: str, other: LazySparse) -> Any:
+        x, y = self._traced(), other._traced()
+        if (x.shape, x.layout, self._is_matrix) != (y.shape, y.layout, other._is_matrix):
+            raise UnsupportedError("sparse operands of different shapes or layouts")
+        kept = self._common(x, y)
+        entries = min((x.nnz or 0) + (y.nnz or 0), x.shape[0] * x.shape[1])
+        pair = (cast(x, kept), cast(y, kept))
+        found = Expression(op, pair, x.shape, kept, (), x.layout, entries)
+        return self._like(found, "csr" if self._format == "coo" else None)
 
     def sum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
         """Add up."""

@@ -48,10 +48,21 @@ class Prepared:
         """Return the outputs for the inputs' values."""
         if self.compiled is not None:
             try:
-                return list(self.compiled.run(inputs, self.options.threads))
+                return self._checked(self.compiled.run(inputs, self.options.threads))
             except TensologError as refusal:
                 self.compiled, self.refusal = None, str(refusal)
+            except Exception as defect:
+                self.compiled, self.refusal = None, _defect(defect)
         return run(self.program, inputs)
+
+    def _checked(self, values: Sequence[Any]) -> list[Any]:
+        """Return the outputs; raise ValueError for one that isn't what the program says."""
+        for at, value in zip(self.program.outputs, values, strict=True):
+            node = self.program.nodes[at]
+            held = value.format if hasattr(value, "tocsr") else "dense"
+            if (value.shape, value.dtype.name, held) != (node.shape, node.dtype, node.layout):
+                raise ValueError(f"{node} came as {value.dtype} {value.shape} {held}")
+        return list(values)
 
 
 def prepare(program: Program, options: Options) -> Prepared:
@@ -70,12 +81,17 @@ def prepare(program: Program, options: Options) -> Prepared:
     except TensologError as refusal:
         made.refusal = str(refusal)
     except Exception as defect:
-        # The function still has to return: but this is to be heard of.
-        made.refusal = f"a defect: {type(defect).__name__}: {defect}"
-        warnings.warn(
-            f"tensolog.fuse fell back to NumPy after {made.refusal} (report it, please, with the "
-            f"program that explain() shows)",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+        made.refusal = _defect(defect)
     return made
+
+
+def _defect(error: Exception) -> str:
+    """Warn of a defect, which is to be heard of although the function can still return."""
+    told = f"a defect: {type(error).__name__}: {error}"
+    warnings.warn(
+        f"tensolog.fuse fell back to NumPy after {told} (report it, please, with the program that "
+        "explain() shows)",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+    return told

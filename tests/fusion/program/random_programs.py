@@ -133,6 +133,7 @@ class Writer:
             (0.25, self.write),
             (0.1, self.branch),
             (0.2, self.odd),
+            (3.0 if "S" in self.inputs else 0.0, self.sparse),
         ]
         weights = np.array([weight for weight, _ in kinds])
         kinds[int(self.rng.choice(len(kinds), p=weights / weights.sum()))][1]()
@@ -262,6 +263,40 @@ class Writer:
         self.lines.append(f"{fresh} = {name} * 2.0 if float(np.sum({name})) > 0 else {name} - 1.0")
         self.pool[fresh] = shape
 
+    def sparse(self) -> None:
+        """Use the sparse argument, which is m x n: by products, by elements, by sums."""
+        kind = int(self.rng.integers(7))
+        if kind < 2:
+            text, rows, columns = [("S", self.m, self.n), ("S.T", self.n, self.m)][kind]
+            right = self.some(lambda b: 0 < len(b) <= 2 and b[0] == columns)
+            if right is not None:
+                self.put(f"({text} @ {right}) * 0.3", (rows, *self.pool[right][1:]))
+            return
+        if kind == 2:
+            left = self.some(lambda a: len(a) == 2 and a[1] == self.m)
+            if left is not None:
+                self.put(f"({left} @ S) * 0.3", (self.pool[left][0], self.n))
+            return
+        dense = self.some(lambda b: self._within(b))
+        if dense is None or kind == 3:
+            self.put(self.pick(["S.sum()", "(S * 0.5).sum()", "abs(S).power(2).sum()"]), ())
+            return
+        product = f"S.multiply({dense})"
+        if kind == 4:
+            self.put(f"{product}.sum()", ())
+        elif kind == 5:
+            self.put(f"{product}.toarray()", (self.m, self.n))
+        else:
+            right = self.some(lambda b: 0 < len(b) <= 2 and b[0] == self.n)
+            if right is not None:
+                self.put(f"({product} @ {right}) * 0.3", (self.m, *self.pool[right][1:]))
+
+    def _within(self, shape: Shape) -> bool:
+        try:
+            return np.broadcast_shapes(shape, (self.m, self.n)) == (self.m, self.n)
+        except ValueError:
+            return False
+
     def odd(self) -> None:
         """Call what is left to NumPy."""
         name = self.some(lambda shape: len(shape) > 0)
@@ -275,6 +310,28 @@ class Writer:
             ]
         )
         self.put(text.format(name, name), shape)
+
+
+def sparse_array(rng: np.random.Generator, m: int, n: int, dtype: str) -> Any:
+    """Return a sparse array or matrix in one of three formats; some have no entries."""
+    import scipy.sparse as sp
+
+    density = float(rng.choice([0.0, 0.05, 0.3, 1.0]))
+    entries = sp.random_array((m, n), density=density, format="coo", rng=rng, dtype=dtype)
+    entries.data[: entries.nnz // 8] = 0  # stored all the same
+    if entries.nnz and rng.random() < 0.3:
+        at = rng.integers(entries.nnz, size=3)  # twice at one place
+        rows, columns = entries.coords
+        entries = sp.coo_array(
+            (
+                np.r_[entries.data, entries.data[at]],
+                (np.r_[rows, rows[at]], np.r_[columns, columns[at]]),
+            ),
+            shape=(m, n),
+        )
+    kind = "matrix" if rng.random() < 0.3 else "array"
+    made = getattr(sp, f"{rng.choice(['csr', 'csr', 'csc', 'coo'])}_{kind}")
+    return made(entries)
 
 
 def random_case(seed: int) -> Case:
@@ -301,6 +358,8 @@ def random_case(seed: int) -> Case:
     for name in list(possible)[1:]:
         if rng.random() < 0.5:
             writer.given(name, possible[name])
+    if rng.random() < 0.35:
+        writer.inputs["S"] = sparse_array(rng, m, n, writer.dtype)
     for _ in range(int(rng.integers(2, 14))):
         writer.step()
     results = [name for name in writer.pool if name.startswith("t")][-4:] or ["X"]
