@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from ..fusion.plan import FusedOperator
 from ..program.dag import Program
+from .entries import lower_entries
 from .flat import lower_flat
 from .launch import Function
 from .rows import lower_rows
@@ -45,6 +46,8 @@ def lower(program: Program, operator: FusedOperator, name: str) -> Kernel:
 def _generators(
     operator: FusedOperator,
 ) -> list[Callable[[Program, FusedOperator, str], Kernel]]:
+    if operator.sparse:
+        return [lower_entries, lower_rows]
     return [_flat, lower_rows]
 
 

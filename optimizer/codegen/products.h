@@ -147,3 +147,18 @@ static APART void E(gather_csr)(const view *v, i64 at, const T *restrict B, i64 
     }
   }
 }
+
+/* a . b */
+static inline T E(dot)(const T *restrict a, const T *restrict b, i64 n) {
+  SUMS_OF_PRODUCTS
+  T s = 0;
+  _Pragma("omp simd reduction(+:s)")
+  for (i64 k = 0; k < n; k++) E(ADD_PRODUCT)(s, a[k], b[k]);
+  return s;
+}
+
+/* c += w a */
+static inline void E(add_row)(T *restrict c, const T *restrict a, T w, i64 n) {
+  SUMS_OF_PRODUCTS
+  for (i64 k = 0; k < n; k++) E(ADD_PRODUCT)(c[k], a[k], w);
+}
