@@ -22,6 +22,7 @@ from .arithmetic import (
     Array,
     Assignment,
     Kind,
+    NoValueError,
     Number,
     Tensor,
     TooLargeError,
@@ -30,6 +31,9 @@ from .arithmetic import (
     stored_as,
 )
 from .grid import Grid, converted
+
+# No axis of an array of NumPy is longer, whatever the others are.
+_LONGEST = 1 << 40
 
 
 def compute(
@@ -55,7 +59,10 @@ def compute(
         made = _definition(definition, KINDS[algebra], tensors, assignment.symbols, arithmetic)
         dtype = statement.origin and statement.origin.types.get(definition.name)
         if dtype in INTEGERS:
-            wrapped = made.values.astype(np.dtype(dtype)).astype(np.int64)
+            try:
+                wrapped = made.values.astype(np.dtype(dtype)).astype(np.int64)
+            except OverflowError:  # a literal that no integer of a machine is
+                raise NoValueError(f"{definition.name} leaves the range of integers") from None
             made = Tensor(wrapped, made.defined, made.kind)
         tensors[definition.name] = made
     return tensors
@@ -84,6 +91,8 @@ def _definition(
     arithmetic: Arithmetic,
 ) -> Tensor:
     shape = shape_at(definition.shape, symbols)
+    if any(size > _LONGEST for size in shape):
+        raise TooLargeError(f"{definition.name} is too large at {symbols}")
     if 0 in shape:
         values: Array = np.zeros(shape, stored_as(kind))
         real = kind == "real"

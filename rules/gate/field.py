@@ -8,6 +8,7 @@ difference in the field is a suspicion.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -22,6 +23,8 @@ PRIME = 2**31 - 1
 
 def residue(value: Any) -> int:
     """A rational number in the field."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise NoValueError(f"{value} is no real number")
     fraction = Fraction(str(value)) if isinstance(value, float) else Fraction(value)
     if fraction.denominator % PRIME == 0:
         raise NoValueError(f"{value} is not in the field")

@@ -290,3 +290,20 @@ def test_shipped_rules_are_not_refuted(name):
     except UndescribedError:
         return
     assert refute(rule, cases, 0.5) is None
+
+
+@pytest.mark.parametrize(
+    ("match", "rewrite"),
+    [
+        ("Y = Slice(X, [-9223372036854775809], [9223372036854775807], [0])", "Y = Relu(X)"),
+        ("Y = Tile(X, [1, 9223372036854775807])", "Y = X"),
+        ("Y = Pad(X, [0, 9223372036854775807, 0, 1])", "Y = X"),
+        ("Y = Mul(X, 1e400)", "Y = X"),
+    ],
+)
+def test_numbers_beyond_all_arrays_end_no_search_with_an_error(match, rewrite):
+    (rule,) = parse_rules(
+        "rule R\n  tags explore\n  opset >= 13\n  given X [n, m] float32\n"
+        f"  match\n    {match}\n  rewrite\n    {rewrite}\n  equal rounding\n"
+    )
+    refute(rule, statements(rule), 0.3)
