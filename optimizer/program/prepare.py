@@ -74,9 +74,12 @@ def prepare(program: Program, options: Options) -> Prepared:
     try:
         # Only now: planning loads the Datalog engine, which nothing needs before.
         from ..codegen.compiled import compile_plan
+        from ..codegen.pool import default_threads
+        from ..fusion.machine import Machine
         from ..fusion.planner import plan
 
-        made.plan = plan(made.program, heuristic=options.heuristic)
+        machine = Machine(cores=options.threads or default_threads())
+        made.plan = plan(made.program, machine, options.heuristic)
         made.compiled = compile_plan(made.program, made.plan)
     except TensologError as refusal:
         made.refusal = str(refusal)

@@ -88,7 +88,8 @@ def main() -> int:
         used = [name for name in case.inputs if name in short.source.split(":", 1)[1]]
         for name in used:
             array = case.inputs[name]
-            held = getattr(array, "strides", None) or f"{type(array).__name__} nnz {array.nnz}"
+            sparse = hasattr(array, "tocsr")
+            held = f"{array.format} nnz {array.nnz}" if sparse else f"strides {array.strides}"
             print(f"  {name}: {array.dtype}{array.shape} {held}")
         sys.stdout.flush()
         if failed >= options.keep_going:
