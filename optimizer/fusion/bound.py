@@ -1,108 +1,87 @@
-"""A lower bound of the costs of all plans that materialize given points, and perhaps more.
+"""A lower bound of the costs of all plans in which some nodes are known to be stored or not.
 
-Every plan writes the region's roots, reads its inputs at least once, and computes each node at
-least once; a materialized producer is written too, and read at least once. The sum over operators
-of max(read, compute) is at least the max of the sums. So reads of materialized nodes belong inside
-the maximum, and everything counts at the least that any operator could need: the best rates, and
-only the entries of the sparsest driver where one could drive. (SystemML charges such reads outside
-of the maximum and at their dense size: its bound is not one, and prunes optimal plans.)
+An operator covers, at least, what its root reaches through nodes that are certainly not stored: so
+much it computes, and what those read other than by edges it reads. Its time is at least its
+writing plus the max of the two. What is left over, each input that no operator reads yet, each
+node stored by choice (else it would not be stored) and each node that none computes yet, some
+operator must still do; at best under the slack between reading and computing that they have:
+
+    max(R + a, C + b) >= max(R, C) + max(0, a - (C - R)+, b - (R - C)+),  summed over operators.
+
+SystemML charges reads of stored nodes outside of the maximum and at their dense size: its bound is
+none, and prunes optimal plans.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
 
-from .region import Region
+from .masks import mask, members
+from .region import Region, Roots
 
 
 class Bound:
-    """The static part of the bound, once for a region, and the dynamic part of each plan."""
+    """Lower bounds over one region; parts are kept by the decisions that they depend on."""
 
     def __init__(self, region: Region) -> None:
         self.region = region
-        self.graph = region.graph
-        self.machine = region.prices.machine
-        self.least = self.graph.least_entries
-        self._known: dict[int, float] = {}
+        self.minima = region.minima
+        self._parts: dict[tuple[Roots, int], tuple[int, int, float, float, float]] = {}
 
     @cached_property
-    def compute_s(self) -> float:
-        """Each node computed once."""
-        return sum(self._compute_s(number) for number in self.region.nodes)
-
-    @cached_property
-    def read_s(self) -> float:
-        """Each input read once, unless only views read it."""
-        graph = self.graph
-        inputs = {
-            operand.node
-            for h in self.region.nodes
-            if not graph.is_view(h)
-            for operand in graph.operands[h]
-            if (h, operand.node) not in self.region.edges
-        }
-        return sum(map(self._read_s, inputs))
-
-    @cached_property
-    def write_s(self) -> float:
-        """Each root stored by an operator."""
-        return sum(map(self._write_s, self.region.roots)) + self._calls_s
-
-    @cached_property
-    def _calls_s(self) -> float:
-        """The calls that store the roots: aggregates may share one."""
-        graph = self.graph
-        stored = [root for root in self.region.roots if not graph.is_view(root)]
-        if self.region.may_join:
-            sharing = {one for pair in graph.conditions.joins for one in pair}
-            alone = [root for root in stored if root not in sharing]
-            return self.machine.dispatch_s * (len(alone) + (len(alone) < len(stored)))
-        return self.machine.dispatch_s * len(stored)
-
-    @cached_property
-    def _producers(self) -> list[tuple[int, int, float, float]]:
-        """For each producer, its points, those that read it for sure, and seconds of both."""
-        graph, found = self.graph, []
-        for producer, mask in self.region.producers.items():
-            reading = sum(
-                bit
-                for (h, c), bit in self.region.bit.items()
-                if c == producer and not graph.is_view(h)
-            )
-            write_s = 0.0
-            if producer not in self.region.roots and not graph.is_view(producer):
-                write_s = self._write_s(producer) + self.machine.dispatch_s
-            found.append((mask, reading, write_s, self._read_s(producer)))
+    def _inputs(self) -> int:
+        found = 0
+        for reads in self.minima.fixed.values():
+            found |= reads
         return found
 
-    def of(self, chosen: int) -> float:
-        """Return seconds that no plan with (at least) these points materialized undercuts."""
-        write_s, read_s = self.write_s, self.read_s
-        for mask, reading, writing_s, reading_s in self._producers:
-            if mask & chosen:
-                write_s += writing_s
-                if reading & chosen:
-                    read_s += reading_s
-        return write_s + max(read_s, self.compute_s)
+    @cached_property
+    def _all_nodes(self) -> int:
+        return mask(self.region.nodes)
 
-    def _write_s(self, number: int) -> float:
-        if self.graph.is_view(number):
-            return 0.0
-        return self.graph.bytes[number] / (self.machine.write * self.machine.bus)
+    def of(self, stored: int, undecided: int) -> float:
+        """Return seconds that no useful plan undercuts.
 
-    def _read_s(self, number: int) -> float:
-        return self.graph.in_bytes(number, self.least) / (self.machine.read * self.machine.bus)
+        `stored` and `undecided` are masks of candidates; all other candidates are not stored.
+        """
+        region, minima = self.region, self.minima
+        joinable = region.joinable
+        alone = (stored | region.forced) & ~mask(joinable)
+        operators: list[Roots] = [(root,) for root in members(alone)]
+        if joinable:
+            operators.append(joinable)
+        stops = stored | undecided | region.forced
+        total = slack_to_read = slack_to_compute = 0.0
+        covered = read = 0
+        for roots in operators:
+            held, reads, writing_s, reading_s, computing_s = self._part(roots, stops)
+            covered |= held
+            read |= reads
+            if reading_s > computing_s:
+                total += writing_s + reading_s
+                slack_to_compute += reading_s - computing_s
+            else:
+                total += writing_s + computing_s
+                slack_to_read += computing_s - reading_s
+        to_read = minima.reading_s(self._inputs & ~read)
+        to_read += minima.reading_s(stored & ~region.unread)
+        to_compute = minima.held(self._all_nodes & ~covered)[1]
+        return total + max(0.0, to_read - slack_to_read, to_compute - slack_to_compute)
 
-    def _compute_s(self, number: int) -> float:
-        graph, machine = self.graph, self.machine
-        rate = machine.flops * machine.cores
-        if graph.nodes[number].op == "MatMul":
-            rate = machine.products * machine.cores
-            if graph.is_square(number):
-                rate = max(machine.products, machine.matmul) * machine.cores
-        share = 1.0
-        if self.least is not None:
-            around = [number, *(operand.node for operand in graph.operands[number])]
-            most = max(graph.nodes[one].size for one in around)
-            share = min(1.0, self.least / most) if most else 0.0
-        return graph.flops(number) * share / rate
+    def _part(self, roots: Roots, stops: int) -> tuple[int, int, float, float, float]:
+        region, minima = self.region, self.minima
+        reach = 0
+        for root in roots:
+            reach |= region.reach[root]
+        key = (roots, stops & reach)
+        found = self._parts.get(key)
+        if found is None:
+            held, _ = region.closure(roots, stops)
+            if len(roots) == 1 and held == 1 << roots[0] and region.graph.is_view(roots[0]):
+                found = held, 0, 0.0, 0.0, 0.0
+            else:
+                reads, computing_s = minima.held(held)
+                writing_s = minima.writing_s(roots)
+                found = held, reads, writing_s, minima.reading_s(reads), computing_s
+            self._parts[key] = found
+        return found

@@ -1,91 +1,107 @@
-"""Cut sets: producers whose materialization makes the rest of a region fall apart.
+"""Cuts: nodes whose storing makes a region fall into parts that can be planned on their own.
 
-Where all consumers read a stored producer, no operator reaches across it. So if the region without
-the edges to some producers has several components with points, each can be planned on its own,
-and 2^(a + b) plans become 2^a + 2^b. (PVLDB 2018, section 4.4, takes the components above and
-below in its reachability graph of points; components of the edges themselves say the same, and
-also see parts that lie side by side.)
+A stored node may still be computed again by an operator that reads it. Where that can't pay, all
+operators read it, and none reaches across. It can't pay if what lies below the node, inputs
+included, touches what lies above nowhere else, so that nothing there is at hand, and is nowhere
+smaller than the node itself, so that to read any of it costs as much. Then 2^(a + b) plans become
+2^a + 2^b. (The cut sets of PVLDB 2018, section 4.4; its reachability graph is over interesting
+points only, and forgets inputs that both sides read.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from functools import partial
 
-from .conditions import Edge
+from .masks import members
 from .region import Region
-
-_PAIRED = 12  # producers of which pairs are tried too
 
 
 @dataclass(frozen=True)
 class Cut:
-    """Points to materialize, and the nodes of the parts that are left then."""
+    """A node to store, and the two sides: its own, and that of what reads it."""
 
-    points: tuple[Edge, ...]
-    parts: tuple[tuple[int, ...], ...]
+    node: int
+    below: frozenset[int]
+    above: frozenset[int]
 
 
 def best_cut(region: Region) -> Cut | None:
-    """Return the cut that leaves the fewest plans, None where none leaves fewer.
-
-    With a cut of c among n points, and parts of s1, s2, … points, (1 - 2^-c) 2^n plans are left
-    where a point of the cut is fused, and sum 2^si where none is.
-    """
-    count = len(region.points)
-    best, least = None, float(2**count)
-    for producers in _candidates(region):
-        points = tuple(point for point in region.points if point[1] in producers)
-        parts = components(region, set(points))
-        inside = [
-            sum(point not in points and point[0] in part for point in region.points)
-            for part in map(set, parts)
-        ]
-        if sum(map(bool, inside)) < 2:
+    """Return the cut that leaves the fewest plans, None where none leaves fewer."""
+    best, least = None, float(2 ** len(region.candidates))
+    for node in region.candidates:
+        cut = _cut(region, node)
+        if cut is None:
             continue
-        left = (1 - 2.0 ** -len(points)) * 2.0**count + sum(2.0**held for held in inside if held)
+        inside = [sum(one in side for one in region.candidates) for side in (cut.below, cut.above)]
+        inside[0] -= 1
+        left = 2.0 ** (len(region.candidates) - 1) + sum(2.0**held for held in inside)
         if left < least:
-            best, least = Cut(points, tuple(map(tuple, parts))), left
+            best, least = cut, left
     return best
 
 
-def _candidates(region: Region) -> Iterator[tuple[int, ...]]:
-    """Yield producers all of whose edges are points, alone and in pairs."""
-    fixed = {c for h, c in region.edges if (h, c) not in region.bit}
-    alone = [producer for producer in region.producers if producer not in fixed]
-    yield from ((one,) for one in alone)
-    if len(alone) <= _PAIRED:
-        yield from combinations(alone, 2)
+def _cut(region: Region, node: int) -> Cut | None:
+    below = _connected(region, node, node)
+    above = [h for h in region.nodes if node in region.below[h]]
+    if any(h in below for h in above):
+        return None
+    if not all(map(partial(_as_large, region, node), _met(region, below, node))):
+        return None
+    inside = frozenset(one for one in below if one in region.below)
+    return Cut(node, inside, frozenset(region.nodes) - inside)
 
 
-def components(region: Region, without: Iterable[Edge]) -> list[list[int]]:
-    """Return the connected nodes where some edges are left out; aggregates that join connect."""
-    leader = {number: number for number in region.nodes}
+def _met(region: Region, below: set[int], node: int) -> set[int]:
+    """Return what an operator could read to compute a node again: numbers alone don't do."""
+    graph = region.graph
+    found = {operand.node for h in below if h in region.below for operand in graph.operands[h]}
+    return {one for one in (found | below) - {node} if graph.nodes[one].size > 1}
 
-    def find(number: int) -> int:
-        while leader[number] != number:
-            leader[number] = leader[leader[number]]
-            number = leader[number]
-        return number
 
-    links: Sequence[Edge] = list(region.edges - set(without))
+def _as_large(region: Region, node: int, one: int) -> bool:
+    """Whether reading one node costs as much as reading another, however either is read."""
+    read_s, held = region.minima.read_s, region.graph.bytes
+    return read_s[one] >= read_s[node] and held[one] >= held[node]
+
+
+def _connected(region: Region, start: int, cut: int) -> set[int]:
+    """Return what is connected with a node's operands, inputs included, not through its readers."""
+    graph = region.graph
+    neighbours: dict[int, set[int]] = {}
+    for h in region.nodes:
+        for operand in graph.operands[h]:
+            if operand.node == cut or graph.nodes[operand.node].op == "Constant":
+                continue
+            neighbours.setdefault(h, set()).add(operand.node)
+            neighbours.setdefault(operand.node, set()).add(h)
     if region.joining:
-        links = [*links, *region.graph.conditions.joins]
-    for a, b in links:
-        if a in leader and b in leader:
-            leader[find(a)] = find(b)
-    found: dict[int, list[int]] = {}
-    for number in region.nodes:
-        found.setdefault(find(number), []).append(number)
-    return list(found.values())
+        for a, b in graph.conditions.joins:
+            neighbours.setdefault(a, set()).add(b)
+            neighbours.setdefault(b, set()).add(a)
+    found, waiting = {start}, [start]
+    while waiting:
+        for one in neighbours.get(waiting.pop(), ()):
+            if one not in found:
+                found.add(one)
+                waiting.append(one)
+    return found
 
 
-def part(region: Region, cut: Cut, nodes: Sequence[int]) -> Region:
-    """Return a part of a region in which the cut's points are materialized."""
-    held = set(nodes)
-    edges = [edge for edge in region.edges if edge[0] in held and edge not in cut.points]
-    points = [point for point in region.points if point[0] in held and point not in cut.points]
-    roots = {root for root in region.roots if root in held}
-    roots |= {producer for _, producer in cut.points if producer in held}
-    return Region(region.prices, nodes, edges, points, roots, region.joining)
+def parts(region: Region, cut: Cut) -> tuple[Region, Region]:
+    """Return the two sides as regions: in one the node is a root, in the other an input."""
+    found = []
+    for side in (cut.below, cut.above):
+        edges = [(h, c) for h, c in region.edges if h in side and c in side]
+        candidates = [one for one in region.candidates if one in side and one != cut.node]
+        forced = [one for one in members(region.forced) if one in side]
+        forced += [cut.node] if cut.node in side else []
+        found.append(Region(region.prices, side, edges, candidates, forced, region.joining))
+    return found[0], found[1]
+
+
+def first(region: Region, node: int) -> Region:
+    """Return the region with a candidate put before the others."""
+    rest = [one for one in region.candidates if one != node]
+    forced = members(region.forced)
+    return Region(region.prices, region.nodes, region.edges, [node, *rest], forced, region.joining)

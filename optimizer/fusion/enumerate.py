@@ -1,102 +1,145 @@
 """MPSkipEnum: the cheapest plan of a region, without costing most of them.
 
-Plans are numbers whose bits say which points are materialized, the first point most significant
-(PVLDB 2018, section 4.4, algorithm 2). A plan stands for its subtree: the plans that agree with it
-up to its last materialized point. The subtree is skipped if its lower bound isn't below the best
-cost; and where all points of a cut set are materialized, its parts are planned apart.
+Plans are numbers whose bits say which candidates are stored, the first candidate most significant
+(PVLDB 2018, section 4.4, algorithm 2). From a plan on, the subtrees that begin there (plans that
+agree with it up to some candidate) are skipped, largest first, if their lower bound isn't below
+the best cost; and where a cut is stored, its sides are planned apart.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .bound import Bound
-from .conditions import Edge
-from .cuts import best_cut, part
-from .heuristics import fuse_all, fuse_no_redundancy
+from .cuts import Cut, best_cut, first, parts
+from .heuristics import fuse_all, fuse_no_redundancy, stored_by
+from .masks import mask
 from .plan import PlanCounts
 from .region import Region
 
 
 @dataclass(frozen=True)
 class Pruning:
-    """What is skipped; `limit` ends a search of too many plans with the best one found."""
+    """What is skipped, and the plans and bounds after which a search ends with the best found."""
 
     by_cost: bool = True
     by_structure: bool = True
-    limit: int = 100_000
+    limit: int = 3000
 
 
 @dataclass(frozen=True)
 class Found:
-    """The best plan: its materialized edges, cost in seconds, and what finding it took."""
+    """The best plan: the candidates that it stores, its seconds, and what finding it took.
 
-    materialized: frozenset[Edge]
+    No plan costs less than `bound_s`, which is `cost_s` where the search was complete.
+    """
+
+    stored: int
     cost_s: float
     counts: PlanCounts
-    complete: bool = True
+    bound_s: float
+
+
+class _Search:
+    def __init__(self, region: Region, pruning: Pruning) -> None:
+        self.region = region
+        self.pruning = pruning
+        self.best, self.least = mask(region.candidates), float("inf")
+        self.costed = self.skipped_by_cost = self.skipped_by_structure = 0
+        self.bounds = 0
+        self.bound_s = float("inf")  # of what was left open
+
+    def cost(self, stored: int) -> bool:
+        """Cost a plan; return whether it is the best one so far."""
+        self.costed += 1
+        cost = self.region.cost(stored, self.least)
+        if cost >= self.least:
+            return False
+        self.best, self.least = stored, cost
+        return True
+
+    def begin(self) -> None:
+        """Cost both heuristics' plans and all that is near the better one: a first upper bound."""
+        for operators in (fuse_all(self.region), fuse_no_redundancy(self.region)):
+            self.cost(stored_by(self.region, operators))
+        better = True
+        while better:
+            tried = [self.cost(self.best ^ 1 << one) for one in self.region.candidates]
+            tried += [self.cost(moved) for moved in self._moved()]
+            better = any(tried)
+
+    def _moved(self) -> list[int]:
+        """Return plans that store a producer instead of its consumer, or the other way round."""
+        inside = mask(self.region.candidates)
+        pairs = {1 << h | 1 << c for h, c in self.region.edges if inside >> h & inside >> c & 1}
+        return [self.best ^ pair for pair in pairs if (self.best & pair) not in (0, pair)]
+
+    def sides(self, cut: Cut) -> None:
+        """Plan the sides of a cut that is stored, each on its own."""
+        found = [search(side, self.pruning) for side in parts(self.region, cut)]
+        self.costed += sum(one.counts.costed for one in found)
+        self.skipped_by_cost += sum(one.counts.skipped_by_cost for one in found)
+        self.bounds += sum(one.counts.bounds for one in found)
+        self.bound_s = min(self.bound_s, sum(one.bound_s for one in found))
+        space = 1 << (len(self.region.candidates) - 1)
+        self.skipped_by_structure += max(0, space - sum(one.counts.space for one in found))
+        cost = sum(one.cost_s for one in found)
+        if cost < self.least:
+            self.best, self.least = 1 << cut.node | found[0].stored | found[1].stored, cost
+
+    def leave(self, bound: Bound, plan: int, undecided: list[int]) -> None:
+        """Bound the plans from `plan` on, which are not looked at: they are a few subtrees."""
+        space = 1 << (len(undecided) - 1)
+        while plan < space:
+            size = plan & -plan if plan else space
+            stored = _stored(self.region, plan)
+            self.bound_s = min(self.bound_s, bound.of(stored, undecided[size.bit_length() - 1]))
+            plan += size
 
 
 def search(region: Region, pruning: Pruning) -> Found:
-    """Return the cheapest plan of a region; exact unless `complete` is false."""
-    count = len(region.points)
-    cut = best_cut(region) if pruning.by_structure and count > 2 else None
-    region = _ordered(region, cut.points if cut else ())
-    bound = Bound(region)
-    space = 1 << count
-    subtree_of_cut = space - (space >> len(cut.points)) if cut else -1
-    costed = skipped_by_cost = skipped_by_structure = 0
-    complete = True
-    best, least = frozenset[Edge](), math.inf
-
+    """Return the cheapest plan of a region; exact unless its bound is lower."""
+    cut = best_cut(region) if pruning.by_structure and len(region.candidates) > 2 else None
+    if cut is not None:
+        region = first(region, cut.node)
+    count = len(region.candidates)
+    state = _Search(region, pruning)
     if pruning.by_cost:
-        for start in dict.fromkeys((fuse_all(region), fuse_no_redundancy(region), space - 1)):
-            costed += 1
-            cost = region.cost(start, least)
-            if cost < least:
-                best, least = _edges(region, start), cost
-
-    plan = 0
+        state.begin()
+    bound = Bound(region)
+    # undecided[t]: the candidates that a subtree of 2^t plans leaves open.
+    undecided = [mask(region.candidates[count - open_ones :]) for open_ones in range(count)]
+    undecided.append(mask(region.candidates))
+    plan, space = 0, 1 << count
     while plan < space:
-        trailing = (plan & -plan).bit_length() - 1 if plan else count
-        size = 1 << trailing
-        if pruning.by_cost and bound.of(plan) >= least:
-            skipped_by_cost += size
-            plan += size
-            continue
-        if cut is not None and plan == subtree_of_cut:
-            found = [search(part(region, cut, nodes), pruning) for nodes in cut.parts]
-            costed += sum(one.counts.costed for one in found)
-            complete = complete and all(one.complete for one in found)
-            skipped_by_cost += sum(one.counts.skipped_by_cost for one in found)
-            skipped_by_structure += max(0, size - sum(one.counts.space for one in found))
-            cost = sum(one.cost_s for one in found)
-            if cost < least:
-                least = cost
-                best = frozenset(cut.points).union(*(one.materialized for one in found))
-            plan += size
-            continue
-        costed += 1
-        cost = region.cost(plan, least)
-        if cost < least:
-            best, least = _edges(region, plan), cost
-        plan += 1
-        if costed > pruning.limit:
-            complete = False
+        stored = _stored(region, plan)
+        largest = (plan & -plan).bit_length() - 1 if plan else count
+        if state.costed + state.bounds > pruning.limit:
+            state.leave(bound, plan, undecided)
             break
-    counts = PlanCounts(space, costed, skipped_by_cost, skipped_by_structure)
-    return Found(best, least, counts, complete)
+        skipped = None
+        for open_ones in range(largest, -1, -1) if pruning.by_cost else ():
+            state.bounds += 1
+            if bound.of(stored, undecided[open_ones]) >= state.least:
+                skipped = 1 << open_ones
+                break
+        if skipped is not None:
+            state.skipped_by_cost += skipped
+            plan += skipped
+        elif cut is not None and plan == space >> 1:
+            state.sides(cut)
+            break
+        else:
+            state.cost(stored)
+            plan += 1
+    if not region.complete:
+        state.bound_s = min(state.bound_s, bound.of(0, undecided[-1]))
+    counts = PlanCounts(
+        space, state.costed, state.skipped_by_cost, state.skipped_by_structure, state.bounds
+    )
+    return Found(state.best, state.least, counts, min(state.least, state.bound_s))
 
 
-def _ordered(region: Region, first: Sequence[Edge]) -> Region:
-    """Put a cut's points first, then those of large producers: they decide most."""
-    rest = [point for point in region.points if point not in first]
-    rest.sort(key=lambda point: (-region.graph.bytes[point[1]], -point[1], -point[0]))
-    points = (*first, *rest)
-    return Region(region.prices, region.nodes, region.edges, points, region.roots, region.joining)
-
-
-def _edges(region: Region, plan: int) -> frozenset[Edge]:
-    return frozenset(point for point, bit in region.bit.items() if plan & bit)
+def _stored(region: Region, plan: int) -> int:
+    count = len(region.candidates)
+    return mask(one for at, one in enumerate(region.candidates) if plan >> (count - 1 - at) & 1)

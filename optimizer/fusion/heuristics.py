@@ -1,64 +1,69 @@
 """Plans that are made without costs: fuse all that can be fused, or all but what is shared.
 
-Fuse-all recomputes what several operators need; fuse-no-redundancy stores it (PVLDB 2018, section
-2.3). Where edges could be fused that no single template holds together, the template that covers
-most nodes keeps its edges, from the outputs down.
+Fuse-all computes again what several operators need; fuse-no-redundancy stores it (PVLDB 2018,
+section 2.3). Where no single template can hold all that could be fused, the template that covers
+most keeps its edges, from the outputs down.
 """
 
 from __future__ import annotations
 
-from .conditions import Edge
-from .region import Region
+from .masks import mask, members
+from .region import Operator, Region
 
 
-def fuse_all(region: Region, chosen: int = 0) -> int:
-    """Return the points that must be materialized where all others are fused."""
-    done: set[int] = set()
-    while True:
-        waiting = [root for root in region.stored(chosen) if root not in done]
-        if not waiting:
-            return chosen
-        root = max(waiting)  # its consumers are done
-        done.add(root)
-        if region.operator(root, chosen) is None:
-            chosen = _repaired(region, root, chosen)
+def fuse_all(region: Region) -> list[Operator]:
+    """Return the operators that each cover as much as a template can hold."""
+    return _operators(region, 0)
 
 
-def fuse_no_redundancy(region: Region) -> int:
-    """Return the points that are materialized where shared nodes are stored."""
+def fuse_no_redundancy(region: Region) -> list[Operator]:
+    """Return the operators that cover as much as they can of what only one node reads."""
     kinds = region.graph.conditions.points
-    shared = [point for point in region.points if kinds[point] == "consumers"]
-    return fuse_all(region, region.mask(shared))
+    shared = mask(c for (_, c), kind in kinds.items() if kind == "consumers")
+    return _operators(region, shared)
 
 
-def _repaired(region: Region, root: int, chosen: int) -> int:
-    """Materialize points below a root until a template holds what it covers."""
-    best, most = chosen | region.relevant[root], 0
-    for template in ("Row", "Outer", "Cell"):
-        tried = _within(region, root, chosen, template)
-        operator = region.operator(root, tried)
-        if operator is not None and len(operator.nodes) > most:
-            best, most = tried, len(operator.nodes)
+def stored_by(region: Region, operators: list[Operator]) -> int:
+    """Return the candidates that operators store."""
+    return mask(one for each in operators for one in each.outputs) & mask(region.candidates)
+
+
+def _operators(region: Region, read: int) -> list[Operator]:
+    """Cover from the outputs down; nodes in the mask `read` are read rather than covered."""
+    found: list[Operator] = []
+    waiting, done = region.forced, 0
+    while waiting:
+        root = waiting.bit_length() - 1  # its consumers are done
+        operator, met = _largest(region, root, read)
+        found.append(operator)
+        done |= 1 << root
+        waiting = (waiting | met) & ~done
+    return found
+
+
+def _largest(region: Region, root: int, read: int) -> tuple[Operator, int]:
+    """Return the operator that covers most, and the region's nodes that it reads."""
+    best: tuple[Operator, int] | None = None
+    held, met = region.closure((root,), read)
+    tries = [(held, met)]
+    tries += [_within(region, root, read, template) for template in ("Row", "Outer", "Cell")]
+    for held, met in [*tries, (1 << root, mask(region.below[root]))]:
+        operator = region.covering((root,), held)
+        if operator is not None and (best is None or len(operator.nodes) > len(best[0].nodes)):
+            best = operator, met
+    assert best is not None
     return best
 
 
-def _within(region: Region, root: int, chosen: int, template: str) -> int:
+def _within(region: Region, root: int, read: int, template: str) -> tuple[int, int]:
+    """Return what one template can hold below a root, and what it must read then."""
     fuses = region.graph.conditions.fuses
+    stops = read
     while True:
-        held, waiting, refused = {root}, [root], list[Edge]()
-        while waiting:
-            for edge in region.below[waiting.pop()]:
-                if chosen & region.bit.get(edge, 0) or template not in fuses[edge]:
-                    refused.append(edge)
-                elif edge[1] not in held:
-                    held.add(edge[1])
-                    waiting.append(edge[1])
-        more = region.mask(edge for edge in refused if edge in region.bit)
-        # What is read from outside by one node can't be held for another.
-        apart = {c for _, c in refused if c in held}
-        more |= region.mask(
-            point for point in region.points if point[1] in apart and point[0] in held
+        held, met = region.closure((root,), stops)
+        refused = mask(
+            c for h in members(held) for c in region.below[h] if template not in fuses[h, c]
         )
-        if chosen | more == chosen:
-            return chosen
-        chosen |= more
+        if not refused & ~stops:
+            return held, met
+        stops |= refused

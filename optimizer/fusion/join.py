@@ -1,85 +1,52 @@
-"""MultiAgg: full aggregates over the same cells in one pass over their inputs.
-
-Joining never costs more: what is written adds up, what is read or computed by several counts
-once, and the time of a pass is convex in both. So all are joined that may be: of one space and
-driver, connected by inputs that they share, and none an input of another's inputs.
-"""
+"""MultiAgg: which full aggregates may share one pass over their inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
-from .plan import FusedOperator
-from .price import Prices
+from .graph import Graph
+
+# Groupings of more aggregates than these are not tried one by one.
+_FEW = 4
+
+Group = tuple[int, ...]
 
 
-def join(prices: Prices, summaries: Sequence[object]) -> list[FusedOperator]:
-    """Join full aggregates of Cell operators where that is possible."""
-    given = [one for one in summaries if isinstance(one, FusedOperator)]
-    levels = _levels(prices, given)
-    classes: dict[object, list[FusedOperator]] = {}
-    for one in given:
-        driver = one.driver if one.sparse else None
-        shape = _shape(prices, one)
-        classes.setdefault((levels[one.outputs[0]], shape, driver), []).append(one)
-    found: list[FusedOperator] = []
+def groupings(graph: Graph, roots: Sequence[int]) -> list[list[Group]]:
+    """Return the ways to compute aggregates in shared passes, the way of one pass each last.
+
+    Aggregates of one group don't depend on each other: their level, the length of the longest
+    chain of aggregates that leads to one, is the same, so that groups can't wait for each other.
+    """
+    levels: dict[int, int] = {}
+    classes: dict[object, list[int]] = {}
+    for root in sorted(roots):
+        before = [levels[one] for one in levels if graph.ancestors[root] >> one & 1]
+        levels[root] = 1 + max(before, default=0)
+        shape = graph.nodes[graph.operands[root][0].node].shape
+        classes.setdefault((levels[root], shape), []).append(root)
+    found: list[list[Group]] = [[]]
     for members in classes.values():
-        for group in _connected(prices, members):
-            found.append(group[0] if len(group) == 1 else _joined(prices, group))
+        found = [[*before, *groups] for before in found for groups in _partitions(tuple(members))]
     return found
 
 
-def _shape(prices: Prices, one: FusedOperator) -> tuple[int, ...]:
-    graph = prices.graph
-    return graph.nodes[graph.operands[one.outputs[0]][0].node].shape
+@lru_cache(maxsize=256)
+def _partitions(members: Group) -> tuple[tuple[Group, ...], ...]:
+    if len(members) > _FEW:
+        return (members,), tuple((one,) for one in members)
+    return tuple(_all_partitions(members))
 
 
-def _levels(prices: Prices, summaries: Sequence[FusedOperator]) -> dict[int, int]:
-    """Number the aggregates such that what one depends on, directly or not, has a lower number.
-
-    Joining within a number only can't make operators wait for each other.
-    """
-    levels: dict[int, int] = {}
-    roots = sorted(one.outputs[0] for one in summaries)
-    for root in roots:
-        ancestors = prices.graph.ancestors[root]
-        before = [levels[one] for one in levels if ancestors >> one & 1]
-        levels[root] = 1 + max(before, default=0)
-    return levels
-
-
-def _connected(prices: Prices, members: Sequence[FusedOperator]) -> list[list[FusedOperator]]:
-    """Group operators that share an input of more than one cell, directly or through others."""
-    groups: list[tuple[set[int], list[FusedOperator]]] = []
-    for one in members:
-        inputs = {read for read in one.inputs if prices.graph.nodes[read].size > 1}
-        held = [one]
-        apart = []
-        for others, group in groups:
-            if others & inputs:
-                inputs |= others
-                held = [*group, *held]
-            else:
-                apart.append((others, group))
-        groups = [*apart, (inputs, held)]
-    return [group for _, group in groups]
-
-
-def _joined(prices: Prices, group: Sequence[FusedOperator]) -> FusedOperator:
-    nodes = tuple(sorted({node for one in group for node in one.nodes}))
-    # What one of them holds and another reads is at hand, and need not be read.
-    reads = dict.fromkeys(read for one in group for read in one.inputs)
-    inputs = tuple(read for read in reads if read not in nodes)
-    first = group[0]
-    drivers = [one.driver for one in group if one.driver in inputs]
-    operator = FusedOperator(
-        "MultiAgg",
-        nodes,
-        inputs,
-        tuple(sorted(one.outputs[0] for one in group)),
-        first.space,
-        "full",
-        drivers[0] if drivers else None,
-        first.sparse,
-    )
-    return prices.price(operator, nodes)
+def _all_partitions(members: Group) -> Iterator[tuple[Group, ...]]:
+    """Yield the partitions of a set, those of fewer parts first among those of its first part."""
+    if not members:
+        yield ()
+        return
+    first, rest = members[0], members[1:]
+    for chosen in reversed(range(1 << len(rest))):
+        own = (first, *(one for at, one in enumerate(rest) if chosen >> at & 1))
+        left = tuple(one for at, one in enumerate(rest) if not chosen >> at & 1)
+        for others in _all_partitions(left):
+            yield (own, *others)

@@ -120,32 +120,44 @@ class Point:
 
 @dataclass(frozen=True)
 class Partition:
-    """A connected part of the memo table, planned on its own."""
+    """A connected part of the memo table, planned on its own.
+
+    `candidates` may be stored, `stored` are; `materialized` are the points whose consumer reads
+    the stored producer in some operator.
+    """
 
     number: int
     nodes: tuple[int, ...]
     roots: tuple[int, ...]
     inputs: tuple[int, ...]
     points: tuple[Point, ...]
+    candidates: tuple[int, ...] = ()
+    stored: tuple[int, ...] = ()
     materialized: tuple[Point, ...] = ()
     cost_s: float = 0.0
 
 
 @dataclass(frozen=True)
 class PlanCounts:
-    """Plans of the search space, and plans whose cost was computed."""
+    """Plans of the search space (subsets of the candidates), and what was costed of them.
+
+    Plans that are skipped by structure are those that the parts of a cut have together, less the
+    plans of each. `bounds` counts the bounds that were computed.
+    """
 
     space: int = 0
     costed: int = 0
     skipped_by_cost: int = 0
     skipped_by_structure: int = 0
+    bounds: int = 0
 
 
 @dataclass(frozen=True)
 class FusionPlan:
     """Operators in execution order, whose costs add up to `cost_s` seconds, and their reasons.
 
-    `complete` is false where a search ended at its limit: the plan is the best one found.
+    No plan costs less than `bound_s` seconds; it is lower than `cost_s` where a search ended at
+    its limit with the best plan found, and 0 for heuristics, which don't ask.
     """
 
     steps: tuple[FusedOperator | PlainOperator, ...]
@@ -155,7 +167,12 @@ class FusionPlan:
     partitions: tuple[Partition, ...] = ()
     counts: PlanCounts = field(default_factory=PlanCounts)
     planning_s: float = 0.0
-    complete: bool = True
+    bound_s: float = 0.0
+
+    @property
+    def complete(self) -> bool:
+        """Whether no plan costs less: always so for "cost" unless a search met its limit."""
+        return self.bound_s >= self.cost_s * (1 - 1e-9)
 
     @property
     def fused(self) -> tuple[FusedOperator, ...]:
@@ -182,7 +199,9 @@ class FusionPlan:
         point: list[tuple[object, ...]] = []
         for part in self.partitions:
             partition.append((part.number, len(part.points), part.cost_s))
-            member += [(part.number, node, node in part.roots) for node in part.nodes]
+            for node in part.nodes:
+                kept = (node in part.roots, node in part.candidates, node in part.stored)
+                member.append((part.number, node, *kept))
             point += [
                 (part.number, one.consumer, one.producer, one.kind, one in part.materialized)
                 for one in part.points
@@ -195,7 +214,7 @@ class FusionPlan:
             "fusion_cover": (("operator_id", "node_id", "materialized"), covers),
             "fusion_memo": (("entry_id", "node_id", "template", "close", "fused"), memo),
             "fusion_partition": (("partition_id", "points", "cost_s"), partition),
-            "fusion_member": (("partition_id", "node_id", "root"), member),
+            "fusion_member": (("partition_id", "node_id", "root", "candidate", "stored"), member),
             "fusion_point": (
                 ("partition_id", "consumer_id", "producer_id", "kind", "materialized"),
                 point,

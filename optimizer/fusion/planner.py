@@ -13,13 +13,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ...catalog.errors import TensologError
+from ...profiles.machine import cores
 from ..program.dag import Program
 from .conditions import Conditions, conditions
 from .emit import steps
 from .enumerate import Found, Pruning, search
 from .graph import Graph
-from .heuristics import fuse_all, fuse_no_redundancy
+from .heuristics import fuse_all, fuse_no_redundancy, stored_by
 from .machine import Limits, Machine
+from .masks import mask, members
 from .plan import FusionPlan, Heuristic, MemoEntry, Partition, PlanCounts, Point
 from .price import INFINITE, Prices
 from .region import Operator, Region
@@ -59,11 +61,12 @@ def plan(
 
     `heuristic` is "cost" (the cheapest plan), "all" (fuse all that can be), "no_redundancy" (but
     what several read), or "none" (each node alone). Operators in `refused` are never fused.
+    `machine` is this one by default, at stated rates; Machine.of takes those that were measured.
     Raises FusionError where no plan keeps to the limits. Source: PVLDB 2018, sections 3 and 4.
     """
     question = _Question(
         _identity(program),
-        machine or Machine(),
+        machine or Machine(cores=cores()),
         limits or Limits(),
         heuristic,
         refused,
@@ -102,24 +105,25 @@ def make_plan(
     operators: list[Operator] = []
     partitions: list[Partition] = []
     counts: list[PlanCounts] = []
-    complete = True
+    bound_s = 0.0
     for number, region in enumerate(regions(prices, joining=heuristic == "cost")):
-        found = _choose(region, heuristic, pruning or Pruning())
+        found, chosen = _choose(region, heuristic, pruning or Pruning())
         if found.cost_s == INFINITE:
             raise _no_plan(region)
-        chosen = region.mask(found.materialized)
-        operators += region.operators(chosen)
+        operators += chosen
         counts.append(found.counts)
-        complete = complete and found.complete
-        partitions.append(_partition(number, region, found))
+        bound_s += found.bound_s
+        partitions.append(_partition(number, region, found, chosen))
     partitioned = {node for one in partitions for node in one.nodes}
     for number in graph.forced - partitioned:
         operators.append(_alone(prices, number, heuristic))
+        bound_s += operators[-1].cost_s
     total = PlanCounts(
         sum(one.space for one in counts),
         sum(one.costed for one in counts),
         sum(one.skipped_by_cost for one in counts),
         sum(one.skipped_by_structure for one in counts),
+        sum(one.bounds for one in counts),
     )
     return FusionPlan(
         steps(graph, operators),
@@ -128,7 +132,7 @@ def make_plan(
         memo_table(graph),
         tuple(partitions),
         total,
-        complete=complete,
+        bound_s=bound_s if heuristic == "cost" else 0.0,
     )
 
 
@@ -144,8 +148,9 @@ def regions(prices: Prices, joining: bool = True) -> list[Region]:
         nodes = members[first]
         inside = set(nodes)
         edges = [edge for edge in held.fuses if edge[0] in inside]
-        points = sorted(edge for edge in held.points if edge[0] in inside)
-        found.append(Region(prices, nodes, edges, points, graph.forced & inside, joining))
+        # From the outputs down: what an operator covers is known early.
+        candidates = sorted({c for h, c in held.points if h in inside}, reverse=True)
+        found.append(Region(prices, nodes, edges, candidates, graph.forced & inside, joining))
     return found
 
 
@@ -171,13 +176,14 @@ def memo_table(graph: Graph) -> tuple[MemoEntry, ...]:
     return tuple(entries)
 
 
-def _choose(region: Region, heuristic: Heuristic, pruning: Pruning) -> Found:
+def _choose(region: Region, heuristic: Heuristic, pruning: Pruning) -> tuple[Found, list[Operator]]:
     if heuristic == "cost":
-        return search(region, pruning)
+        found = search(region, pruning)
+        return found, region.operators(found.stored) if found.cost_s < INFINITE else []
     chosen = fuse_all(region) if heuristic == "all" else fuse_no_redundancy(region)
-    materialized = frozenset(point for point, bit in region.bit.items() if chosen & bit)
-    counts = PlanCounts(1 << len(region.points), 1, 0, 0)
-    return Found(materialized, region.cost(chosen), counts)
+    counts = PlanCounts(1 << len(region.candidates), 1, 0, 0)
+    cost_s = sum(one.cost_s for one in chosen)
+    return Found(stored_by(region, chosen), cost_s, counts, 0.0), chosen
 
 
 def _alone(prices: Prices, number: int, heuristic: Heuristic) -> Operator:
@@ -186,41 +192,54 @@ def _alone(prices: Prices, number: int, heuristic: Heuristic) -> Operator:
         operator: Operator | None = prices.plain(number)
     else:
         region = Region(prices, [number], [], [], [number])
-        operator = region.operator(number, 0)
+        operator = region.operator((number,), 0)
     if operator is None or operator.cost_s == INFINITE:
         raise _exceeded(prices, number)
     return operator
 
 
-def _partition(number: int, region: Region, found: Found) -> Partition:
+def _partition(number: int, region: Region, found: Found, chosen: Iterable[Operator]) -> Partition:
     graph = region.graph
     kinds = graph.conditions.points
-    points = {edge: Point(*edge, kinds[edge]) for edge in region.points}  # type: ignore[arg-type]
     inside = set(region.nodes)
+    points = {
+        edge: Point(*edge, kind)  # type: ignore[arg-type]
+        for edge, kind in sorted(kinds.items())
+        if edge[0] in inside
+    }
     inputs = {
         operand.node
         for h in region.nodes
         for operand in graph.operands[h]
         if operand.node not in inside
     }
+    materialized = {
+        (h, operand.node)
+        for operator in chosen
+        for h in operator.nodes
+        for operand in graph.operands[h]
+        if (h, operand.node) in points and operand.node not in operator.nodes
+    }
     return Partition(
         number,
         region.nodes,
-        tuple(sorted(region.roots)),
+        tuple(members(region.forced)),
         tuple(sorted(inputs)),
         tuple(points.values()),
-        tuple(points[edge] for edge in sorted(found.materialized)),
+        tuple(sorted(region.candidates)),
+        tuple(members(found.stored)),
+        tuple(points[edge] for edge in sorted(materialized)),
         found.cost_s,
     )
 
 
 def _no_plan(region: Region) -> FusionError:
-    everything = (1 << len(region.points)) - 1
-    for root in region.stored(everything):
-        operator = region.operator(root, everything)
+    everything = mask(region.candidates)
+    for root in members(everything | region.forced):
+        operator = region.operator((root,), everything)
         if operator is None or operator.cost_s == INFINITE:
             return _exceeded(region.prices, root)
-    return _exceeded(region.prices, max(region.roots))
+    return _exceeded(region.prices, region.nodes[-1])
 
 
 def _exceeded(prices: Prices, number: int) -> FusionError:

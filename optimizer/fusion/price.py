@@ -16,7 +16,7 @@ from .conditions import Edge
 from .facts import ADDITIVE, over
 from .graph import Graph
 from .machine import Limits, Machine
-from .plan import FusedOperator, OuterProduct, PlainOperator, Variant
+from .plan import FusedOperator, OuterProduct, PlainOperator, Template, Variant
 from .zeros import Known, at_zero
 
 INFINITE = math.inf
@@ -26,10 +26,15 @@ INFINITE = math.inf
 class Cover:
     """Nodes of one operator in topological order, and what they read from outside."""
 
-    root: int
+    roots: tuple[int, ...]  # several: full aggregates that share a pass
     nodes: tuple[int, ...]
     edges: frozenset[Edge]
     reads: tuple[int, ...]  # through the transposes of products
+
+    @property
+    def root(self) -> int:
+        """The node that is stored, where it is one."""
+        return self.roots[0]
 
 
 class Prices:
@@ -42,12 +47,13 @@ class Prices:
 
     def best(self, cover: Cover) -> FusedOperator | PlainOperator | None:
         """Return the cheapest operator over a cover; None where no template can hold it."""
-        # Of equal costs the first: cells are held in registers, rows in a cache.
-        found: list[FusedOperator | PlainOperator | None]
-        found = [self.cell(cover), self.outer(cover), self.row(cover)]
-        if not cover.edges:
-            found.append(self.plain(cover.root))
+        found: list[FusedOperator | PlainOperator | None] = [self.cell(cover)]
+        if len(cover.roots) == 1:
+            found += [self.outer(cover), self.row(cover)]
+            if not cover.edges:
+                found.append(self.plain(cover.root))
         within = [one for one in found if one is not None and one.cost_s < INFINITE]
+        # Of equal costs the first: cells are held in registers, rows in a cache.
         return min(within, key=lambda one: one.cost_s, default=None)
 
     # ---- Plain
@@ -75,34 +81,41 @@ class Prices:
     # ---- Cell
 
     def cell(self, cover: Cover) -> FusedOperator | None:
-        """Return a Cell operator, sparse where a driver's zeros make all of it zero."""
-        graph = self.graph
+        """Return a Cell operator, sparse where a driver's zeros make all of it zero.
+
+        Of several roots it becomes a MultiAgg operator: they must aggregate cells of one shape.
+        """
+        graph, nodes = self.graph, self.graph.nodes
         if not self._fits(cover, "Cell"):
             return None
-        root = cover.root
-        closing = root if "Cell" in graph.conditions.closes.get(root, ()) else None
-        shape = graph.nodes[graph.operands[root][0].node if closing is not None else root].shape
-        inner = tuple(one for one in cover.nodes if one != closing)
-        values = (
-            [operand.node for operand in graph.operands[root]] if closing is not None else [root]
-        )
+        closing = [one for one in cover.roots if "Cell" in graph.conditions.closes.get(one, ())]
+        if len(closing) < len(cover.roots) > 1:
+            return None
+        inner = [one for one in cover.nodes if one not in closing]
+        values = [[one.node for one in graph.operands[root]] for root in closing]
+        shape = nodes[values[0][0] if values else cover.root].shape
+        if any(nodes[one[0]].shape != shape for one in values):
+            return None
         driver, sparse = None, False
-        if self._additive(root) if closing is not None else graph.nodes[root].nnz is not None:
+        if all(map(self._additive, closing)) if closing else nodes[cover.root].nnz is not None:
             for one in self._sparse_inputs(cover, shape):
                 known = at_zero(graph.program, inner, one)
-                if any(known.get(value) == 0.0 for value in values):
+                if all(any(known.get(at) == 0.0 for at in each) for each in values or [inner[-1:]]):
                     driver, sparse = one, True
                     break
-        if graph.nodes[root].nnz is not None and not sparse:
+        if nodes[cover.root].nnz is not None and not sparse:
             return None
         if driver is None:
-            full = [one for one in cover.reads if graph.nodes[one].shape == shape]
+            full = [one for one in cover.reads if nodes[one].shape == shape]
             driver = max(full, key=lambda one: (graph.bytes[one], -one), default=None)
+        variant: Variant = self._direction(cover.root) if closing else "none"
+        if len(closing) > 1 and any(self._direction(one) != "full" for one in closing):
+            return None
+        template: Template = "Cell" if len(cover.roots) == 1 else "MultiAgg"
         space = _space(shape)
-        variant: Variant = "none"
-        if closing is not None:
-            variant = self._direction(root)
-        operator = FusedOperator("Cell", cover.nodes, (), (root,), space, variant, driver, sparse)
+        operator = FusedOperator(
+            template, cover.nodes, (), cover.roots, space, variant, driver, sparse
+        )
         return self._priced(operator, cover)
 
     def _direction(self, root: int) -> Variant:
@@ -258,8 +271,10 @@ class Prices:
         held = self.graph.conditions
         if any(template not in held.fuses[edge] for edge in cover.edges):
             return False
-        ends = held.opens.get(cover.root, frozenset()) | held.closes.get(cover.root, frozenset())
-        return template in ends
+        return all(
+            template in held.opens.get(root, ()) or template in held.closes.get(root, ())
+            for root in cover.roots
+        )
 
     def _additive(self, number: int) -> bool:
         node = self.graph.nodes[number]

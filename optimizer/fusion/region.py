@@ -1,10 +1,11 @@
-"""A partition's plan space: which edges are decisions, and what a choice of them costs.
+"""A partition's plan space: which nodes are stored, and what each operator covers then.
 
-A plan of a region is a set of edges that are materialized. The nodes that must be stored follow:
-those that are forced, and the producers of materialized edges. Each becomes the root of one
-operator, which covers all that it reaches along the other edges, and is run in the cheapest
-template that can hold it. So a plan's cost is a sum over roots, each depending only on the
-decisions below it; these parts are kept.
+A plan of a region is a set of stored nodes: those that are forced, and any of the candidates, the
+producers of interesting points. Each stored node is the root of one operator. It covers what it
+reaches along fusible edges down to stored nodes, and each of those it either reads or, where that
+is cheaper, computes again: given what is stored, operators don't depend on each other. So a plan's
+cost is a sum of least costs, each kept by the stored nodes below its root. (SystemML decides for
+edges, for all operators at once; that space lies within this one.)
 """
 
 from __future__ import annotations
@@ -15,140 +16,180 @@ from functools import cached_property
 
 from .conditions import Edge
 from .graph import Graph
-from .join import join
+from .join import groupings
+from .masks import mask, members
+from .minima import Minima
 from .plan import FusedOperator, PlainOperator
 from .price import Cover, Prices
 
 Operator = FusedOperator | PlainOperator
+Roots = tuple[int, ...]
+
+# So many covers of one operator are tried at most: then a search isn't exact, and says so.
+_TRIES = 4000
 
 
 class Region:
-    """Connected nodes with the edges among them; `points` are those edges that are decisions."""
+    """Connected nodes with the edges among them; sets of nodes are masks, bit n for node n."""
 
     def __init__(
         self,
         prices: Prices,
         nodes: Iterable[int],
         edges: Iterable[Edge],
-        points: Sequence[Edge],
-        roots: Iterable[int],
+        candidates: Sequence[int],
+        forced: Iterable[int],
         joining: bool = True,
     ) -> None:
         self.prices = prices
         self.graph: Graph = prices.graph
         self.nodes = tuple(sorted(nodes))
         self.edges = frozenset(edges)
-        self.points = tuple(points)
-        self.roots = frozenset(roots)
+        self.minima = Minima(prices, self.nodes, self.edges)
+        self.forced = mask(forced)
+        self.candidates = tuple(one for one in candidates if not self.forced >> one & 1)
         self.joining = joining
-        self.bit = {point: 1 << at for at, point in enumerate(reversed(self.points))}
-        self.below: dict[int, list[Edge]] = {number: [] for number in self.nodes}
+        self.complete = True
+        self.below: dict[int, list[int]] = {number: [] for number in self.nodes}
         for h, c in sorted(self.edges):
-            self.below[h].append((h, c))
-        self._covers: dict[tuple[int, int], Operator | None] = {}
-        self.priced = 0
+            self.below[h].append(c)
+        self._operators: dict[tuple[Roots, int], Operator | None] = {}
+        self._covers: dict[tuple[Roots, int], Operator | None] = {}
 
     @cached_property
-    def relevant(self) -> dict[int, int]:
-        """For each node, the points that it reaches."""
+    def reach(self) -> dict[int, int]:
+        """For each node, all that it reaches along edges."""
         found: dict[int, int] = {}
         for number in self.nodes:  # ascending: producers first
-            mask = 0
-            for edge in self.below[number]:
-                mask |= self.bit.get(edge, 0) | found[edge[1]]
-            found[number] = mask
+            below = 0
+            for c in self.below[number]:
+                below |= 1 << c | found[c]
+            found[number] = below
         return found
 
     @cached_property
-    def producers(self) -> dict[int, int]:
-        """For each node that a point may materialize, its points."""
-        found: dict[int, int] = {}
-        for (_, c), bit in self.bit.items():
-            found[c] = found.get(c, 0) | bit
-        return found
+    def unread(self) -> int:
+        """Nodes that a view consumes: it may be that nothing reads them."""
+        return mask(c for h, c in self.edges if self.graph.is_view(h))
 
-    def stored(self, chosen: int) -> list[int]:
-        """Return the nodes that are roots where the points of the mask are materialized."""
-        found = set(self.roots)
-        found.update(c for c, mask in self.producers.items() if mask & chosen)
-        return sorted(found)
+    @cached_property
+    def joinable(self) -> tuple[int, ...]:
+        """Forced full aggregates that may share a pass with another one."""
+        if not self.joining:
+            return ()
+        joins = self.graph.conditions.joins
+        inside = {one for a, b in joins if a in self.below and b in self.below for one in (a, b)}
+        return tuple(sorted(inside))
 
-    def operator(self, root: int, chosen: int) -> Operator | None:
-        """Return the cheapest operator for a root; None where no template can hold its cover."""
-        key = (root, chosen & self.relevant[root])
+    def cost(self, stored: int, limit: float = math.inf) -> float:
+        """Return the seconds of a plan; anything from `limit` on where that is exceeded."""
+        total = 0.0
+        for root in members((stored | self.forced) & ~mask(self.joinable)):
+            operator = self.operator((root,), stored)
+            total += math.inf if operator is None else operator.cost_s
+            if total >= limit:
+                return total
+        joined = self._joined(stored)
+        return math.inf if joined is None else total + sum(one.cost_s for one in joined)
+
+    def operators(self, stored: int) -> list[Operator]:
+        """Return the operators of a plan of finite cost."""
+        found: list[Operator] = []
+        for root in members((stored | self.forced) & ~mask(self.joinable)):
+            operator = self.operator((root,), stored)
+            assert operator is not None
+            found.append(operator)
+        joined = self._joined(stored)
+        assert joined is not None
+        return found + joined
+
+    def _joined(self, stored: int) -> list[Operator] | None:
+        """Return the operators of the aggregates that may share passes, in the best grouping."""
+        if not self.joinable:
+            return []
+        best: list[Operator] | None = None
+        least = math.inf
+        for grouping in groupings(self.graph, self.joinable):
+            found = [self.operator(group, stored) for group in grouping]
+            complete = [one for one in found if one is not None]
+            cost = sum(one.cost_s for one in complete)
+            if len(complete) == len(found) and cost < least:
+                best, least = complete, cost
+        return best
+
+    def operator(self, roots: Roots, stored: int) -> Operator | None:
+        """Return the cheapest operator of these roots that reads stored nodes only, or None."""
+        reach = 0
+        for root in roots:
+            reach |= self.reach[root]
+        stored = (stored | self.forced) & reach
+        key = (roots, stored)
+        if key not in self._operators:
+            self._operators[key] = self._search(roots, stored)
+        return self._operators[key]
+
+    def _search(self, roots: Roots, stored: int) -> Operator | None:
+        """Try to read, and to compute again, each stored node that is met."""
+        held, met = self.closure(roots, stored)
+        # All read, and all computed again: one of them is near the best.
+        first = [self.covering(roots, held)]
+        if met:
+            first.append(self.covering(roots, self.closure(roots, 0)[0]))
+        found = [one for one in first if one is not None]
+        best = min(found, key=lambda one: one.cost_s, default=None)
+        least = math.inf if best is None else best.cost_s
+        waiting, tries = [(0, 0)], 0  # stored nodes that are read, and that are computed again
+        while waiting and met:
+            read, again = waiting.pop()
+            held, met_now = self.closure(roots, stored & ~again)
+            undecided = met_now & ~read
+            if self.minima.operator_s(roots, held, read, undecided) >= least:
+                continue
+            tries += 1
+            if tries > _TRIES:
+                self.complete = False
+                break
+            if undecided:
+                one = undecided & -undecided
+                waiting.append((read, again | one))
+                waiting.append((read | one, again))
+                continue
+            operator = self.covering(roots, held)
+            if operator is not None and operator.cost_s < least:
+                best, least = operator, operator.cost_s
+        return best
+
+    def closure(self, roots: Roots, stops: int) -> tuple[int, int]:
+        """Return what is reached along edges without entering `stops`, and which stops are met."""
+        held, met = mask(roots), 0
+        waiting = list(roots)
+        while waiting:
+            for c in self.below[waiting.pop()]:
+                if stops >> c & 1:
+                    met |= 1 << c
+                elif not held >> c & 1:
+                    held |= 1 << c
+                    waiting.append(c)
+        return held, met
+
+    def covering(self, roots: Roots, held: int) -> Operator | None:
+        """Return the cheapest operator that covers exactly these nodes; None if there is none."""
+        key = (roots, held)
         if key not in self._covers:
-            self.priced += 1
-            cover = self.cover(root, chosen)
+            cover = self._cover(roots, held)
             self._covers[key] = None if cover is None else self.prices.best(cover)
         return self._covers[key]
 
-    def cover(self, root: int, chosen: int) -> Cover | None:
-        """Return what a root's operator covers; None if it would also read what it holds."""
-        held, edges = {root}, set[Edge]()
-        waiting = [root]
-        while waiting:
-            for edge in self.below[waiting.pop()]:
-                if chosen & self.bit.get(edge, 0):
-                    continue
-                edges.add(edge)
-                if edge[1] not in held:
-                    held.add(edge[1])
-                    waiting.append(edge[1])
-        reads: dict[int, None] = {}
-        nodes = tuple(sorted(held))
+    def _cover(self, roots: Roots, held: int) -> Cover | None:
+        """Describe an operator; None if some node would read what another one holds."""
+        nodes = tuple(members(held))
+        edges, reads = set[Edge](), dict[int, None]()
         for h in nodes:
             for operand in self.graph.operands[h]:
-                if (h, operand.node) not in edges:
-                    if operand.node in held:
-                        return None
+                if not held >> operand.node & 1:
                     reads[operand.node] = None
-        return Cover(root, nodes, frozenset(edges), tuple(reads))
-
-    def cost(self, chosen: int, limit: float = math.inf) -> float:
-        """Return the seconds of a plan; anything from `limit` on where that is exceeded."""
-        total, summaries = 0.0, []
-        for root in self.stored(chosen):
-            operator = self.operator(root, chosen)
-            if operator is None:
-                return math.inf
-            total += operator.cost_s
-            if self.joining and joinable(operator):
-                summaries.append(operator)
-            elif total >= limit and not self.may_join:
-                return total
-        if len(summaries) > 1:
-            total -= sum(one.cost_s for one in summaries)
-            total += sum(one.cost_s for one in join(self.prices, summaries))
-        return total
-
-    @cached_property
-    def may_join(self) -> bool:
-        """Whether aggregates of this region may share a pass."""
-        joins = self.graph.conditions.joins
-        return self.joining and any(a in self.below and b in self.below for a, b in joins)
-
-    def operators(self, chosen: int) -> list[Operator]:
-        """Return the operators of a plan that has a finite cost."""
-        found: list[Operator] = []
-        for root in self.stored(chosen):
-            operator = self.operator(root, chosen)
-            assert operator is not None
-            found.append(operator)
-        if not self.joining:
-            return found
-        summaries = [one for one in found if joinable(one)]
-        rest: list[Operator] = [one for one in found if not joinable(one)]
-        return [*rest, *join(self.prices, summaries)]
-
-    def mask(self, materialized: Iterable[Edge]) -> int:
-        """Return the mask of some points."""
-        return sum(self.bit[edge] for edge in set(materialized))
-
-
-def joinable(operator: Operator) -> bool:
-    """Whether an operator is a full aggregate of cells, which may share a pass with others."""
-    return (
-        isinstance(operator, FusedOperator)
-        and operator.template in ("Cell", "MultiAgg")
-        and operator.variant == "full"
-    )
+                elif (h, operand.node) in self.edges:
+                    edges.add((h, operand.node))
+                else:
+                    return None
+        return Cover(roots, nodes, frozenset(edges), tuple(reads))

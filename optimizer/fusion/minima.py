@@ -1,0 +1,101 @@
+"""The least that operators can cost: what bounds are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from .conditions import Edge
+from .masks import mask, members
+from .price import Prices
+
+
+class Minima:
+    """Least seconds of reading, computing and writing nodes of a region.
+
+    Least means: at the best rate of any operator, and where a sparse matrix could drive it, only
+    at the entries of the sparsest one.
+    """
+
+    def __init__(self, prices: Prices, nodes: tuple[int, ...], edges: Set[Edge]) -> None:
+        self.graph = prices.graph
+        self.machine = prices.machine
+        self.least = self.graph.least_entries
+        # What a node reads other than by an edge: then it is read by any operator that holds it,
+        # unless that is a view.
+        self.fixed = {
+            h: mask(
+                operand.node
+                for operand in self.graph.operands[h]
+                if (h, operand.node) not in edges and not self.graph.is_view(h)
+            )
+            for h in nodes
+        }
+        self.compute_s = {number: self._compute_s(number) for number in nodes}
+        self.write_s = {number: self._write_s(number) for number in nodes}
+        around = mask(nodes)
+        for h in nodes:
+            around |= mask(operand.node for operand in self.graph.operands[h])
+        self.read_s = {number: self._read_s(number) for number in members(around)}
+        self._held: dict[int, tuple[int, float]] = {}
+        self._reading: dict[int, float] = {}
+
+    def operator_s(self, roots: tuple[int, ...], held: int, read: int, open_ones: int) -> float:
+        """Bound an operator that covers `held`, perhaps more, and reads `read`, perhaps more.
+
+        Each of `open_ones` it reads or covers: so much more is read and computed together, of
+        which the maximum is at least a half.
+        """
+        if len(roots) == 1 and held == 1 << roots[0] and self.graph.is_view(roots[0]):
+            return 0.0
+        reads, compute_s = self.held(held)
+        read_s = self.reading_s(reads | read)
+        more_s = sum(min(self.read_s[one], self.compute_s[one]) for one in members(open_ones))
+        together_s = (read_s + compute_s + more_s) / 2
+        return self.writing_s(roots) + max(read_s, compute_s, together_s)
+
+    def writing_s(self, roots: tuple[int, ...]) -> float:
+        """Return the seconds of one call that stores these nodes."""
+        return sum(self.write_s[root] for root in roots) - (len(roots) - 1) * (
+            self.machine.dispatch_s
+        )
+
+    def held(self, nodes: int) -> tuple[int, float]:
+        """Return what an operator that covers these nodes reads for sure, and its compute time."""
+        found = self._held.get(nodes)
+        if found is None:
+            reads, compute_s = 0, 0.0
+            for h in members(nodes):
+                reads |= self.fixed[h]
+                compute_s += self.compute_s[h]
+            found = self._held[nodes] = reads, compute_s
+        return found
+
+    def reading_s(self, nodes: int) -> float:
+        """Return the least seconds of reading some nodes once."""
+        found = self._reading.get(nodes)
+        if found is None:
+            found = self._reading[nodes] = sum(self.read_s[one] for one in members(nodes))
+        return found
+
+    def _read_s(self, number: int) -> float:
+        rate = self.machine.read * self.machine.bus
+        return self.graph.in_bytes(number, self.least) / rate
+
+    def _write_s(self, number: int) -> float:
+        if self.graph.is_view(number):
+            return 0.0
+        rate = self.machine.write * self.machine.bus
+        return self.graph.bytes[number] / rate + self.machine.dispatch_s
+
+    def _compute_s(self, number: int) -> float:
+        graph, machine = self.graph, self.machine
+        rate = machine.flops * machine.cores
+        if graph.nodes[number].op == "MatMul":
+            rate = machine.products * machine.cores
+            if graph.is_square(number):
+                rate = max(machine.products, machine.matmul) * machine.cores
+        share = 1.0
+        if self.least is not None:
+            around = [number, *(operand.node for operand in graph.operands[number])]
+            share = min(1.0, self.least / max(graph.nodes[one].size for one in around))
+        return graph.flops(number) * share / rate
