@@ -16,6 +16,7 @@ from ..format import expression_text
 from ..instance import Instance, instances
 from ..model_view import dtype_name
 from ..syntax import Binary, Expression, Literal, Rule, Unary
+from .contradiction import contradictory
 from .sides import Sides, sides_of
 from .vacuous import same_program
 
@@ -64,7 +65,12 @@ def impossible(rule: Rule) -> str:
             continue
         if expression_text(against) in texts:
             return _together(part, against)
-    return _empty_range(said)
+    if problem := _empty_range(said):
+        return problem
+    found = contradictory(rule)
+    if len(found) == 1:
+        return f"its condition {found[0]} never holds"
+    return f"{', '.join(found[:-1])} and {found[-1]} can't hold together" if found else ""
 
 
 def _parts(condition: Expression) -> Iterator[Expression]:

@@ -56,6 +56,12 @@ def test_nothing_is_said_against_shipped_rules(rule):
         ("float64\n", "float64,\n          m = 3,\n          m > 3\n", "can't hold together"),
         ("float64\n", "float64,\n          m = n,\n          m != n\n", "can't hold together"),
         ("float64\n", "float64,\n          m = n and not m = n\n", "can't hold together"),
+        ("float64\n", "float64,\n          m > 2,\n          m < 3\n", "m > 2 and m < 3 can't"),
+        ("float64\n", "float64,\n          m > n,\n          n > m\n", "can't hold together"),
+        ("float64\n", "float64,\n          2 * m = 2 * n + 1\n", "never holds"),
+        ("float64\n", "float64,\n          m * n < 0\n", "m * n < 0 never holds"),
+        ("float64\n", "float64,\n          rank(X) > 3 or rank(X) < 3\n", "never holds"),
+        ("float64\n", "float64,\n          rank(Z) > 1,\n          rank(Z) < 2\n", "rank(Z)"),
     ],
 )
 def test_what_can_be_seen_is_said(old, new, reason):
@@ -63,7 +69,17 @@ def test_what_can_be_seen_is_said(old, new, reason):
     assert reason in static_problem(rule_of(SOUND.replace(old, new)))
 
 
-@pytest.mark.parametrize("conditions", ["m > 3,\n          m < 5", "m >= 3,\n          m <= 3"])
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        "m > 3,\n          m < 5",
+        "m >= 3,\n          m <= 3",
+        "m * n > 2,\n          m * n < 4",
+        "rank(X) = 3,\n          m + n > k",
+        "size(X) > 2 or m < 0",
+        'dtype(X) = "float32"',
+    ],
+)
 def test_bounds_with_room_between_them_are_possible(conditions):
     text = SOUND.replace("float64\n", f"float64,\n          {conditions}\n")
     assert impossible(rule_of(text)) == ""
