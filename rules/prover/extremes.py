@@ -14,7 +14,7 @@ from . import functions
 from .arithmetic import definition, guarded, plus, tidy, times
 from .choices import chosen, outer_truth, settled
 from .composed import composed
-from .constraint import FALSE, Constraint, joined, within
+from .constraint import FALSE, Constraint, within
 from .definedness import Nonempty, Path
 from .equality import place_of
 from .monotone import Element, element_of, layer_of, undominated
@@ -137,10 +137,7 @@ def _interned(kind: str, members: Sequence[Product], space: Space, path: Path) -
     if not members:
         return number(1) if kind == "prod" else []
     if len(members) == 1 and plain:
-        place = place_of(members[0])
-        if place.head.startswith("C:"):
-            return number(Fraction(place.head[2:]))
-        return single(place)
+        return list(element_of(members[0], space).whole)
     if kind == "max":
         return _largest([element_of(member, space) for member in members], space)
     return single(interned(kind, members, space))
@@ -229,12 +226,7 @@ def _nonempty(members: Sequence[Product], space: Space, path: Path) -> None:
     """Ask for an element to be there, unless the least indices are seen to be one."""
     for member in members:
         guards = [guard.substitute(_zeros(member)) for guard in member.guards]
-        if space.solver.plain(joined("and", guards)) or all(
-            space.solver.plain(guard) for guard in guards
-        ):
-            return
-        wanted = joined("and", guards)
-        if wanted.known is not False and not space.solver.feasible([*path.guards, wanted.negation]):
+        if all(space.follows(guard, path.guards) for guard in guards):
             return
     if not members:
         path.ask("holds", FALSE)

@@ -25,7 +25,8 @@ from .constraint import (
     within,
 )
 from .definedness import Condition, Path
-from .extremes import Element, extreme_of
+from .extremes import extreme_of
+from .monotone import Element
 from .normal import Place, Product, Sum, known_number, number, scaled, single
 from .polynomial import (
     ZERO,
@@ -324,22 +325,9 @@ class Lowering:
                 return unequal if function == "!=" else negated(unequal)
 
     def _above_zero(self, difference: Sum, path: Path) -> list[Product]:
-        def test(whole: Sum, inner: Path) -> list[Product]:
-            known = known_number(whole)
-            if known is not None:
-                return number(1 if known > 0 else 0)
-            if functions.sign(whole, self.space) == 1:
-                return number(1)
-            if functions.sign(scaled(whole, -1), self.space) is not None:
-                return []
-            smallest = min(abs(product.coefficient) for product in whole)
-            value = abstracted(scaled(whole, 1 / smallest), self.space)
-            assert not isinstance(value, Fraction)
-            head = f"above({value.head})"
-            self.space.idempotent.add(head)
-            return single(Place(head, value.indices))
-
-        return by_cases(difference, self.space, path, test)
+        return by_cases(
+            difference, self.space, path, lambda whole, _: functions.above_zero(whole, self.space)
+        )
 
     def _predicate(self, function: str, term: Term, indices: Indices, path: Path) -> Truth:
         def test(whole: Sum, inner: Path) -> list[Product]:
@@ -534,18 +522,8 @@ class Lowering:
         """Return the parts of a condition that don't follow from what holds on the path."""
         if not self.in_context:
             return list(truth.conjuncts())
-        return [one for one in truth.conjuncts() if not self._follows(one, path)]
-
-    def _follows(self, condition: Constraint, path: Path) -> bool:
-        """Whether a condition follows from what holds on the path."""
-        solver, symbols = self.space.solver, self.space.symbols
-        parts = [condition.negation, *connected(path.guards, condition.variables, symbols)]
-        # both sides of a rule ask the same of windows whose indices have other names
-        whole = joined("and", parts)
-        known = symbols.union(solver.minimum)
-        own = sorted(whole.variables - known, key=lambda name: (len(name), name))
-        names = {name: variable(f"k@{at}") for at, name in enumerate(own)}
-        return not solver.feasible([whole.substitute(names)])
+        follows = self.space.follows
+        return [one for one in truth.conjuncts() if not follows(one, path.guards)]
 
     def _leave(self, names: Sequence[str], deeper: Path, path: Path) -> None:
         path.conditions += [one.under((), names) for one in deeper.conditions]

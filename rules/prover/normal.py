@@ -133,7 +133,7 @@ def separated(product: Product) -> list[Product]:
     """
     groups: list[set[str]] = []
     for names in (*(g.variables for g in product.guards), *(p.variables for p in product.factors)):
-        own = names.intersection(product.bound)
+        own = set(names.intersection(product.bound))
         joined = [group for group in groups if not group.isdisjoint(own)]
         groups = [group for group in groups if group.isdisjoint(own)]
         if own:

@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 import z3
 
 from ...catalog.operators.terms import Apply, Reduce, Select, Symbol, Term, Variable, substitute
+from .alternatives import alternatives
 from .constraint import Constraint, equals, joined, within
 from .definedness import Condition, Path
 from .equality import require_equal
@@ -41,11 +42,18 @@ from .solver import Solver
 from .space import Space, UndecidedError
 from .statement import Equation, Obligation, Outcome, Query, Statement
 
+# What the last of several alternatives has at least.
+_LEAST_S = 0.5
+
 
 class _FailedError(UndecidedError):
     def __init__(self, obligation: Obligation, reason: str) -> None:
         super().__init__(reason)
         self.obligation = obligation
+
+
+class _NeverError(UndecidedError):
+    """An output of the left side never has a value."""
 
 
 def prove(statement: Statement, timeout: float = 20.0) -> Outcome:
@@ -54,6 +62,28 @@ def prove(statement: Statement, timeout: float = 20.0) -> Outcome:
     `timeout` bounds each question to the solver and the whole, in seconds; what takes longer stays
     open. Nothing raises.
     """
+    began = time.perf_counter()
+    outcomes: list[Outcome] = []
+    for one in alternatives(statement):
+        left = timeout - (time.perf_counter() - began)
+        outcomes.append(_prove(one, max(left, _LEAST_S)))
+        if outcomes[-1].status != "proved" and not outcomes[-1].vacuous:
+            return _joined(outcomes, outcomes[-1])
+    said = [one for one in outcomes if not one.vacuous]
+    return _joined(outcomes, (said or outcomes)[0])
+
+
+def _joined(outcomes: Sequence[Outcome], result: Outcome) -> Outcome:
+    """Return the result with what all of the outcomes took."""
+    return replace(
+        result,
+        queries=_shown([query for one in outcomes for query in one.queries]),
+        widest=max(one.widest for one in outcomes),
+        seconds=sum(one.seconds for one in outcomes),
+    )
+
+
+def _prove(statement: Statement, timeout: float) -> Outcome:
     began = time.perf_counter()
     proof = Proof(statement, timeout)
     failed: Obligation | None = None
@@ -116,8 +146,14 @@ class Proof:
         setting = self._setting()
         for obligation in self.statement.obligations:
             self._oblige(obligation, setting)
+        never: list[_NeverError] = []
         for equation in self.statement.equations:
-            self._attempt(equation)
+            try:
+                self._attempt(equation)
+            except _NeverError as error:  # says nothing of the other outputs
+                never.append(error)
+        if never and len(never) == len(self.statement.equations):
+            raise never[0]
 
     def _attempt(self, equation: Equation) -> None:
         """Raise UndecidedError unless one of the ways to lower the equation shows it."""
@@ -238,12 +274,15 @@ class Proof:
         source = setting.read(equation.source, places, paths[0])
         target = setting.read(equation.target, places, paths[1])
         # Whether each side asks for what the other does is shown below, so that here both may.
-        asked = _asked([one for path in paths for one in path.conditions], space)
-        if any(solver.plain(one) is False for one in asked):
-            raise UndecidedError(f"vacuous: {output} never has a value")
+        asked = [_asked(path.conditions, space) for path in paths]
+        if any(solver.plain(one) is False for one in asked[0]):
+            raise _NeverError(f"vacuous: {output} never has a value")
+        if any(solver.plain(one) is False for one in asked[1]):
+            raise UndecidedError(f"{output} never has a value on the right side")
         before = solver.assumptions
         try:
-            solver.assumptions = (*before, *(c for c in asked if not solver.plain(c)))
+            both = (one for side in asked for one in side if not solver.plain(one))
+            solver.assumptions = (*before, *both)
             space.forget()
             require_equal(source, target, space, output)
             solver.assumptions = before
@@ -276,13 +315,12 @@ def _asked(conditions: Iterable[Condition], space: Space) -> list[Constraint]:
     """Return what is asked for of integers without a condition; what there is gets a name."""
     found: dict[str, Constraint] = {}
     for one in conditions:
-        if not (isinstance(one.about, Place) or one.bound or one.guards or one.literals):
-            if one.about.text not in found:
-                found[one.about.text] = (
-                    one.about
-                    if isinstance(one.about, Constraint)
-                    else one.about.witnessed(lambda: space.fresh(None))
-                )
+        about = one.about
+        if isinstance(about, Place) or one.bound or one.guards or one.literals:
+            continue
+        if about.text not in found:
+            whole = about if isinstance(about, Constraint) else about.witnessed(space.index)
+            found[about.text] = whole
     return [part for whole in found.values() for part in whole.conjuncts()]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ...catalog.operators.terms import Term
-from .constraint import Constraint, at_least, within
+from .constraint import Constraint, at_least, connected, joined, within
 from .normal import Place, Product
 from .polynomial import ZERO, Opaque, Polynomial, divided, quotient, rebuilt, variable
 from .solver import Solver
@@ -73,6 +73,10 @@ class Space:
             self.extents[name] = extent
         return name
 
+    def index(self) -> str:
+        """Return the name of a new index of which no more is known."""
+        return self.fresh(None)
+
     def renamed(self, product: Product) -> Product:
         """Return a product with new bound indices."""
         if not product.bound:
@@ -91,6 +95,18 @@ class Space:
             if name in self.extents:
                 found += within(variable(name), self.extents[name])
         return found
+
+    def follows(self, condition: Constraint, guards: Iterable[Constraint]) -> bool:
+        """Whether a condition is seen to hold where guards do."""
+        if self.solver.plain(condition):
+            return True
+        parts = [condition.negation, *connected(guards, condition.variables, self.symbols)]
+        # both sides of a rule ask the same of windows whose indices have other names
+        whole = joined("and", parts)
+        known = self.symbols.union(self.solver.minimum)
+        own = sorted(whole.variables - known, key=lambda name: (len(name), name))
+        names = {name: variable(f"k@{at}") for at, name in enumerate(own)}
+        return not self.solver.feasible([whole.substitute(names)])
 
     def never_below_zero(self, place: Place) -> bool:
         """Whether an element is at least 0 wherever it has a value."""

@@ -140,3 +140,8 @@ class Outcome:
     queries: tuple[Query, ...] = ()
     widest: int = 0
     seconds: float = 0.0
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether the statement is open because nothing fulfils what it assumes."""
+        return self.status == "open" and self.reason.startswith("vacuous:")
