@@ -94,7 +94,7 @@ class EntryText:
             "  int32_t rr[TILE];",
         ]
         for at in range(len(self.operands)):
-            lines.append(f"  const view *i{at} = (const view *)(a + {views + (1 + at) * VIEW});")
+            lines.append(f"  const view *in{at} = (const view *)(a + {views + (1 + at) * VIEW});")
         lines += [f"  {line}" for line in self.heads]
         lines += [
             "  for (;;) {",
@@ -130,7 +130,7 @@ class EntryText:
     def _view(self, node_id: int, form: str) -> str:
         if (node_id, form) not in self.operands:
             self.operands.append((node_id, form))
-        return f"i{self.operands.index((node_id, form))}"
+        return f"in{self.operands.index((node_id, form))}"
 
     def _size(self, value: int) -> str:
         if value <= 128:
@@ -267,8 +267,9 @@ class EntryText:
         self.body.append(f"s{node.id}[j] = v{cell};")
         if self.axes[node.id][0] is not None:
             view = self._view(node.id, "matrix_rows")
-            target, index = f"({kind} *){view}->data + (i64)rr[j] * {wide}", "cc[j]"
-            call = f"add_row_{bits}({target}, {factor} + (i64){index} * {wide}, s{node.id}[j], {wide});"
+            target = f"({kind} *){view}->data + (i64)rr[j] * {wide}"
+            row = f"{factor} + (i64)cc[j] * {wide}"
+            call = f"add_row_{bits}({target}, {row}, s{node.id}[j], {wide});"
             self.tails.append(f"for (i64 j = 0; j < n; j++) {call}")
             return
         count = self.program.nodes[self.driver].shape[1]

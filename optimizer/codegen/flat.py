@@ -176,10 +176,10 @@ def _text(
         node = program.nodes[at]
         held = held_dtype(node)
         kind, bits = C_TYPES[held], {"float64": 64, "float32": 32, "bool": 8}[held]
-        lines.append(f"  const view *i{at} = (const view *)(a + {place});")
+        lines.append(f"  const view *in{at} = (const view *)(a + {place});")
         lines.append(f"  {kind} b{at}[TILE] __attribute__((aligned(64)));")
         tiles.append(
-            f"      const {kind} *restrict x{at} = cells_{bits}(i{at}, a[4], at, n, b{at});"
+            f"      const {kind} *restrict x{at} = cells_{bits}(in{at}, a[4], at, n, b{at});"
         )
         loads.append(load(node, f"x{at}[j]"))
         place += VIEW

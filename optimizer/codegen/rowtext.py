@@ -96,7 +96,7 @@ class RowText:
         operand = Operand(node_id, form)
         if operand not in self.operands:
             self.operands.append(operand)
-        return f"i{self.operands.index(operand)}"
+        return f"in{self.operands.index(operand)}"
 
     # ---- the parts of the text
     def build(self, name: str) -> str:
@@ -118,7 +118,7 @@ class RowText:
         lines = [f"static void {name}(i64 *a) {{"]
         lines += [f"  const i64 n{at} = a[{HEADER + at}];" for at in range(len(self.sizes))]
         for at in range(len(self.operands)):
-            lines.append(f"  const view *i{at} = (const view *)(a + {views + at * VIEW});")
+            lines.append(f"  const view *in{at} = (const view *)(a + {views + at * VIEW});")
         lines.append("  i64 need = 64;")
         for buffer, kind, count in self.scratch:
             lines.append(f"  const i64 at_{buffer} = need;")

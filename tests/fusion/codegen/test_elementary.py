@@ -1,0 +1,138 @@
+"""The elementary functions against long doubles, in units in the last place."""
+
+import ctypes
+import math
+
+import numpy as np
+import pytest
+from tensolog.optimizer.codegen import find_compiler
+from tensolog.optimizer.codegen.arrays import address
+from tensolog.optimizer.codegen.compiler import library
+from tensolog.optimizer.codegen.launch import exported
+from tensolog.optimizer.codegen.unit import LEVELS, native_level, unit
+
+COMPILER = find_compiler()
+pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
+
+# What elementary.h states.
+BOUNDS = {
+    "exp": 1.25,
+    "expm1": 2.0,
+    "log": 1.0,
+    "log1p": 1.0,
+    "tanh": 3.0,
+    "sigmoid": 2.5,
+    "softplus": 2.0,
+    "erf": 1.5,
+}
+TYPES = {64: ("double", np.float64, np.uint64), 32: ("float", np.float32, np.uint32)}
+
+
+def levels():
+    """Those that this processor can run."""
+    names = list(LEVELS)
+    return names[names.index(native_level()) :]
+
+
+@pytest.fixture(scope="module", params=levels())
+def functions(request):
+    kernels = []
+    for bits, (kind, _, _) in TYPES.items():
+        for name in [*BOUNDS, "pow"]:
+            pointers = f"{kind} *x = ({kind} *)a[0], *y = ({kind} *)a[1], *z = ({kind} *)a[2];"
+            second = ", y[i]" if name == "pow" else ""
+            loop = f"for (i64 i = 0; i < a[3]; i++) z[i] = {name}_{bits}(x[i]{second});"
+            kernels.append(
+                (
+                    f"all_{name}_{bits}",
+                    f"static void all_{name}_{bits}(i64 *a) {{ {pointers} {loop} }}",
+                )
+            )
+    loaded = library(unit(kernels, [request.param], COMPILER), COMPILER)
+
+    def call(name, bits, x, y=None):
+        result = np.empty_like(x)
+        second = 0 if y is None else address(y)
+        arguments = np.array([address(x), second, address(result), len(x)], np.int64)
+        exported(loaded, f"all_{name}_{bits}")(address(arguments))
+        return result
+
+    return call
+
+
+def arguments(bits):
+    """All exponents, the range where functions bend, and the ends of what numbers there are."""
+    _, dtype, unsigned = TYPES[bits]
+    rng = np.random.default_rng(bits)
+    info = np.finfo(dtype)
+    patterns = rng.integers(0, 2**bits, 40_000, dtype=np.uint64).astype(unsigned).view(dtype)
+    ends = [0.0, 1.0, math.inf, info.max, info.tiny, info.smallest_subnormal, info.eps, math.nan]
+    near = np.concatenate([rng.normal(size=20_000) * 3, rng.normal(size=10_000) * 200])
+    parts = [patterns, near, rng.uniform(-1.5, 1.5, 20_000), ends, np.negative(ends)]
+    if bits == 32:  # every 4099th of all numbers
+        parts.append(np.arange(0, 2**32, 4099, dtype=np.uint64).astype(np.uint32).view(dtype))
+    return np.concatenate([np.asarray(part, dtype) for part in parts])
+
+
+def exact(name, x):
+    x = x.astype(np.longdouble)
+    if name == "sigmoid":
+        small = np.exp(-np.abs(x))
+        return np.where(x < 0, small, 1) / (1 + small)
+    if name == "softplus":
+        return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+    if name == "erf":
+        return np.array([math.erf(one) for one in x], np.longdouble)
+    return getattr(np, name)(x)
+
+
+@pytest.mark.parametrize("bits", [64, 32])
+@pytest.mark.parametrize("name", BOUNDS)
+def test_within_the_stated_bound_everywhere(functions, name, bits):
+    if bits == 64 and np.finfo(np.longdouble).nmant < 60:
+        pytest.skip("no wider type to compare with")
+    x = arguments(bits)
+    if name == "erf":  # by the C library's, itself off by up to one ulp of float64
+        x = np.ascontiguousarray(x[:: 4 if bits == 64 else 40])
+    found = functions(name, bits, x)
+    with np.errstate(all="ignore"):
+        wanted = exact(name, x)
+        agree(found, wanted, BOUNDS[name] + (1.0 if name == "erf" and bits == 64 else 0.0))
+
+
+def agree(found, wanted, bound):
+    rounded = wanted.astype(found.dtype)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(rounded))
+    number = ~np.isnan(rounded)
+    np.testing.assert_array_equal(np.signbit(found[number]), np.signbit(rounded[number]))
+    finite = np.isfinite(rounded) & np.isfinite(found)
+    # an infinity may stand for what is that close to the largest number, and the other way round
+    edge = number & ~finite & (found != rounded)
+    assert (np.abs(wanted[edge]) > np.finfo(found.dtype).max * (1 - 1e-6)).all()
+    error = np.abs(found[finite].astype(np.longdouble) - wanted[finite])
+    ulp = error / np.spacing(np.abs(rounded[finite])).astype(np.longdouble)
+    assert ulp.max() <= bound, f"{ulp.max()} ulp"
+
+
+@pytest.mark.parametrize("bits", [64, 32])
+def test_pow_within_its_bound(functions, bits):
+    _, dtype, unsigned = TYPES[bits]
+    rng = np.random.default_rng(1)
+    ends = [0.0, 1.0, 2.0, 3.0, 0.5, 1.5, math.inf, 5e-324, 1e300, 2.0**53, 2.0**24 + 1, math.nan]
+    with np.errstate(all="ignore"):
+        some = np.array([*ends, *np.negative(ends)]).astype(dtype)
+    left, right = np.meshgrid(some, some)
+    patterns = rng.integers(0, 2**bits, 30_000, dtype=np.uint64).astype(unsigned).view(dtype)
+    x = np.concatenate([left.ravel(), patterns, np.exp(rng.normal(size=30_000) * 20).astype(dtype)])
+    y = np.concatenate([right.ravel(), rng.normal(size=60_000).astype(dtype) * 10])
+    with np.errstate(all="ignore"):
+        wanted = np.power(x.astype(np.longdouble), y.astype(np.longdouble))
+        agree(functions("pow", bits, x, y), wanted, 1.25 if bits == 64 else 0.51)
+
+
+def test_processors_are_told_apart_at_run_time():
+    text = "static void answer(i64 *a) { a[0] = (i64)exp_64(1.0); }"
+    loaded = library(unit([("answer", text)], list(LEVELS), COMPILER), COMPILER)
+    place = (ctypes.c_int64 * 1)()
+    exported(loaded, "answer")(ctypes.addressof(place))
+    assert place[0] == 2
