@@ -162,8 +162,8 @@ def test_float64_is_measured_with_more_digits():
 def test_constants_of_both_sides_vary_and_numbers_of_the_rule_stay():
     pair = sides(SHIPPED["FoldScaleIntoMatMulWeight"], 1, 0, "float32")[0]
     assert {"X", "W", "s"} == {operand.name for operand in pair.operands}
-    pair = sides(SHIPPED["PushScaleOutOfMul"], 1, 0, "float32")[0]
-    assert "c" not in {operand.name for operand in pair.operands}
+    pair = sides(SHIPPED["FuseLeakyRelu"], 1, 0, "float32")[0]
+    assert "a" not in {operand.name for operand in pair.operands}
 
 
 def test_variances_stay_positive():
