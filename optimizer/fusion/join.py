@@ -3,50 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from itertools import permutations
 
 from .graph import Graph
 
-# Groupings of more aggregates than these are not tried one by one.
-_FEW = 4
+# The groupings of so many aggregates are all tried: 203 of six.
+FEW = 6
 
 Group = tuple[int, ...]
 
 
 def groupings(graph: Graph, roots: Sequence[int]) -> list[list[Group]]:
-    """Return the ways to compute aggregates in shared passes, the way of one pass each last.
+    """Return the ways to compute aggregates in shared passes over cells of one shape.
 
-    Aggregates of one group don't depend on each other: their level, the length of the longest
-    chain of aggregates that leads to one, is the same, so that groups can't wait for each other.
+    No aggregate waits for its own pass, nor passes for each other. Of more aggregates than FEW,
+    those of one level (the longest chain of aggregates that leads to one) are joined, or none.
     """
+    if len(roots) > FEW:
+        alone = [(root,) for root in roots]
+        return [alone, _by_level(graph, roots)]
+    return [grouping for grouping in _partitions(list(roots)) if _may_be(graph, grouping)]
+
+
+def _shape(graph: Graph, root: int) -> tuple[int, ...]:
+    return graph.nodes[graph.operands[root][0].node].shape
+
+
+def _may_be(graph: Graph, grouping: list[Group]) -> bool:
+    if any(_shape(graph, one) != _shape(graph, group[0]) for group in grouping for one in group):
+        return False
+    waits = {
+        (a, b)
+        for a, b in permutations(range(len(grouping)), 2)
+        if any(graph.ancestors[x] >> y & 1 for x in grouping[a] for y in grouping[b])
+    }
+    waits |= {
+        (at, at)
+        for at, group in enumerate(grouping)
+        if any(graph.ancestors[x] >> y & 1 for x in group for y in group)
+    }
+    for middle in range(len(grouping)):
+        before = [a for a, b in waits if b == middle]
+        waits |= {(a, b) for a in before for middle_, b in set(waits) if middle_ == middle}
+    return all(a != b for a, b in waits)
+
+
+def _by_level(graph: Graph, roots: Sequence[int]) -> list[Group]:
     levels: dict[int, int] = {}
     classes: dict[object, list[int]] = {}
     for root in sorted(roots):
         before = [levels[one] for one in levels if graph.ancestors[root] >> one & 1]
         levels[root] = 1 + max(before, default=0)
-        shape = graph.nodes[graph.operands[root][0].node].shape
-        classes.setdefault((levels[root], shape), []).append(root)
-    found: list[list[Group]] = [[]]
-    for members in classes.values():
-        found = [[*before, *groups] for before in found for groups in _partitions(tuple(members))]
-    return found
+        classes.setdefault((levels[root], _shape(graph, root)), []).append(root)
+    return [tuple(members) for members in classes.values()]
 
 
-@lru_cache(maxsize=256)
-def _partitions(members: Group) -> tuple[tuple[Group, ...], ...]:
-    if len(members) > _FEW:
-        return (members,), tuple((one,) for one in members)
-    return tuple(_all_partitions(members))
-
-
-def _all_partitions(members: Group) -> Iterator[tuple[Group, ...]]:
-    """Yield the partitions of a set, those of fewer parts first among those of its first part."""
+def _partitions(members: list[int]) -> Iterator[list[Group]]:
+    """Yield the partitions of a set, that into one part first."""
     if not members:
-        yield ()
+        yield []
         return
-    first, rest = members[0], members[1:]
+    first, *rest = members
     for chosen in reversed(range(1 << len(rest))):
         own = (first, *(one for at, one in enumerate(rest) if chosen >> at & 1))
-        left = tuple(one for at, one in enumerate(rest) if not chosen >> at & 1)
-        for others in _all_partitions(left):
-            yield (own, *others)
+        for others in _partitions([one for at, one in enumerate(rest) if not chosen >> at & 1]):
+            yield [own, *others]

@@ -16,7 +16,7 @@ from functools import cached_property
 
 from .conditions import Edge
 from .graph import Graph
-from .join import groupings
+from .join import FEW, groupings
 from .masks import mask, members
 from .minima import Minima
 from .plan import FusedOperator, PlainOperator
@@ -81,6 +81,12 @@ class Region:
         inside = {one for a, b in joins if a in self.below and b in self.below for one in (a, b)}
         return tuple(sorted(inside))
 
+    @cached_property
+    def _groupings(self) -> list[list[Roots]]:
+        if len(self.joinable) > FEW:
+            self.complete = False
+        return groupings(self.graph, self.joinable)
+
     def cost(self, stored: int, limit: float = math.inf) -> float:
         """Return the seconds of a plan; anything from `limit` on where that is exceeded."""
         total = 0.0
@@ -109,7 +115,7 @@ class Region:
             return []
         best: list[Operator] | None = None
         least = math.inf
-        for grouping in groupings(self.graph, self.joinable):
+        for grouping in self._groupings:
             found = [self.operator(group, stored) for group in grouping]
             complete = [one for one in found if one is not None]
             cost = sum(one.cost_s for one in complete)
