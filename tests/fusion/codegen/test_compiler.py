@@ -1,0 +1,110 @@
+"""The cache of compiled kernels, and machines without a compiler."""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from tensolog.optimizer.codegen import CompilerError, find_compiler
+from tensolog.optimizer.codegen.compiler import FLAGS, cache_folder, key, library
+
+from .build import Builder
+
+SOURCE = '__attribute__((visibility("default"))) int answer(void) { return 42; }\n'
+needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="there is no C compiler")
+
+
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("TENSOLOG_KERNELS", str(tmp_path))
+    return tmp_path
+
+
+def entry():
+    return cache_folder() / key(SOURCE, find_compiler(), FLAGS)
+
+
+@needs_compiler
+def test_compiled_once(own_cache, monkeypatch):
+    assert library(SOURCE, find_compiler()).answer() == 42
+    assert [path.name for path in own_cache.iterdir()] == [entry().name]
+
+    def never(*arguments, **options):
+        raise AssertionError("compiled again")
+
+    monkeypatch.setattr(subprocess, "run", never)
+    assert library(SOURCE, find_compiler()).answer() == 42
+
+
+@needs_compiler
+@pytest.mark.parametrize("damage", ["truncated", "altered", "emptied", "no checksum"])
+def test_damaged_entries_are_built_anew(own_cache, damage):
+    # built by another process: this one must not have the library mapped
+    code = (
+        "from tensolog.optimizer.codegen.compiler import *; import sys;"
+        "print(library(sys.argv[1], find_compiler()).answer())"
+    )
+
+    def elsewhere():
+        done = subprocess.run(
+            [sys.executable, "-c", code, SOURCE], capture_output=True, text=True, check=True
+        )
+        assert done.stdout.strip() == "42"
+
+    elsewhere()
+    (made,) = [path for path in entry().iterdir() if path.name.startswith("kernels")]
+    content = made.read_bytes()
+    if damage == "no checksum":
+        (entry() / "sha256").unlink()
+    else:
+        kept = {"truncated": content[:1000], "altered": content[:-9] + b"\0" * 9, "emptied": b""}
+        made.write_bytes(kept[damage])
+    elsewhere()
+    assert [path.name for path in own_cache.iterdir()] == [entry().name]
+
+
+@needs_compiler
+def test_processes_that_race_all_get_theirs(own_cache):
+    code = (
+        "from tensolog.optimizer.codegen.compiler import *; import sys;"
+        "assert library(sys.argv[1], find_compiler()).answer() == 42"
+    )
+    command = [sys.executable, "-c", code, SOURCE]
+    with ThreadPoolExecutor(4) as pool:
+        done = list(pool.map(lambda _: subprocess.run(command, capture_output=True), range(4)))
+    assert [one.returncode for one in done] == [0] * 4, done[0].stderr
+    assert [path.name for path in own_cache.iterdir()] == [entry().name]
+
+
+@needs_compiler
+def test_what_the_compiler_said_is_told(own_cache):
+    with pytest.raises(CompilerError, match="nonsense"):
+        library("int nonsense = ;", find_compiler())
+    assert not list(own_cache.iterdir())
+
+
+def test_without_a_compiler_numpy_computes_and_says_so():
+    builder = Builder()
+    x = builder.input(np.arange(6.0).reshape(2, 3))
+    compiled = builder.compiled([builder.cell("Exp", x)], compiler="none")
+    assert "no C compiler" in compiled.fallbacks[0][1]
+    np.testing.assert_array_equal(compiled.run(builder.arrays)[0], np.exp(builder.arrays[0]))
+
+
+def test_a_command_that_is_no_compiler_is_none():
+    assert find_compiler("no-such-compiler-anywhere") is None
+
+
+@needs_compiler
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_process_has_threads_of_its_own():
+    values = np.ones((400, 300))
+    builder = Builder()
+    compiled = builder.compiled([builder.reduce("ReduceSum", builder.input(values), (0, 1))])
+    assert compiled.run([values], 2)[0] == values.size
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if compiled.run([values], 2)[0] == values.size else 1)
+    assert os.waitpid(child, 0)[1] == 0
