@@ -104,12 +104,14 @@ class _Gate:
     def prove(self, statement: Statement) -> Outcome:
         from ..prover.prove import prove
         from ..prover.statement import Outcome
+        from ..prover.wording import worded
 
         left = self.left()
         if left <= 0:
             outcome = Outcome("open", "there was no time left for it")
         else:
             outcome = prove(statement, min(_STATEMENT_S, left))
+            outcome = replace(outcome, reason=worded(outcome.reason, statement))
         never = cannot_arise(outcome)
         status = "proved" if never else outcome.status
         reason = "its conditions can't hold together" if never else outcome.reason

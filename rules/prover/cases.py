@@ -32,11 +32,16 @@ from .bounds import parts_of
 from .compose import Composition, UndescribedError, algebra_of, described
 from .element_types import opsets, signature, type_problem
 from .enumeration import Choice, Choices, ContradictionError, NoCaseError, cases
+from .moves import of_one, only_reads
 from .sides import Left, Right
 from .statement import Equation, Obligation, Origin, Statement
 
 # Each attempt replaces symbols that the one before found to equal something; two are the rule.
 _ATTEMPTS = 6
+# By how much lists are longer at most where none that is tried first is a case; the ranks that
+# gives, of an operand without a shape.
+_LONGER = 6
+_RANKS = 9
 
 
 class IllTyped(Exception):  # noqa: N818 (it names what the rule is)
@@ -57,19 +62,38 @@ def statements(rule: Rule) -> list[Statement]:
     no described meaning or no case is among those that are looked at.
     """
     _check_types(rule)
+    reasons: list[NoCaseError] = []
+    for longer in range(_LONGER + 1):
+        if found := _statements(rule, longer, reasons):
+            wrong = [_false(one) for one in found]
+            if all(wrong):
+                raise IllTyped(next(reason for reason in wrong if reason))
+            return found
+        if all(isinstance(reason, ContradictionError) for reason in reasons):
+            return []
+    most = Counter(map(str, reasons)).most_common(1)[0][0]
+    raise UndescribedError(
+        f"no case of the rule is among those looked at, ranks to {_RANKS}: {most}"
+    )
+
+
+def _statements(rule: Rule, longer: int, reasons: list[NoCaseError]) -> list[Statement]:
+    """The statements of the cases with lists longer by so much than those that are tried first.
+
+    What excludes the others is added to `reasons`.
+    """
     found: list[Statement] = []
     plain: set[tuple[tuple[str, int], ...]] = set()  # cases at the first of their element types
     seen: set[object] = set()
-    reasons: list[NoCaseError] = []
 
     def build(choices: Choices) -> _Case:
         try:
-            return _case(rule, choices)
+            return _case(rule, choices, longer)
         except NoCaseError as error:
             reasons.append(error)
             raise
 
-    for case in cases(build):
+    for case in cases(build, _to_cross(rule)):
         content = tuple(map(_content, case.statements))
         if content in seen:
             continue  # operator sets whose texts differ in what this case doesn't show
@@ -81,14 +105,21 @@ def statements(rule: Rule) -> list[Statement]:
         else:
             plain.add(key)
         found += case.statements
-    if not found:
-        if all(isinstance(reason, ContradictionError) for reason in reasons):
-            return []
-        most = Counter(map(str, reasons)).most_common(1)[0][0]
-        raise UndescribedError(f"none of the cases looked at is one of the rule: {most}")
-    wrong = [_false(one) for one in found]
-    if all(wrong):
-        raise IllTyped(next(reason for reason in wrong if reason))
+    return found
+
+
+def _to_cross(rule: Rule) -> set[str]:
+    """The choices of operators that may matter together with where elements go."""
+    nodes = (*rule.match, *rule.rewrite, *rule.correct)
+    between = all(
+        only_reads(operator) for node in nodes if not node.choices for operator in node.operators
+    )
+    found = set()
+    for name, options in rule.choices:
+        users = [node for node in nodes if node.choices and node.op_type == name]
+        alone = all(len(node.inputs) == 1 for node in users)
+        if not (between and alone and all(of_one(operator, 1) for operator in options)):
+            found.add(f"operator {name}")
     return found
 
 
@@ -158,14 +189,14 @@ def _opsets(rule: Rule, operators: Mapping[str, str]) -> list[int]:
     return list(found.values())[::-1]
 
 
-def _case(rule: Rule, choices: Choices) -> _Case:
+def _case(rule: Rule, choices: Choices, longer: int) -> _Case:
     operators = {
         name: choices.pick(f"operator {name}", options, "element") for name, options in rule.choices
     }
     opset = choices.pick("opset", _opsets(rule, operators), "both")
     known: dict[str, Term] = {}
     for _ in range(_ATTEMPTS):
-        left = Left(rule, choices, operators, Composition(opset), known)
+        left = Left(rule, choices, operators, Composition(opset), known, longer)
         left.build()
         more = _solved([one.condition for one in left.assumptions])
         if not more:

@@ -9,12 +9,13 @@ A case is built by a function that asks for each choice as it comes to it. There
 
 All combinations of one kind are tried (of forms, of two at a time), with every operator set, while
 the choices of the other kinds stay at their first option, the richest: which function is applied to
-an element doesn't depend on where the element goes.
+an element doesn't depend on where the element goes. That is so of functions of one element between
+movements; other operators are crossed with the choices of an index.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
@@ -68,15 +69,38 @@ class Choices:
 _AT_ONCE: Mapping[Kind, int] = {"element": 99, "form": 2}
 
 
-def cases(build: Callable[[Choices], R]) -> Iterator[R]:
-    """Yield what is built under all choices that are to be combined; skip what is no case."""
+# How many cases an operator may be crossed with one by one; of more, those two choices away from
+# the richest.
+_CROSSED = 500
+
+
+def cases(build: Callable[[Choices], R], crossed: Collection[str] = ()) -> Iterator[R]:
+    """Yield what is built under all choices that are to be combined; skip what is no case.
+
+    `crossed` names the choices of kind "element" that may matter together with an index.
+    """
     base: dict[str, int] = {}
+    count = 0
     for choices, result in _every(build, {}, ("index", "both")):
+        count += 1
         if result is not None:
             base = base or {one.name: one.taken for one in choices.made.values()}
             yield result
     for kind, most in _AT_ONCE.items():
         yield from _around(build, base, kind, most)
+    choices, _ = _run(build, base)
+    others = [
+        {one.name: other}
+        for one in choices.made.values()
+        if one.name in crossed
+        for other in range(1, one.count)
+    ]
+    for changed in others:
+        if count * len(others) <= _CROSSED:
+            found = (result for _, result in _every(build, changed, ("index",)))
+            yield from (result for result in found if result is not None)
+        else:
+            yield from _around(build, {**base, **changed}, "index", 2)
 
 
 def _around(

@@ -171,11 +171,11 @@ def _written(node: PatternNode) -> object:
 
 
 def _is_movement(node: PatternNode) -> bool:
-    return all(map(_only_reads, node.operators))
+    return all(map(only_reads, node.operators))
 
 
 @cache
-def _only_reads(operator: str) -> bool:
+def only_reads(operator: str) -> bool:
     """Whether an operator's only output is its first input, read somewhere."""
     known = _every_version(operator)
     return bool(known) and all(
@@ -212,11 +212,11 @@ def _is_function(rule: Rule, node: PatternNode) -> bool:
         not item.star and item.value is not None and rule.operand(item.value).shape == ()
         for item in node.inputs[1:]
     )
-    return single and all(_of_one(operator, len(node.inputs)) for operator in node.operators)
+    return single and all(of_one(operator, len(node.inputs)) for operator in node.operators)
 
 
 @cache
-def _of_one(operator: str, inputs: int) -> bool:
+def of_one(operator: str, inputs: int) -> bool:
     """Whether each element of the only output comes from that of the first input in its place."""
     known = _every_version(operator)
     if inputs > 1 and operator != "DequantizeLinear":

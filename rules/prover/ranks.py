@@ -27,7 +27,8 @@ T - 1 axes are kept, and they leave the same terms alive as all axes do. Without
 what it was: a counterexample needs no more than T - 1 axes of the list, and R >= T - 1 shows that
 there is none. The same holds of the largest of several elements, where a difference is an element
 of one side that no element of the other side equals. R must also be 2 or more, or the absence of
-connections was not seen.
+connections was not seen; and the axes must stand in one order in all tensors, since a permutation
+of more axes is not made of permutations of fewer.
 
 Lists of operands and of numbers have arguments of their own: joining neighbours (listed.py), and
 that an operator which only moves elements may be any such operator (moves.py).
@@ -46,6 +47,10 @@ from .reach import reach
 from .separation import separates
 from .slicing import Program, canonical, slices
 from .statement import Outcome, Statement
+
+
+# Up to this rank all permutations are tried, and of what has an axis more.
+_PERMUTED = 3
 
 
 @dataclass(frozen=True)
@@ -119,8 +124,17 @@ class _Lengths:
     def _ends(self, name: str, most: int) -> bool:
         """Whether the conditions of the rule exclude what is longer: the longest tried was no case.
 
-        Not so where something else that may be long was not tried at that length.
+        Not so where something else that may be long was not tried at that length, or where
+        permutations were, of which there may be too many to try.
         """
+        chosen = {
+            name
+            for node in self.rule.match
+            for name, expression in node.attributes
+            if isinstance(expression, Name)
+        }
+        if "perm" in chosen and most > _PERMUTED:
+            return False
         others = {
             (other, extent.most)
             for one in self.statements

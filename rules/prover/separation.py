@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -49,13 +49,23 @@ def separates(statement: Statement, name: str, outcome: Outcome) -> bool:
         _connect(groups, "", condition)
     for obligation in statement.obligations:
         _connect(groups, "", obligation.condition)
-    seen: set[object] = set()
+    axes: dict[object, int] = {}
     for axis in range(extent.length):
         roots = {groups.root((tensor, first + axis)) for tensor, first in extent.places}
-        if roots & seen:
+        if roots & axes.keys():
             return False
-        seen |= roots
-    return True
+        axes |= dict.fromkeys(roots, axis)
+    return all(_in_order(tensor, len(shape), groups, axes) for tensor, shape in shapes.items())
+
+
+def _in_order(tensor: str, rank: int, groups: _Groups, axes: Mapping[object, int]) -> bool:
+    """Whether the axes of the list stand in their order in a tensor, each once at most.
+
+    A permutation of R + 1 axes is none of R axes and one more: taking away all axes but a few from
+    what is permuted leaves what was proved only where nothing is permuted.
+    """
+    found = [axes[root] for at in range(rank) if (root := groups.root((tensor, at))) in axes]
+    return all(one < other for one, other in pairwise(found))
 
 
 def _connect(groups: _Groups, own: str, term: Term) -> None:

@@ -117,7 +117,8 @@ class Side(TermFacts):
 class Left(Side):
     """The left side: operands are made up, and what is known of them becomes assumptions.
 
-    `known` replaces symbols by what an earlier attempt found them to equal.
+    `known` replaces symbols by what an earlier attempt found them to equal; the lists that are
+    tried are `longer` by so much than usually.
     """
 
     def __init__(
@@ -127,9 +128,11 @@ class Left(Side):
         operators: Mapping[str, str],
         composition: Composition,
         known: Mapping[str, Term],
+        longer: int = 0,
     ) -> None:
         super().__init__(rule, composition)
         self.choices, self.operators, self.known = choices, operators, known
+        self.longer = longer
         self.assumptions: list[Obligation] = []
         self.symbols: dict[str, Symbol] = {}
         self.kinds: dict[str, str] = {}
@@ -307,7 +310,16 @@ class Left(Side):
                 listed = at in known.known_inputs or operand.scalar or item.literal is not None
                 if item.value and item.value not in self.made and not listed:
                     free |= {item.value} if operand.shape is None else set()
-        return _LENGTHS.get(len(free) - 1, _FEW)
+        lengths = _LENGTHS.get(len(free) - 1, _FEW)
+        if self.longer:
+            return (max(lengths) + self.longer, max(lengths) + self.longer - 1)
+        return (*lengths, 4) if len(free) <= 2 and _permutes_once(self.rule) else lengths
+
+    def _counts(self, alone: bool) -> tuple[int, ...]:
+        """How many operands or parts a list may stand for: alone at a node, or beside another."""
+        if self.longer:
+            return (2 + self.longer,)
+        return (2, 1) if alone else (1, 0, 2)
 
     def _declared(self, node: PatternNode, operand: Operand, name: str) -> tuple[Term, ...]:
         shape: list[Term] = []
@@ -432,7 +444,7 @@ class Left(Side):
         """The tensors that `*A` stands for among the inputs."""
         name = item.value or ""
         if name not in self.lists:
-            counts = (2, 1) if len(node.inputs) == 1 else (1, 0, 2)
+            counts = self._counts(len(node.inputs) == 1)
             count = self.choices.pick(f"number of {name}", counts)
             self._stretch(f"len({name})", count, max(counts))
             self.lists[name] = [f"{name}.{at}" for at in range(count)]
@@ -445,7 +457,7 @@ class Left(Side):
                 outputs.append(output.value)
                 continue
             if output.value not in self.lists:
-                counts = (2, 1) if len(node.outputs) == 1 else (1, 0, 2)
+                counts = self._counts(len(node.outputs) == 1)
                 count = self.choices.pick(f"number of {output.value}", counts)
                 self._stretch(f"len({output.value})", count, max(counts))
                 self.lists[output.value] = [f"{output.value}.{at}" for at in range(count)]
@@ -813,6 +825,20 @@ def _reach_windows(rule: Rule) -> set[str]:
         if any(output.value in reached for output in node.outputs):
             reached |= {item.value for item in node.inputs}
     return {name for name in reached if name}
+
+
+def _permutes_once(rule: Rule) -> bool:
+    """Whether one permutation is all that there is to choose beside a rank, or nearly."""
+    names = {
+        expression
+        for node in rule.match
+        for name, expression in node.attributes
+        if name == "perm" and isinstance(expression, Name)
+    }
+    choosing = ("Reduce", "Squeeze", "Unsqueeze", "Slice", "Split", "Concat")
+    return len(names) == 1 and not any(
+        operator.startswith(choosing) for node in rule.match for operator in node.operators
+    )
 
 
 def calculated_with(rule: Rule) -> frozenset[str]:

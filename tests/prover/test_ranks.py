@@ -70,7 +70,7 @@ def test_a_case_whose_slice_was_not_looked_at_is_not_lifted():
     assert within.holds([3]) and not within.holds([2]) and not within.holds([4])
 
 
-# Rules that hold up to rank 3, or three operands, and are false beyond: by their numbers alone.
+# Rules that hold up to rank 3 or 4, or three operands, and are false beyond.
 FALSE_BEYOND = {
     "an axis more": """
   given X float32, a const, ints(a) = range(rank(X))
@@ -91,7 +91,7 @@ FALSE_BEYOND = {
   match
     Y = Transpose<perm=p>(Relu(X))
   rewrite
-    Y = Relu(Transpose<perm=take(p, 3) ++ range(3, rank(X))>(X))""",
+    Y = Relu(Transpose<perm=take(p, 4) ++ range(4, rank(X))>(X))""",
     "a length in a number": """
   given X [*s] float32, Z [*s]
   match
@@ -123,11 +123,26 @@ FALSE_BEYOND = {
 }
 
 
+def test_permutations_of_more_axes_are_not_made_of_those_of_fewer():
+    """Six times a permutation of three axes moves nothing, and of four axes it may."""
+    value = "X"
+    for _ in range(6):
+        value = f"Transpose<perm=p>({value})"
+    rule = rule_of(f"given X [*s] float32\n match\n Y = {value}\n rewrite\n Y = X")
+    found = [
+        replace(one, free={"len(s)": replace(one.free["len(s)"], most=3)})
+        for one in statements(rule)
+        if one.free["len(s)"].length < 4
+    ]
+    assert {prove(one).status for one in found} == {"proved"}
+    assert lift(rule, found, [Outcome("proved", widest=2)] * len(found)).within
+
+
 @pytest.mark.parametrize("text", FALSE_BEYOND.values(), ids=FALSE_BEYOND)
 def test_what_is_false_at_higher_ranks_is_bounded_to_those_proved(text):
     found = proved(text)
     assert found.within
-    numbers = [4] * len(found.within[0].names)
+    numbers = [5] * len(found.within[0].names)
     assert not all(one.holds(numbers[: len(one.names)]) for one in found.within)
 
 
