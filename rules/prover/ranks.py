@@ -48,7 +48,6 @@ from .separation import separates
 from .slicing import Program, canonical, slices
 from .statement import Outcome, Statement
 
-
 # Up to this rank all permutations are tried, and of what has an axis more.
 _PERMUTED = 3
 

@@ -50,7 +50,6 @@ def proved(text):
         "FuseLayerNormalization",
         "ConvertEinsumToReduceSum",
         "FuseReduceMean",
-        "FoldTransposeIntoGemm",
     ],
 )
 def test_point_by_point_and_separable_rules_hold_at_all_ranks(name):
