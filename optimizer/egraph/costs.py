@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from ...profiles.kernel import Kernel
-from ..price import Prices
+from ..price import Prices, Progress
 from .columns import NONE
 from .egraph import UNTYPED, EGraph
 from .problem import Choice, Problem
@@ -61,6 +61,17 @@ class Costs:
     def _is_opaque(self, node: int) -> bool:
         own = self.egraph.vocabulary.attributes[self.egraph.columns.attribute(node)].own
         return own is not None
+
+    def measure(self, nodes: Iterable[int], progress: Progress | None = None) -> bool:
+        """Measure the kernels of e-nodes that nobody measured yet, as far as the budget goes.
+
+        Tells whether there were any, and a budget to measure them with.
+        """
+        open_ = self.unmeasured(nodes)
+        if not open_ or self.prices.left_s <= 0:
+            return False
+        self.prices.measure(open_, progress)
+        return True
 
     def unmeasured(self, nodes: Iterable[int]) -> list[Kernel]:
         """The kernels of e-nodes that nobody measured yet."""

@@ -106,7 +106,7 @@ def _tables(found: Found) -> dict[str, list[dict[str, object]]]:
     ]
     chosen: list[dict[str, object]] = [
         {"position": place, "class_id": class_, "node_id": choice.node, "cost_ns": choice.cost}
-        for place, (class_, choice) in enumerate(found.extraction.selection.items())
+        for place, (class_, choice) in enumerate(found.merged.selection.items())
     ]
     return {
         "e_node": nodes,

@@ -15,6 +15,7 @@ from .build import build
 from .costs import Costs, own_nodes, problem_of
 from .egraph import EGraph
 from .extract import MOST_STEPS, Extraction, extract
+from .merges import Merged, merge
 from .problem import Selection, cost_of
 from .saturate import Budget, Growth, Report, saturate
 from .trace import steps_of
@@ -33,6 +34,7 @@ class Found:
     own_cost_ns: float
     growth: Growth
     extraction: Extraction
+    merged: Merged
     egraph: EGraph
     costs: Costs = field(repr=False)
 
@@ -59,22 +61,24 @@ def search(
 
     Kernels count with their bounds until they are measured; what the cheapest program needs is
     measured, and the next one is taken out, until the cheapest one is measured throughout or the
-    budget of `prices` is spent. With `rounding`, sums and products of floats may be reordered.
-    `graph` is left as it is.
+    budget of `prices` is spent. Rules of several outputs are tried on what that leads to. With
+    `rounding`, sums and products of floats may be reordered. `graph` is left as it is.
     """
     egraph = EGraph(graph, sizes, fold_limit)
     single = [rule for rule in rules if len(rule.outputs) == 1]
     growth = saturate(egraph, connection, single, budget, progress, rounding=rounding)
     costs = Costs(egraph, prices)
     extraction, own = _cheapest(egraph, costs, steps, progress)
-    chosen = extraction.selection
+    merged = merge(egraph, connection, rules, costs, extraction.selection)
+    growth.applications += merged.applications
     return Found(
-        build(egraph, chosen, roots_of(egraph, chosen)),
-        steps_of(egraph, chosen, growth.applications, costs),
-        extraction.cost,
+        build(egraph, merged.selection, roots_of(egraph, merged.selection)),
+        steps_of(egraph, merged.selection, growth.applications, costs),
+        merged.cost,
         own,
         growth,
         extraction,
+        merged,
         egraph,
         costs,
     )
@@ -90,6 +94,11 @@ def _cheapest(
     egraph: EGraph, costs: Costs, steps: int, progress: Report | None
 ) -> tuple[Extraction, float]:
     """Take out and measure in turns; the last extraction takes only what is measured."""
+
+    def told(done: int, total: int, what: str) -> None:
+        if progress is not None:
+            progress("measuring", done, total, what)
+
     for _ in range(EXTRACTIONS):
         own, extraction = _extracted(egraph, costs, steps)
         news = {choice.node for choice in extraction.selection.values()}

@@ -1,0 +1,229 @@
+"""Merges that give several outputs at once: lazy best-first search from the plan taken out.
+
+Saturation would pair everything that shares an operand with everything else. Here a candidate is
+a parent, a match in what it selects, and an estimate of the cost it leads to; it is made when it
+is the most promising one left, and only then are its kernels measured.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import duckdb
+import numpy as np
+
+from ...catalog.datalog import evaluate
+from ...rules import Match, Rule, check_conditions, matches
+from .application import apply_matches
+from .columns import NONE
+from .costs import UNUSABLE, Costs, free_classes
+from .egraph import EGraph
+from .facts import load_facts
+from .matching import operators_in, program_of, reachable
+from .problem import Choice, CycleError, Selection, cost_of, in_order
+from .provenance import Application
+from .view import View
+
+# Candidates that are made; how much dearer than the best one they may be to lead on, and how many
+# that gain nothing may: looking for matches takes longer than making a candidate.
+POPS, SLACK, DETOURS = 40, 1.02, 2
+Signature = tuple[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class _State:
+    """A program: what is selected, and what that costs."""
+
+    selection: dict[int, Choice]
+    cost: float
+
+
+@dataclass
+class Merged:
+    """The best program found, the matches that were applied, and how many candidates were made."""
+
+    selection: dict[int, Choice]
+    cost: float
+    applications: list[Application]
+    made: int
+
+
+def merge(
+    egraph: EGraph,
+    connection: duckdb.DuckDBPyConnection,
+    rules: Sequence[Rule],
+    costs: Costs,
+    selection: Selection,
+    pops: int = POPS,
+) -> Merged:
+    """Apply rules of several outputs to a selection as long as that leads to cheaper programs."""
+    chosen = reachable([rule for rule in rules if len(rule.outputs) > 1], operators_in(egraph))
+    start = _State(dict(selection), cost_of(selection, selection))
+    search = _Search(egraph, connection, chosen, costs, start)
+    if chosen:
+        search.run(start, pops)
+    best = _State(search.canonical(search.best.selection), search.best.cost)
+    return Merged(best.selection, best.cost, search.applications, search.made)
+
+
+class _Search:
+    def __init__(
+        self,
+        egraph: EGraph,
+        connection: duckdb.DuckDBPyConnection,
+        rules: tuple[Rule, ...],
+        costs: Costs,
+        start: _State,
+    ) -> None:
+        self.egraph, self.connection, self.costs, self.rules = egraph, connection, costs, rules
+        self.best = start
+        self.applications: list[Application] = []
+        self.made = self.tickets = 0
+        self.detours = DETOURS
+        # What a match of a rule on nodes of these kernels was found to gain.
+        self.gains: dict[Signature, float] = {}
+        self.queue: list[tuple[float, int, _State, tuple[Match, ...]]] = []
+        self.seen: set[frozenset[int]] = set()
+
+    def run(self, start: _State, pops: int) -> None:
+        """Make the most promising candidate and queue what it leads to, until none promises."""
+        self._expand(start)
+        while self.queue and self.made < pops:
+            promised, _, parent, found = heapq.heappop(self.queue)
+            if promised > SLACK * self.best.cost:
+                break
+            estimate = self._estimate(parent, found)
+            if estimate > promised:  # its like was made in the meantime
+                self._push(parent, found)
+                continue
+            self.made += 1
+            state = self._make(parent, found)
+            if len(found) == 1:
+                gain = -math.inf if state is None else parent.cost - state.cost
+                self.gains[self._signature(found[0])] = gain
+            if state is None:
+                continue
+            nodes = frozenset(choice.node for choice in state.selection.values())
+            if nodes in self.seen:
+                continue
+            self.seen.add(nodes)
+            if state.cost < self.best.cost:
+                self.best = state
+                self._expand(state)
+            elif state.cost <= SLACK * self.best.cost and self.detours:
+                self.detours -= 1
+                self._expand(state)
+
+    def _expand(self, state: _State) -> None:
+        """Queue each match on its own, and together all those known to gain that don't overlap."""
+        found = self._matches(state)
+        for match in found:
+            self._push(state, (match,))
+        together: list[Match] = []
+        taken: set[int] = set()
+        for match in sorted(found, key=lambda m: -self.gains.get(self._signature(m), 0.0)):
+            nodes = set(match.nodes.values())
+            if self.gains.get(self._signature(match), 0.0) > 0 and not nodes & taken:
+                together.append(match)
+                taken |= nodes
+        if len(together) > 1:
+            self._push(state, tuple(together))
+
+    def _push(self, parent: _State, found: tuple[Match, ...]) -> None:
+        estimate = self._estimate(parent, found)
+        if estimate <= SLACK * self.best.cost:
+            self.tickets += 1  # ties go to what was queued first
+            heapq.heappush(self.queue, (estimate, self.tickets, parent, found))
+
+    def _estimate(self, parent: _State, found: tuple[Match, ...]) -> float:
+        """The cost that matches lead to; where nothing is known, as if the new nodes were free."""
+        total = parent.cost
+        for match in found:
+            gain = self.gains.get(self._signature(match))
+            if gain is None:
+                gain = sum(self.costs(node) for node in set(match.nodes.values()))
+            total -= gain
+        return total
+
+    def _signature(self, match: Match) -> Signature:
+        kernels = (self.costs.kernel(node) for node in match.nodes.values())
+        return match.rule.name, tuple("" if k is None else k.hash for k in kernels)
+
+    def _matches(self, state: _State) -> list[Match]:
+        egraph = self.egraph
+        current = self.canonical(state.selection)
+        nodes = np.unique(np.array([choice.node for choice in current.values()], np.int64))
+        relations = evaluate(
+            program_of(self.rules),
+            self.connection,
+            inputs=load_facts(self.connection, egraph, nodes),
+            only=[f"match_{rule.name}" for rule in self.rules],
+        )
+        view = View(egraph)
+        return [
+            match
+            for rule in self.rules
+            for match in matches(rule, relations)
+            if check_conditions(match, view) is None
+        ]
+
+    # --------------------------------------------------------------------------- candidates
+
+    def _make(self, parent: _State, found: tuple[Match, ...]) -> _State | None:
+        """Apply matches and select what they made; None where that gives no usable program."""
+        applied = [a for a in apply_matches(self.egraph, found) if not a.refusal]
+        if not applied:
+            return None
+        self.applications += applied
+        selection = self.canonical(parent.selection)
+        made = self._living([node for application in applied for node in application.made])
+        self.costs.measure(made)
+        ends = {self.egraph.find(old) for a in applied for old, _ in a.united}
+        free = free_classes(self.egraph)
+        for node in made:
+            choice = self._choice(node, free)
+            for class_ in self.egraph.columns.outputs(node):
+                if class_ != NONE and (class_ in ends or class_ not in selection):
+                    selection[class_] = choice
+        try:
+            order = in_order(selection, self._roots(free))
+        except (CycleError, KeyError):
+            return None
+        selection = {class_: selection[class_] for class_ in order}
+        cost = cost_of(selection, order)
+        return _State(selection, cost) if cost < UNUSABLE else None
+
+    def _roots(self, free: set[int]) -> list[int]:
+        found = dict.fromkeys(self.egraph.find(value) for value in self.egraph.graph.graph_outputs)
+        return [class_ for class_ in found if class_ not in free]
+
+    def _living(self, nodes: Sequence[int]) -> list[int]:
+        """E-nodes, in the place of each dead one the living one that it equals."""
+        if not nodes:
+            return []
+        columns = self.egraph.columns
+        widths = np.array([len(columns.outputs(node)) for node in nodes], np.int64)
+        found, _ = columns.intern(columns.rows(np.array(nodes, np.int64)), widths)
+        return list(dict.fromkeys(found.tolist()))
+
+    def _choice(self, node: int, free: set[int]) -> Choice:
+        operands = self.egraph.columns.operands(node)
+        needs = dict.fromkeys(value for value in operands if value != NONE and value not in free)
+        return Choice(node, self.costs(node), tuple(needs))
+
+    def canonical(self, selection: Selection) -> dict[int, Choice]:
+        """A selection in terms of the classes and e-nodes that there are now."""
+        free = free_classes(self.egraph)
+        nodes = [choice.node for choice in selection.values()]
+        columns = self.egraph.columns
+        widths = np.array([len(columns.outputs(node)) for node in nodes], np.int64)
+        found: dict[int, Choice] = {}
+        if nodes:
+            living, _ = columns.intern(columns.rows(np.array(nodes, np.int64)), widths)
+            for class_, node in zip(selection, living.tolist(), strict=True):
+                if self.egraph.find(class_) not in free:
+                    found.setdefault(self.egraph.find(class_), self._choice(node, free))
+        return found
