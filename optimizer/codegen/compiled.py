@@ -11,7 +11,7 @@ import numpy as np
 from ..fusion.plan import FusedOperator, FusionPlan
 from ..program.dag import Program
 from ..program.evaluate import evaluate
-from .compiler import CompilerError, find_compiler, library
+from .compiler import FLAGS, CompilerError, find_compiler, library
 from .launch import Function, exported
 from .lower import Kernel, lower
 from .pool import default_threads
@@ -96,13 +96,14 @@ def compile_plan(
     *,
     compiler: str | None = None,
     levels: Sequence[str] | None = None,
+    flags: Sequence[str] = FLAGS,
 ) -> CompiledPlan:
     """Return a plan that runs, its kernels compiled as one translation unit or found in the cache.
 
     `compiler` names a command; "none" makes everything run through NumPy, as does a machine
     without a compiler. `levels` are instruction sets, best first ("avx512", "avx2", "plain");
-    None means that of this processor. A fused operator that has no kernel runs node by node, and
-    `fallbacks` says why.
+    None means that of this processor; `flags` are the compiler's. A fused operator that has no
+    kernel runs node by node, and `fallbacks` says why.
     """
     kernels: dict[int, Kernel] = {}
     reasons: dict[int, str] = {}
@@ -112,7 +113,7 @@ def compile_plan(
                 kernels[at] = lower(program, step, f"kernel_{at}")
             except LoweringError as error:
                 reasons[at] = str(error)
-    functions, source, refusal = _functions(list(kernels.values()), compiler, levels)
+    functions, source, refusal = _functions(list(kernels.values()), compiler, levels, flags)
     steps = []
     for at, step in enumerate(plan.steps):
         if not isinstance(step, FusedOperator):
@@ -128,7 +129,10 @@ def compile_plan(
 
 
 def _functions(
-    kernels: Sequence[Kernel], wanted: str | None, levels: Sequence[str] | None
+    kernels: Sequence[Kernel],
+    wanted: str | None,
+    levels: Sequence[str] | None,
+    flags: Sequence[str],
 ) -> tuple[dict[str, Function], str, str]:
     """Return the kernels' functions, the source, and why there are none ("" if there are)."""
     if not kernels:
@@ -139,7 +143,7 @@ def _functions(
     texts = [(kernel.name, kernel.text) for kernel in kernels]
     source = unit(texts, levels or (native_level(),), compiler)
     try:
-        loaded = library(source, compiler)
+        loaded = library(source, compiler, flags)
     except (CompilerError, OSError) as error:
         return {}, source, str(error)
     return {kernel.name: exported(loaded, kernel.name) for kernel in kernels}, source, ""
