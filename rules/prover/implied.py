@@ -152,19 +152,33 @@ def _integers_implied(
         cases = [exists(Solved(bound, tuple(case)), space) for bound, case in condition.about.cases]
         goal = f"(not (or false {' '.join(cases)}))"
         about = [part for _, case in condition.about.cases for part in case]
-    texts = []
-    for other in known:
-        if isinstance(other.about, Place) or other.literals:
-            continue
-        text, parts = _statement(other, space)
-        texts.append(text)
-        about += parts
-    result = solver.ask(
-        f"{purpose}: {condition.describe()} follows",
-        [*(solver.constraint(guard) for guard in guards), *texts, goal],
-        [*guards, *about],
+    others = [o for o in known if not (isinstance(o.about, Place) or o.literals)]
+    here = [one for other in others if (one := _instance(other, condition.bound)) is not None]
+    for those, quick in ((here, True), (others, False)):
+        statements = [_statement(other, space) for other in those]
+        result = solver.ask(
+            f"{purpose}: {condition.describe()} follows",
+            [*map(solver.constraint, guards), *(text for text, _ in statements), goal],
+            [*guards, *about, *(part for _, parts in statements for part in parts)],
+            quick=quick,
+        )
+        if result == "unsat":
+            return True
+    return False
+
+
+def _instance(other: Condition, names: Sequence[str]) -> Condition | None:
+    """Return a condition at the indices given instead of all, which is simpler to use."""
+    if not other.bound:
+        return other
+    if len(other.bound) > len(names) or isinstance(other.about, Nonempty | Place):
+        return None
+    known = {old: variable(new) for old, new in zip(other.bound, names, strict=False)}
+    return Condition(
+        other.kind,
+        other.about.substitute(known),
+        guards=tuple(guard.substitute(known) for guard in other.guards),
     )
-    return result == "unsat"
 
 
 def _same_under_cases(

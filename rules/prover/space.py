@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from math import gcd
 
 from ...catalog.operators.terms import Term
-from .constraint import Constraint, at_least, connected, joined, within
+from .constraint import Constraint, at_least, connected, equals, joined, within
 from .normal import Place, Product
-from .polynomial import ZERO, Opaque, Polynomial, divided, quotient, rebuilt, variable
+from .polynomial import ZERO, Opaque, Polynomial, constant, divided, quotient, rebuilt, variable
 from .solver import Solver
 
 
@@ -139,7 +140,38 @@ class Space:
 
         if whole.kind in ("and", "or"):
             return joined(whole.kind, [self.fold_constraint(part) for part in whole.parts])
-        return compared(whole.kind, self.fold(whole.whole)) if whole.whole.opaque else whole
+        if not whole.whole.opaque:
+            return whole
+        folded = self.fold(whole.whole)
+        return compared(whole.kind, self._whole_steps(folded) if whole.kind == "ge" else folded)
+
+    def _whole_steps(self, whole: Polynomial) -> Polynomial:
+        """Return what is at least 0 exactly where the polynomial is, by laws of quotients.
+
+        For b >= 1: p >= 0 where floor(p / b) >= 0, and floor(a / b) >= c where a >= b c.
+        """
+        for scale, small in (*self._digits(whole), *self._digits(-1 - whole)):
+            if small.terms and self.is_positive(scale, whole):
+                steps = self._quotient(whole, scale)
+                if steps.opaque.keys() <= whole.opaque.keys() and len(steps.terms) < len(
+                    whole.terms
+                ):
+                    return self._whole_steps(steps)
+        for atom in whole.opaque.values():
+            alone = Polynomial({(atom.text,): 1}, {atom.text: atom})
+            sign = whole.terms.get((atom.text,))
+            if atom.function != "//" or sign not in (1, -1):
+                continue
+            inner, by = atom.arguments
+            multiple = self._multiple(by)
+            # q - c >= 0 where a >= b c, and c - q >= 0 where a < b (c + 1)
+            limit = sign * (alone * sign - whole) + (0 if sign > 0 else 1)
+            if multiple is None or atom.text in limit.text or not self.is_positive(by, inner):
+                continue
+            times, rest = divided(limit, multiple[1])
+            if not rest.terms:
+                return sign * (inner - times * multiple[0]) - (0 if sign > 0 else 1)
+        return whole
 
     def _fold_atom(self, name: str, atom: Opaque | None) -> Polynomial:
         if atom is None:
@@ -160,9 +192,19 @@ class Space:
         """Return floor(whole / by), by laws that hold for positive divisors."""
         if not self.is_positive(by, whole):
             return quotient(whole, by)
+        scale = gcd(*whole.terms.values(), *by.terms.values())
+        if scale > 1:  # floor((n a) / (n b)) = floor(a / b)
+            whole, by = divided(whole, constant(scale))[0], divided(by, constant(scale))[0]
+        multiple = self._multiple(by)
+        if multiple is not None:
+            times, rest = divided(whole, multiple[0])
+            if times.terms:
+                return times * multiple[1] + self._quotient(rest, by)
         outer, rest = divided(whole, by)
         if self.in_range(rest, by):
             return outer
+        if self.in_range(-1 - rest, by):
+            return outer - 1
         if outer.terms:
             return outer + self._quotient(rest, by)
         inner = _only_atom(rest)
@@ -177,6 +219,16 @@ class Space:
             if not left.terms and not more.terms and times.terms:
                 return self._quotient(high, times)
         return quotient(rest, by)
+
+    def _multiple(self, by: Polynomial) -> tuple[Polynomial, Polynomial] | None:
+        """Return a and b with a = b * by, where a quotient a // b is known to leave no rest."""
+        inner = _only_atom(by)
+        if inner is None or inner.function != "//":
+            return None
+        whole, other = inner.arguments
+        exact = equals(other * by, whole)
+        known = exact in self.ambient or exact in self.solver.assumptions
+        return (whole, other) if known and len(whole.terms) == 1 else None
 
     def _digits(self, rest: Polynomial) -> Iterable[tuple[Polynomial, Polynomial]]:
         """Yield b and s such that s is a part of the polynomial and 0 <= s < b."""
@@ -201,6 +253,9 @@ class Space:
             return True
         if len(by.terms) != 1:
             return False
+        multiple = self._multiple(by)
+        if multiple is not None and self.solver.bound(multiple[1]) >= 1:
+            return self.is_positive(multiple[0], whole)
         ((factors, scale),) = by.terms.items()
         if scale < 1:
             return False
