@@ -30,7 +30,6 @@ _EMPTY = {
     "reads": "SELECT 0, 0, 0",
     "reduces": "SELECT 0, '', ''",
     "sparse": "SELECT 0",
-    "item": "SELECT 0, 0",
     "wanted": "SELECT 0",
     "node": "SELECT 0, '', '', 0, 0, 0",
 }

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from ...catalog.operators import classifications
 from ..program.dag import Node, Program
 
-# Types of elements that kernels compute with, and their bytes.
-TYPES = {"float32": 4, "float64": 8, "bool": 1}
+# Types of elements that kernels compute with.
+TYPES = frozenset(["float32", "float64", "bool"])
 # Reductions that kernels do: of these an element that is zero changes nothing.
 ADDITIVE = frozenset(["ReduceSum", "ReduceMean", "ReduceSumSquare", "ReduceL1", "ReduceL2"])
 OTHER = frozenset(["ReduceMax", "ReduceMin", "ReduceProd"])
@@ -61,7 +61,7 @@ def facts(programs: Sequence[Program], refused: frozenset[str] = frozenset()) ->
     Operators in `refused` are run as NumPy does.
     """
     rows: dict[str, list[Row]] = {name: [] for name in ("node", "fusible", "reads", "reduces")}
-    rows |= {"sparse": [], "wanted": [], "item": [], "skinny": [(SKINNY,)]}
+    rows |= {"sparse": [], "wanted": [], "skinny": [(SKINNY,)]}
     first = 0
     for program in programs:
         _describe(program, first, refused, rows)
@@ -90,7 +90,6 @@ def _describe(
             how = "additive" if node.op in ADDITIVE else "other"
             rows["reduces"].append((first + number, direction, how))
         rows["fusible"].append((first + number,))
-        rows["item"].append((first + number, TYPES[node.dtype]))
     rows["wanted"] += [(first + output,) for output in program.outputs]
 
 

@@ -110,12 +110,12 @@ class Point:
     """An interesting point: whether `producer` is materialized for `consumer` is a decision.
 
     `kind` says why: consumers (there are several), template or sparse (the two sides may be
-    held by different ones), type (what is computed again is smaller before).
+    held by different ones), repeated (the consumer may be computed by several operators).
     """
 
     consumer: int
     producer: int
-    kind: Literal["consumers", "template", "sparse", "type"]
+    kind: Literal["consumers", "template", "sparse", "repeated"]
 
 
 @dataclass(frozen=True)

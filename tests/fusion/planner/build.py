@@ -155,3 +155,30 @@ def _fits(left, right):
     short, long = sorted([left, right], key=len)
     pairs = zip(short[::-1], long[::-1], strict=False)
     return all(a == b or 1 in (a, b) for a, b in pairs)
+
+
+def shared_program(source: random.Random, most: int = 7) -> Program:
+    """Draw a program in which most is read several times: margins, weights, products, sums."""
+    build = Build()
+    m, n = source.choice([(60, 40), (2000, 30), (5000, 4)])
+    x, v = build.given(m, n), build.given(n)
+    pool = [build.given(m), build.matmul(x, v)]
+    if source.random() < 0.3:
+        y, _ = build.given(m, n), build.given(m, 1)
+        pool = [x, y, build.op("Mul", x, build.given(m, 1))]
+    for _ in range(source.randint(2, most)):
+        op = source.choice(["Mul", "Add", "Exp", "Erf", "Abs", "Sub"])
+        a = source.choice(pool[-4:])
+        pool.append(
+            build.op(op, a, *([] if op in ("Exp", "Erf", "Abs") else [source.choice(pool)]))
+        )
+    outputs = [pool[-1]] if source.random() < 0.3 else []
+    for _ in range(source.randint(1, 4)):
+        a = source.choice(pool[1:])
+        if source.random() < 0.5:
+            outputs.append(build.sum(a))
+        elif len(build.shape(a)) == 1:
+            outputs.append(build.matmul(build.t(x), a))
+        else:
+            outputs.append(build.matmul(a, v))
+    return build.program(*outputs)
