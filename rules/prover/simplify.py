@@ -30,7 +30,10 @@ def simplified(product: Product, space: Space, *, count: bool = True) -> Product
         if solved is None:
             break
         product = _folded(solved, space)
-    return powers(_counted(product, space), space) if count else product
+    if not count:
+        return product
+    product = powers(_counted(product, space), space)
+    return product if product.coefficient else None
 
 
 def _folded(product: Product, space: Space) -> Product:
