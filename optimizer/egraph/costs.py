@@ -21,15 +21,35 @@ class Costs:
     """Nanoseconds of e-nodes by measured kernels, or by their bounds as long as nobody measured.
 
     An e-node that is not the model's own counts with the spread of its measurement, since a gain
-    within the noise is none. When `measuring_is_over`, one that nobody measured is not to be used.
+    within the noise is none.
     """
 
     def __init__(self, egraph: EGraph, prices: Prices) -> None:
         self.egraph, self.prices = egraph, prices
-        self.measuring_is_over = False
+        self._measuring_is_over = False
+        self._found: dict[int, float] = {}
+        self._kernels: dict[int, Kernel] = {}
+
+    @property
+    def measuring_is_over(self) -> bool:
+        """Whether what nobody measured yet stays so, and is not to be used."""
+        return self._measuring_is_over
+
+    def end_measuring(self) -> None:
+        """Leave out from now on what nobody measured."""
+        self._measuring_is_over = True
+        self._found = {}
 
     def kernel(self, node: int) -> Kernel | None:
         """What an e-node is measured as; None where a size is not known."""
+        if node not in self._kernels:
+            kernel = self._kernel(node)
+            if kernel is None:  # a size may become known yet
+                return None
+            self._kernels[node] = kernel
+        return self._kernels[node]
+
+    def _kernel(self, node: int) -> Kernel | None:
         egraph = self.egraph
         columns = egraph.columns
         results = tuple(
@@ -43,6 +63,11 @@ class Costs:
 
     def __call__(self, node: int) -> float:
         """The cost of an e-node in nanoseconds; infinite where it can't be used."""
+        if node not in self._found:
+            self._found[node] = self._cost(node)
+        return self._found[node]
+
+    def _cost(self, node: int) -> float:
         is_own = node in self.egraph.origin
         if is_own and self._is_opaque(node):
             return 0.0  # it is computed in any case
@@ -71,6 +96,7 @@ class Costs:
         if not open_ or self.prices.left_s <= 0:
             return False
         self.prices.measure(open_, progress)
+        self._found = {}
         return True
 
     def unmeasured(self, nodes: Iterable[int]) -> list[Kernel]:

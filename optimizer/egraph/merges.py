@@ -217,13 +217,15 @@ class _Search:
     def canonical(self, selection: Selection) -> dict[int, Choice]:
         """A selection in terms of the classes and e-nodes that there are now."""
         free = free_classes(self.egraph)
-        nodes = [choice.node for choice in selection.values()]
-        columns = self.egraph.columns
-        widths = np.array([len(columns.outputs(node)) for node in nodes], np.int64)
+        find, columns = self.egraph.find, self.egraph.columns
         found: dict[int, Choice] = {}
-        if nodes:
-            living, _ = columns.intern(columns.rows(np.array(nodes, np.int64)), widths)
-            for class_, node in zip(selection, living.tolist(), strict=True):
-                if self.egraph.find(class_) not in free:
-                    found.setdefault(self.egraph.find(class_), self._choice(node, free))
+        for class_, choice in selection.items():
+            leader = find(class_)
+            if leader in free:
+                continue
+            moved = any(find(need) != need or need in free for need in choice.needs)
+            if moved or not columns.is_alive(choice.node):
+                (node,) = self._living([choice.node])
+                choice = self._choice(node, free)
+            found.setdefault(leader, choice)
         return found

@@ -115,7 +115,7 @@ def _cheapest(
                 progress("measuring", done, total, what) if progress else None
             ),
         )
-    costs.measuring_is_over = True
+    costs.end_measuring()
     own, extraction = _extracted(egraph, costs, steps)
     return extraction, cost_of(own, own)
 
