@@ -30,10 +30,17 @@ class Within:
 
     def __str__(self) -> str:
         if len(self.names) == 1:
-            found = spans([n for (n,) in self.rows if n is not None])
-            return f"proved for {_words(self.names[0], found)} only"
+            return f"proved for {self.words} only"
         shown = ", ".join(f"[{', '.join(map(str, row))}]" for row in self.listed())
         return f"proved for {', '.join(self.names)} in {shown} only"
+
+    @property
+    def words(self) -> str:
+        """What was proved: "ranks 0 to 3 of X", or up to which numbers of several names."""
+        if len(self.names) == 1:
+            return _words(self.names[0], spans(n for (n,) in self.rows if n is not None))
+        most = ", ".join(str(self._largest(at)) for at in range(len(self.names)))
+        return f"{', '.join(self.names)} up to {most}"
 
     def holds(self, numbers: Sequence[int | None]) -> bool:
         """Whether these numbers, one for each of `names`, are among those that were proved."""

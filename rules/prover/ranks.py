@@ -39,7 +39,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..lengths import Row, Within, measure_of, separate, spans
+from ..lengths import Row, Within, measure_of, separate
 from ..syntax import Call, Name, Rule, Star, walk
 from .listed import expressions_of, joins
 from .moves import moves_alike
@@ -73,15 +73,7 @@ def lift(rule: Rule, statements: Sequence[Statement], outcomes: Sequence[Outcome
     if len(beyond) == len(lengths.names):
         return Lifted()
     within = separate(lengths.names, lengths.rows, beyond)
-    return Lifted("; ".join(map(_words, within)), within)
-
-
-def _words(one: Within) -> str:
-    """The ranks proved: "rank(X) 0 to 3", of several names "len(a), len(b) up to 3, 2"."""
-    if len(one.names) == 1:
-        return f"{one.names[0]} {spans(n for (n,) in one.rows if n is not None)}"
-    most = [max(row[at] or 0 for row in one.rows) for at in range(len(one.names))]
-    return f"{', '.join(one.names)} up to {', '.join(map(str, most))}"
+    return Lifted("; ".join(one.words for one in within), within)
 
 
 class _Lengths:

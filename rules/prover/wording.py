@@ -63,6 +63,7 @@ def _entry(name: str) -> str:
 
 
 def _rank_of_output(statement: Statement) -> int:
-    shapes = {one.name: one.shape for one in (*statement.operands, *statement.definitions)}
+    shapes = {one.name: one.shape for one in statement.operands}
+    shapes |= {one.name: one.shape for one in statement.definitions}
     ranks = [len(shapes[one.source]) for one in statement.equations if one.source in shapes]
     return max(ranks, default=0)

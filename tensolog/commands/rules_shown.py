@@ -43,9 +43,7 @@ def _ranks(verdict: Verdict) -> str:
 
 def ranks_text(ranks: str) -> str:
     """Say for which ranks a proof holds."""
-    if not ranks:
-        return ""
-    return "all ranks" if ranks == "all" else f"ranks {ranks}"
+    return "all ranks" if ranks == "all" else ranks
 
 
 def counterexample_text(found: Counterexample) -> str:

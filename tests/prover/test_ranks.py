@@ -64,7 +64,7 @@ def test_a_case_whose_slice_was_not_looked_at_is_not_lifted():
     rule = rule_of("match\n Y = Add(X, 0)\n rewrite\n Y = X")
     found = [s for s in statements(rule) if s.free["rank(X)"].length != 2]
     only = lift(rule, found, [Outcome("proved", widest=9)] * len(found))
-    assert only.ranks == "rank(X) 0 to 1 or 3"
+    assert only.ranks == "ranks 0 to 1 or 3 of X"
     (within,) = only.within
     assert within.holds([3]) and not within.holds([2]) and not within.holds([4])
 
