@@ -20,6 +20,14 @@ NO_ALIAS: Mapping[int, int] = MappingProxyType({})
 # Moves that leave a row of cells as it is.
 MOVES = frozenset(["Expand", "Transpose", "Squeeze", "Unsqueeze", "Reshape"])
 
+# Operators whose results are truth values; others give numbers that have to be made some.
+LOGICAL = frozenset(
+    (
+        *("And", "Or", "Xor", "Not", "Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual"),
+        *("IsNaN", "IsInf", "Cast", "Where", "Identity"),
+    )
+)
+
 
 def held_dtype(node: Node) -> str:
     """Return the type that a node's elements have inside a kernel; raise LoweringError."""
@@ -52,7 +60,12 @@ def statement(program: Program, node: Node, alias: Mapping[int, int] = NO_ALIAS)
     operands = [program.nodes[at] for at in node.inputs]
     _refuse_integers(node, operands)
     if node.op in MOVES:
-        return f"{variable(node)} = v{alias.get(operands[0].id, operands[0].id)};"
+        given = operands[0].attributes["value"] if operands[0].op == "Constant" else None
+        name = f"v{alias.get(operands[0].id, operands[0].id)}"
+        known = {"X": name if given is None else given}
+        return (
+            f"{variable(node)} = {expression(Read('X', ()), computed_dtype(program, node), known)};"
+        )
     if not is_elementwise(node):
         raise LoweringError(f"{node.op} is not elementwise")
     if node.op == "Cast":
@@ -90,6 +103,8 @@ def _refuse_integers(node: Node, operands: Sequence[Node]) -> None:
     """Integer arithmetic wraps around in NumPy; doubles hold the smaller types' numbers only."""
     if node.dtype not in C_TYPES:
         raise LoweringError(f"{node.op} (%{node.id}) of {node.dtype}")
+    if node.dtype == "bool" and node.op not in LOGICAL | MOVES:
+        raise LoweringError(f"{node.op} (%{node.id}) of bool")
     for operand in operands:
         held_dtype(operand)
         wide = operand.dtype in ("int64", "uint64") and operand.op != "Constant"

@@ -36,6 +36,7 @@ typedef int64_t i64;
    contiguous where the kernel asks for it; otherwise the type that it is converted from. */
 typedef struct { char *data; i64 row, column, type; } view;
 
-/* A sum and what rounding it lost (Neumaier 1974). A tile is summed plainly, in lanes, then added
-   to it: |error| <= (TILE / lanes + log2(lanes) + 2) u sum|x|, whatever the number of tiles. */
+/* A sum and what rounding it lost (Neumaier 1974). Cells are summed plainly, in lanes, a tile at a
+   time (of short rows a block of at most 4 TILE cells), and tiles are added to it:
+   |error| <= (cells / lanes + log2(lanes) + 2) u sum|x|, whatever the number of tiles. */
 typedef struct { double sum, lost; } total;

@@ -117,7 +117,8 @@ def lower_flat(
     if not elementwise and not reductions:
         raise LoweringError("a region without cells")
     shape = elementwise[0].shape if elementwise else table[reductions[0].inputs[0]].shape
-    arrays = [at for at in inputs if at not in constants]
+    used = {operand for node in (*elementwise, *reductions) for operand in node.inputs}
+    arrays = [at for at in inputs if at in used and at not in constants]
     _check(program, elementwise, reductions, arrays, shape, outputs)
     folds = [Fold(reduction(program, node)) for node in reductions]
     lines = _text(program, name, arrays, elementwise, folds, outputs)

@@ -1,6 +1,6 @@
 """Threads that run one kernel together: each calls it, and all take chunks from one counter.
 
-A call of C holds no lock of Python's. The threads are kept, as many as were ever asked for.
+A call of C holds no lock of Python's. The threads are kept.
 """
 
 from __future__ import annotations
@@ -10,14 +10,17 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 
+# More than there are ever threads wanted; they start when there is something to do for them.
+_MOST = 256
+
 _lock = Lock()
 _pool: ThreadPoolExecutor | None = None
-_size = 0
 
 
 def together(call: Callable[[], object], threads: int) -> None:
     """Run `call` in as many threads, this one among them; return when all are done."""
-    helpers = [_helpers(threads - 1).submit(call) for _ in range(threads - 1)]
+    pool = _threads()
+    helpers = [pool.submit(call) for _ in range(min(threads, _MOST) - 1)]
     call()
     for helper in helpers:
         helper.result()
@@ -31,21 +34,18 @@ def default_threads() -> int:
         return os.cpu_count() or 1
 
 
-def _helpers(wanted: int) -> ThreadPoolExecutor:
-    global _pool, _size
+def _threads() -> ThreadPoolExecutor:
+    global _pool
     with _lock:
-        if _pool is None or _size < wanted:
-            # the old pool ends what it was given, then its threads end
-            if _pool is not None:
-                _pool.shutdown(wait=False)
-            _pool, _size = ThreadPoolExecutor(wanted, "tensolog-kernel"), wanted
+        if _pool is None:
+            _pool = ThreadPoolExecutor(_MOST, "tensolog-kernel")
         return _pool
 
 
 def _forget() -> None:
     """A forked process has none of the threads."""
-    global _pool, _size, _lock
-    _pool, _size, _lock = None, 0, Lock()
+    global _pool, _lock
+    _pool, _lock = None, Lock()
 
 
 if hasattr(os, "register_at_fork"):

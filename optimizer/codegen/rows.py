@@ -181,8 +181,8 @@ def _seeds(program: Program, operator: FusedOperator) -> list[Axis]:
 def _lowered(program: Program, operator: FusedOperator, name: str, seed: Axis) -> RowKernel:
     nodes, inputs = operator.nodes, operator.inputs
     part = partition(program, nodes, inputs, seed)
-    if part.rows < 1:
-        raise LoweringError("no rows")
+    if any(not program.nodes[at].size for at in (*nodes, *inputs)):
+        raise LoweringError("an array without elements")
     plan = schedule(program, part, nodes, operator.outputs)
     if not plan.levels:
         raise LoweringError("nothing runs along the rows")

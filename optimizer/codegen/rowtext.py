@@ -231,16 +231,27 @@ class RowText:
             for node in group.rows:
                 one = reduction(self.program, node, self.plan.alias)
                 body.append(f"t{node.id}[r] = {one.finish(f'({one.body})')};")
-            self._loop("r", "R", body, full, [])
+            self._tiles("r", "R", body, full, [])
             return
         rows = [Fold(reduction(self.program, node, self.plan.alias)) for node in group.rows]
+        end, tiled = self.size(group.width), group.width > TILE
+        # numbers of short rows are reduced over the block, which is no longer than a few tiles
+        self.block += [] if tiled else [fold.declare() for fold in full]
         self.block.append("for (i64 r = 0; r < R; r++) {")
         self.block += [f"  {line}" for line in heads]
-        self._loop("j", self.size(group.width), body, full, rows)
+        if tiled:
+            self.block += [f"  {_whole(fold, 'q')}" for fold in rows]
+            self._tiles("j", end, body, full, rows)
+        else:
+            self.block += [f"  {fold.declare()}" for fold in rows]
+            self.block += simd_loop("j", "0", end, body, [*full, *rows], "  ")
         for fold in rows:
-            value = fold.reduction.finish(_collected(fold))
+            whole = _collected(fold, "q") if tiled else fold.result()
+            kind = self.c_type(fold.reduction.node)
+            value = fold.reduction.finish(f"(({kind}){whole})")
             self.block.append(f"  t{fold.reduction.node}[r] = {value};")
         self.block.append("}")
+        self.block += [] if tiled else [_collect(fold, "g") for fold in full]
 
     def _operands(self, group: Group) -> tuple[list[str], list[str]]:
         """Return what stands before the loop over a row, and what reads its elements."""
@@ -269,27 +280,23 @@ class RowText:
                 raise LoweringError(f"%{at} has rows of another width")
         return heads, loads
 
-    def _loop(
+    def _tiles(
         self, index: str, end: str, body: Sequence[str], full: Sequence[Fold], rows: Sequence[Fold]
     ) -> None:
         """A loop over cells in tiles; what is reduced in one is collected after it."""
         folds = [*full, *rows]
-        first = "0"
-        self.block += [f"  {_whole(fold, 'q')}" for fold in rows]
-        if folds:
-            first, last = "from", "to"
-            self.block += [
-                f"  for (i64 from = 0; from < {end}; from += TILE) {{",
-                f"    const i64 to = LEAST(from + TILE, {end});",
-                *(f"    {fold.declare()}" for fold in folds),
-            ]
-        else:
-            last = end
-        self.block += simd_loop(index, first, last, body, folds, "    ")
-        if folds:
-            self.block += [f"    {_collect(fold, 'g')}" for fold in full]
-            self.block += [f"    {_collect(fold, 'q')}" for fold in rows]
-            self.block.append("  }")
+        if not folds:
+            self.block += simd_loop(index, "0", end, body, folds, "  ")
+            return
+        self.block += [
+            f"  for (i64 from = 0; from < {end}; from += TILE) {{",
+            f"    const i64 to = LEAST(from + TILE, {end});",
+            *(f"    {fold.declare()}" for fold in folds),
+            *simd_loop(index, "from", "to", body, folds, "    "),
+            *(f"    {_collect(fold, 'g')}" for fold in full),
+            *(f"    {_collect(fold, 'q')}" for fold in rows),
+            "  }",
+        ]
 
     def _full(self, node: Node) -> Fold:
         fold = Fold(reduction(self.program, node, self.plan.alias))
@@ -404,8 +411,6 @@ def _collect(fold: Fold, prefix: str) -> str:
     return f"{name} = {combine(one.kind, 'float64', name, fold.result())};"
 
 
-def _collected(fold: Fold, prefix: str = "q") -> str:
+def _collected(fold: Fold, prefix: str) -> str:
     name = f"{prefix}{fold.reduction.node}"
-    whole = f"value({name})" if fold.reduction.kind == "sum" else name
-    # the value of a row goes on in the node's own type
-    return whole if prefix == "g" else f"({fold.c_type}){whole}"
+    return f"value({name})" if fold.reduction.kind == "sum" else name
