@@ -192,9 +192,9 @@ class Space:
         """Return floor(whole / by), by laws that hold for positive divisors."""
         if not self.is_positive(by, whole):
             return quotient(whole, by)
-        scale = gcd(*whole.terms.values(), *by.terms.values())
-        if scale > 1:  # floor((n a) / (n b)) = floor(a / b)
-            whole, by = divided(whole, constant(scale))[0], divided(by, constant(scale))[0]
+        content = constant(gcd(*whole.terms.values(), *by.terms.values()))
+        if content.number != 1:  # floor((n a) / (n b)) = floor(a / b)
+            whole, by = divided(whole, content)[0], divided(by, content)[0]
         multiple = self._multiple(by)
         if multiple is not None:
             times, rest = divided(whole, multiple[0])

@@ -1,4 +1,4 @@
-"""Laws of order and sign, each with neighbours that are false: one hypothesis less, one sign more.
+"""Laws of order, of sign, of groups, and false ones beside them: a hypothesis less, a sign more.
 
 The two text files hold a name, what is given, and the two sides, four lines to a law.
 """
@@ -29,7 +29,7 @@ rule Rule
 
 
 def _laws(kind: str) -> dict[str, Rule]:
-    lines = (Path(__file__).parent / f"order_{kind}.txt").read_text("utf-8").splitlines()
+    lines = (Path(__file__).parent / f"laws_{kind}.txt").read_text("utf-8").splitlines()
     found = {}
     for at in range(0, len(lines), 4):
         name, given, left, right = (line.strip() for line in lines[at : at + 4])
@@ -38,7 +38,7 @@ def _laws(kind: str) -> dict[str, Rule]:
     return found
 
 
-HOLDS, FAILS = _laws("holds"), _laws("fails")
+HOLDS, FAILS = _laws("hold"), _laws("fail")
 
 
 @pytest.mark.parametrize("name", HOLDS)
