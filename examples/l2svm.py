@@ -27,7 +27,7 @@ def generate(rows: int = 20_000, columns: int = 20, seed: int = 0) -> tuple[Any,
 def l2svm(X: Any, y: Any, penalty: float = 1.0, tolerance: float = 1e-9, steps: int = 100) -> Any:
     """Return the w that minimizes sum(max(0, 1 - y (X w))^2) / 2 + penalty |w|^2 / 2."""
     w = np.zeros(X.shape[1])
-    Xw = np.zeros(X.shape[0])
+    Xw = np.zeros_like(y)
     gradient = X.T @ y
     direction = gradient
     for _ in range(steps):

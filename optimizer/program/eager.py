@@ -81,13 +81,14 @@ def call(
     """
     options = dict(options)
     out = options.pop("out", None)
-    written = [one for one in lazies(out) if not one._scalar]
     trace.runner.note(f"{getattr(function, '__name__', function)}: by NumPy at once: {why}")
-    for one in written:
-        trace.writable(one, "an array is written")
+    # It may write into any of its arguments, as np.copyto does.
+    trace.flush("a function left to NumPy")
+    for one in lazies(out):
+        if not one._scalar:
+            trace.memory(one, "an array is written")
     sources = [*lazies(tuple(arguments)), *lazies(options)]
     if out is not None:
-        trace.flush("an array is written")
         options["out"] = real(out)
     for source in sources:
         if source._family is not None and source._family.array is None:

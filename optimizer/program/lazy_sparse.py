@@ -6,6 +6,7 @@ elements; sums of a matrix are of type np.matrix. What would give one of those i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -224,7 +225,8 @@ class LazySparse:
             raise UnsupportedError("a dense operand that is larger than the sparse one")
         kept = self._common(x, dense)
         found = _pointwise(op, cast(x, kept), cast(dense, kept), dtype=kept)
-        return self._like(found, None if not dense.shape else "coo")
+        # SciPy multiplies by an array of one element as by a number, which keeps the format.
+        return self._like(found, None if math.prod(dense.shape) == 1 else "coo")
 
     def _common(self, x: Expression, y: Expression) -> str:
         kept = np.result_type(np.dtype(x.dtype), np.dtype(y.dtype)).name
@@ -395,6 +397,7 @@ class LazySparse:
 
     def _left(self, name: str, arguments: Sequence[Any], options: Any, why: str) -> Any:
         self._trace.runner.note(f"sparse.{name}: by SciPy at once: {why}")
+        self._trace.flush("a function left to SciPy")
         value = self._tensolog_real()
         found = getattr(value, name)(*eager.real(tuple(arguments)), **eager.real(dict(options)))
         if found is value:

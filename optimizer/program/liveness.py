@@ -43,9 +43,10 @@ def unread_references(frame: FrameType | None, top: CodeType) -> dict[int, int]:
 
 
 def _dead(frame: FrameType, live: frozenset[str]) -> list[int]:
-    names = frame.f_code.co_varnames
+    # Variables that inner functions share are read in ways that this code doesn't show.
+    names = set(frame.f_code.co_varnames) - live - set(frame.f_code.co_cellvars)
     held = frame.f_locals
-    dead = [id(held[name]) for name in names if name not in live and name in held]
+    dead = [id(held[name]) for name in names if name in held]
     if sys.version_info < (3, 13):
         # A snapshot that the frame keeps: it would hold every array until the function returns.
         held.clear()

@@ -161,7 +161,7 @@ class Trace:
 
         An array that only local variables hold which are never read again is left out.
         """
-        waiting = [lazy for lazy in self.arrays.values() if not lazy._expression.is_leaf]
+        waiting = [lazy for lazy in self.arrays.values() if _waits(lazy)]
         if not waiting:
             return
         unread = unread_references(caller_outside(_is_own), self.code)
@@ -175,9 +175,10 @@ class Trace:
             if family is not None and family.array is not None:
                 lazy._expression.settle(lazy._seen_in(family.array))
                 continue
-            yield lazy._expression
-            if family is not None and not family.root.is_leaf:
+            if family is not None:
+                _rebase(lazy, family)
                 yield family.root
+            yield lazy._expression
 
     # -- memory ------------------------------------------------------------------------------
 
@@ -185,6 +186,7 @@ class Trace:
         """Return the memory that a lazy array stands for, related to that of its views."""
         family = lazy._joined()
         if family.array is None:
+            _rebase(lazy, family)
             family.array = self.force(family.root, why)
         for member in family.living():
             member._expression.settle(member._seen_in(family.array))
@@ -223,6 +225,20 @@ class Trace:
         with contextlib.suppress(Exception):
             self.close()
         self.closed = True
+
+
+def _waits(lazy: Any) -> bool:
+    """Whether the value, or the memory that it would share with its views, isn't there."""
+    if not lazy._expression.is_leaf:
+        return True
+    family = lazy._family
+    return family is not None and family.array is None and not family.root.is_leaf
+
+
+def _rebase(lazy: Any, family: Family) -> None:
+    """Let the last member of a family be its root: of what it was a view, nobody will see again."""
+    if family.array is None and len(family.living()) == 1:
+        family.root, lazy._views = lazy._expression, ()
 
 
 def _own(value: Any, taken: Sequence[Any]) -> Any:

@@ -91,6 +91,7 @@ def apply(
     """Answer NumPy's question about a ufunc with a lazy array among its operands."""
     function = ufunc if method == "__call__" else getattr(ufunc, method)
     if any(_overrides(one) for one in inputs):
+        trace.flush("another type answers")
         return function(*eager.real(tuple(inputs)), **eager.real(dict(options)))
     try:
         if trace.closed:

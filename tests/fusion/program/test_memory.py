@@ -94,6 +94,38 @@ def writes_by_functions(X: Any, Y: Any) -> Any:
     return waits, Z
 
 
+def writes_an_argument_by_functions(X: Any, Y: Any) -> Any:
+    first = X * Y
+    np.copyto(X, Y)
+    second = X + 0.5
+    np.add.at(X, ([0, 0], [1, 1]), 2.0)
+    third = X * 3
+    np.putmask(Y, Y > 0, 0.0)
+    np.nan_to_num(X.T, copy=False)
+    return first, second, third, X * Y
+
+
+def writes_what_an_inner_function_reads(X: Any, Y: Any) -> Any:
+    Z = X * 2
+
+    def later() -> Any:
+        return X.sum() + Z
+
+    kept = X * Y
+    X = X + 1
+    Y += 1
+    return later(), kept
+
+
+def writes_a_view_of_what_is_gone(X: Any, Y: Any) -> Any:
+    row = (X + Y)[1]
+    part = (X * Y).T[:2]
+    X[1] = 0
+    row += 1
+    part[0] *= 2
+    return row, part, float(row.sum())
+
+
 def writes_parts(X: Any, Y: Any) -> Any:
     Z = np.zeros_like(X)
     first, second = np.split(Z, 2)
