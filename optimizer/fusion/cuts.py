@@ -98,10 +98,3 @@ def parts(region: Region, cut: Cut) -> tuple[Region, Region]:
         forced += [cut.node] if cut.node in side else []
         found.append(Region(region.prices, side, edges, candidates, forced, region.joining))
     return found[0], found[1]
-
-
-def first(region: Region, node: int) -> Region:
-    """Return the region with a candidate put before the others."""
-    rest = [one for one in region.candidates if one != node]
-    forced = members(region.forced)
-    return Region(region.prices, region.nodes, region.edges, [node, *rest], forced, region.joining)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .bound import Bound
-from .cuts import Cut, best_cut, first, parts
+from .cuts import Cut, best_cut, parts
 from .heuristics import fuse_all, fuse_no_redundancy, stored_by
 from .masks import mask
 from .plan import PlanCounts
@@ -24,7 +24,7 @@ class Pruning:
 
     by_cost: bool = True
     by_structure: bool = True
-    limit: int = 3000
+    limit: int = 3500
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def search(region: Region, pruning: Pruning) -> Found:
     """Return the cheapest plan of a region; exact unless its bound is lower."""
     cut = best_cut(region) if pruning.by_structure and len(region.candidates) > 2 else None
     if cut is not None:
-        region = first(region, cut.node)
+        region.begin_with(cut.node)
     count = len(region.candidates)
     state = _Search(region, pruning)
     if pruning.by_cost:

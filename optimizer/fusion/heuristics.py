@@ -43,15 +43,17 @@ def _operators(region: Region, read: int) -> list[Operator]:
 
 def _largest(region: Region, root: int, read: int) -> tuple[Operator, int]:
     """Return the operator that covers most, and the region's nodes that it reads."""
-    best: tuple[Operator, int] | None = None
+    # Alone it can always run, if only beyond the limits.
+    alone = mask(region.below[root])
+    best: tuple[Operator, int] = region.prices.plain(root), alone
+    found = False
     held, met = region.closure((root,), read)
     tries = [(held, met)]
     tries += [_within(region, root, read, template) for template in ("Row", "Outer", "Cell")]
-    for held, met in [*tries, (1 << root, mask(region.below[root]))]:
+    for held, met in [*tries, (1 << root, alone)]:
         operator = region.covering((root,), held)
-        if operator is not None and (best is None or len(operator.nodes) > len(best[0].nodes)):
-            best = operator, met
-    assert best is not None
+        if operator is not None and (not found or len(operator.nodes) > len(best[0].nodes)):
+            best, found = (operator, met), True
     return best
 
 

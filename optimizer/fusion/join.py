@@ -20,7 +20,7 @@ def groupings(graph: Graph, roots: Sequence[int]) -> list[list[Group]]:
     those of one level (the longest chain of aggregates that leads to one) are joined, or none.
     """
     if len(roots) > FEW:
-        alone = [(root,) for root in roots]
+        alone: list[Group] = [(root,) for root in roots]
         return [alone, _by_level(graph, roots)]
     return [grouping for grouping in _partitions(list(roots)) if _may_be(graph, grouping)]
 

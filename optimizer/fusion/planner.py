@@ -148,8 +148,9 @@ def regions(prices: Prices, joining: bool = True) -> list[Region]:
         nodes = members[first]
         inside = set(nodes)
         edges = [edge for edge in held.fuses if edge[0] in inside]
-        # From the outputs down: what an operator covers is known early.
-        candidates = sorted({c for h, c in held.points if h in inside}, reverse=True)
+        candidates = {c for h, c in held.points if h in inside}
+        if prices.limits.memory_bytes is not None:
+            candidates = {c for _, c in edges}  # less may have to be fused than could be
         found.append(Region(prices, nodes, edges, candidates, graph.forced & inside, joining))
     return found
 

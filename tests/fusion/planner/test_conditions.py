@@ -9,14 +9,6 @@ from tensolog.optimizer.fusion.facts import facts
 from .build import Build
 
 
-def fused(make, template):
-    """Whether the last two nodes that `make` names may be fused in a template."""
-    b = Build()
-    h, c, outputs = make(b)
-    (held,) = all_conditions([b.program(*outputs)])
-    return template in held.fuses.get((h, c), ())
-
-
 def cell_chain(b, shape=(50, 40), other=(50, 40), op="Exp", dtype="float64"):
     c = b.op(op, b.given(*shape))
     b.nodes[c] = dataclasses.replace(b.nodes[c], dtype=dtype)
@@ -61,12 +53,6 @@ CELL = {
     "t(v) @ w of columns": (lambda b: dot(b, shape=(50, 1)), True),
     "t(V) @ W of two columns": (lambda b: dot(b, shape=(50, 2)), False),
 }
-
-
-@pytest.mark.parametrize("name", CELL)
-def test_cell(name):
-    make, expected = CELL[name]
-    assert fused(make, "Cell") is expected
 
 
 def row_product(b, width=None, n=40, m=50):
@@ -143,12 +129,6 @@ ROW = {
 }
 
 
-@pytest.mark.parametrize("name", ROW)
-def test_row(name):
-    make, expected = ROW[name]
-    assert fused(make, "Row") is expected
-
-
 def outer(b, m=90, n=80, rank=5, nnz=100, op="Mul", close=None):
     """The edge from X * (U @ t(V)) to its product, or from an aggregate of it."""
     x = b.given(m, n, nnz=nnz)
@@ -181,10 +161,29 @@ OUTER = {
 }
 
 
-@pytest.mark.parametrize("name", OUTER)
-def test_outer(name):
-    make, expected = OUTER[name]
-    assert fused(make, "Outer") is expected
+CASES = {
+    (template, name): case
+    for template, cases in (("Cell", CELL), ("Row", ROW), ("Outer", OUTER))
+    for name, case in cases.items()
+}
+
+
+@pytest.fixture(scope="module")
+def fused():
+    """Say of each case whether its edge may be fused in its template, derived in one run."""
+    edges, programs = [], []
+    for make, _ in CASES.values():
+        b = Build()
+        h, c, outputs = make(b)
+        edges.append((h, c))
+        programs.append(b.program(*outputs))
+    derived = zip(CASES, edges, all_conditions(programs), strict=True)
+    return {case: case[0] in held.fuses.get(edge, ()) for case, edge, held in derived}
+
+
+@pytest.mark.parametrize("case", CASES, ids="{0[0]}: {0[1]}".format)
+def test_an_edge_may_be_fused(case, fused):
+    assert fused[case] is CASES[case][1]
 
 
 def joined(same=True, shape=(50, 40), chained=False):
@@ -202,7 +201,7 @@ def test_aggregates_join_over_an_input():
     assert not joined(same=False)
 
 
-def test_points_are_the_edges_of_shared_nodes_and_of_changing_templates():
+def test_points_are_edges_of_and_below_shared_nodes_and_of_changing_templates():
     b = Build()
     x, v = b.given(50, 40), b.given(40)
     once = b.op("Exp", x)
@@ -215,6 +214,7 @@ def test_points_are_the_edges_of_shared_nodes_and_of_changing_templates():
         (product, twice): "consumers",
         (total, twice): "consumers",
         (weighted, product): "template",
+        (twice, once): "repeated",
     }
     assert len(set(held.partition.values())) == 1
 

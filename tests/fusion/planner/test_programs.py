@@ -1,0 +1,181 @@
+"""The programs of the paper's evaluation: templates as it argues them, and what heuristics lose."""
+
+import pytest
+from tensolog.optimizer.fusion import Limits, Machine, Pruning
+from tensolog.optimizer.fusion.conditions import all_conditions
+from tensolog.optimizer.fusion.planner import FusionError, make_plan, plan
+
+from .build import Build
+from .programs import ALL, autoencoder, chain, glm, kmeans, l2svm_inner, mlogreg, two_sums
+
+PROGRAMS = {name: make() for name, make in ALL.items()}
+HELD = dict(zip(PROGRAMS, all_conditions(list(PROGRAMS.values())), strict=True))
+TWO_CORES = Machine(cores=2)
+
+
+def planned(name, heuristic="cost", machine=TWO_CORES, **options):
+    return make_plan(PROGRAMS[name], HELD[name], machine, heuristic, **options)
+
+
+def kernels(found):
+    return [(one.template, one.variant, one.sparse) for one in found.fused]
+
+
+# One pass over the inputs each: sections 2.2 and 5.2 of the paper.
+ONE_KERNEL = {
+    "product_sum": ("Cell", "full", False),
+    "product_sum_sparse": ("Cell", "full", True),
+    "two_sums": ("MultiAgg", "full", False),
+    "weighted_distance": ("Cell", "full", False),
+    "chain": ("Row", "column", False),
+    "chain_weighted": ("Row", "column", False),
+    "chain_sparse": ("Row", "column", True),
+    "mlogreg_core": ("Row", "column", False),
+    "cross_entropy": ("Outer", "full", True),
+    "cross_entropy_100": ("Outer", "full", True),
+    "als_right": ("Outer", "right", True),
+    "als_left": ("Outer", "left", True),
+}
+
+
+@pytest.mark.parametrize("name", ONE_KERNEL)
+def test_an_expression_is_one_kernel(name):
+    found = planned(name)
+    assert kernels(found) == [ONE_KERNEL[name]]
+    assert len(found.steps) == 1
+    computed = [node for node in PROGRAMS[name].nodes if not node.is_leaf]
+    assert len(found.steps[0].nodes) == len(computed)
+    assert found.complete
+
+
+def test_a_sparse_operator_is_driven_by_the_sparse_matrix():
+    for name in ("product_sum_sparse", "chain_sparse", "cross_entropy", "als_left"):
+        (kernel,) = planned(name).fused
+        assert PROGRAMS[name].nodes[kernel.driver].nnz is not None
+
+
+def test_an_outer_product_reads_its_factors():
+    (kernel,) = planned("cross_entropy").fused
+    assert kernel.outer.rank == 20
+    assert kernel.outer.right_transposed
+    assert {kernel.outer.left, kernel.outer.right, kernel.driver} < set(kernel.inputs)
+
+
+def test_the_line_search_of_l2svm_is_one_pass():
+    found = planned("l2svm_inner")
+    assert kernels(found)[0] == ("MultiAgg", "full", False)
+    assert len(found.fused[0].outputs) == 2
+
+
+def test_cells_alone_are_never_walked_by_rows():
+    """Row could hold them too: it has to keep its rows in a cache, and so costs more."""
+    for name in ("product_sum", "weighted_distance", "two_sums"):
+        assert "Row" not in [one.template for one in planned(name).fused]
+    found = HELD["product_sum"].fuses
+    assert all(templates == {"Cell", "Row"} for templates in found.values())
+
+
+@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("machine", [Machine(), TWO_CORES, Machine(flops=1e9, products=1e9)])
+def test_no_heuristic_is_cheaper(name, machine):
+    cost = planned(name, machine=machine).cost_s
+    for heuristic in ("all", "no_redundancy", "none"):
+        assert cost <= planned(name, heuristic, machine).cost_s * (1 + 1e-9)
+
+
+def test_fuse_all_loses_where_much_is_computed_again():
+    """Fuse-all reads X three times for KMeans' distances, and computes them as often."""
+    assert planned("kmeans", "all").cost_s > 1.2 * planned("kmeans").cost_s
+    assert planned("l2svm_inner", "all").cost_s > 1.5 * planned("l2svm_inner").cost_s
+
+
+def test_fuse_no_redundancy_loses_where_little_is_computed_again():
+    """It stores what is cheaper to compute again, and so reads X twice."""
+    lost = planned("mlogreg_core", "no_redundancy").cost_s
+    assert lost > 1.8 * planned("mlogreg_core").cost_s
+    lost = planned("l2svm_inner", "no_redundancy").cost_s
+    assert lost > 3 * planned("l2svm_inner").cost_s
+
+
+def test_pruning_skips_nearly_all_plans():
+    found = planned("mlogreg").counts
+    whole = planned("mlogreg", pruning=Pruning(False, False, 10**9)).counts
+    assert whole.costed == whole.space == found.space == 2**14
+    assert found.costed < found.space / 50
+    assert planned("mlogreg").complete
+
+
+def test_all_programs_but_one_are_planned_exactly():
+    assert [name for name in ALL if not planned(name).complete] == ["glm"]
+
+
+def test_a_row_beyond_the_block_is_not_walked():
+    wide = planned("chain", limits=Limits(block_columns=99))
+    assert [one.template for one in wide.fused if one.template == "Row"] == []
+    assert planned("chain", limits=Limits(block_columns=100)).fused[0].template == "Row"
+
+
+def test_the_memory_budget_decides():
+    """X * Y * Z of 8 MB each: four matrices at once, three, or not even those."""
+    b = Build()
+    x, y, z = (b.given(1000, 1000) for _ in range(3))
+    program = b.program(b.op("Mul", b.op("Mul", x, y), z))
+    (held,) = all_conditions([program])
+
+    def steps(megabytes):
+        limits = Limits(memory_bytes=megabytes * 1e6)
+        return len(make_plan(program, held, Machine(), limits=limits).steps)
+
+    assert steps(32) == 1
+    assert steps(31) == 2
+    assert steps(24) == 2
+    with pytest.raises(FusionError, match="allow more memory"):
+        steps(23)
+
+
+def test_plans_are_kept():
+    first = plan(two_sums())
+    assert plan(two_sums()) is first
+    assert plan(two_sums(), heuristic="all") is not first
+    assert plan(two_sums(), refused=frozenset(["Mul"])) is not first
+    assert plan(two_sums(), Machine(cores=7)) is not first
+
+
+def test_what_is_refused_runs_alone():
+    found = plan(chain(weighted=True), refused=frozenset(["Mul"]))
+    weighted = next(n.id for n in chain(weighted=True).nodes if n.op == "Mul")
+    assert all(weighted not in one.nodes for one in found.fused)
+
+
+def test_a_plan_is_tables():
+    found = planned("l2svm_outer")
+    tables = found.tables()
+    for name, (columns, rows) in tables.items():
+        assert rows, name
+        assert all(len(row) == len(columns) for row in rows)
+    covered = {row[1] for row in tables["fusion_cover"][1]}
+    assert covered == {node.id for node in PROGRAMS["l2svm_outer"].nodes if not node.is_leaf}
+
+
+def test_the_nary_product_fuses():
+    """SystemDS's n-ary multiplication is in no template: longer chains stay unfused there."""
+    b = Build()
+    value = b.given(500, 400)
+    for _ in range(7):
+        value = b.op("Mul", value, b.given(500, 400))
+    most = b._add("Max", [value, b.given(500, 400), b.given(500, 400)], (500, 400))
+    program = b.program(b.sum(most))
+    (held,) = all_conditions([program])
+    assert kernels(make_plan(program, held, Machine())) == [("Cell", "full", False)]
+
+
+def test_loop_bodies_are_fused():
+    """Fewer kernels than half of their operators, and fewer bytes than alone."""
+    for make in (l2svm_inner, kmeans, mlogreg, glm, autoencoder):
+        name = make.__name__
+        found, alone = planned(name), planned(name, "none")
+        assert len(found.steps) < len(alone.steps) * 0.7
+        moved = [
+            sum(step.read_bytes + step.write_bytes for step in one.steps) for one in (found, alone)
+        ]
+        assert moved[0] < moved[1]
