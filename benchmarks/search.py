@@ -25,7 +25,7 @@ from tensolog.rules import load_rules
 from .zoo import build
 
 FOLD_LIMIT = 64 * 1024
-NODES_PER_LAYER = 34
+NODES_PER_LAYER = 52
 HEADER = f"{'model':<22}{'nodes':>7}{'e-nodes':>9}{'classes':>9}{'rounds':>7}{'first':>8}"
 HEADER += f"{'again':>8}{'gap':>7}{'cost':>7}  growth"
 

@@ -20,7 +20,8 @@ Report = Callable[[str, int, int, str], None]
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits of growth. Those that count decide alike on any machine; seconds are the last resort.
+    """Limits of growth. Those that count decide alike on any machine; seconds, of the
+    processor, are the last resort.
 
     `nodes` is the number of e-nodes, or `factor` times that of the start if that is more;
     `matches` is what one rule may have in a round before it pauses.
@@ -64,7 +65,7 @@ def saturate(
     growth = Growth()
     matcher = EMatcher(connection, reachable(rules, operators_in(egraph)), budget.matches)
     most = max(budget.nodes, budget.factor * egraph.columns.size)
-    deadline = time.monotonic() + budget.seconds
+    deadline = time.process_time() + budget.seconds
     chains = Chains(rounding=rounding)
     for round_ in range(budget.rounds):
         egraph.columns.now += 1
@@ -81,7 +82,7 @@ def saturate(
         if size[1] > most:
             growth.ended = f"{size[1]} e-nodes are more than {most}"
             return growth
-        if time.monotonic() > deadline:
+        if time.process_time() > deadline:
             growth.ended = f"{budget.seconds} seconds are over"
             return growth
     growth.ended = f"{budget.rounds} rounds are over"
