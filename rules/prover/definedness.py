@@ -62,6 +62,9 @@ class Nonempty:
 class Condition:
     """`kind`: nonzero | nonnegative | positive | domain of a place, or `holds` of a constraint.
 
+    `read` is `holds` of an index of an element that is read: elsewhere, there is no value but an
+    error.
+
     `given` conditions hold anyhow, as was seen from the form of an expression.
     """
 

@@ -149,7 +149,7 @@ class Lowering:
             if any(atom.function.startswith("read:") for atom in place.atoms()):
                 extent = self.index(size, {}, path)
                 for condition in within(place, extent):
-                    path.ask("holds", condition)
+                    path.ask("read", condition)
 
     # ---- integers
     def is_index(self, term: Term) -> bool:
