@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ...profiles.machine import Device
 
 # What a core reads from memory, of what it copies within its second-level cache.
-_MEMORY_READ = 0.25
+_MEMORY_READ = 0.1
 # What generated loops reach of the float32 peak of a matrix product, in float64: elementwise ones
 # by the weights of operations.py, and sums of products along a row.
 _LOOP_PEAK = 0.125
-_PRODUCT_PEAK = 0.25
+_PRODUCT_PEAK = 0.15
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,43 @@ class Machine:
             cores=device.cores if cores is None else cores,
         )
 
+    @classmethod
+    def here(cls, cores: int) -> Machine:
+        """Return this machine as the user's catalog knows it, else with the default rates."""
+        found = _measured()
+        return cls(cores=cores) if found is None else replace(found, cores=cores)
+
     @property
     def bus(self) -> float:
         """How many times the memory rate of one core all cores reach."""
         return 1.0 if self.cores == 1 else self.shared
+
+
+@cache
+def _measured() -> Machine | None:
+    """Return this machine's row of the user's catalog as rates; None where there is none.
+
+    A catalog that another process writes isn't waited for: default rates plan as well.
+    """
+    from ...catalog.store import default_path
+    from ...profiles.machine import Device, identity
+
+    path = default_path()
+    if not path.exists():
+        return None
+    import duckdb
+
+    try:
+        with duckdb.connect(str(path), read_only=True) as connection:
+            rows = connection.execute(
+                "SELECT device_id, name, cores, bandwidth_bytes_per_s, peak_flops_per_s"
+                " FROM device WHERE fingerprint = ? AND bandwidth_bytes_per_s IS NOT NULL"
+                " AND peak_flops_per_s IS NOT NULL",
+                [identity().fingerprint],
+            ).fetchall()
+    except duckdb.Error:
+        return None
+    return Machine.of(Device(*rows[0])) if rows else None
 
 
 @dataclass(frozen=True)

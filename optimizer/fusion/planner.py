@@ -61,12 +61,12 @@ def plan(
 
     `heuristic` is "cost" (the cheapest plan), "all" (fuse all that can be), "no_redundancy" (but
     what several read), or "none" (each node alone). Operators in `refused` are never fused.
-    `machine` is this one by default, at stated rates; Machine.of takes those that were measured.
+    `machine` is this one by default, as far as it was measured.
     Raises FusionError where no plan keeps to the limits. Source: PVLDB 2018, sections 3 and 4.
     """
     question = _Question(
         _identity(program),
-        machine or Machine(cores=cores()),
+        machine or Machine.here(cores()),
         limits or Limits(),
         heuristic,
         refused,

@@ -1,9 +1,11 @@
 """The programs of the paper's evaluation: templates as it argues them, and what heuristics lose."""
 
 import pytest
-from tensolog.optimizer.fusion import Limits, Machine, Pruning
+from tensolog.catalog import Catalog
+from tensolog.optimizer.fusion import Limits, Machine, Pruning, machine
 from tensolog.optimizer.fusion.conditions import all_conditions
 from tensolog.optimizer.fusion.planner import FusionError, make_plan, plan
+from tensolog.profiles.machine import load_device
 
 from .build import Build
 from .programs import ALL, autoencoder, chain, glm, kmeans, l2svm_inner, mlogreg, two_sums
@@ -76,11 +78,11 @@ def test_cells_alone_are_never_walked_by_rows():
 
 
 @pytest.mark.parametrize("name", ALL)
-@pytest.mark.parametrize("machine", [Machine(), TWO_CORES, Machine(flops=1e9, products=1e9)])
-def test_no_heuristic_is_cheaper(name, machine):
-    cost = planned(name, machine=machine).cost_s
+@pytest.mark.parametrize("on", [Machine(), TWO_CORES, Machine(flops=1e9, products=1e9)])
+def test_no_heuristic_is_cheaper(name, on):
+    cost = planned(name, machine=on).cost_s
     for heuristic in ("all", "no_redundancy", "none"):
-        assert cost <= planned(name, heuristic, machine).cost_s * (1 + 1e-9)
+        assert cost <= planned(name, heuristic, on).cost_s * (1 + 1e-9)
 
 
 def test_fuse_all_loses_where_much_is_computed_again():
@@ -179,3 +181,18 @@ def test_loop_bodies_are_fused():
             sum(step.read_bytes + step.write_bytes for step in one.steps) for one in (found, alone)
         ]
         assert moved[0] < moved[1]
+
+
+def test_a_machine_is_as_the_catalog_knows_it(tmp_path, monkeypatch):
+    path = tmp_path / "catalog.duckdb"
+    monkeypatch.setenv("TENSOLOG_CATALOG", str(path))
+    machine._measured.cache_clear()
+    assert Machine.here(3) == Machine(cores=3)
+    with Catalog(path) as catalog:
+        device = load_device(catalog)
+    machine._measured.cache_clear()
+    assert Machine.here(3) == Machine.of(device, 3)
+    path.write_bytes(b"no catalog")
+    machine._measured.cache_clear()
+    assert Machine.here(3) == Machine(cores=3)
+    machine._measured.cache_clear()
