@@ -12,7 +12,8 @@ operators instead; here there is no axiom to get wrong, only the specifications.
 
 Why it is sound. Every step to a normal form is an equation that holds wherever the element has a
 value: x * x^-1 is 1 because the division by x is noted as a condition (definedness.py), and after
-the sides are equal, each must ask for what the other asks for (implied.py). Equality is shown for
+the sides are equal, each must ask for what the other asks for (implied.py), but for reads in
+bounds, which the target may do without. Equality is shown for
 all values of the elements, so nothing needs to be known of heads but what is noted where they are
 made. Sizes are at least 0 unless assumed otherwise; facts about one output's indices are dropped
 before the next. A question that Z3 doesn't answer leaves the statement open.
