@@ -125,13 +125,18 @@ class Facts:
             unnamed = "unused outputs of "
             if tail.startswith(unnamed):
                 return self.unused(tail.removeprefix(unnamed))
+            if tail.startswith("axes of "):
+                return self._cut(tail.removeprefix("axes of "))
             return len(self.bound.lists[tail])
         if head == "size":
             return self.bound.names[tail]
         if head == "form":
             return {at: v for at, v in enumerate(self.contents(tail)) if v in (0, -1)}
         if head == "direction" and tail:
-            return all(step > 0 for step in self.contents(tail))
+            steps = tuple(1 if step > 0 else -1 for step in self.contents(tail))
+            return steps if steps in options else steps[:1]
+        if head == "order":
+            return self._order(self._listed(tail), options)
         signed = head == "sign"
         wanted = self._listed(tail) if signed else self._listed(name)
         if wanted in options:
@@ -163,6 +168,19 @@ class Facts:
             shape = self.view.shape(self.value(label))
             return tuple(contents) if shape or len(contents) != 1 else contents[0]
         return schemas.plain(self.setting(label))
+
+    def _cut(self, label):
+        """How many axes a Slice that names none cuts."""
+        starts = self.view.inputs(self.match.nodes[label])[1]
+        return self.view.shape(starts)[0]
+
+    def _order(self, wanted, options):
+        """The option that is the same axes in the same order; another order means the same."""
+        for rank in range(1, 9):  # the options are the same places at every rank that has them
+            order = tuple(axis % rank for axis in wanted if -rank <= axis < rank)
+            if order in options:
+                return order
+        return options[0]
 
     def _from_the_front(self, wanted, options, more):
         """The option that is the same axis or axes, counted from the front."""
