@@ -31,12 +31,12 @@ class Machine:
     dispatch_s   seconds of a call
     """
 
-    read: float = 10e9
-    write: float = 5e9
+    read: float = 12e9
+    write: float = 6e9
     cache: float = 40e9
-    flops: float = 8e9
-    products: float = 16e9
-    matmul: float = 30e9
+    flops: float = 16e9
+    products: float = 24e9
+    matmul: float = 40e9
     cores: int = 1
     shared: float = 1.6
     dispatch_s: float = 2e-6
