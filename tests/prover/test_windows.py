@@ -1,0 +1,32 @@
+"""Laws of nested windows are proved, and those beside them, whose names say so, are not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tensolog.rules.parser import parse_rules
+from tensolog.rules.prover.cases import statements
+from tensolog.rules.prover.definedness import Path as Where
+from tensolog.rules.prover.extremes import extreme_of
+from tensolog.rules.prover.prove import prove
+from tensolog.rules.prover.solver import Solver
+from tensolog.rules.prover.space import Space
+from tensolog.rules.syntax import Rule
+
+FILE = Path(__file__).parent / "windows.rules"
+RULES = parse_rules(FILE.read_text(), str(FILE))
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_laws_of_windows(rule: Rule) -> None:
+    outcomes = [prove(one, 20.0) for one in statements(rule)]
+    failed = [one.reason for one in outcomes if one.status != "proved" and not one.vacuous]
+    assert bool(failed) == rule.name.startswith("False"), failed
+
+
+def test_the_largest_of_nothing_has_no_value() -> None:
+    path = Where()
+    assert extreme_of("max", [], Space(Solver(), frozenset()), path) == []
+    (asked,) = path.conditions
+    assert asked.describe() == "()"  # a disjunction of nothing, which is false
