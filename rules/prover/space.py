@@ -140,38 +140,7 @@ class Space:
 
         if whole.kind in ("and", "or"):
             return joined(whole.kind, [self.fold_constraint(part) for part in whole.parts])
-        if not whole.whole.opaque:
-            return whole
-        folded = self.fold(whole.whole)
-        return compared(whole.kind, self._whole_steps(folded) if whole.kind == "ge" else folded)
-
-    def _whole_steps(self, whole: Polynomial) -> Polynomial:
-        """Return what is at least 0 exactly where the polynomial is, by laws of quotients.
-
-        For b >= 1: p >= 0 where floor(p / b) >= 0, and floor(a / b) >= c where a >= b c.
-        """
-        for scale, small in (*self._digits(whole), *self._digits(-1 - whole)):
-            if small.terms and self.is_positive(scale, whole):
-                steps = self._quotient(whole, scale)
-                if steps.opaque.keys() <= whole.opaque.keys() and len(steps.terms) < len(
-                    whole.terms
-                ):
-                    return self._whole_steps(steps)
-        for atom in whole.opaque.values():
-            alone = Polynomial({(atom.text,): 1}, {atom.text: atom})
-            sign = whole.terms.get((atom.text,))
-            if atom.function != "//" or sign not in (1, -1):
-                continue
-            inner, by = atom.arguments
-            multiple = self._multiple(by)
-            # q - c >= 0 where a >= b c, and c - q >= 0 where a < b (c + 1)
-            limit = sign * (alone * sign - whole) + (0 if sign > 0 else 1)
-            if multiple is None or atom.text in limit.text or not self.is_positive(by, inner):
-                continue
-            times, rest = divided(limit, multiple[1])
-            if not rest.terms:
-                return sign * (inner - times * multiple[0]) - (0 if sign > 0 else 1)
-        return whole
+        return compared(whole.kind, self.fold(whole.whole)) if whole.whole.opaque else whole
 
     def _fold_atom(self, name: str, atom: Opaque | None) -> Polynomial:
         if atom is None:

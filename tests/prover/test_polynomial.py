@@ -316,14 +316,3 @@ def test_a_folded_constraint_says_the_same(
 def test_quotients_that_fold(whole: Polynomial, by: Polynomial, expected: object) -> None:
     one = quotient(whole, by)
     assert digits().fold(one) == (one if expected is None else expected)
-
-
-def test_a_group_of_a_channel_is_compared_as_the_channel_is() -> None:
-    space = digits()
-    step = quotient(K, group)
-    assert space.fold_constraint(at_least(step, G)) == at_least(K, D)
-    assert space.fold_constraint(below(step, G)) == below(K, D)
-    assert space.fold_constraint(at_least(E * step + J, E * G)) == at_least(K, D)
-    assert space.fold_constraint(below(E * step + J, E * G)) == below(K, D)
-    other = at_least(step, E)
-    assert space.fold_constraint(other) == other
