@@ -7,6 +7,7 @@ facts themselves: a second program of the same facts costs nothing.
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -76,7 +77,8 @@ def _rules() -> Rules:
 
 
 @cache
-def _connection() -> duckdb.DuckDBPyConnection:
+def _connection(process: int) -> duckdb.DuckDBPyConnection:
+    """Return a database in memory; a forked process can't use that of its parent."""
     import duckdb
 
     # The tables are tiny: more threads only wait for each other.
@@ -85,7 +87,7 @@ def _connection() -> duckdb.DuckDBPyConnection:
 
 def _derive(described: Facts, sizes: Sequence[int]) -> list[Conditions]:
     # A cursor of its own: another thread may plan at the same time.
-    with _connection().cursor() as cursor:
+    with _connection(os.getpid()).cursor() as cursor:
         inputs = {name: _values(name, rows) for name, rows in described}
         relations = evaluate(_rules(), cursor, inputs=inputs)
         derived = {
