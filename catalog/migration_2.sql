@@ -6,6 +6,7 @@ CREATE TABLE proof (
     status VARCHAR NOT NULL CHECK (status IN ('proved', 'bounded', 'refuted', 'refused', 'unknown')),
     reason VARCHAR NOT NULL,
     ranks VARCHAR NOT NULL,
+    within VARCHAR NOT NULL,
     algebras VARCHAR[] NOT NULL,
     conditions VARCHAR[] NOT NULL,
     counterexample_kind VARCHAR,
@@ -24,6 +25,7 @@ COMMENT ON COLUMN proof.rule_hash IS 'Rule.';
 COMMENT ON COLUMN proof.status IS 'proved for all sizes and ranks; bounded: for all sizes at the ranks listed; refuted by a counterexample; refused as ill-typed or vacuous; unknown.';
 COMMENT ON COLUMN proof.reason IS 'Why it is not proved; empty if it is.';
 COMMENT ON COLUMN proof.ranks IS 'Ranks that the proof speaks of: all, or a list.';
+COMMENT ON COLUMN proof.within IS 'Ranks and lengths that a bounded rule is proved for, as JSON: {"rank(X)": [0, 1, 2, 3]}; {} of others.';
 COMMENT ON COLUMN proof.algebras IS 'Algebras it was proved in: real, integer (modulo a power of two), boolean.';
 COMMENT ON COLUMN proof.conditions IS 'Side conditions under which it would hold, in the rule language; empty where it holds or none was found.';
 COMMENT ON COLUMN proof.counterexample_kind IS 'How the sides differ: value, shape, type, undefined, defined; NULL without a counterexample.';
