@@ -155,7 +155,11 @@ class RowText:
     # ---- operands
     def _sparse_factor(self, node: Node, at: int) -> bool:
         """Whether a product reads a sparse operand's stored entries alone."""
-        return node.op == "MatMul" and self.node(at).layout != "dense" and at == self._driver(node)
+        return node.op == "MatMul" and self._stored(at) and at == self._driver(node)
+
+    def _stored(self, at: int) -> bool:
+        """Whether a value is given in sparse form: one computed in here has rows with its zeros."""
+        return at in self.given and self.node(at).layout != "dense"
 
     def _factors(self, node: Node) -> list[int]:
         return [self.plan.alias.get(at, at) for at in node.inputs]
@@ -163,7 +167,7 @@ class RowText:
     def _driver(self, node: Node) -> int:
         """Return the operand whose rows a product takes one by one: a sparse one, the widest."""
         cells = [at for at in self._factors(node) if self.part.state[at] == "cell"]
-        sparse = [at for at in cells if self.node(at).layout != "dense"]
+        sparse = [at for at in cells if self._stored(at)]
         return max(sparse or cells, key=self.width)
 
     def _fetch(self, operands: Sequence[int]) -> None:
