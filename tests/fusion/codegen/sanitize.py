@@ -11,12 +11,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from tensolog.optimizer.codegen import find_compiler
 from tensolog.optimizer.codegen.compiler import FLAGS
 
 from .build import check
-from .regions import regions
+from .regions import regions, tolerance
 
 MISSING = 77
 _SANITIZED = (*FLAGS, "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
@@ -59,6 +59,7 @@ def inside(examples):
             database=None,
             derandomize=examples < 50,
             suppress_health_check=list(HealthCheck),
+            phases=[Phase.generate],
         )
         @given(regions(sparse))
         def clean(case):
@@ -66,7 +67,7 @@ def inside(examples):
             options = {"template": "Row", "driver": driver, "flags": _SANITIZED}
             compiled = builder.compiled(outputs, **options)
             if not compiled.fallbacks:
-                check(builder, outputs, tolerance=2e-4, **options)
+                check(builder, outputs, tolerance=tolerance(builder), **options)
 
         clean()
     print(f"{examples} dense and {examples} sparse regions: clean")

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from tensolog.optimizer.codegen import find_compiler
 
 from .build import Builder, check
-from .regions import FORMS, array, regions
+from .regions import FORMS, array, regions, tolerance
 
 pytestmark = pytest.mark.skipif(find_compiler() is None, reason="there is no C compiler")
 
@@ -18,10 +18,9 @@ pytestmark = pytest.mark.skipif(find_compiler() is None, reason="there is no C c
 def test_random_regions(case):
     """Kernels or fallbacks: the same as NumPy either way."""
     builder, outputs, driver = case
-    check(builder, outputs, template="Row", driver=driver, kernel=False, tolerance=TOLERANCE)
-
-
-TOLERANCE = 2e-4  # of float32, after products of hundreds of terms and steps upon steps
+    check(
+        builder, outputs, template="Row", driver=driver, kernel=False, tolerance=tolerance(builder)
+    )
 
 
 @settings(max_examples=8, deadline=None)
@@ -32,7 +31,7 @@ def test_random_regions_over_sparse_rows(case):
     compiled = builder.compiled(outputs, template="Row", driver=driver)
     if compiled.fallbacks:  # SciPy doesn't compute all that NumPy does
         return
-    check(builder, outputs, template="Row", driver=driver, tolerance=TOLERANCE)
+    check(builder, outputs, template="Row", driver=driver, tolerance=tolerance(builder))
 
 
 @pytest.mark.parametrize("form", FORMS)
