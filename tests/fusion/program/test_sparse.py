@@ -97,6 +97,7 @@ def test_results_share_no_memory_with_arguments() -> None:
     assert (given != S).nnz == 0
 
 
+@pytest.mark.filterwarnings("ignore::scipy.sparse.SparseEfficiencyWarning")
 @pytest.mark.usefixtures("node_by_node")
 def test_an_assignment_is_seen_by_what_comes_after_it() -> None:
     def function(S: Any) -> Any:
@@ -114,12 +115,14 @@ def test_an_assignment_is_seen_by_what_comes_after_it() -> None:
         "S.multiply(np.log(abs(U @ V.T) + 1e-15)).sum()",
         "S.multiply(D).sum()",
         "(S.multiply(U @ V.T) - S) @ V",
+        "S.multiply(U @ V.T) @ V - S @ V + 0.1 * U",
+        "(S.multiply(c) @ (D.T * 2)).T.sum()",
     ],
 )
-@pytest.mark.parametrize("kind", ["csr_array", "csc_matrix", "empty rows"])
+@pytest.mark.parametrize("kind", ["csr_array", "csc_matrix", "empty rows", "empty"])
 def test_kernels(text: str, kind: str) -> None:
     """The programs that the templates are for, compiled."""
-    names = {"np": np, "D": D, "U": U, "V": V, "v": v, "w": w}
+    names = {"np": np, "D": D, "U": U, "V": V, "v": v, "w": w, "c": c}
     plain = eval(f"lambda S: ({text})", names)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
