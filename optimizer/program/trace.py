@@ -98,7 +98,7 @@ class Trace:
             frame = frame.f_back
         return frame
 
-    def operand(self, value: Any, like: Any = None) -> Expression:
+    def operand(self, value: Any) -> Expression:
         """Return an operand that isn't one of this trace's lazy arrays as an expression.
 
         Raises UnsupportedError for what can't be read later, or not at all.
