@@ -11,7 +11,7 @@ from ..models.random_graphs import graphs
 from .pricing import searched, shipped_rules
 
 SETTINGS = settings(
-    max_examples=15,
+    max_examples=10,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -56,7 +56,7 @@ def test_without_rules_nothing_changes_but_what_is_computed_twice():
     assert found.steps == []
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [7])
 def test_equal_questions_have_equal_answers(seed):
     from ..optimizer.test_driver import conv_model
 
