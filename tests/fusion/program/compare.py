@@ -2,7 +2,7 @@
 
 The tolerance of an element is 128 times the largest change that relative perturbations of all
 inputs by one unit in the last place cause in NumPy's own result (three random ones), plus 512
-units in the last place of the element, plus as much of the largest element times the tolerance of
+units in the last place of the element (in the least precise of its type and the inputs'), plus as much of the largest element times the tolerance of
 a sum. Types and shapes are the same, and NaNs and infinities stand in the same places, unless the
 perturbations move those too.
 """
@@ -39,16 +39,24 @@ def compare(function: Callable[..., Any], fused: Callable[..., Any], inputs: Seq
                     spreads[at] = np.maximum(spreads[at], change)
         own = [_copied(one) for one in inputs]
         found = _flat(fused(*own))
+    # A float32 function of a float32 argument may be off by a unit before it meets float64.
+    coarsest = max(map(_unit, inputs), default=0.0)
     if len(found) != len(expected):
         raise DifferenceError(f"{len(found)} results instead of {len(expected)}")
     for at, (is_, should, spread) in enumerate(zip(found, expected, spreads, strict=True)):
-        _same(f"result {at}", is_, should, spread)
+        _same(f"result {at}", is_, should, spread, coarsest)
     written = [one for one in own if isinstance(one, np.ndarray)]
     for is_, should in zip(written, mutated, strict=True):
-        _same("an argument", is_, should, np.abs(_real(should)) * 1e-4)
+        _same("an argument", is_, should, np.abs(_real(should)) * 1e-4, coarsest)
 
 
-def _same(what: str, found: Any, expected: Any, spread: Any) -> None:
+def _unit(value: Any) -> float:
+    """Return one unit in the last place of 1 in a value's type; of whole numbers, of float64."""
+    kind = getattr(value, "dtype", np.dtype(float))
+    return float(np.finfo(kind).eps) if kind.kind == "f" else 2.3e-16
+
+
+def _same(what: str, found: Any, expected: Any, spread: Any, coarsest: float) -> None:
     if type(found) is not type(expected):
         raise DifferenceError(f"{what} is a {type(found).__name__}, not {type(expected).__name__}")
     if not isinstance(expected, np.ndarray | np.generic):
@@ -62,7 +70,7 @@ def _same(what: str, found: Any, expected: Any, spread: Any) -> None:
             f"{what} is {found.dtype}{found.shape}, not {expected.dtype}{expected.shape}"
         )
     left, right = _real(found), _real(expected)
-    unit = np.finfo(expected.dtype).eps if expected.dtype.kind == "f" else 1e-15
+    unit = max(_unit(expected), coarsest)
     finite = right[np.isfinite(right)]
     largest = float(np.abs(finite).max()) if finite.size else 0.0
     allowed = 128 * spread + 512 * unit * np.abs(right) + 16 * unit * largest
