@@ -2,9 +2,9 @@
 
 The tolerance of an element is 128 times the largest change that relative perturbations of all
 inputs by one unit in the last place cause in NumPy's own result (three random ones), plus 512
-units in the last place of the element (in the least precise of its type and the inputs'), plus as much of the largest element times the tolerance of
-a sum. Types and shapes are the same, and NaNs and infinities stand in the same places, unless the
-perturbations move those too.
+units in the last place of the element and 16 of the largest element (units of the least precise
+type among the result's and the inputs'). Types and shapes are the same, and NaNs and infinities
+stand in the same places, unless the perturbations move those too.
 """
 
 from __future__ import annotations
