@@ -245,7 +245,8 @@ class Equalities:
             raise ContradictionError(f"{size_text(left, name)} = {size_text(right, name)}")
         solution = self._solution(difference)
         if solution is None:
-            self.open.append((left, right))
+            if (left, right) not in self.open and (right, left) not in self.open:
+                self.open.append((left, right))
             return
         atom, value = solution
         replacement = {atom: value}
