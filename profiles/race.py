@@ -31,6 +31,10 @@ _MOST_ROUNDS = 400
 # Laps of one session while it is alive, when sessions take turns: at least so many, and as many
 # more as fit in half of the time that loading it took.
 _LEAST_BLOCK, _MOST_BLOCK = 5, 25
+# Where a session's memory lies makes it faster or slower for its whole life, above all if its
+# weights fill the cache. Sessions that can be opened this often in half of the time are opened anew
+# for each block, so that the interval knows of it; others, too large for a cache, are opened once.
+_FRESH_BLOCKS = 10
 # A session holds the weights and, for most operators, a packed copy of them.
 _MEMORY_FACTOR = 2
 
@@ -100,8 +104,9 @@ def race(
     Every round times each model once, in random order, after a warm-up; ratios pair times of one
     round. `levels` gives the graph optimization level (session.LEVELS) of all models, or of each
     ("all" for those not named). All sessions are held at once if they fit in `memory_budget` bytes
-    (by default a quarter of the available memory); otherwise they take turns, one session at a
-    time, each timed in short blocks. At least one round is run, however small the budget.
+    (by default a quarter of the available memory) and opening them takes a good part of the time;
+    otherwise they take turns, one session at a time, opened anew and timed in short blocks. At
+    least one round is run, however small the budget.
     RaceError, naming the model, where one can't be loaded or run. Denormals are flushed to zero.
     `loader` and `clock` are for tests.
     """
@@ -207,11 +212,16 @@ class _Field:
         self._random = random.Random(seed)
 
     def together(self) -> list[dict[str, list[float]]]:
-        """All sessions alive; a block is one round."""
+        """All sessions alive, and a block is one round; in turn if opening them costs little."""
         runners = {}
+        start = self._clock()
         for name in self._names:
             self._tell(name)
             runners[name] = self._load(name)
+        if 0 < (self._clock() - start) * _FRESH_BLOCKS <= self._budget_s / 2:
+            runners.clear()
+            release_memory()
+            return self.in_turn()
         runs = {name: _runs_per_lap(runner) for name, runner in runners.items()}
         blocks: list[dict[str, list[float]]] = []
         while not blocks or (self._clock() < self._deadline and len(blocks) < _MOST_ROUNDS):
