@@ -34,7 +34,8 @@ _LEAST_BLOCK, _MOST_BLOCK = 5, 25
 # Where a session's memory lies makes it faster or slower for its whole life, above all if its
 # weights fill the cache. Sessions that can be opened this often in half of the time are opened anew
 # for each block, so that the interval knows of it; others, too large for a cache, are opened once.
-_FRESH_BLOCKS = 10
+# In a short race there would be too few blocks: rounds of all models tell more there.
+_FRESH_BLOCKS, _FRESH_LEAST_S = 10, 5.0
 # A session holds the weights and, for most operators, a packed copy of them.
 _MEMORY_FACTOR = 2
 
@@ -104,9 +105,9 @@ def race(
     Every round times each model once, in random order, after a warm-up; ratios pair times of one
     round. `levels` gives the graph optimization level (session.LEVELS) of all models, or of each
     ("all" for those not named). All sessions are held at once if they fit in `memory_budget` bytes
-    (by default a quarter of the available memory) and opening them takes a good part of the time;
-    otherwise they take turns, one session at a time, opened anew and timed in short blocks. At
-    least one round is run, however small the budget.
+    (by default a quarter of the available memory), and opening them takes a good part of the time
+    or there is little of it; otherwise they take turns, one session at a time, opened anew and
+    timed in short blocks. At least one round is run, however small the budget.
     RaceError, naming the model, where one can't be loaded or run. Denormals are flushed to zero.
     `loader` and `clock` are for tests.
     """
@@ -218,7 +219,8 @@ class _Field:
         for name in self._names:
             self._tell(name)
             runners[name] = self._load(name)
-        if 0 < (self._clock() - start) * _FRESH_BLOCKS <= self._budget_s / 2:
+        opening = (self._clock() - start) * _FRESH_BLOCKS
+        if self._budget_s >= _FRESH_LEAST_S and 0 < opening <= self._budget_s / 2:
             runners.clear()
             release_memory()
             return self.in_turn()
