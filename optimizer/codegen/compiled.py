@@ -6,11 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ..fusion.plan import FusedOperator, FusionPlan
 from ..program.dag import Program
-from ..program.evaluate import evaluate
+from ..program.evaluate import evaluate, extend
 from .compiler import FLAGS, CompilerError, find_compiler, library
 from .launch import Function, exported
 from .lower import Kernel, lower
@@ -69,11 +67,8 @@ class CompiledPlan:
 
     def _interpret(self, step: Step, values: dict[int, Value]) -> None:
         inner = dict(values)
-        with np.errstate(all="ignore"):
-            for node_id in step.nodes:
-                node = self.program.nodes[node_id]
-                if not node.is_leaf:
-                    inner[node_id] = evaluate(node, [inner[at] for at in node.inputs])
+        nodes = (self.program.nodes[node_id] for node_id in step.nodes)
+        extend(inner, (node for node in nodes if not node.is_leaf))
         values.update((at, inner[at]) for at in step.outputs)
 
     def _last_uses(self) -> Mapping[int, list[int]]:

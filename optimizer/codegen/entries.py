@@ -13,18 +13,17 @@ import numpy as np
 
 from ..fusion.plan import FusedOperator
 from ..program.dag import Node, Program
-from ..program.evaluate import evaluate
+from ..program.evaluate import extend
 from .arrays import Array, address, contiguous, prepared
 from .axes import Classes, is_elementwise
 from .cells import MOVES, held_dtype
 from .entrytext import EntryText
 from .finish import Finish, finish
-from .launch import HEADER, MOST_CHUNKS, VIEW, Function, chunked, start
+from .launch import HEADER, VIEW, Function, chunked, start
 from .scalar import LoweringError
 
 # Rows of a factor are filled up with zeros to a multiple of this, so that vectors divide them.
 _PADDED = {"float64": 8, "float32": 16}
-_PARTIALS = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -46,12 +45,10 @@ class EntryKernel:
     ) -> dict[int, Array]:
         """Return the outputs for the values of the inputs."""
         known = dict(values)
+        extend(known, self.before)
         with np.errstate(all="ignore"):
-            for node in self.before:
-                known[node.id] = evaluate(node, [known[at] for at in node.inputs])
             _Call(self, known).run(function, threads)
-            for node in self.after:
-                known[node.id] = evaluate(node, [known[at] for at in node.inputs])
+        extend(known, self.after)
         return {at: known[at] for at in self.outputs}
 
 
@@ -68,9 +65,8 @@ class _Call:
         matrix = self._driver()
         rows, columns = matrix.shape
         total = sum(part.size for part in built.parts)
-        most = max(4, min(MOST_CHUNKS, _PARTIALS // max(1, total)))
-        least = max(1, -(-rows // most), (rows << 14) // max(1, matrix.nnz))
-        chunks, step = chunked(rows, least, 1)
+        least = max(1, (rows << 14) // max(1, matrix.nnz))
+        chunks, step = chunked(rows, least, 1, total)
         partial = np.zeros((chunks, max(1, total)))
         views = HEADER + len(built.sizes)
         arguments = np.zeros(views + VIEW * (1 + len(built.operands)), np.int64)

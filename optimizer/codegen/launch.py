@@ -26,14 +26,20 @@ Function = Callable[[int], object]
 
 # The most chunks of a run: enough to share evenly, few enough to add up in one go.
 MOST_CHUNKS = 64
+# The most doubles that the partial results of all chunks together take.
+_PARTIALS = 1 << 22
 
 
-def chunked(count: int, least: int = 1 << 14, unit: int = 1 << 10) -> tuple[int, int]:
+def chunked(
+    count: int, least: int = 1 << 14, unit: int = 1 << 10, partial: int = 0
+) -> tuple[int, int]:
     """Return how many chunks there are, and how much is in each but the last.
 
-    Both depend on the size alone, so that results don't depend on the number of threads.
+    Both depend on the size alone, so that results don't depend on the number of threads. `partial`
+    is how many doubles a chunk keeps until all are added up: the more, the fewer chunks.
     """
-    step = max(least, -(-count // MOST_CHUNKS))
+    most = max(4, min(MOST_CHUNKS, _PARTIALS // max(1, partial)))
+    step = max(least, -(-count // most))
     step = -(-step // unit) * unit
     return max(1, -(-count // step)), step
 

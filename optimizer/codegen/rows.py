@@ -13,12 +13,12 @@ import numpy as np
 
 from ..fusion.plan import FusedOperator
 from ..program.dag import Node, Program
-from ..program.evaluate import evaluate
+from ..program.evaluate import extend
 from .arrays import FROM, Array, address, code, contiguous, prepared
 from .axes import Axis, Partition, partition
 from .cells import held_dtype
 from .finish import Finish, finish
-from .launch import HEADER, MOST_CHUNKS, VIEW, Function, chunked, start
+from .launch import HEADER, VIEW, Function, chunked, start
 from .rowtext import Operand, Part, RowText
 from .scalar import LoweringError
 from .stages import schedule, width
@@ -26,8 +26,6 @@ from .stages import schedule, width
 # Elements of a block's widest row buffer, and rows that are added plainly.
 _BLOCK = 4096
 _FLUSH = 256
-# The most doubles that the partial results of all chunks together take.
-_PARTIALS = 1 << 22
 
 
 @dataclass(frozen=True)
@@ -52,14 +50,9 @@ class RowKernel:
     ) -> dict[int, Array]:
         """Return the outputs for the values of the inputs."""
         known = dict(values)
-        with np.errstate(all="ignore"):
-            for node in self.before:
-                known[node.id] = evaluate(node, [known[at] for at in node.inputs])
-        call = _Call(self, known)
-        call.run(function, threads)
-        with np.errstate(all="ignore"):
-            for node in self.after:
-                known[node.id] = evaluate(node, [known[at] for at in node.inputs])
+        extend(known, self.before)
+        _Call(self, known).run(function, threads)
+        extend(known, self.after)
         return {at: known[at] for at in self.outputs}
 
 
@@ -76,9 +69,8 @@ class _Call:
         rows = kernel.part.rows
         block = _block(kernel.widest)
         total = sum(part.size for part in kernel.parts)
-        most = max(4, min(MOST_CHUNKS, _PARTIALS // max(1, total)))
-        least = max(block, (1 << 15) // kernel.widest, -(-rows // most))
-        chunks, step = chunked(rows, least, block)
+        least = max(block, (1 << 15) // kernel.widest)
+        chunks, step = chunked(rows, least, block, total)
         partial = np.empty((chunks, max(1, total)))
         views = HEADER + len(kernel.sizes)
         arguments = np.zeros(views + VIEW * len(kernel.operands), np.int64)

@@ -8,7 +8,7 @@ matrices, whose `*` means another thing) in the node's layout.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -95,6 +95,13 @@ def run(program: Program, inputs: Sequence[Value]) -> list[Value]:
                 if not uses[operand]:
                     del values[operand]
     return [values[output] for output in program.outputs]
+
+
+def extend(values: dict[int, Value], nodes: Iterable[Node]) -> None:
+    """Add the values of nodes, each after its operands."""
+    with np.errstate(all="ignore"):
+        for node in nodes:
+            values[node.id] = evaluate(node, [values[operand] for operand in node.inputs])
 
 
 def reachable(program: Program) -> frozenset[int]:
