@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..profiles.feeds import DISTRIBUTIONS, random_feeds
 from ..profiles.race import Lap, RaceError, race, verdict
+from ..profiles.session import DEFAULTS, Execution
 from .graph import Graph
 from .phases import Phases
 from .rewrite import Step
@@ -32,12 +33,16 @@ SESSION_BYTES = 16 << 20
 
 @dataclass
 class Plan:
-    """One way to compute the model: its graph, the steps to it, and what was found out about it."""
+    """One way to compute the model: its graph, the steps to it, and what was found out about it.
+
+    `execution` is how its session is opened.
+    """
 
     name: str
     graph: Graph
     steps: list[Step] = field(default_factory=list)
     source: Path | bytes = b""
+    execution: Execution = DEFAULTS
     deviations: list[Deviation] = field(default_factory=list)
     refusal: str = ""
     lap: Lap | None = None
@@ -110,9 +115,9 @@ class Contest:
     def verify(self, plan: Plan) -> None:
         """Compare a plan's outputs with the original's; a plan that deviates is refused."""
         try:
-            plan.deviations = self._verifier.deviations(plan.name, plan.source)
+            plan.deviations = self._verifier.deviations(plan.name, plan.source, plan.execution)
             if self._others is not None:
-                plan.deviations += self._others.deviations(plan.name, plan.source)
+                plan.deviations += self._others.deviations(plan.name, plan.source, plan.execution)
         except Exception as error:  # whatever the runtime raises, the plan can't be used
             plan.refusal = f"does not run: {' '.join(str(error).split())[:300]}"
             return
@@ -167,6 +172,7 @@ class Contest:
                     threads=self.setting.threads,
                     budget_s=budget_s / len(groups),
                     reference=reference,
+                    executions={plan.name: plan.execution for plan in (base, *group)},
                     progress=tell,
                     memory_budget=sys.maxsize,
                     seed=self.setting.seed + seed,

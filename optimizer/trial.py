@@ -27,9 +27,9 @@ Array = np.ndarray[Any, Any]
 _RUN = """
 import sys
 import numpy as np
-from tensolog.profiles.session import open_session
-for level in ("all", "disabled"):
-    session = open_session(sys.argv[1], threads=int(sys.argv[2]), level=level)
+from tensolog.profiles.session import AS_WRITTEN, DEFAULTS, open_session
+for execution in (DEFAULTS, AS_WRITTEN):
+    session = open_session(sys.argv[1], threads=int(sys.argv[2]), execution=execution)
     for path in sys.argv[3:]:
         with np.load(path, allow_pickle=True) as feeds:
             wanted = {entry.name for entry in session.get_inputs()}

@@ -15,7 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from ..profiles.session import open_session, release_memory
+from ..profiles.session import (
+    AS_WRITTEN,
+    DEFAULTS,
+    Execution,
+    open_session,
+    release_memory,
+)
 
 Array = np.ndarray[Any, Any]
 Feeds = Mapping[str, Array]
@@ -70,12 +76,12 @@ class Verifier:
         self._feeds = dict(feeds)
         self._threads = threads
         self.outputs: list[str] = []
-        self._store("original", original, "all")
-        self._store("plain", original, "disabled")
+        self._store("original", original, DEFAULTS)
+        self._store("plain", original, AS_WRITTEN)
         self.yardstick = "original"
         if wide is not None:
             try:
-                self._store("wide", wide, "disabled")
+                self._store("wide", wide, AS_WRITTEN)
                 self.yardstick = "wide"
             except Exception:  # an operator without a double kernel: the original must do
                 self.yardstick = "original"
@@ -84,9 +90,11 @@ class Verifier:
         """Remove the stored outputs."""
         self._folder.cleanup()
 
-    def deviations(self, name: str, candidate: Source) -> list[Deviation]:
+    def deviations(
+        self, name: str, candidate: Source, execution: Execution = DEFAULTS
+    ) -> list[Deviation]:
         """Compare a candidate's outputs; raises what ONNX Runtime raises where it can't run."""
-        self._store("candidate", candidate, "all")
+        self._store("candidate", candidate, execution)
         found = []
         for distribution in self._feeds:
             for position, output in enumerate(self.outputs):
@@ -102,8 +110,10 @@ class Verifier:
                 found.append(Deviation(name, distribution, output, absolute, relative, tolerance))
         return found
 
-    def _store(self, kind: str, source: Source, level: str) -> None:
-        session = open_session(source, threads=self._threads, level=level, flush_denormals=False)
+    def _store(self, kind: str, source: Source, execution: Execution) -> None:
+        session = open_session(
+            source, threads=self._threads, execution=execution, flush_denormals=False
+        )
         self.outputs = [entry.name for entry in session.get_outputs()]
         for distribution, feeds in self._feeds.items():
             wide = {entry.name: entry.type for entry in session.get_inputs()}

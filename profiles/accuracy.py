@@ -18,7 +18,7 @@ from .denormals import flushed_denormals
 from .extract import kernels_of
 from .feeds import random_feeds
 from .kernel import VALUE_LIMIT, Kernel, dtype_name
-from .session import BoundRun, open_session
+from .session import BoundRun, Execution, open_session
 from .statistics import median_and_spread, quiet
 from .timing import REFERENCE, SessionRunner
 
@@ -71,7 +71,9 @@ def end_to_end(
     references: list[float] = []
     with flushed_denormals():
         reference = SessionRunner(threads, configuration).prepare(REFERENCE)
-        session = open_session(model.SerializeToString(), threads=threads, level=configuration)
+        session = open_session(
+            model.SerializeToString(), threads=threads, execution=Execution(configuration)
+        )
         run = BoundRun(session, random_feeds(inputs))
         end = time.monotonic() + seconds
         while not times or time.monotonic() < end:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from .session import open_session
+from .session import AS_WRITTEN, open_session
 
 Array = np.ndarray[Any, Any]
 
@@ -78,7 +78,7 @@ def _run(
     shown = onnx.ModelProto()
     shown.CopyFrom(model)
     shown.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
-    session = open_session(shown.SerializeToString(), threads=threads, level="disabled")
+    session = open_session(shown.SerializeToString(), threads=threads, execution=AS_WRITTEN)
     return dict(zip(names, session.run(names, dict(feeds)), strict=True))
 
 

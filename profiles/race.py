@@ -16,7 +16,7 @@ import onnx
 from ..catalog.errors import TensologError
 from .denormals import flushed_denormals
 from .machine import available_memory_bytes
-from .session import LEVELS, BoundRun, open_session, release_memory
+from .session import DEFAULTS, BoundRun, Execution, open_session, release_memory
 from .statistics import bootstrap_ratio, median_and_spread
 
 Array = np.ndarray[Any, Any]
@@ -93,7 +93,7 @@ def race(
     threads: int,
     budget_s: float,
     reference: str,
-    levels: str | Mapping[str, str] = "all",
+    executions: Mapping[str, Execution] | None = None,
     progress: Progress | None = None,
     memory_budget: int | None = None,
     seed: int = 0,
@@ -103,17 +103,17 @@ def race(
     """Time models against the one named `reference`, for about `budget_s` seconds.
 
     Every round times each model once, in random order, after a warm-up; ratios pair times of one
-    round. `levels` gives the graph optimization level (session.LEVELS) of all models, or of each
-    ("all" for those not named). All sessions are held at once if they fit in `memory_budget` bytes
-    (by default a quarter of the available memory), and opening them takes a good part of the time
-    or there is little of it; otherwise they take turns, one session at a time, opened anew and
-    timed in short blocks. At least one round is run, however small the budget.
+    round. `executions` says how models are opened; those not named, as the runtime does by itself.
+    All sessions are held at once if they fit in `memory_budget` bytes (by default a quarter of the
+    available memory), and opening them takes a good part of the time or there is little of it;
+    otherwise they take turns, one session at a time, opened anew and timed in short blocks. At
+    least one round is run, however small the budget.
     RaceError, naming the model, where one can't be loaded or run. Denormals are flushed to zero.
     `loader` and `clock` are for tests.
     """
     if reference not in models:
         raise ValueError(f"the reference {reference!r} is none of the models")
-    load = loader or _SessionLoader(models, feeds, threads, levels)
+    load = loader or _SessionLoader(models, feeds, threads, executions or {})
     if memory_budget is None:
         memory_budget = available_memory_bytes() // 4
     needed = _MEMORY_FACTOR * sum(model_size(source) for source in models.values())
@@ -161,23 +161,17 @@ class _SessionLoader:
         models: Mapping[str, Path | str | bytes],
         feeds: Mapping[str, Array],
         threads: int,
-        levels: str | Mapping[str, str],
+        executions: Mapping[str, Execution],
     ) -> None:
         self._models = models
         self._feeds = feeds
         self._threads = threads
-        self._levels = {
-            name: levels if isinstance(levels, str) else levels.get(name, "all") for name in models
-        }
-        for level in self._levels.values():
-            if level not in LEVELS:
-                raise ValueError(f"unknown level {level!r}; known: {', '.join(LEVELS)}")
+        self._executions = executions
 
     def __call__(self, name: str) -> Runner:
         try:
-            session = open_session(
-                self._models[name], threads=self._threads, level=self._levels[name]
-            )
+            execution = self._executions.get(name, DEFAULTS)
+            session = open_session(self._models[name], threads=self._threads, execution=execution)
         except Exception as error:  # whatever the runtime raises is its reason to refuse
             raise RaceError(
                 f"ONNX Runtime can't load the {name} model: {_reason(error)}"

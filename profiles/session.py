@@ -16,14 +16,20 @@ import numpy as np
 import onnxruntime
 
 from .denormals import flushed_denormals
+from .execution import AS_WRITTEN, DEFAULTS, LEVELS, Execution
 
-# configuration -> ONNX Runtime's graph optimization level
-LEVELS = {
-    "disabled": onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL,
-    "basic": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC,
-    "extended": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
-    "all": onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL,
-}
+__all__ = [
+    "AS_WRITTEN",
+    "DEFAULTS",
+    "LEVELS",
+    "RUNTIME",
+    "BoundRun",
+    "Execution",
+    "open_session",
+    "release_memory",
+    "runtime_version",
+]
+
 RUNTIME = "onnxruntime"
 
 
@@ -36,13 +42,14 @@ def open_session(
     source: Path | str | bytes,
     *,
     threads: int,
-    level: str = "all",
+    execution: Execution = DEFAULTS,
     flush_denormals: bool = True,
     optimized_path: Path | None = None,
     constants: Mapping[str, np.ndarray[Any, Any]] | None = None,
 ) -> Any:
     """Open a CPU session; raises what ONNX Runtime raises.
 
+    `execution` is how: what a model's metadata says of it counts for nothing here.
     Threads keep spinning inside a run, as users get it, but stop when the run ends: with several
     sessions in one process, the idle threads of one took up to 3/4 of the speed of the others.
     `flush_denormals` concerns its worker threads; the calling thread is flushed by
@@ -52,7 +59,7 @@ def open_session(
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    options.graph_optimization_level = LEVELS[level]
+    execution.apply(options, source.parent if isinstance(source, Path) else None)
     options.log_severity_level = 4
     options.add_session_config_entry("session.set_denormal_as_zero", str(int(flush_denormals)))
     options.add_session_config_entry("session.force_spinning_stop", "1")

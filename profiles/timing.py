@@ -10,7 +10,7 @@ import numpy as np
 from .kernel import Kernel, KernelError, TensorSpec
 from .kernel_model import build_model
 from .layout import may_be_blocked, without_reorders
-from .session import BoundRun, open_session
+from .session import AS_WRITTEN, BoundRun, Execution, open_session
 
 Probe = Callable[[], float]
 """Takes one sample and returns nanoseconds per kernel."""
@@ -90,16 +90,18 @@ class SessionRunner:
         return self._overhead
 
     def _bound(self, kernel: Kernel, copies: int) -> BoundRun:
-        level = self._configuration
-        blockable = may_be_blocked(kernel.op_type, level)
+        execution = Execution(self._configuration)
+        blockable = may_be_blocked(kernel.op_type, self._configuration)
         constants: dict[str, np.ndarray[Any, Any]] = {}
         model, feeds = build_model(kernel, copies, None if blockable else constants)
         try:
             if blockable:
                 blocked = without_reorders(model, feeds, self._threads)
                 if blocked is not None:
-                    (model, feeds), level = blocked, "disabled"
-            session = open_session(model, threads=self._threads, level=level, constants=constants)
+                    (model, feeds), execution = blocked, AS_WRITTEN
+            session = open_session(
+                model, threads=self._threads, execution=execution, constants=constants
+            )
             return BoundRun(session, feeds)
         except KernelError:
             raise

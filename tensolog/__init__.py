@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .catalog import Catalog
+    from .opening import open_session
     from .optimizer import Optimization, optimize
     from .optimizer.program.fused import fuse
 
-__all__ = ["Catalog", "Optimization", "__version__", "fuse", "optimize"]
+__all__ = ["Catalog", "Optimization", "__version__", "fuse", "open_session", "optimize"]
 __version__ = "0.1.0"
 
 # In a source checkout the four folders lie beside this one instead of inside it; without this line
@@ -24,6 +25,7 @@ _HOME = {
     "Catalog": ".catalog",
     "Optimization": ".optimizer",
     "fuse": ".optimizer.program.fused",
+    "open_session": ".opening",
     "optimize": ".optimizer",
 }
 

@@ -17,7 +17,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from ...profiles.session import open_session
+from ...profiles.session import AS_WRITTEN, open_session
 from ..conditions import FLOATS, types_of
 from ..instance import Instance, instances
 from ..model_view import ModelView, dtype_name
@@ -254,7 +254,7 @@ def _drop_dead(graph: onnx.GraphProto) -> None:
 def _session(model: onnx.ModelProto, refusal: type[Exception]) -> Any:
     try:
         return open_session(
-            model.SerializeToString(), threads=1, level="disabled", flush_denormals=False
+            model.SerializeToString(), threads=1, execution=AS_WRITTEN, flush_denormals=False
         )
     except Exception as error:
         raise _as(refusal, error) from error

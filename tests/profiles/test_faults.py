@@ -14,14 +14,14 @@ RUN = """
 import sys
 import numpy as np
 from onnx import TensorProto, helper
-from tensolog.profiles.session import open_session
+from tensolog.profiles.session import AS_WRITTEN, open_session
 node = helper.make_node("Einsum", ["a", "b"], ["y"], equation="ij,kj->ik")
 size = int(sys.argv[1])
 values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, size]) for name in "ab"]
 output = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 2])
 graph = helper.make_graph([node], "g", values, [output])
 model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-session = open_session(model.SerializeToString(), threads=1, level="disabled")
+session = open_session(model.SerializeToString(), threads=1, execution=AS_WRITTEN)
 session.run(None, {name: np.zeros((2, size), np.float32) for name in "ab"})
 """
 LEAST = np.iinfo(np.int32).min

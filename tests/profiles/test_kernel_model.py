@@ -7,7 +7,7 @@ import pytest
 from onnx import helper
 from tensolog.profiles.kernel import Kernel, KernelError, TensorSpec
 from tensolog.profiles.kernel_model import build_model, kernel_input, output_shapes
-from tensolog.profiles.session import open_session
+from tensolog.profiles.session import AS_WRITTEN, open_session
 
 
 def tensor(*shape, dtype="float32"):
@@ -144,11 +144,11 @@ def test_large_constants_beside_the_model_are_the_same(kernel):
     whole, feeds = build_model(kernel)
     small, same_feeds = build_model(kernel, apart=apart)
     assert len(small) < 10_000 and len(apart) == 1
-    session = open_session(small, threads=1, level="disabled", constants=apart)
+    session = open_session(small, threads=1, execution=AS_WRITTEN, constants=apart)
     apart.clear()
     gc.collect()
     junk = [np.full((1100, 1024), 7.0, dtype=np.float32) for _ in range(4)]  # over freed memory
-    expected = open_session(whole, threads=1, level="disabled").run(None, feeds)[0]
+    expected = open_session(whole, threads=1, execution=AS_WRITTEN).run(None, feeds)[0]
     assert np.array_equal(session.run(None, same_feeds)[0], expected)
     assert len(junk) == 4
 

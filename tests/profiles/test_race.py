@@ -7,6 +7,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tensolog.profiles.race import Lap, RaceError, model_size, race, verdict
+from tensolog.profiles.session import AS_WRITTEN
 
 
 class Track:
@@ -189,7 +190,7 @@ def test_real_models(tmp_path, memory_budget):
         threads=1,
         budget_s=1.0,
         reference="original",
-        levels={"original": "all", "slow": "disabled"},
+        executions={"slow": AS_WRITTEN},
         memory_budget=memory_budget,
         clock=lambda: next(ticks),
     )
@@ -230,8 +231,6 @@ def test_missing_files_and_feeds_are_named(tmp_path):
 def test_wrong_arguments():
     with pytest.raises(ValueError, match="reference"):
         race({"a": b""}, {}, threads=1, budget_s=1, reference="b")
-    with pytest.raises(ValueError, match="unknown level"):
-        race({"a": b""}, {}, threads=1, budget_s=1, reference="a", levels="most")
 
 
 def test_strings_and_sequences_are_raced_unbound():
