@@ -20,6 +20,7 @@ import z3
 from ...catalog.operators import classifications
 from ...catalog.operators.expand import Definition
 from ...catalog.operators.terms import Apply, Read, Reduce, Select, Term
+from ..prover.effort import limit
 from ..prover.statement import Equation, Statement
 from ..syntax import Binary, Call, Expression, ListOf, Literal, Name, PatternNode, Rule, Unary
 from .bitwise import Bits, Problem, equal_bits
@@ -42,7 +43,7 @@ _STEADY = ("Relu", "Clip")
 _COMPUTING = frozenset({"Upsample", "Scatter", "ScatterElements", "ScatterND", "TensorScatter"})
 # Operators that hand their operand on.
 _HANDING_ON = frozenset({"Identity", "Dropout"})
-_INDEX_MILLISECONDS = 1000
+_INDEX_S = 1.0
 
 
 def bit_equality(
@@ -292,7 +293,7 @@ def _places(
 ) -> tuple[dict[Read, str], bool]:
     """Name the elements that are read, and tell whether two names may be one element."""
     solver = z3.Solver()
-    solver.set("timeout", _INDEX_MILLISECONDS)
+    limit(solver, _INDEX_S)
     for assumption in statement.assumptions:
         try:
             solver.add(placed(assumption))

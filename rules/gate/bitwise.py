@@ -13,6 +13,7 @@ import z3
 from numpy.typing import NDArray
 
 from ...catalog.operators.terms import Apply, Read, Select, Symbol, Term
+from ..prover.effort import limit
 from .floats import CHOICES, Formulas, NotFloatingError, Numbers
 
 Array = NDArray[Any]
@@ -133,7 +134,7 @@ def _question(
     translate = formulas.truth if problem.boolean else formulas.value
     differ = translate(source) != translate(target)
     solver = z3.Solver()
-    solver.set("timeout", int(1000 * timeout))
+    limit(solver, timeout)
     kinds = problem.unknowns()
     numbers = {name: z3.FP(name, formulas.sort) for name, kind in kinds.items() if kind != "truth"}
     for name in sorted(problem.zeros & set(numbers)):

@@ -14,9 +14,10 @@ from typing import Any
 from .. import schemas
 from ..conditions import bindings
 from ..format import expression_text
+from ..prover.effort import limit
 from ..syntax import Binary, Call, Expression, Index, Literal, Name, Rule, Star, Unary
 
-_TIMEOUT_MS = 1000
+_TIMEOUT_S = 1.0
 # Functions whose values are integers, and those of them that are never negative.
 _INTEGERS = frozenset(("rank", "len", "dim", "size", "axis", "place", "sum", "prod", "min", "max"))
 _NATURAL = frozenset(("rank", "len", "dim", "size", "axis", "place"))
@@ -29,7 +30,7 @@ def contradictory(rule: Rule) -> tuple[str, ...]:
 
     reader = _Reader(rule)
     solver = z3.Solver()
-    solver.set("timeout", _TIMEOUT_MS)
+    limit(solver, _TIMEOUT_S)
     told: dict[str, str] = {}
     for condition in rule.given:
         for part in _conjuncts(condition):

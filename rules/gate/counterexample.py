@@ -53,10 +53,10 @@ def refute(
 
     `hints` are sizes to try first, such as Outcome.model. None says nothing about the rule.
     """
-    until = time.monotonic() + budget_seconds
+    until = time.thread_time() + budget_seconds
     seed = 0
-    while seed == 0 or time.monotonic() < until:
-        left = max(until - time.monotonic(), 0.1)
+    while seed == 0 or time.thread_time() < until:
+        left = max(until - time.thread_time(), 0.1)
         found = find_first(statements, left, Matching(rule), hints, seed)
         if found is None:
             return None

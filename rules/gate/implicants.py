@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 
 import z3
 
+from ..prover.effort import limit
+
 # The signs of comparisons, and of what holds where they don't.
 _SIGNS = {
     z3.Z3_OP_LE: ("<=", ">"),
@@ -20,7 +22,7 @@ _SIGNS = {
     z3.Z3_OP_LT: ("<", ">="),
     z3.Z3_OP_GT: (">", "<="),
 }
-_QUESTION_MS = 2000
+_QUESTION_S = 2.0
 _MOST = 6
 
 
@@ -39,7 +41,7 @@ def implicants(
     found: list[list[z3.BoolRef]] = []
     search, against, known = z3.Solver(), z3.Solver(), z3.Solver()
     for solver in (search, against, known):
-        solver.set("timeout", _QUESTION_MS)
+        limit(solver, _QUESTION_S)
         solver.add(*context)
     search.add(formula)
     against.add(*usual, z3.Not(formula))

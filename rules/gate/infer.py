@@ -49,7 +49,7 @@ def infer_conditions(
 
     () where the rule is proved as it stands. Few and weak conditions come before many and strong.
     """
-    return _Inference(rule, time.monotonic() + seconds, prover).run()
+    return _Inference(rule, time.thread_time() + seconds, prover).run()
 
 
 @dataclass
@@ -63,7 +63,7 @@ class _Inference:
     excluded: dict[str, tuple[set[int], int]] = field(default_factory=dict)
 
     def late(self) -> bool:
-        return time.monotonic() > self.until
+        return time.thread_time() > self.until
 
     def run(self) -> tuple[str, ...] | None:
         cases = _statements(self.rule)
@@ -92,9 +92,9 @@ class _Inference:
 
     def _collect(self, cases: Sequence[Statement]) -> None:
         """Find some models on which the rule is wrong, of different cases."""
-        until = time.monotonic() + _COLLECT_S
+        until = time.thread_time() + _COLLECT_S
         for seed, statement in enumerate([*cases[:_CASES], *cases[:_CASES]]):
-            if time.monotonic() > until:
+            if time.thread_time() > until:
                 return
             self._refuted(self.rule, [statement], seed)
 
@@ -128,7 +128,7 @@ class _Inference:
     def _first_open(self, cases: Sequence[Statement]) -> Outcome | None:
         """What stopped the proof; None where all cases are proved."""
         for statement in cases:
-            left = self.until - time.monotonic()
+            left = self.until - time.thread_time()
             if left <= 0:
                 return Outcome("open", "there was no time left")
             outcome = self.prover(statement, min(_PROOF_S, left))

@@ -34,7 +34,7 @@ def minimize(
     counts: Callable[[Statement, Assignment], bool] = lambda *_: True,
 ) -> Difference:
     """A difference at numbers as small as the time allows, for which `counts` still holds."""
-    until = time.monotonic() + seconds
+    until = time.thread_time() + seconds
     shrinker = _Shrinker(statement, difference, until, arithmetic or Exact(), counts)
     before: tuple[float, ...] = (math.inf,)
     while _weight(shrinker.best.assignment) < before and not shrinker.late():
@@ -58,7 +58,7 @@ class _Shrinker:
         self.kinds = {symbol.name: symbol.kind for symbol in statement.symbols}
 
     def late(self) -> bool:
-        return time.monotonic() > self.until
+        return time.thread_time() > self.until
 
     def accept(self, assignment: Assignment) -> bool:
         """Whether a difference of the same kind remains; it is the best then."""

@@ -20,7 +20,9 @@ from ..syntax import Rule
 from .prove import INFER_S, SEARCH_S, TIMEOUT_S
 from .verdict import Verdict
 
-# What a rule may take beyond the limits that its proof and search keep to by themselves.
+# What a rule may take in real time, beyond the limits of work that its proof and search keep to by
+# themselves: so often as much on a machine that is busy, and so much more.
+_TIMES = 4.0
 _GRACE_S = 30.0
 _FLOATING_S = 120.0
 COMMAND = (sys.executable, "-P", "-m", f"{__package__}.worker")
@@ -40,14 +42,15 @@ def prove_rules(
     """Put rules through the gate in processes of their own; return verdicts in the rules' order.
 
     `progress` is called, in this thread, with each rule that is done. A rule that has no verdict
-    after `limit` seconds is unknown. `floating`: measure what the proved ones, or those of them
-    that are named, do in floating point, and refuse those that break their class. An interruption
-    ends the processes and is passed on: what `progress` was told of is all there is.
+    after `limit` seconds of real time is unknown. `floating`: measure what the proved ones, or
+    those of them that are named, do in floating point, and refuse those that break their class. An
+    interruption ends the processes and is passed on: what `progress` was told of is all there is.
     """
     options = {"timeout": timeout, "search": search, "infer": infer}
     chosen = frozenset(rules if floating is True else floating or ())
     if limit is None:
-        limit = timeout + search + 2 * infer + _GRACE_S + (_FLOATING_S if floating else 0.0)
+        work = timeout + search + 2 * infer + (_FLOATING_S if floating else 0.0)
+        limit = _TIMES * work + _GRACE_S
     verdicts: dict[int, Verdict] = {}
     for at, verdict in _proving(
         rules, [_Process(options, limit, chosen) for _ in range(min(workers, len(rules)))]

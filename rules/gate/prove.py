@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ..format import expression_text
+from ..prover.effort import now
 from ..syntax import Rule
 from .vacuous import cannot_arise, same_program
 from .verdict import Case, Checked, Counterexample, Status, Verdict
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 TIMEOUT_S = 60.0
 SEARCH_S = 5.0
 INFER_S = 20.0
-# What a single statement may take.
+# What a single statement may take, in seconds of work.
 _STATEMENT_S = 20.0
 # What rechecking may take where the proof has left it no time.
 _RECHECK_S = 5.0
@@ -44,12 +45,12 @@ def prove_rule(
 ) -> Verdict:
     """Put a rule through the gate.
 
-    In seconds, `timeout` bounds the proof, `search` that for a counterexample, `infer` that for
-    conditions under which a rule that isn't proved would be (0: none); a single query may take a
-    little longer.
+    `timeout` bounds the proof, in seconds of work (prover/effort.py). In seconds of processor time
+    `search` bounds that for a counterexample, `infer` that for conditions under which a rule that
+    isn't proved would be (0: none). None is real time: what else a machine does changes no verdict.
     """
     began = time.perf_counter()
-    gate = _Gate(rule, time.monotonic() + timeout, search, recheck_timeout, infer)
+    gate = _Gate(rule, now() + timeout, search, recheck_timeout, infer)
     try:
         verdict = gate.verdict()
     except Exception as error:  # a defect of the prover is no verdict on the rule
@@ -70,7 +71,7 @@ class _Gate:
         return Verdict(self.rule.name, self.rule.hash, status, reason, cases=tuple(self.cases))
 
     def left(self) -> float:
-        return self.until - time.monotonic()
+        return self.until - now()
 
     def verdict(self) -> Verdict:
         if same_program(self.rule):
@@ -190,7 +191,7 @@ class _Gate:
         if changed is None:
             return self.answer("unknown", "its region is not given, and none was found")
         found = expression_text(changed.region) if changed.region is not None else ""
-        until = time.monotonic() + max(self.left(), _RECHECK_S)
+        until = now() + max(self.left(), _RECHECK_S)
         verdict = _Gate(changed, until, self.search, self.recheck_timeout, 0.0).verdict()
         if verdict.status not in ("proved", "bounded"):
             why = f"its region is not given; with `except {found}` it is {verdict.status}"
@@ -210,7 +211,7 @@ class _Gate:
         changed = with_conditions(self.rule, found) if found else None
         if not found or changed is None:
             return verdict
-        again = _Gate(changed, time.monotonic() + self.infer, 0.0, self.recheck_timeout, 0.0)
+        again = _Gate(changed, now() + self.infer, 0.0, self.recheck_timeout, 0.0)
         if again.verdict().status not in ("proved", "bounded"):
             return verdict
         return replace(verdict, conditions=found)

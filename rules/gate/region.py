@@ -27,6 +27,7 @@ from ..format import rule_text
 from ..parser import parse_rules
 from ..prover.cases import statements
 from ..prover.constraint import Constraint
+from ..prover.effort import limit
 from ..prover.lower import Lowering
 from ..prover.prove import Proof, prove
 from ..prover.solver import symbol
@@ -40,7 +41,7 @@ from .region_learned import learned_region
 Prover = Callable[[Statement, float], Outcome]
 _PROOF_S = 20.0
 _ELIMINATION_MS = 5000
-_QUESTION_MS = 2000
+_QUESTION_S = 2.0
 # How many questions may widen a region, how many answers are looked at each time, and how many
 # regions are tried in all.
 _WIDENINGS = 6
@@ -72,7 +73,7 @@ def synthesize_region(
     """
     if len(statement.equations) != 1:
         return None
-    until = time.monotonic() + seconds
+    until = time.thread_time() + seconds
     names = _indices(statement)
     search = _Search(statement, names, until)
     for method in (search.run, lambda: learned_region(statement, names, until)):
@@ -80,7 +81,7 @@ def synthesize_region(
         if term is None:
             continue
         claim = replace(statement, region=term, region_indices=names)
-        outcome = prover(claim, min(_PROOF_S, max(1.0, until - time.monotonic())))
+        outcome = prover(claim, min(_PROOF_S, max(1.0, until - time.thread_time())))
         if outcome.status == "proved":
             return Region(region_text(term), term, names, method == search.run)
     return None
@@ -92,10 +93,10 @@ def with_region(rule: Rule, seconds: float) -> Rule | None:
     The region is that of all its cases. It is proved case by case, not yet of the rule as a whole:
     that, and what corrects it, is for the gate.
     """
-    until = time.monotonic() + seconds
+    until = time.thread_time() + seconds
     texts: dict[str, None] = {}
     for statement in statements(replace(rule, correct=())):
-        left = until - time.monotonic()
+        left = until - time.thread_time()
         if left <= 0:
             return None
         if prove(statement, min(_PROOF_S, left)).status == "proved":
@@ -184,13 +185,13 @@ class _Search:
 
     def _covers(self, wide: z3.BoolRef, narrow: z3.BoolRef) -> bool:
         solver = z3.Solver()
-        solver.set("timeout", _QUESTION_MS)
+        limit(solver, _QUESTION_S)
         solver.add(*(self.context or []), *self.usual, narrow, z3.Not(wide))
         return bool(solver.check() == z3.unsat)
 
     def _asked(self, region: z3.BoolRef | None) -> tuple[_Asked, bool]:
         """What the prover asks of the statement outside of a region, and whether it is proved."""
-        left = self.until - time.monotonic()
+        left = self.until - time.thread_time()
         claim = self.statement
         if region is not None:
             try:
@@ -217,7 +218,7 @@ class _Search:
         failed = {q.script: q for q in asked.queries if q.result == "sat" and asked.names}
         tried: list[z3.BoolRef] = []
         for query in sorted(failed.values(), key=lambda q: not q.purpose.startswith(own)):
-            if time.monotonic() > self.until:
+            if time.thread_time() > self.until:
                 return
             try:
                 found = self._differs(query, asked.names)

@@ -61,7 +61,7 @@ def _samples(statement: Statement, until: float, seed: int) -> Iterator[_Sample]
     equation = statement.equations[0]
     count = 0
     for attempt in range(8 * _SAMPLES):
-        if count == _SAMPLES or time.monotonic() > until:
+        if count == _SAMPLES or time.thread_time() > until:
             return
         if attempt % 2 and integers:
             symbols = sizes.spike(integers[attempt // 2 % len(integers)], 6 + attempt % 9)

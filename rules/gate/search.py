@@ -40,12 +40,12 @@ def find(
     Statements take turns, so that one of many cases that is false is met early. Only numbers for
     which `counts` holds are of interest.
     """
-    until = time.monotonic() + seconds
+    until = time.thread_time() + seconds
     found = find_first(statements, seconds, counts, hints, seed)
     if found is None:
         return None
     statement, difference = found
-    left = max(0.5, min(3.0, until - time.monotonic()))
+    left = max(0.5, min(3.0, until - time.thread_time()))
     return statement, minimize(statement, difference, left, counts=counts)
 
 
@@ -57,12 +57,12 @@ def find_first(
     seed: int = 0,
 ) -> tuple[Statement, Difference] | None:
     """The first difference that exact numbers confirm, as large as it was met; see find."""
-    until = time.monotonic() + seconds
+    until = time.thread_time() + seconds
     searches = [_suspects(statement, hints, seed) for statement in statements]
     running = dict(enumerate(searches))
-    while running and time.monotonic() < until:
+    while running and time.thread_time() < until:
         for at, search in list(running.items()):
-            if time.monotonic() > until:
+            if time.thread_time() > until:
                 break
             try:
                 suspect = next(search)

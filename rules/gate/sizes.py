@@ -15,12 +15,13 @@ from typing import Any
 import z3
 
 from ...catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term
+from ..prover.effort import limit
 from ..prover.statement import Statement
 from .arithmetic import NoValueError, Number, number
 
 # No size and no offset that Z3 is asked for is larger.
 LARGEST = 4096
-_TIMEOUT_MS = 300
+_TIMEOUT_S = 0.3
 _REALS = (1, 0, 2, -1, Fraction(1, 2), 3, Fraction(-3, 2), Fraction(1, 8), -2, 5)
 _SPIKES = (8, 13, 41, 70, 130)
 
@@ -191,7 +192,7 @@ class Sizes:
     def _solver_of_assumptions(self, *, bounded: bool = True) -> z3.Solver:
         if self._solver is None or not bounded:
             solver = z3.Solver()
-            solver.set("timeout", _TIMEOUT_MS)
+            limit(solver, _TIMEOUT_S)
             for symbol in self.symbols.values():
                 variable = _variable(symbol)
                 if symbol.kind == "dimension":

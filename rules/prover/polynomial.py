@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from .effort import DONE
+
 if TYPE_CHECKING:
     from .constraint import Constraint
 
@@ -48,6 +50,7 @@ class Polynomial:
         self.terms = dict(sorted(terms.items()))
         self.opaque = opaque
         self.text: str = _text(self.terms)
+        DONE.monomials += 1 + len(terms)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Polynomial) and self.text == other.text

@@ -31,6 +31,7 @@ from ...catalog.operators.terms import Apply, Reduce, Select, Symbol, Term, Vari
 from .alternatives import alternatives
 from .constraint import Constraint, equals, joined, within
 from .definedness import Condition, Path
+from .effort import guard, now
 from .equality import require_equal
 from .implied import require_implied
 from .least import learned
@@ -60,13 +61,13 @@ class _NeverError(UndecidedError):
 def prove(statement: Statement, timeout: float = 20.0) -> Outcome:
     """Return whether the statement is proved, for all sizes and all elements.
 
-    `timeout` bounds each question to the solver and the whole, in seconds; what takes longer stays
-    open. Nothing raises.
+    `timeout` bounds each question to the solver and the whole, in seconds of work (effort.py); what
+    takes longer stays open. Nothing raises.
     """
-    began = time.perf_counter()
+    began = now()
     outcomes: list[Outcome] = []
     for one in alternatives(statement):
-        left = timeout - (time.perf_counter() - began)
+        left = timeout - (now() - began)
         outcomes.append(_prove(one, max(left, _LEAST_S)))
         if outcomes[-1].status != "proved" and not outcomes[-1].vacuous:
             return _joined(outcomes, outcomes[-1])
@@ -333,11 +334,11 @@ def _shape(name: str, setting: Lowering) -> list[Polynomial]:
 
 
 def _deadline(timeout: float) -> Callable[[], None]:
-    began = time.perf_counter()
+    until, guarded = now() + timeout, time.thread_time() + guard(timeout)
 
     def check() -> None:
-        if time.perf_counter() - began > timeout:
-            raise UndecidedError(f"not decided in {timeout:g} s")
+        if now() > until or time.thread_time() > guarded:
+            raise UndecidedError(f"not decided in {timeout:g} s of work")
 
     return check
 

@@ -13,14 +13,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
-from typing import Literal
+from typing import Any, Literal
 
+from .effort import CVC5_STEPS, DONE, guard, limit, now, steps
 from .scripts import canonical, script_hash
 
 Answer = Literal["unsat", "sat", "unknown"]
 Opinion = Literal["agree", "unknown", "disagree", "absent"]
 
 TIMEOUT_S = 1.0
+_STEPS = "resource::resourceUnitsUsed"
 _AGREED: dict[str, Recheck] = {}
 ABSENT = (
     "cvc5 is not installed, so that no second solver rechecks the proofs: "
@@ -69,13 +71,14 @@ def z3_release() -> str:
 def ask_cvc5(script: str, timeout: float = TIMEOUT_S) -> tuple[Answer, str]:
     """Put a script to cvc5; return its answer, and why it is unknown if it is.
 
-    `timeout` is in seconds. Raises ModuleNotFoundError where cvc5 is not installed.
+    `timeout` is in seconds of work. Raises ModuleNotFoundError where cvc5 is not installed.
     """
     module = _cvc5()
     if module is None:
         raise ModuleNotFoundError(ABSENT)
     solver = module.Solver(module.TermManager())
-    solver.setOption("tlimit-per", str(max(1, int(timeout * 1000))))
+    solver.setOption("rlimit-per", str(steps(timeout, CVC5_STEPS)))
+    solver.setOption("tlimit-per", str(int(1000 * guard(timeout))))
     parser = module.InputParser(solver)
     answers: list[str] = []
     try:
@@ -87,6 +90,8 @@ def ask_cvc5(script: str, timeout: float = TIMEOUT_S) -> tuple[Answer, str]:
                 answers.append(said)
     except RuntimeError as error:
         return "unknown", f"cvc5 doesn't take the script: {' '.join(str(error).split())}"
+    finally:
+        DONE.cvc5_steps += _steps_of(solver)
     if answers in (["sat"], ["unsat"]):
         return ("sat" if answers == ["sat"] else "unsat"), ""
     if len(answers) == 1 and answers[0].startswith("unknown"):
@@ -94,11 +99,19 @@ def ask_cvc5(script: str, timeout: float = TIMEOUT_S) -> tuple[Answer, str]:
     return "unknown", f"cvc5 doesn't take the script: {' '.join(answers) or 'no answer'}"
 
 
+def _steps_of(solver: Any) -> int:
+    """Return the steps that a solver of cvc5 counted."""
+    return int(solver.getStatistics()[_STEPS]["value"])
+
+
 def ask_z3(script: str, timeout: float = TIMEOUT_S) -> tuple[Answer, str]:
-    """Put a script to Z3; return its answer, and why it is unknown if it is. `timeout`: seconds."""
+    """Put a script to Z3; return its answer, and why it is unknown if it is.
+
+    `timeout` is in seconds of work.
+    """
     z3 = importlib.import_module("z3")
     solver = z3.Solver()
-    solver.set("timeout", max(1, int(timeout * 1000)))
+    limit(solver, timeout)
     try:
         solver.from_string(canonical(script))
     except z3.Z3Exception as error:
@@ -139,10 +152,10 @@ def recheck_all(
 ) -> dict[str, Recheck]:
     """Recheck scripts, each once; return what was said by the hash of the script.
 
-    After `budget` seconds nothing more is asked. Many rules ask the same: what cvc5 once agreed to
-    in this process it isn't asked again.
+    After `budget` seconds of work nothing more is asked. Many rules ask the same: what cvc5 once
+    agreed to in this process it isn't asked again.
     """
-    until = time.monotonic() + budget
+    until = now() + budget
     found: dict[str, Recheck] = {}
     for script in scripts:
         if (name := script_hash(script)) in found:
@@ -150,7 +163,7 @@ def recheck_all(
         if ask is ask_cvc5 and name in _AGREED:
             found[name] = _AGREED[name]
             continue
-        left = until - time.monotonic()
+        left = until - now()
         if left <= 0:
             found[name] = Recheck(name, "unknown", "there was no time left to ask")
             continue

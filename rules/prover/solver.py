@@ -15,6 +15,7 @@ from typing import Literal
 import z3
 
 from .constraint import Constraint
+from .effort import answered, limit
 from .polynomial import Opaque, Polynomial
 from .statement import Query
 
@@ -29,10 +30,8 @@ _RESERVED = frozenset(
         *("+", "-", "*", "/"),
     ]
 )
-# For a question whose answer only spares work: undecided counts as "may hold". The limit is of
-# steps, some 0.4 s of them, so that the same is decided on a machine that is busy.
-_QUICK_STEPS = 2_000_000
-_QUICK_MS = 4_000
+# For a question whose answer only spares work, in seconds: undecided counts as "may hold".
+_QUICK_S = 0.7
 
 
 def symbol(name: str) -> str:
@@ -48,7 +47,10 @@ def number(value: int) -> str:
 
 @dataclass
 class Solver:
-    """Puts questions under fixed assumptions; `minimum` bounds variables from below."""
+    """Puts questions under fixed assumptions; `minimum` bounds variables from below.
+
+    `timeout` bounds each answer, in seconds of work (effort.py).
+    """
 
     assumptions: tuple[Constraint, ...] = ()
     minimum: Mapping[str, int] = field(default_factory=dict)
@@ -218,11 +220,10 @@ class Solver:
         script = self.script(assertions, about, declared)
         began = time.perf_counter()
         solver = z3.Solver(ctx=z3.Context())  # what was asked before has no part in the answer
-        solver.set("timeout", _QUICK_MS if quick else int(self.timeout * 1000))
-        if quick:
-            solver.set("rlimit", _QUICK_STEPS)
+        limit(solver, _QUICK_S if quick else self.timeout)
         solver.from_string(script)
         answer = str(solver.check())
+        answered(solver)
         seconds = time.perf_counter() - began
         result: Result = "unsat" if answer == "unsat" else "sat" if answer == "sat" else "unknown"
         if result == "sat" and not quick:
