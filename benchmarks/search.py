@@ -11,7 +11,6 @@ import random
 import time
 from collections.abc import Iterator
 
-import duckdb
 import onnx
 from tensolog.optimizer.convert import load_graph
 from tensolog.optimizer.egraph.search import search
@@ -63,7 +62,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.search", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small models only")
     arguments = parser.parse_args()
-    connection = duckdb.connect()
     print(HEADER)
     for name, model in models(arguments.quick):
         graph = load_graph(model)
@@ -80,7 +78,6 @@ def main() -> None:
             start = time.process_time()
             found = search(
                 graph,
-                connection,
                 rules,
                 DrawnPrices(),  # type: ignore[arg-type]
                 sizes={},

@@ -93,7 +93,6 @@ class Planner:
         with self.phases("searching", name):
             found = search(
                 start.graph,
-                self.connection,
                 (*self.always, *self.explorative),
                 self.prices,
                 sizes=sizes,

@@ -2,142 +2,171 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-import duckdb
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from ...catalog.operators import schema_for
 from ...rules import attribute_text
-from ..relations import COLUMNS, is_plain, scalar_of
+from ..relations import is_plain, scalar_of
 from .arrays import Ints, segments
 from .columns import NONE
 from .egraph import UNTYPED, EGraph
-from .view import View
 
-Table = list[NDArray[Any] | list[Any]]
-
-
-def load_facts(
-    connection: duckdb.DuckDBPyConnection, egraph: EGraph, nodes: Ints
-) -> dict[str, str]:
-    """Put e-nodes before a connection as facts; return relation name -> table to read it from."""
-    tables: dict[str, str] = {}
-    for name, columns in facts(egraph, nodes).items():
-        arrays = [pa.array(c, t) for c, t in zip(columns, COLUMNS[name], strict=True)]
-        arrow = pa.table(arrays, names=[f"c{i}" for i in range(len(arrays))])
-        connection.register("facts_in", arrow)
-        connection.execute(f"CREATE OR REPLACE TEMP TABLE fact_{name} AS SELECT * FROM facts_in")
-        connection.unregister("facts_in")
-        tables[name] = f"fact_{name}"
-    return tables
+Relation = list[NDArray[Any]]
+NO_INTEGER = np.iinfo(np.int64).min  # stands for an attribute that is none
 
 
-def facts(egraph: EGraph, nodes: Ints) -> dict[str, Table]:
-    """The facts of e-nodes that stand for operators, and of the classes they touch."""
-    columns, operators = egraph.columns, egraph.vocabulary.operators
-    real = np.array([not op.is_virtual for op in operators], bool)
-    nodes = nodes[real[columns.operators_of(nodes)]]
-    names = [op.name for op in operators]
-    reads, gives = columns.reads(nodes), columns.gives(nodes)
-    classes = np.unique(np.concatenate([reads[2], gives[2]]))
-    known = np.array(egraph.known, bool)[classes]
-    found: dict[str, Table] = {
-        "node": [nodes, [names[o] for o in columns.operators_of(nodes).tolist()]],
-        "reads": list(reads),
-        "gives": list(gives),
-        "constant": [classes[known]],
-        "scalar": _scalars(egraph, classes[known]),
-        "commutative": [_commutative(egraph, columns.operators_of(nodes))],
-        "graph_output": [_leaders(egraph, list(egraph.graph.graph_outputs))],
-        "captured": [_captured(egraph)],
-    }
-    return found | _attributes(egraph, nodes) | _types(egraph, classes)
+class Facts:
+    """Spells e-nodes as relations; what many share is spelled once.
+
+    `symbols` numbers the texts: operators, attributes and their values, element types.
+    """
+
+    def __init__(self, egraph: EGraph) -> None:
+        self.egraph = egraph
+        self.symbols: dict[str, int] = {}
+        self._commutative: dict[int, bool] = {}
+        self._defaults: dict[int, Mapping[str, object]] = {}
+        self._spelled: dict[int, tuple[Ints, Ints, Ints]] = {}
+        self._numbers: dict[int, float | None] = {}
+
+    def symbol(self, text: str) -> int:
+        """The number of a text."""
+        return self.symbols.setdefault(text, len(self.symbols))
+
+    def of(self, nodes: Ints) -> dict[str, Relation]:
+        """The relations of e-nodes that stand for operators, and of the classes they touch."""
+        egraph, columns = self.egraph, self.egraph.columns
+        operators = egraph.vocabulary.operators
+        real = np.array([not op.is_virtual for op in operators], bool)
+        nodes = nodes[real[columns.operators_of(nodes)]]
+        names = np.array([self.symbol(op.name) for op in operators], np.int64)
+        numbers = columns.operators_of(nodes)
+        reads, gives = columns.reads(nodes), columns.gives(nodes)
+        touched = np.zeros(columns.classes, bool)
+        touched[reads[2]] = touched[gives[2]] = True
+        classes = np.flatnonzero(touched)
+        known = np.array(egraph.known, bool)[classes]
+        found: dict[str, Relation] = {
+            "node": [nodes, names[numbers]],
+            "reads": list(reads),
+            "gives": list(gives),
+            "constant": [classes[known]],
+            "scalar": self._scalars(classes[known]),
+            "commutative": [names[[o for o in np.unique(numbers) if self._is_commutative(o)]]],
+            "graph_output": [self._leaders(egraph.graph.graph_outputs)],
+            "captured": [self._leaders(captured(egraph))],
+        }
+        return found | self._attributes(nodes) | self._types(classes)
+
+    def _leaders(self, values: tuple[int, ...]) -> Ints:
+        return np.unique(self.egraph.columns.canonical(np.array(values, np.int64)))
+
+    def _scalars(self, classes: Ints) -> Relation:
+        found: list[int] = []
+        numbers: list[float] = []
+        for class_ in classes.tolist():
+            place = self.egraph.constants.get(class_)
+            if place is None:
+                continue
+            if place not in self._numbers:
+                self._numbers[place] = scalar_of(self.egraph.vocabulary.constants[place])
+            number = self._numbers[place]
+            if number is not None:
+                found.append(class_)
+                numbers.append(number)
+        return [np.array(found, np.int64), np.array(numbers, np.float64)]
+
+    def _is_commutative(self, operator: int) -> bool:
+        if operator not in self._commutative:
+            op = self.egraph.vocabulary.operators[operator]
+            spec = schema_for(op.domain, op.op_type, self.egraph.inference.opset(op.domain))
+            self._commutative[operator] = spec is not None and spec.commutative
+        return self._commutative[operator]
+
+    def _attributes(self, nodes: Ints) -> dict[str, Relation]:
+        """Attributes of e-nodes, defaults filled in: spelled once for all that share them."""
+        columns = self.egraph.columns
+        many = len(self.egraph.vocabulary.attributes) + 1
+        kinds = columns.operators_of(nodes) * many + columns.attributes_of(nodes)
+        distinct, inverse = np.unique(kinds, return_inverse=True)
+        spelled = [self._spell(kind // many, kind % many) for kind in distinct.tolist()]
+        widths = np.array([len(entry[0]) for entry in spelled], np.int64)
+        starts = np.cumsum(widths) - widths
+        counts = widths[inverse]
+        places = segments(starts[inverse], counts)
+        names, texts, integers = (
+            np.concatenate([np.empty(0, np.int64), *parts])[places]
+            for parts in (zip(*spelled, strict=True) if spelled else ((), (), ()))
+        )
+        owners = np.repeat(nodes, counts)
+        plain, whole = texts != NONE, integers != NO_INTEGER
+        return {
+            "attribute": [owners[plain], names[plain], texts[plain]],
+            "attribute_int": [owners[whole], names[whole], integers[whole]],
+        }
+
+    def _spell(self, operator: int, attribute: int) -> tuple[Ints, Ints, Ints]:
+        """Names, texts (NONE where there is none) and integers of an e-node's attributes."""
+        key = operator << 32 | attribute
+        if key in self._spelled:
+            return self._spelled[key]
+        if operator not in self._defaults:
+            op = self.egraph.vocabulary.operators[operator]
+            spec = schema_for(op.domain, op.op_type, self.egraph.inference.opset(op.domain))
+            self._defaults[operator] = spec.defaults if spec else {}
+        names: list[int] = []
+        texts: list[int] = []
+        integers: list[int] = []
+        values = self.egraph.vocabulary.attributes[attribute].values
+        for name, given in {**self._defaults[operator], **values}.items():
+            text = NONE
+            if is_plain(given):
+                # Bytes that are no text are no attribute that a rule could name.
+                shown = attribute_text(given).encode("utf-8", "backslashreplace").decode()
+                text = self.symbol(shown)
+            integer = given if isinstance(given, int) else NO_INTEGER
+            if text != NONE or integer != NO_INTEGER:
+                names.append(self.symbol(name))
+                texts.append(text)
+                integers.append(integer)
+        rows = (np.array(names, np.int64), np.array(texts, np.int64), np.array(integers, np.int64))
+        self._spelled[key] = rows
+        return rows
+
+    def _types(self, classes: Ints) -> dict[str, Relation]:
+        """Types of classes; a symbolic dimension is an interned negative number."""
+        numbers = np.array(self.egraph.types, np.int64)[classes]
+        typed = numbers != UNTYPED
+        classes, numbers = classes[typed], numbers[typed]
+        dims: dict[str, int] = {}
+        ranks: list[int] = []
+        sizes: list[int] = []
+        dtypes: list[int] = []
+        for type_ in self.egraph.vocabulary.types:
+            dtypes.append(self.symbol(type_.dtype))
+            ranks.append(NONE if type_.shape is None else len(type_.shape))
+            for size in type_.shape or ():
+                sizes.append(
+                    size if isinstance(size, int) else dims.setdefault(size, -1 - len(dims))
+                )
+        rank = np.array(ranks, np.int64)
+        starts = np.cumsum(np.maximum(rank, 0)) - np.maximum(rank, 0)
+        ranked = rank[numbers] != NONE
+        shaped, kind = classes[ranked], numbers[ranked]
+        counts = rank[kind]
+        places = segments(starts[kind], counts)
+        axes = places - np.repeat(starts[kind], counts)
+        return {
+            "dtype": [classes, np.array(dtypes, np.int64)[numbers]],
+            "rank": [shaped, counts],
+            "dim": [np.repeat(shaped, counts), axes, np.array(sizes, np.int64)[places]],
+        }
 
 
-def _leaders(egraph: EGraph, values: list[int]) -> Ints:
-    return np.unique(egraph.columns.canonical(np.array(values, np.int64)))
-
-
-def _captured(egraph: EGraph) -> Ints:
-    captured = {v for node in egraph.graph.nodes.values() for v in node.captures}
-    return _leaders(egraph, sorted(captured))
-
-
-def _scalars(egraph: EGraph, classes: Ints) -> Table:
-    found: list[tuple[int, float]] = []
-    for class_ in classes.tolist():
-        constant = egraph.constant(class_)
-        if constant is not None and (number := scalar_of(constant)) is not None:
-            found.append((class_, number))
-    return [[row[0] for row in found], [row[1] for row in found]]
-
-
-def _commutative(egraph: EGraph, operators: Ints) -> list[str]:
-    found = []
-    for number in np.unique(operators).tolist():
-        op = egraph.vocabulary.operators[number]
-        spec = schema_for(op.domain, op.op_type, egraph.inference.opset(op.domain))
-        if spec is not None and spec.commutative:
-            found.append(op.name)
-    return found
-
-
-def _attributes(egraph: EGraph, nodes: Ints) -> dict[str, Table]:
-    """Attributes of e-nodes, defaults filled in: spelled once for all that share them."""
-    view = View(egraph)
-    kinds = np.stack(
-        [egraph.columns.operators_of(nodes), egraph.columns.attributes_of(nodes)], axis=1
-    )
-    texts: Table = [[], [], []]
-    integers: Table = [[], [], []]
-    spelled: dict[tuple[int, int], list[tuple[str, str | None, int | None]]] = {}
-    for node, kind in zip(nodes.tolist(), map(tuple, kinds.tolist()), strict=True):
-        if kind not in spelled:
-            spelled[kind] = _spelled(view, node)
-        for name, text, integer in spelled[kind]:
-            for table, value in ((texts, text), (integers, integer)):
-                if value is not None:
-                    for column, item in zip(table, (node, name, value), strict=True):
-                        column.append(item)  # type: ignore[union-attr]
-    return {"attribute": texts, "attribute_int": integers}
-
-
-def _spelled(view: View, node: int) -> list[tuple[str, str | None, int | None]]:
-    result = []
-    for name, given in {**view.defaults(node), **view.attributes(node)}.items():
-        text = None
-        if is_plain(given):
-            text = attribute_text(given).encode("utf-8", "backslashreplace").decode()
-        result.append((name, text, given if isinstance(given, int) else None))
-    return [entry for entry in result if entry[1] is not None or entry[2] is not None]
-
-
-def _types(egraph: EGraph, classes: Ints) -> dict[str, Table]:
-    """Types of classes; a symbolic dimension is an interned negative number."""
-    numbers = np.array(egraph.types, np.int64)[classes]
-    typed = numbers != UNTYPED
-    classes, numbers = classes[typed], numbers[typed]
-    symbols: dict[str, int] = {}
-    ranks: list[int] = []
-    sizes: list[int] = []
-    for type_ in egraph.vocabulary.types:
-        ranks.append(NONE if type_.shape is None else len(type_.shape))
-        for size in type_.shape or ():
-            sizes.append(
-                size if isinstance(size, int) else symbols.setdefault(size, -1 - len(symbols))
-            )
-    rank = np.array(ranks, np.int64)
-    starts = np.cumsum(np.maximum(rank, 0)) - np.maximum(rank, 0)
-    ranked = rank[numbers] != NONE
-    shaped, kind = classes[ranked], numbers[ranked]
-    counts = rank[kind]
-    places = segments(starts[kind], counts)
-    axes = places - np.repeat(starts[kind], counts)
-    return {
-        "dtype": [classes, [egraph.vocabulary.types[n].dtype for n in numbers.tolist()]],
-        "rank": [shaped, counts],
-        "dim": [np.repeat(shaped, counts), axes, np.array(sizes, np.int64)[places]],
-    }
+def captured(egraph: EGraph) -> tuple[int, ...]:
+    """The values of the model that its subgraphs read."""
+    return tuple(sorted({v for node in egraph.graph.nodes.values() for v in node.captures}))

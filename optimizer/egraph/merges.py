@@ -12,17 +12,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import duckdb
 import numpy as np
 
-from ...catalog.datalog import evaluate
-from ...rules import Match, Rule, check_conditions, matches
+from ...rules import Match, Rule, check_conditions
+from ...rules.match import match_of
 from .application import apply_matches
 from .columns import NONE
 from .costs import UNUSABLE, Costs, free_classes
 from .egraph import EGraph
-from .facts import load_facts
-from .matching import operators_in, program_of, reachable
+from .matching import ANY, Patterns, operators_in, reachable
 from .problem import Choice, CycleError, Selection, cost_of, in_order
 from .provenance import Application
 from .view import View
@@ -53,7 +51,6 @@ class Merged:
 
 def merge(
     egraph: EGraph,
-    connection: duckdb.DuckDBPyConnection,
     rules: Sequence[Rule],
     costs: Costs,
     selection: Selection,
@@ -62,7 +59,7 @@ def merge(
     """Apply rules of several outputs to a selection as long as that leads to cheaper programs."""
     chosen = reachable([rule for rule in rules if len(rule.outputs) > 1], operators_in(egraph))
     start = _State(dict(selection), cost_of(selection, selection))
-    search = _Search(egraph, connection, chosen, costs, start)
+    search = _Search(egraph, chosen, costs, start)
     if chosen:
         search.run(start, pops)
     best = _State(search.canonical(search.best.selection), search.best.cost)
@@ -73,12 +70,12 @@ class _Search:
     def __init__(
         self,
         egraph: EGraph,
-        connection: duckdb.DuckDBPyConnection,
         rules: tuple[Rule, ...],
         costs: Costs,
         start: _State,
     ) -> None:
-        self.egraph, self.connection, self.costs, self.rules = egraph, connection, costs, rules
+        self.egraph, self.costs, self.rules = egraph, costs, rules
+        self.patterns = Patterns(egraph, rules)
         self.best = start
         self.applications: list[Application] = []
         self.made = self.tickets = 0
@@ -156,17 +153,12 @@ class _Search:
         egraph = self.egraph
         current = self.canonical(state.selection)
         nodes = np.unique(np.array([choice.node for choice in current.values()], np.int64))
-        relations = evaluate(
-            program_of(self.rules),
-            self.connection,
-            inputs=load_facts(self.connection, egraph, nodes),
-            only=[f"match_{rule.name}" for rule in self.rules],
-        )
         view = View(egraph)
+        tables = self.patterns.tables(nodes)
         return [
             match
-            for rule in self.rules
-            for match in matches(rule, relations)
+            for rule, rows in self.patterns.rows(tables, dict.fromkeys(self.rules, ANY))
+            for match in (match_of(rule, row) for row in rows)
             if check_conditions(match, view) is None
         ]
 

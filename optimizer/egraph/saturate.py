@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-import duckdb
-
 from ...rules import Rule
 from .application import apply_matches
 from .chains import Chains
@@ -50,7 +48,6 @@ class Growth:
 
 def saturate(
     egraph: EGraph,
-    connection: duckdb.DuckDBPyConnection,
     rules: Sequence[Rule],
     budget: Budget | None = None,
     progress: Report | None = None,
@@ -63,14 +60,14 @@ def saturate(
     """
     budget = budget or Budget()
     growth = Growth()
-    matcher = EMatcher(connection, reachable(rules, operators_in(egraph)), budget.matches)
+    matcher = EMatcher(egraph, reachable(rules, operators_in(egraph)), budget.matches)
     most = max(budget.nodes, budget.factor * egraph.columns.size)
     deadline = time.process_time() + budget.seconds
     chains = Chains(rounding=rounding)
     for round_ in range(budget.rounds):
         egraph.columns.now += 1
         growth.applications += chains.update(egraph)
-        found = matcher.find(egraph, round_)
+        found = matcher.find(round_)
         if not found and not matcher.is_paused:
             growth.ended = "saturated"
             return growth

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import duckdb
-
 from ...rules import Rule
 from ..graph import Graph
 from ..price import Prices
@@ -46,7 +44,6 @@ class Found:
 
 def search(
     graph: Graph,
-    connection: duckdb.DuckDBPyConnection,
     rules: Sequence[Rule],
     prices: Prices,
     *,
@@ -66,10 +63,10 @@ def search(
     """
     egraph = EGraph(graph, sizes, fold_limit)
     single = [rule for rule in rules if len(rule.outputs) == 1]
-    growth = saturate(egraph, connection, single, budget, progress, rounding=rounding)
+    growth = saturate(egraph, single, budget, progress, rounding=rounding)
     costs = Costs(egraph, prices)
     extraction, own = _cheapest(egraph, costs, steps, progress)
-    merged = merge(egraph, connection, rules, costs, extraction.selection)
+    merged = merge(egraph, rules, costs, extraction.selection)
     growth.applications += merged.applications
     return Found(
         build(egraph, merged.selection, roots_of(egraph, merged.selection)),

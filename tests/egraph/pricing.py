@@ -3,7 +3,6 @@
 import functools
 import random
 
-import duckdb
 from tensolog.optimizer.convert import load_graph, to_model
 from tensolog.optimizer.egraph.search import search
 from tensolog.optimizer.infer import infer_types
@@ -39,11 +38,6 @@ class Prices:
 
 
 @functools.cache
-def connection():
-    return duckdb.connect()
-
-
-@functools.cache
 def shipped_rules():
     return load_rules()
 
@@ -61,7 +55,6 @@ def searched(model, rules, seed=0, price=None, target="onnxruntime-cpu", **optio
     chosen = [r for tag in ("always", "explore") for r in setting.select(rules, graph, tag)]
     found = search(
         graph,
-        connection(),
         chosen,
         Prices(seed, price),
         sizes={},

@@ -10,7 +10,7 @@ from tensolog.optimizer.egraph.egraph import EGraph
 from tensolog.optimizer.egraph.saturate import Budget, saturate
 
 from ..optimizer.builders import model, run, value
-from .pricing import connection, graph_of, searched
+from .pricing import graph_of, searched
 from .small_rules import small_rules
 
 SETTINGS = settings(max_examples=25, deadline=None)
@@ -61,7 +61,7 @@ def grown(built, rules, rounds, rounding=True):
     graph = graph_of(built)
     egraph = EGraph(graph)
     budget = Budget(rounds=rounds, nodes=5_000, seconds=60)
-    growth = saturate(egraph, connection(), rules, budget, rounding=rounding)
+    growth = saturate(egraph, rules, budget, rounding=rounding)
     return graph, egraph, growth
 
 

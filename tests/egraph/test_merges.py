@@ -7,7 +7,7 @@ from tensolog.optimizer.egraph.matching import EMatcher
 from tensolog.optimizer.egraph.saturate import Budget, saturate
 
 from ..optimizer.builders import model, run, value
-from .pricing import connection, graph_of, searched, shipped_rules
+from .pricing import graph_of, searched, shipped_rules
 from .small_rules import small_rules
 
 RNG = np.random.default_rng(6)
@@ -69,11 +69,11 @@ def test_a_rule_with_too_many_matches_pauses_and_comes_back():
     graph = graph_of(negations(7))
     egraph = EGraph(graph)
     rules = [rule for rule in small_rules() if rule.name == "PushNegationThroughMatMul"]
-    matcher = EMatcher(connection(), rules, most=3)
+    matcher = EMatcher(egraph, rules, most=3)
     found = []
     for round_ in range(6):
         egraph.columns.now += 1
-        found.append(len(matcher.find(egraph, round_)))
+        found.append(len(matcher.find(round_)))
     assert found == [3, 0, 4, 0, 0, 0]
     assert not matcher.is_paused
 
@@ -81,7 +81,7 @@ def test_a_rule_with_too_many_matches_pauses_and_comes_back():
 def test_the_budget_ends_growth_and_the_result_still_agrees():
     built = negations(5)
     egraph = EGraph(graph_of(built))
-    growth = saturate(egraph, connection(), small_rules(), Budget(nodes=1, factor=1))
+    growth = saturate(egraph, small_rules(), Budget(nodes=1, factor=1))
     assert not growth.is_saturated
     assert "e-nodes" in growth.ended
     result, _ = searched(built, small_rules(), budget=Budget(nodes=1, factor=1))

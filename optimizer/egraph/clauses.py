@@ -1,0 +1,106 @@
+"""The clauses of rules, as an e-graph joins them: read once a process, and only those in demand."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from ...catalog.datalog.parser import parse_block
+from ...catalog.datalog.syntax import Clause, String
+from ...rules import Rule
+from ...rules.clause import clause_of
+from ...rules.compile import default_facts, graph_relations
+from ...rules.conditions import UsedOnlyHere
+from .arrays import Flags, Ints
+from .facts import Facts, Relation
+from .joins import Conjunction, Goal, Tables, conjunction_of, union
+
+Row = tuple[int, ...]
+NODES = ("call", "node")  # the relations whose atoms stand for nodes of a pattern
+USES = "private"  # what graph.dl derives of use counts, which an e-graph doesn't ask for
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A rule's clauses: those of the structure, none where it is short, and those of the match."""
+
+    structure: tuple[Conjunction, ...]
+    match: tuple[Conjunction, ...]
+
+    def rows(self, tables: Tables, fresh: Flags | None) -> list[Row]:
+        """The rows of the match relation, sorted; with `fresh`, those of a node that is fresh."""
+        if not self.structure:
+            found = [t for c in self.match for t in _solved(c, tables, fresh)]
+        else:
+            pattern = union([t for c in self.structure for t in _solved(c, tables, fresh)])
+            # The structure is the first atom of each clause of the match.
+            found = [tables.solve(c, c.goals[0], pattern) for c in self.match]
+        rows = union(found)
+        return list(zip(*(column.tolist() for column in rows), strict=True))
+
+
+def _solved(clause: Conjunction, tables: Tables, fresh: Flags | None) -> list[Sequence[Ints]]:
+    """A clause solved; from one pattern node after the other where one must be fresh."""
+    if fresh is None:
+        return [tables.solve(clause)]
+    starts: dict[str, Goal] = {}
+    for goal in clause.goals:
+        if goal.relation in NODES and goal.variables[0][0] == 0:
+            starts.setdefault(goal.variables[0][1], goal)
+    found = []
+    for goal in starts.values():
+        rows = tables.chosen(goal)
+        new = fresh[rows[0]]
+        found.append(tables.solve(clause, goal, [column[new] for column in rows]))
+    return found
+
+
+_READ: dict[Rule, Reading] = {}
+
+
+def readings(rules: Collection[Rule]) -> dict[Rule, Reading]:
+    """The clauses of rules.
+
+    That an interior value has no other user is left out: a rewrite takes nothing away here, and
+    whether it pays is for the costs to say.
+    """
+    if new := [rule for rule in rules if rule not in _READ]:
+        texts = []
+        for rule in new:
+            clause = clause_of(rule)
+            kept = [part for part in clause.parts if not isinstance(part.condition, UsedOnlyHere)]
+            texts.append(replace(clause, parts=kept).text())
+        found = _by_relation(parse_block("\n".join(texts), "rules in an e-graph").clauses)
+        for rule in new:
+            structure = found.get(f"pattern_{rule.name}", ())
+            _READ[rule] = Reading(structure, found[f"match_{rule.name}"])
+    return {rule: _READ[rule] for rule in rules}
+
+
+@cache
+def derived() -> Mapping[str, tuple[Conjunction, ...]]:
+    """What rules/graph.dl derives, use counts left out."""
+    clauses = parse_block(graph_relations(), "rules/graph.dl").clauses
+    return _by_relation([clause for clause in clauses if clause.head.name != USES])
+
+
+def stated(rules: Sequence[Rule], facts: Facts) -> dict[str, Relation]:
+    """The facts that rules come with: defaults of attributes, choices of operators."""
+    rows: dict[str, list[list[int]]] = {"default_attribute": [], "choice": []}
+    for clause in parse_block(default_facts(rules), "facts of rules").clauses:
+        texts = [a.value for a in clause.head.arguments if isinstance(a, String)]
+        rows[clause.head.name].append([facts.symbol(text) for text in texts])
+    return {
+        "default_attribute": list(np.array(rows["default_attribute"], np.int64).reshape(-1, 3).T),
+        "choice": list(np.array(rows["choice"], np.int64).reshape(-1, 2).T),
+    }
+
+
+def _by_relation(clauses: Sequence[Clause]) -> dict[str, tuple[Conjunction, ...]]:
+    found: dict[str, list[Conjunction]] = {}
+    for clause in clauses:
+        found.setdefault(clause.head.name, []).append(conjunction_of(clause))
+    return {name: tuple(conjunctions) for name, conjunctions in found.items()}

@@ -1,0 +1,99 @@
+"""Matches in an e-graph against the catalog's engine, which evaluates the same clauses as SQL."""
+
+from dataclasses import replace
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tensolog.catalog.datalog import evaluate, parse
+from tensolog.optimizer.egraph.application import apply_matches
+from tensolog.optimizer.egraph.egraph import EGraph
+from tensolog.optimizer.egraph.matching import ANY, EMatcher, Patterns, operators_in, reachable
+from tensolog.rules.clause import clause_of
+from tensolog.rules.compile import default_facts, graph_relations
+from tensolog.rules.conditions import UsedOnlyHere
+
+from benchmarks.zoo import build
+
+from ..models.random_graphs import graphs
+from .pricing import graph_of, shipped_rules
+
+TEXTS = {"node": [1], "attribute": [1, 2], "attribute_int": [1], "dtype": [1], "commutative": [0]}
+
+
+def compiled(rules):
+    """The rules as one program; an e-graph doesn't ask for the number of a value's uses."""
+    parts = [graph_relations(), default_facts(rules)]
+    for rule in rules:
+        clause = clause_of(rule)
+        kept = [part for part in clause.parts if not isinstance(part.condition, UsedOnlyHere)]
+        parts.append(f"{replace(clause, parts=kept).text()}\n.output match_{rule.name}\n")
+    return parse("\n".join(parts), "rules")
+
+
+def rows_in_sql(patterns, rules, program):
+    """Rule name -> rows of its match relation, as DuckDB derives them."""
+    facts = patterns.facts.of(patterns.egraph.columns.living())
+    texts = {number: text for text, number in patterns.facts.symbols.items()}
+    connection = duckdb.connect()
+    inputs = {}
+    for name, columns in facts.items():
+        spelled = [
+            pa.array([texts[number] for number in column.tolist()], pa.string())
+            if place in TEXTS.get(name, ())
+            else pa.array(column)
+            for place, column in enumerate(columns)
+        ]
+        table = pa.table(spelled, names=[f"c{i}" for i in range(len(spelled))])
+        connection.register(f"arrow_{name}", table)
+        inputs[name] = f"arrow_{name}"
+    names = [f"match_{rule.name}" for rule in rules]
+    relations = evaluate(program, connection, inputs=inputs, only=names)
+    return {rule.name: set(relations[f"match_{rule.name}"].fetchall()) for rule in rules}
+
+
+def compare(model, rounds):
+    """Grow an e-graph; each round both engines must find the same, and what is new among it."""
+    egraph = EGraph(graph_of(model))
+    rules = reachable(
+        [rule for rule in shipped_rules() if len(rule.outputs) == 1], operators_in(egraph)
+    )
+    if not rules:
+        return 0
+    program, patterns = compiled(rules), Patterns(egraph, rules)
+    matcher = EMatcher(egraph, rules, most=50)
+    before, since, total = {}, ANY, 0
+    for round_ in range(rounds):
+        egraph.columns.now += 1
+        tables = patterns.tables(egraph.columns.living())
+        found = {r.name: rows for r, rows in patterns.rows(tables, dict.fromkeys(rules, ANY))}
+        new = {r.name: rows for r, rows in patterns.rows(tables, dict.fromkeys(rules, since))}
+        expected = rows_in_sql(patterns, rules, program)
+        for rule in rules:
+            name = rule.name
+            assert len(set(found[name])) == len(found[name])
+            assert found[name] == sorted(expected[name]), name
+            assert set(new[name]) <= set(found[name]), name
+            assert set(found[name]) - before.get(name, set()) <= set(new[name]), name
+            total += len(found[name])
+        before, since = {name: set(rows) for name, rows in found.items()}, egraph.columns.now
+        egraph.columns.now += 1
+        apply_matches(egraph, matcher.find(round_))
+    return total
+
+
+@pytest.mark.parametrize("name", ["bert", "mobilenetv3"])
+def test_both_engines_find_the_same_in_an_architecture(name):
+    assert compare(build(name, tiny=True), rounds=2)
+
+
+@settings(
+    max_examples=5,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+@given(graphs(least_steps=10, most_steps=30), st.just(2))
+def test_both_engines_find_the_same_in_random_graphs(graph, rounds):
+    compare(graph[0], rounds)
