@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from ...catalog.operators.expand import Definition
 from ...catalog.operators.terms import (
@@ -173,8 +174,10 @@ def _exists(rule: Rule, opset: int, operators: Mapping[str, str]) -> bool:
     )
 
 
-def _opsets(rule: Rule, operators: Mapping[str, str]) -> list[int]:
+@cache
+def _opsets(rule: Rule, chosen: tuple[tuple[str, str], ...]) -> list[int]:
     """The operator sets of a rule, one for each change of the texts of its operators."""
+    operators = dict(chosen)
     found: dict[tuple[str, ...], int] = {}
     for opset in opsets(rule, EARLIEST_OPSET):
         if not _exists(rule, opset, operators):
@@ -193,7 +196,7 @@ def _case(rule: Rule, choices: Choices, longer: int) -> _Case:
     operators = {
         name: choices.pick(f"operator {name}", options, "element") for name, options in rule.choices
     }
-    opset = choices.pick("opset", _opsets(rule, operators), "both")
+    opset = choices.pick("opset", _opsets(rule, tuple(sorted(operators.items()))), "both")
     known: dict[str, Term] = {}
     for _ in range(_ATTEMPTS):
         left = Left(rule, choices, operators, Composition(opset), known, longer)
@@ -224,6 +227,11 @@ def _solved(conditions: Iterable[Term]) -> dict[str, Term]:
     known: dict[str, Term] = {}
     for one in parts_of(conditions):
         match substitute(one, known):
+            case Apply("=", (Apply("*") as product, 1) | (1, Apply("*") as product)) if (
+                sizes := _factors(product)
+            ):
+                ones = dict.fromkeys(sizes, 1)
+                known = {name: substitute(old, ones) for name, old in known.items()} | ones
             case Apply("=", (left, right)):
                 pairs = [(left, right), (right, left)]
                 pairs.sort(key=lambda pair: isinstance(pair[0], Symbol) and "." not in pair[0].name)
@@ -234,6 +242,21 @@ def _solved(conditions: Iterable[Term]) -> dict[str, Term]:
                         known |= step
                         break
     return known
+
+
+def _factors(product: Term) -> list[str]:
+    """The sizes that a product is of, each of them 1 where it is; none where it has other factors.
+
+    Sizes are at least 0, so that no two others make 1.
+    """
+    match product:
+        case Symbol(name, "dimension"):
+            return [name]
+        case Apply("*", (left, right)):
+            first, second = _factors(left), _factors(right)
+            return [*first, *second] if first and second else []
+        case _:
+            return []
 
 
 def _may_replace(symbol: Symbol, term: Term) -> bool:

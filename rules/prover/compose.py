@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from ...catalog.operators import ShapeError, Specification, specification
 from ...catalog.operators.derive import element_types
-from ...catalog.operators.expand import Definition
+from ...catalog.operators.expand import Definition, Expansion
 from ...catalog.operators.terms import (
     Apply,
     Read,
@@ -127,11 +127,12 @@ class Composition:
                 if tensor.contents is None:
                     raise UndescribedError(f"{operator} needs the elements of {tensor.name}")
                 values[at] = list(tensor.contents)
-        expansion = meaning.expand(
+        expansion = _expanded(
+            meaning,
             [None if tensor is None else tensor.shape for tensor in given],
             {name: _plain(value) for name, value in attributes.items()},
-            values=values,
-            outputs=len(outputs),
+            values,
+            len(outputs),
         )
         self.nodes.append(Node(operator, tuple(inputs), dict(attributes), tuple(outputs)))
         types = element_types(expansion, [None if t is None else t.dtype for t in given])
@@ -192,6 +193,37 @@ class Composition:
     def _variable(self, name: str) -> Variable:
         self._numbers += 1
         return Variable(name, self._numbers)
+
+
+# What operators expand to, or why they don't, for as many nodes as the cases of one rule share.
+_EXPANSIONS: dict[tuple[str, str], Expansion | ShapeError] = {}
+_MOST_EXPANSIONS = 4096
+
+
+def _expanded(
+    meaning: Specification,
+    shapes: Sequence[tuple[Term, ...] | None],
+    attributes: Mapping[str, object],
+    values: Mapping[int, object],
+    outputs: int,
+) -> Expansion:
+    """Expand a node, or tell it from the last time: most cases of a rule share most nodes.
+
+    By what is written, not by what is equal: 1, 1.0 and True are three attributes.
+    """
+    key = (meaning.hash, repr((meaning.op_type, shapes, attributes, values, outputs)))
+    found = _EXPANSIONS.get(key)
+    if found is None:
+        try:
+            found = meaning.expand(shapes, attributes, values=values, outputs=outputs)
+        except ShapeError as error:
+            found = error
+        if len(_EXPANSIONS) >= _MOST_EXPANSIONS:
+            _EXPANSIONS.clear()
+        _EXPANSIONS[key] = found
+    if isinstance(found, ShapeError):
+        raise found.with_traceback(None)
+    return found
 
 
 def converted(value: Term, had: str, wanted: str) -> Term:

@@ -68,9 +68,8 @@ def limit(solver: z3.Solver, seconds: float) -> None:
     solver.set("timeout", int(1000 * guard(seconds)))
 
 
-def answered(solver: z3.Solver) -> None:
-    """Let the clock go on by an answer of a Z3 that was asked nothing else."""
-    DONE.questions += 1
+def steps_of(solver: z3.Solver) -> int:
+    """Return the steps of a Z3 that was asked nothing else."""
     statistics = solver.statistics()
-    if "rlimit count" in statistics.keys():  # noqa: SIM118 (it is no mapping)
-        DONE.z3_steps += int(statistics.get_key_value("rlimit count"))
+    known = "rlimit count" in statistics.keys()  # noqa: SIM118 (it is no mapping)
+    return int(statistics.get_key_value("rlimit count")) if known else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 
 from ...catalog.operators import ShapeError, Specification
 from ...catalog.operators.terms import Symbol, Term, apply, is_integer
@@ -415,11 +416,13 @@ class Left(Side):
 
     def _can_tell(self, expression: Expression) -> bool:
         """Whether all that a condition asks about is there, so that it may fail early."""
-        there = set(self.composition.tensors) | set(self.lists) | self.absent
-        asked = {part.function for part in walk(expression) if isinstance(part, Call)}
-        if asked == {"dtype"}:
+        always, operands, names = _asked(self.rule)[id(expression)]
+        if always:
             return True
-        return operands_in(expression) <= there and names_in(expression) <= set(self.names)
+        there = (self.composition.tensors, self.lists, self.absent)
+        return all(any(one in some for some in there) for one in operands) and all(
+            name in self.names for name in names
+        )
 
     def _shape_or_none(self, name: str | None) -> tuple[Term, ...] | None:
         tensor = self.composition.tensors.get(name or "")
@@ -796,6 +799,22 @@ class Right(Side):
         return min(found, key=lambda one: one[0])[1] if found else "int64"
 
 
+@cache
+def _asked(rule: Rule) -> Mapping[int, tuple[bool, set[str], set[str]]]:
+    """What each condition of a rule asks about, by its identity: operands, and names.
+
+    First, whether it asks for types alone, which are there from the start.
+    """
+    found = {}
+    for one in conditions(rule):
+        if isinstance(one, Holds):
+            parts = walk(one.expression)
+            functions = {part.function for part in parts if isinstance(part, Call)}
+            operands, names = operands_in(one.expression), names_in(one.expression)
+            found[id(one.expression)] = (functions == {"dtype"}, operands, names)
+    return found
+
+
 def _repeats_outputs(operator: str) -> bool:
     """Whether an operator has as many outputs as a node names, Split for one."""
     return any(s.outputs and s.outputs[-1].option == VARIADIC for s in versions(operator))
@@ -818,6 +837,7 @@ def _in_order(nodes: Iterable[PatternNode]) -> list[PatternNode]:
     return done
 
 
+@cache
 def _reach_windows(rule: Rule) -> set[str]:
     """The values that become, node by node, the data of a convolution or a pooling."""
     reached = {node.inputs[0].value for node in rule.match if _windowed(node)}
@@ -827,6 +847,7 @@ def _reach_windows(rule: Rule) -> set[str]:
     return {name for name in reached if name}
 
 
+@cache
 def _permutes_once(rule: Rule) -> bool:
     """Whether one permutation is all that there is to choose beside a rank, or nearly."""
     names = {
@@ -841,6 +862,7 @@ def _permutes_once(rule: Rule) -> bool:
     )
 
 
+@cache
 def calculated_with(rule: Rule) -> frozenset[str]:
     """The names that expressions do more with than to hand them on or to count them from the front.
 
@@ -902,6 +924,7 @@ def _decides(part: Expression) -> bool:
     return isinstance(part, Unary) or (isinstance(part, Binary) and part.operator == "or")
 
 
+@cache
 def progressions(rule: Rule) -> set[str]:
     """The constants that a condition says to be a range of integers."""
     found: set[str] = set()
@@ -914,6 +937,7 @@ def progressions(rule: Rule) -> set[str]:
     return found
 
 
+@cache
 def _types_said(rule: Rule) -> dict[str, set[str]]:
     """The types that conditions name, by the tensors whose types they ask for."""
     found: dict[str, set[str]] = {}
@@ -927,6 +951,7 @@ def _types_said(rule: Rule) -> dict[str, set[str]]:
     return found
 
 
+@cache
 def _equations(rule: Rule) -> list[str]:
     """The Einsum equations that the conditions name."""
     return [

@@ -15,7 +15,7 @@ from typing import Literal
 import z3
 
 from .constraint import Constraint
-from .effort import answered, limit
+from .effort import DONE, Z3_STEPS, limit, steps, steps_of
 from .polynomial import Opaque, Polynomial
 from .statement import Query
 
@@ -218,23 +218,13 @@ class Solver:
     ) -> Result:
         """Return whether assertions can hold together under the assumptions."""
         script = self.script(assertions, about, declared)
-        began = time.perf_counter()
-        solver = z3.Solver(ctx=z3.Context())  # what was asked before has no part in the answer
-        limit(solver, _QUICK_S if quick else self.timeout)
-        solver.from_string(script)
-        answer = str(solver.check())
-        answered(solver)
-        seconds = time.perf_counter() - began
-        result: Result = "unsat" if answer == "unsat" else "sat" if answer == "sat" else "unknown"
-        if result == "sat" and not quick:
-            found = solver.model()
+        answer = _answer(script, _QUICK_S if quick else self.timeout)
+        if answer.result == "sat" and not quick:
             self.model.clear()
-            for one in found.decls():
-                if one.arity() == 0 and z3.is_int_value(found[one]):
-                    self.model[one.name()] = found[one].as_long()
-        if result == "unsat" or not quick:
-            self.queries.append(Query(purpose, script, result, round(seconds, 6)))
-        return result
+            self.model.update(answer.model)
+        if answer.result == "unsat" or not quick:
+            self.queries.append(Query(purpose, script, answer.result, answer.seconds))
+        return answer.result
 
     def valid(
         self, purpose: str, condition: Constraint, under: Iterable[Constraint] = ()
@@ -266,6 +256,57 @@ class Solver:
             answer = self.ask("a case can't arise", texts, ordered, quick=True)
             self._feasible[key] = answer != "unsat"
         return self._feasible[key]
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What Z3 said under a limit, with integers of a model, how long it took, and its steps."""
+
+    result: Result
+    limit: float
+    model: Mapping[str, int]
+    seconds: float
+    steps: int
+
+
+# Cases of a rule ask much alike, and so do rules; the clock goes on as if each were asked anew.
+_ANSWERS: dict[str, _Answer] = {}
+_MOST_ANSWERS = 20_000
+
+
+def _answer(script: str, seconds: float) -> _Answer:
+    """Put a script to Z3, or tell what it said to the same script under such a limit."""
+    answer = _ANSWERS.get(script)
+    if answer is None or (answer.limit != seconds and not _says(answer, seconds)):
+        if len(_ANSWERS) >= _MOST_ANSWERS:
+            _ANSWERS.clear()
+        answer = _ANSWERS[script] = _asked(script, seconds)
+    DONE.questions += 1
+    DONE.z3_steps += answer.steps
+    return answer
+
+
+def _says(answer: _Answer, seconds: float) -> bool:
+    """Whether an answer is the one under another limit as well."""
+    return answer.result != "unknown" and answer.steps < steps(seconds, Z3_STEPS)
+
+
+def _asked(script: str, seconds: float) -> _Answer:
+    """Put a script to Z3."""
+    began = time.perf_counter()
+    solver = z3.Solver(ctx=z3.Context())  # what was asked before has no part in the answer
+    limit(solver, seconds)
+    solver.from_string(script)
+    said = str(solver.check())
+    result: Result = "unsat" if said == "unsat" else "sat" if said == "sat" else "unknown"
+    model: dict[str, int] = {}
+    if result == "sat":
+        found = solver.model()
+        for one in found.decls():
+            if one.arity() == 0 and z3.is_int_value(found[one]):
+                model[one.name()] = found[one].as_long()
+    took = round(time.perf_counter() - began, 6)
+    return _Answer(result, seconds, model, took, steps_of(solver))
 
 
 def _functions(one: Polynomial | Constraint, found: dict[str, int]) -> None:
