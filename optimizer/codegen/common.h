@@ -4,11 +4,22 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 typedef int64_t i64;
 
+/* vectors that every processor has, unaligned */
+typedef double pair_of_64 __attribute__((vector_size(16), aligned(8), may_alias));
+typedef float four_of_32 __attribute__((vector_size(16), aligned(4), may_alias));
+
 /* a function that is called, so that its loops are compiled once */
 #define APART __attribute__((noinline))
+
+/* n elements, filled up to a whole number of the longest vectors */
+#define ALIGNED_64(n) (((n) + 7) & ~(i64)7)
+#define ALIGNED_32(n) (((n) + 15) & ~(i64)15)
 
 #define LEAST(a, b) ((a) < (b) ? (a) : (b))
 /* cells that are computed at a time: their operands lie in the first cache */

@@ -1,103 +1,145 @@
 /* Small products of a block of rows, over element type T, for functions that end in E.
    Rows of A are `sa` apart; B lies transposed, its columns contiguous. */
 
-/* c[r] = A[r] . b, four rows at a time */
+#define V E(VEC)
+#define L E(LANES)
+
+/* c[r] = A[r] . b, four rows at a time; long sums in tiles */
 static APART void E(dots)(const T *A, i64 sa, const T *restrict b, T *restrict c, i64 sc, i64 R, i64 K) {
-  SUMS_OF_PRODUCTS
   i64 r = 0;
   for (; r + 4 <= R; r += 4) {
     const T *a0 = A + r * sa, *a1 = a0 + sa, *a2 = a1 + sa, *a3 = a2 + sa;
-    T t0 = 0, t1 = 0, t2 = 0, t3 = 0;
+    T t[4] = {0, 0, 0, 0}, s[4];
     for (i64 from = 0; from < K; from += TILE) {
-      i64 to = LEAST(from + TILE, K);
-      T s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-      _Pragma("omp simd reduction(+:s0,s1,s2,s3)")
-      for (i64 k = from; k < to; k++) {
-        E(ADD_PRODUCT)(s0, a0[k], b[k]); E(ADD_PRODUCT)(s1, a1[k], b[k]); E(ADD_PRODUCT)(s2, a2[k], b[k]); E(ADD_PRODUCT)(s3, a3[k], b[k]);
+      const i64 to = LEAST(from + TILE, K);
+      i64 k = from;
+      V s0 = E(SET)(0), s1 = s0, s2 = s0, s3 = s0;
+      for (; k + L <= to; k += L) {
+        const V x = E(FULL)(b + k);
+        s0 = E(FMA_VEC)(E(FULL)(a0 + k), x, s0); s1 = E(FMA_VEC)(E(FULL)(a1 + k), x, s1);
+        s2 = E(FMA_VEC)(E(FULL)(a2 + k), x, s2); s3 = E(FMA_VEC)(E(FULL)(a3 + k), x, s3);
       }
-      t0 += s0; t1 += s1; t2 += s2; t3 += s3;
+      if (k < to) {
+        const i64 n = to - k;
+        const V x = E(PART)(b + k, n);
+        s0 = E(FMA_VEC)(E(PART)(a0 + k, n), x, s0); s1 = E(FMA_VEC)(E(PART)(a1 + k, n), x, s1);
+        s2 = E(FMA_VEC)(E(PART)(a2 + k, n), x, s2); s3 = E(FMA_VEC)(E(PART)(a3 + k, n), x, s3);
+      }
+      E(sum_four)(s0, s1, s2, s3, s);
+      for (int i = 0; i < 4; i++) t[i] += s[i];
     }
-    c[r * sc] = t0; c[(r + 1) * sc] = t1; c[(r + 2) * sc] = t2; c[(r + 3) * sc] = t3;
+    for (int i = 0; i < 4; i++) c[(r + i) * sc] = t[i];
   }
   for (; r < R; r++) {
     const T *a = A + r * sa;
     T t = 0;
     for (i64 from = 0; from < K; from += TILE) {
-      i64 to = LEAST(from + TILE, K);
-      T s = 0;
-      _Pragma("omp simd reduction(+:s)")
-      for (i64 k = from; k < to; k++) E(ADD_PRODUCT)(s, a[k], b[k]);
-      t += s;
+      const i64 to = LEAST(from + TILE, K);
+      i64 k = from;
+      V s0 = E(SET)(0), s1 = s0;
+      for (; k + 2 * L <= to; k += 2 * L) {
+        s0 = E(FMA_VEC)(E(FULL)(a + k), E(FULL)(b + k), s0);
+        s1 = E(FMA_VEC)(E(FULL)(a + k + L), E(FULL)(b + k + L), s1);
+      }
+      for (; k + L <= to; k += L) s0 = E(FMA_VEC)(E(FULL)(a + k), E(FULL)(b + k), s0);
+      if (k < to) s1 = E(FMA_VEC)(E(PART)(a + k, to - k), E(PART)(b + k, to - k), s1);
+      t += E(sum_lanes)(s0) + E(sum_lanes)(s1);
     }
     c[r * sc] = t;
   }
 }
 
-/* C = A B with a narrow B of K x N given by columns: a block of 2 x 4 at a time */
+/* N columns of K elements, each copied to where vectors are aligned */
+static void E(pack)(const T *restrict B, T *restrict to, i64 K, i64 N) {
+  for (i64 n = 0; n < N; n++) memcpy(to + n * E(ALIGNED)(K), B + n * K, (size_t)K * sizeof(T));
+}
+
+/* C = A B with a narrow B of K x N given by columns, packed: a block of 2 x 4 at a time */
 static APART void E(times)(const T *A, i64 sa, const T *B, T *C, i64 R, i64 K, i64 N) {
-  SUMS_OF_PRODUCTS
+  const i64 sb = E(ALIGNED)(K);
   i64 n = 0;
   for (; n + 4 <= N; n += 4) {
-    const T *restrict b0 = B + n * K, *restrict b1 = b0 + K, *restrict b2 = b1 + K, *restrict b3 = b2 + K;
+    const T *const b0 = B + n * sb, *const b1 = b0 + sb, *const b2 = b1 + sb, *const b3 = b2 + sb;
     i64 r = 0;
-    for (; r + 2 <= R; r += 2) {
-      const T *restrict a = A + r * sa, *restrict d = a + sa;
-      T s0 = 0, s1 = 0, s2 = 0, s3 = 0, t0 = 0, t1 = 0, t2 = 0, t3 = 0;
-      _Pragma("omp simd reduction(+:s0,s1,s2,s3,t0,t1,t2,t3)")
-      for (i64 k = 0; k < K; k++) {
-        E(ADD_PRODUCT)(s0, a[k], b0[k]); E(ADD_PRODUCT)(s1, a[k], b1[k]); E(ADD_PRODUCT)(s2, a[k], b2[k]); E(ADD_PRODUCT)(s3, a[k], b3[k]);
-        E(ADD_PRODUCT)(t0, d[k], b0[k]); E(ADD_PRODUCT)(t1, d[k], b1[k]); E(ADD_PRODUCT)(t2, d[k], b2[k]); E(ADD_PRODUCT)(t3, d[k], b3[k]);
-      }
-      T *c = C + r * N + n, *e = c + N;
-      c[0] = s0; c[1] = s1; c[2] = s2; c[3] = s3;
-      e[0] = t0; e[1] = t1; e[2] = t2; e[3] = t3;
-    }
-    for (; r < R; r++) {
-      const T *restrict a = A + r * sa;
-      T s0 = 0, s1 = 0, s2 = 0, s3 = 0;
-      _Pragma("omp simd reduction(+:s0,s1,s2,s3)")
-      for (i64 k = 0; k < K; k++) {
-        E(ADD_PRODUCT)(s0, a[k], b0[k]); E(ADD_PRODUCT)(s1, a[k], b1[k]); E(ADD_PRODUCT)(s2, a[k], b2[k]); E(ADD_PRODUCT)(s3, a[k], b3[k]);
-      }
-      T *c = C + r * N + n;
-      c[0] = s0; c[1] = s1; c[2] = s2; c[3] = s3;
+    for (; r < R; r += 2) {
+      /* of an odd number of rows the last one is computed twice */
+      const T *const a = A + r * sa, *const d = r + 1 < R ? a + sa : a;
+      V s0 = E(SET)(0), s1 = s0, s2 = s0, s3 = s0, t0 = s0, t1 = s0, t2 = s0, t3 = s0;
+      i64 k = 0;
+#define STEP(load) \
+  const V x = load(a + k), y = load(d + k); \
+  V z = load(b0 + k); HOLD(z); s0 = E(FMA_VEC)(x, z, s0); t0 = E(FMA_VEC)(y, z, t0); \
+  z = load(b1 + k); HOLD(z); s1 = E(FMA_VEC)(x, z, s1); t1 = E(FMA_VEC)(y, z, t1); \
+  z = load(b2 + k); HOLD(z); s2 = E(FMA_VEC)(x, z, s2); t2 = E(FMA_VEC)(y, z, t2); \
+  z = load(b3 + k); HOLD(z); s3 = E(FMA_VEC)(x, z, s3); t3 = E(FMA_VEC)(y, z, t3)
+#define REST(p) E(PART)(p, K - k)
+      for (; k + L <= K; k += L) { STEP(E(FULL)); }
+      if (k < K) { STEP(REST); }
+#undef STEP
+#undef REST
+      E(sum_four)(s0, s1, s2, s3, C + r * N + n);
+      if (r + 1 < R) E(sum_four)(t0, t1, t2, t3, C + (r + 1) * N + n);
     }
   }
-  for (; n < N; n++) E(dots)(A, sa, B + n * K, C + n, N, R, K);
+  for (; n < N; n++) E(dots)(A, sa, B + n * sb, C + n, N, R, K);
+}
+
+/* c += w a */
+static inline void E(add_row)(T *c, const T *a, T w, i64 n) {
+  const V x = E(SET)(w);
+  i64 k = 0;
+  for (; k + L <= n; k += L) E(PUT)(c + k, E(FMA_VEC)(E(FULL)(a + k), x, E(FULL)(c + k)));
+  if (k < n) E(PUT_PART)(c + k, n - k, E(FMA_VEC)(E(PART)(a + k, n - k), x, E(PART)(c + k, n - k)));
+}
+
+/* c += w0 a0 + w1 a1 + w2 a2 + w3 a3 for two rows c of C at once, or one */
+static inline void E(add_four)(T *c, T *d, const T *const *a, const T *b, i64 sb, i64 M) {
+  const T *const a0 = a[0], *const a1 = a[1], *const a2 = a[2], *const a3 = a[3];
+  const V w0 = E(SET)(b[0]), w1 = E(SET)(b[sb]), w2 = E(SET)(b[2 * sb]), w3 = E(SET)(b[3 * sb]);
+  i64 m = 0;
+  if (!d) {
+#define STEP(load) E(FMA_VEC)(load(a3 + m), w3, E(FMA_VEC)(load(a2 + m), w2, E(FMA_VEC)(load(a1 + m), w1, E(FMA_VEC)(load(a0 + m), w0, load(c + m)))))
+#define REST(p) E(PART)(p, M - m)
+    for (; m + L <= M; m += L) E(PUT)(c + m, STEP(E(FULL)));
+    if (m < M) E(PUT_PART)(c + m, M - m, STEP(REST));
+#undef STEP
+    return;
+  }
+  const V v0 = E(SET)(b[1]), v1 = E(SET)(b[sb + 1]), v2 = E(SET)(b[2 * sb + 1]), v3 = E(SET)(b[3 * sb + 1]);
+#define STEP(load, put) \
+  V x = load(a0 + m), s = load(c + m), t = load(d + m); \
+  HOLD(x); s = E(FMA_VEC)(x, w0, s); t = E(FMA_VEC)(x, v0, t); \
+  x = load(a1 + m); HOLD(x); s = E(FMA_VEC)(x, w1, s); t = E(FMA_VEC)(x, v1, t); \
+  x = load(a2 + m); HOLD(x); s = E(FMA_VEC)(x, w2, s); t = E(FMA_VEC)(x, v2, t); \
+  x = load(a3 + m); HOLD(x); s = E(FMA_VEC)(x, w3, s); t = E(FMA_VEC)(x, v3, t); \
+  put(c + m, s); put(d + m, t)
+#define PUT_REST(p, v) E(PUT_PART)(p, M - m, v)
+  for (; m + L <= M; m += L) { STEP(E(FULL), E(PUT)); }
+  if (m < M) { STEP(REST, PUT_REST); }
+#undef STEP
+#undef REST
+#undef PUT_REST
 }
 
 /* C += the sum over r of b[r] A[r], for each of the N columns b of B (R x N, sb apart):
-   C is N x M, so that its rows are as long as A's */
-static APART void E(gather)(const T *A, i64 sa, const T *B, i64 sb, T *C, i64 R, i64 M, i64 N) {
-  SUMS_OF_PRODUCTS
+   C is N x M, so that its rows are as long as A's; they are sc apart */
+static APART void E(gather)(const T *A, i64 sa, const T *B, i64 sb, T *C, i64 sc, i64 R, i64 M, i64 N) {
   i64 r = 0;
   for (; r + 4 <= R; r += 4) {
-    const T *restrict a0 = A + r * sa, *restrict a1 = a0 + sa, *restrict a2 = a1 + sa, *restrict a3 = a2 + sa;
+    const T *const first = A + r * sa, *const a[4] = {first, first + sa, first + 2 * sa, first + 3 * sa};
     const T *b = B + r * sb;
-    for (i64 n = 0; n < N; n++) {
-      T *restrict c = C + n * M;
-      const T w0 = b[n], w1 = b[sb + n], w2 = b[2 * sb + n], w3 = b[3 * sb + n];
-      for (i64 m = 0; m < M; m++) {
-        T t = c[m], u = a2[m] * w2;
-        E(ADD_PRODUCT)(t, a0[m], w0); E(ADD_PRODUCT)(u, a3[m], w3); E(ADD_PRODUCT)(t, a1[m], w1);
-        c[m] = t + u;
-      }
-    }
+    i64 n = 0;
+    for (; n + 2 <= N; n += 2) E(add_four)(C + n * sc, C + (n + 1) * sc, a, b + n, sb, M);
+    if (n < N) E(add_four)(C + n * sc, 0, a, b + n, sb, M);
   }
-  for (; r < R; r++) {
-    const T *restrict a = A + r * sa;
-    for (i64 n = 0; n < N; n++) {
-      T *restrict c = C + n * M;
-      const T w = B[r * sb + n];
-      for (i64 m = 0; m < M; m++) E(ADD_PRODUCT)(c[m], a[m], w);
-    }
-  }
+  for (; r < R; r++)
+    for (i64 n = 0; n < N; n++) E(add_row)(C + n * sc, A + r * sa, B[r * sb + n], M);
 }
 
 /* C = A B for a wide B of K x N given by rows, with K small: a row of C at a time */
 static APART void E(spread)(const T *A, i64 sa, const T *B, T *C, i64 R, i64 K, i64 N) {
   memset(C, 0, (size_t)(R * N) * sizeof(T));
-  for (i64 r = 0; r < R; r++) E(gather)(B, N, A + r * sa, 1, C + r * N, K, N, 1);
+  for (i64 r = 0; r < R; r++) E(gather)(B, N, A + r * sa, 1, C + r * N, N, K, N, 1);
 }
 
 /* C = A B for R sparse rows of A from number `at` on; B is K x N by rows */
@@ -155,10 +197,4 @@ static inline T E(dot)(const T *restrict a, const T *restrict b, i64 n) {
   _Pragma("omp simd reduction(+:s)")
   for (i64 k = 0; k < n; k++) E(ADD_PRODUCT)(s, a[k], b[k]);
   return s;
-}
-
-/* c += w a */
-static inline void E(add_row)(T *restrict c, const T *restrict a, T w, i64 n) {
-  SUMS_OF_PRODUCTS
-  for (i64 k = 0; k < n; k++) E(ADD_PRODUCT)(c[k], a[k], w);
 }

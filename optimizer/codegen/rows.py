@@ -23,8 +23,9 @@ from .rowtext import Operand, Part, RowText
 from .scalar import LoweringError
 from .stages import schedule, width
 
-# Elements of a block's widest row buffer, and rows that are added plainly.
-_BLOCK = 4096
+# Elements of a block's widest row buffer, and rows that are added plainly. A block is short, so
+# that its rows are still in the first cache when they are read again, beside those fetched ahead.
+_BLOCK = 512
 _FLUSH = 256
 
 
@@ -140,7 +141,8 @@ class _Call:
             return self.kernel.finishes[part.node].apply(piece, self.kernel.part.rows)
         node = self.kernel.program.nodes[part.node]
         with np.errstate(all="ignore"):
-            whole = np.add.reduce(piece, axis=0).reshape(part.shape).astype(node.dtype)
+            whole = np.add.reduce(piece, axis=0).reshape(part.shape)[:, : part.used]
+            whole = whole.astype(node.dtype)
         return (whole.T if part.turned else whole).reshape(node.shape)
 
 

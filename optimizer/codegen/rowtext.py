@@ -17,6 +17,8 @@ from .stages import Group, Schedule, width
 _LITERAL = 64
 # Widths from which a sum along a row is made in tiles.
 TILE = 1024
+# Elements of the longest vectors.
+_LANES = {"64": 8, "32": 16}
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Part:
     shape: tuple[int, ...]  # as it lies there
     turned: bool  # whether the result is its transpose
     reduction: Reduction | None = None
+    used: int | None = None  # so many columns of it; None: all
 
 
 @dataclass
@@ -182,9 +185,10 @@ class RowText:
             sparse = self.node(at).layout != "dense"
             reader = f"rows_of_csr_{bits}" if sparse else f"rows_{bits}"
             view = self.view(at, "sparse" if sparse else "rows")
+            which = "r0, R" if sparse else "r0, R, end - r0"
             self.block += [
                 f"i64 p{at};",
-                f"const {kind} *const t{at} = {reader}({view}, {wide}, r0, R, b{at}, &p{at});",
+                f"const {kind} *const t{at} = {reader}({view}, {wide}, {which}, b{at}, &p{at});",
             ]
 
     def _target(self, node_id: int) -> None:
@@ -198,7 +202,14 @@ class RowText:
             start = f"b{node_id}"
         self.block += [f"{kind} *const t{node_id} = {start};", f"const i64 p{node_id} = {wide};"]
 
-    def _part(self, node_id: int, kind: str, shape: tuple[int, ...], turned: bool) -> str:
+    def _part(
+        self,
+        node_id: int,
+        kind: str,
+        shape: tuple[int, ...],
+        turned: bool,
+        used: int | None = None,
+    ) -> str:
         """Set aside a chunk's partial result; return its place."""
         size = 1
         for extent in shape:
@@ -209,7 +220,7 @@ class RowText:
             else reduction(self.program, self.node(node_id), self.plan.alias)
         )
         offset = self.partial
-        self.parts.append(Part(node_id, kind, offset, size, shape, turned, one))
+        self.parts.append(Part(node_id, kind, offset, size, shape, turned, one, used))
         self.partial += size
         # offsets are arguments too, so that kernels of other sizes have the same text
         return f"sums + {self.size(offset)}"
@@ -372,6 +383,10 @@ class RowText:
         elif outer == 1:
             self.block.append(f"dots_{bits}({rows}, 1, R, {k});")
         else:
+            packed = f"m{node.id}"
+            self.scratch.append((packed, kind, f"ALIGNED_{bits}({k}) * {n}"))
+            self.before.append(f"pack_{bits}({matrix}, {packed}, {k}, {n});")
+            rows = f"t{driver}, p{driver}, {packed}, t{node.id}"
             self.block.append(f"times_{bits}({rows}, R, {k}, {n});")
 
     def _gather(self, node: Node) -> None:
@@ -381,12 +396,14 @@ class RowText:
         short = right if long == left else left
         wide, narrow = self.width(long), self.width(short)
         sparse = self._sparse_factor(node, long)
-        # stored by the rows of the sparse operand, or with rows as long as the wide one's
-        shape = (wide, narrow) if sparse else (narrow, wide)
-        turned = (left == long) != sparse
-        place = self._part(node.id, "product", shape, turned)
-        self._sums(node, wide * narrow, place)
         bits, target = self.bits(node.id), f"c{node.id}"
+        # stored by the rows of the sparse operand, or with rows as long as the wide one's, which
+        # begin where vectors do if there are several
+        apart = wide if narrow == 1 else -(-wide // _LANES[bits]) * _LANES[bits]
+        shape = (wide, narrow) if sparse else (narrow, apart)
+        turned = (left == long) != sparse
+        place = self._part(node.id, "product", shape, turned, None if sparse else wide)
+        self._sums(node, shape[0] * shape[1], place)
         rows = f"t{short}, p{short}, {target}, R"
         if sparse:
             view = self.view(long, "sparse")
@@ -396,6 +413,7 @@ class RowText:
             self.block.append(f"{{ {self.c_type(node.id)} d; {call} *{target} += d; }}")
         else:
             sizes = f"{self.size(wide)}, {self.size(narrow)}"
+            rows = f"t{short}, p{short}, {target}, {self.size(apart)}, R"
             self.block.append(f"gather_{bits}(t{long}, p{long}, {rows}, {sizes});")
 
 

@@ -22,6 +22,7 @@ LEVELS = {
 _STATIC = re.compile(r"^static [^;{(]*?\b(\w+)\(", re.MULTILINE)
 _NAMED = re.compile(r"^(?:CONVERT|CELLS|ROWS|FLUSH|ROWS_OF_CSR)\((\w+),", re.MULTILINE)
 _PRODUCT = re.compile(r"^static [^;{]*?\bE\((\w+)\)\(", re.MULTILINE)
+_MACRO = re.compile(r"^#define (\w+)", re.MULTILINE)
 
 
 @cache
@@ -41,7 +42,7 @@ def _text(name: str) -> str:
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
-_END = "\n#undef T\n#undef E"
+_END = "".join(f"\n#undef {name}" for name in ("T", "E", "V", "L"))
 
 
 @cache
@@ -59,6 +60,7 @@ def _shared() -> str:
             _text("coefficients.h"),
             _text("elementary.h"),
             _text("runtime.h"),
+            _text("vectors.h"),
             *(
                 f"#define T {t}\n#define E(name) name##_{bits}\n{_text('products.h')}{_END}"
                 for t, bits in (("double", 64), ("float", 32))
@@ -86,7 +88,9 @@ def _level(kernels: Sequence[tuple[str, str]], level: str, compiler: Compiler) -
         {*_STATIC.findall(body), *_NAMED.findall(body), *(name for name, _ in kernels)}
         | {f"{name}_{bits}" for name in _PRODUCT.findall(body) for bits in (64, 32)}
     )
+    chosen = f"LEVEL_{level.upper()}"
     lines = [f"#define {name} {name}_{level}" for name in names]
+    lines.append(f"#define {chosen} 1")
     target = LEVELS[level]
     if target:
         lines.append("#define FUSED 1")
@@ -103,7 +107,8 @@ def _level(kernels: Sequence[tuple[str, str]], level: str, compiler: Compiler) -
         lines.append(
             "#pragma clang attribute pop" if compiler.is_clang else "#pragma GCC pop_options"
         )
-    lines += [f"#undef {name}" for name in [*names, "FUSED", "FMA_64", "FMA_32"]]
+    macros = dict.fromkeys(_MACRO.findall(_text("vectors.h")))
+    lines += [f"#undef {name}" for name in [*names, chosen, "FUSED", "FMA_64", "FMA_32", *macros]]
     return "\n".join(lines)
 
 

@@ -2,9 +2,16 @@
 
 import numpy as np
 from tensolog.optimizer.codegen import compile_plan
+from tensolog.optimizer.codegen.unit import LEVELS, native_level
 from tensolog.optimizer.fusion.plan import FusedOperator, FusionPlan
 from tensolog.optimizer.program.dag import Node, Program
 from tensolog.optimizer.program.evaluate import run
+
+
+def reachable():
+    """The instruction sets of this processor, best first."""
+    names = list(LEVELS)
+    return names[names.index(native_level()) :]
 
 
 class Builder:

@@ -9,7 +9,9 @@ from tensolog.optimizer.codegen import find_compiler
 from tensolog.optimizer.codegen.arrays import address
 from tensolog.optimizer.codegen.compiler import library
 from tensolog.optimizer.codegen.launch import exported
-from tensolog.optimizer.codegen.unit import LEVELS, native_level, unit
+from tensolog.optimizer.codegen.unit import LEVELS, unit
+
+from .build import reachable
 
 COMPILER = find_compiler()
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
@@ -28,13 +30,7 @@ BOUNDS = {
 TYPES = {64: ("double", np.float64, np.uint64), 32: ("float", np.float32, np.uint32)}
 
 
-def levels():
-    """Those that this processor can run."""
-    names = list(LEVELS)
-    return names[names.index(native_level()) :]
-
-
-@pytest.fixture(scope="module", params=levels())
+@pytest.fixture(scope="module", params=reachable())
 def functions(request):
     kernels = []
     for bits, (kind, _, _) in TYPES.items():

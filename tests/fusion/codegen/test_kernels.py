@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from tensolog.optimizer.codegen import find_compiler
 
-from .build import Builder, check
+from .build import Builder, check, reachable
 from .regions import FORMS, array, regions, tolerance
 
 pytestmark = pytest.mark.skipif(find_compiler() is None, reason="there is no C compiler")
@@ -148,6 +148,21 @@ def test_rows_with_products(m, n, k, kind):
     check(
         builder, outputs, template="Row", driver=x, tolerance=1e-12 if kind == "float64" else 1e-4
     )
+
+
+@pytest.mark.parametrize("levels", [(name,) for name in reachable()] + [tuple(reachable())])
+@pytest.mark.parametrize("kind", ["float64", "float32"])
+def test_products_at_each_instruction_set(levels, kind):
+    """Widths around those of vectors, of one, several and many columns."""
+    rng = np.random.default_rng(8)
+    for m, n, k in [(37, 21, 7), (9, 1, 2), (6, 130, 9), (1, 17, 40)]:
+        builder = Builder(kind)
+        x = builder.input(rng.normal(size=(m, n)).astype(kind))
+        v, p = (builder.input(rng.normal(size=s).astype(kind)) for s in ((n, k), (m, k)))
+        q = builder.cell("Mul", p, builder.matmul(x, v))
+        outputs = [q, builder.matmul(builder.transpose(x), q)]
+        tight = 1e-12 if kind == "float64" else 1e-4
+        check(builder, outputs, template="Row", driver=x, tolerance=tight, levels=levels)
 
 
 def test_columns_where_rows_would_have_to_wait():
