@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..profiles.feeds import DISTRIBUTIONS, random_feeds
+from ..profiles.operators_run import operators_run
 from ..profiles.race import Lap, RaceError, race, verdict
 from ..profiles.session import DEFAULTS, Execution
 from .graph import Graph
@@ -25,6 +28,8 @@ MOVES_INTEGERS = frozenset(
 )
 # Of the race, what a second one may take, in which the winner must win again.
 CONFIRMING_SHARE = 0.3
+# A model that has to be opened in a certain way must be worth it.
+LEAST_GAIN_BY_OPTIONS = 0.02
 # What sessions alive at once may hold. The promise is three times the model and 500 MB in all; a
 # session takes about the model's size, since weights lie in a file that is mapped and packed once.
 RACE_MODELS, RACE_BYTES = 2.5, 250 << 20
@@ -35,7 +40,8 @@ SESSION_BYTES = 16 << 20
 class Plan:
     """One way to compute the model: its graph, the steps to it, and what was found out about it.
 
-    `execution` is how its session is opened.
+    `execution` is how its session is opened; `naive` the same plan opened as the runtime does by
+    itself, where that is another one.
     """
 
     name: str
@@ -43,6 +49,7 @@ class Plan:
     steps: list[Step] = field(default_factory=list)
     source: Path | bytes = b""
     execution: Execution = DEFAULTS
+    naive: Plan | None = None
     deviations: list[Deviation] = field(default_factory=list)
     refusal: str = ""
     lap: Lap | None = None
@@ -113,7 +120,10 @@ class Contest:
         return feeds
 
     def verify(self, plan: Plan) -> None:
-        """Compare a plan's outputs with the original's; a plan that deviates is refused."""
+        """Compare a plan's outputs with the original's; a plan that deviates is refused.
+
+        So is one that, opened as the runtime does by itself, does.
+        """
         try:
             plan.deviations = self._verifier.deviations(plan.name, plan.source, plan.execution)
             if self._others is not None:
@@ -122,11 +132,15 @@ class Contest:
             plan.refusal = f"does not run: {' '.join(str(error).split())[:300]}"
             return
         plan.refusal = next(failures(plan.deviations), "")
+        if plan.naive is not None and plan.naive.refusal:
+            plan.refusal = f"opened without its options: {plan.naive.refusal}"
 
     def race(self, plans: Sequence[Plan], budget_s: float) -> Plan:
         """Time the plans that are not refused; return the winner, the original where none is sure.
 
-        The fastest that beats the original beyond the noise must do so a second time, alone.
+        The fastest that beats the original beyond the noise must do so a second time, alone. One
+        that needs options to be so must not be slower than the original where it is opened without
+        them, and be worth them.
         """
         field_ = [self.original, *(plan for plan in plans if not plan.refusal)]
         share = 1.0 - CONFIRMING_SHARE if len(field_) > 1 else 1.0
@@ -135,6 +149,9 @@ class Contest:
             plan.lap = laps[plan.name]
         faster = [plan for plan in field_[1:] if verdict(laps[plan.name]) == "faster"]
         for plan in sorted(faster, key=lambda plan: laps[plan.name].ratio):
+            plan.refusal = options_in_vain(plan, field_)
+            if plan.refusal:
+                continue
             again = self.time(
                 [self.original, plan], budget_s * CONFIRMING_SHARE, phase="confirming", seed=1
             )
@@ -180,6 +197,31 @@ class Contest:
             laps = {**found, **laps}
         return laps
 
+    def time_what_runs(
+        self, plans: Sequence[Plan], budget_s: float, *, phase: str, reference: str
+    ) -> dict[str, Lap]:
+        """Time plans as `time` does; those that the runtime refuses have no lap."""
+        try:
+            return self.time(plans, budget_s, phase=phase, reference=reference)
+        except RaceError:  # one that is refused must not hide the others
+            (base,) = (plan for plan in plans if plan.name == reference)
+            others = [plan for plan in plans if plan is not base]
+            laps: dict[str, Lap] = {}
+            for plan in others:
+                with suppress(RaceError):
+                    share = budget_s / len(others)
+                    laps |= self.time([base, plan], share, phase=phase, reference=reference)
+            return laps
+
+    def operators_run(self, plan: Plan) -> Counter[str]:
+        """Count the operators that the runtime runs for a plan; raises what it raises."""
+        return operators_run(
+            plan.source,
+            self.feeds("normal"),
+            threads=self.setting.threads,
+            execution=plan.execution,
+        )
+
     @property
     def seats(self) -> int:
         """How many plans may race the reference at once without breaking the memory promise."""
@@ -211,6 +253,18 @@ class Contest:
         if is_risky(graph, bound_types(graph, sizes)):
             try_apart(self.original.source, list(feeds.values()), self.setting.threads)
         return Verifier(self.original.source, feeds, threads=self.setting.threads, wide=widened)
+
+
+def options_in_vain(plan: Plan, raced: Sequence[Plan]) -> str:
+    """Say why the options that a raced plan is opened with don't count; nothing if they do."""
+    if plan.naive is None or plan.naive.lap is None or plan.lap is None:
+        return ""
+    if verdict(plan.naive.lap) == "slower":
+        return "slower than the original where it is opened without its options"
+    plain = [other.lap.ratio for other in raced if other.lap and other.execution.is_default]
+    if plan.lap.ratio > min(plain) * (1 - LEAST_GAIN_BY_OPTIONS):
+        return "hardly faster than what needs no options"
+    return ""
 
 
 def table_rows(graph: Graph, value: int) -> int:

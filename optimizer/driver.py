@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from ..catalog import Catalog
 from ..catalog.onnx_reader import read_model, store_model
 from ..catalog.onnx_writer import skeleton_model
 from ..profiles.costs import CostModel
+from ..profiles.execution import embed
 from ..profiles.kernel import Kernel
 from ..profiles.machine import cores
 from ..rules import Rule, store_rules
@@ -21,6 +23,7 @@ from .contest import ORIGINAL, Contest, Plan
 from .explain import near_misses
 from .fold import FOLD_LIMIT
 from .infer import infer_types
+from .openings import alternatives
 from .phases import Phases, Progress
 from .planner import Planner
 from .price import Prices, kernels_of_graph
@@ -30,7 +33,7 @@ from .result import Optimization
 from .rewrite import Step
 from .screening import screen, select
 from .search import bound_types, order_by_bound
-from .setting import CLASSES, SEARCHES, TARGETS, OptionError, Setting
+from .setting import CLASSES, RUNTIME_TARGET, SEARCHES, TARGETS, OptionError, Setting
 from .sizes import sizes_from
 from .view import drawn_graph, operator_costs, predicted_ns
 from .words import candidate_of, details, verdict_of, version_of
@@ -44,6 +47,8 @@ Source = str | Path | bytes | onnx.ModelProto
 MEASURING_SHARE = 0.3
 # Of the races, what finding out which rules help and harm may take.
 SCREENING_SHARE = 0.5
+# Of what that leaves, what finding out how plans are best opened may take.
+OPENING_SHARE = 0.3
 
 
 def optimize(
@@ -198,15 +203,22 @@ class _Run:
             if self.predicted(grown) < self.predicted(explored):
                 self.propose(grown)
         racing = self.setting.budget * (1 - MEASURING_SHARE) + max(0.0, self.prices.left_s)
+        start_s = time.monotonic()
         screening = screen(self.planner, contest, self.workshop, racing * SCREENING_SHARE)
         if screening.laps:
             self.propose(select(self.planner, contest, screening))
+        racing -= min(racing * SCREENING_SHARE, time.monotonic() - start_s)
         for plan in self.plans:
             with self.phases("verifying", plan.name):
                 plan.source = self.workshop.place_plan(plan.name, plan.graph)
                 contest.verify(plan)
         self._price()
-        self.winner = contest.race(self.plans, racing * (1 - SCREENING_SHARE))
+        if self.setting.target == RUNTIME_TARGET:
+            sound = [plan for plan in (self.original, *self.plans) if not plan.refusal]
+            sound.sort(key=lambda plan: plan.predicted_ns or 0.0)
+            self.plans += alternatives(contest, sound, racing * OPENING_SHARE)
+            racing *= 1 - OPENING_SHARE
+        self.winner = contest.race(self.plans, racing)
 
     def _price(self) -> None:
         """Measure what the budget still allows of all plans' kernels, dearest first."""
@@ -241,11 +253,9 @@ class _Run:
         with self.phases("recording"), self.catalog.transaction():
             result_id = self.model_id
             if winner is not original:
-                result_id = store_model(
-                    self.catalog,
-                    self.workshop.skeleton(winner.graph),
-                    parent_model_id=self.model_id,
-                )
+                skeleton = self.workshop.skeleton(winner.graph)
+                embed(skeleton, winner.execution)
+                result_id = store_model(self.catalog, skeleton, parent_model_id=self.model_id)
             plan_id = record_plan(
                 self.catalog,
                 self.setting,
@@ -281,6 +291,7 @@ class _Run:
                 self.sizes,
             ),
             near_misses=near,
+            execution=winner.execution,
             operators=operator_costs(
                 (original.graph, self.kernels(original)),
                 (winner.graph, self.kernels(winner)),

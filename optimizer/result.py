@@ -13,6 +13,7 @@ import onnx
 from ..catalog import Catalog
 from ..catalog.files import replacing
 from ..catalog.onnx_writer import build_model, write_model
+from ..profiles.execution import DEFAULTS, Execution
 from .contest import ORIGINAL
 from .rewrite import Step
 from .verify import Deviation
@@ -44,7 +45,8 @@ class Optimization:
 
     `plan` lists every rewrite that led to the winner, those weighed and left among them; where the
     original won, what was tried. `candidates` are what was raced, `deviations` what they differ in
-    from the original, `details` the model, the options, the machine and the versions.
+    from the original, `details` the model, the options, the machine and the versions. `execution`
+    is how the result is to be opened; `tensolog.open_session` does so.
     """
 
     plan_id: int
@@ -57,6 +59,7 @@ class Optimization:
     near_misses: list[NearMiss]
     operators: list[OperatorCost]
     graphs: tuple[DrawnGraph, DrawnGraph]
+    execution: Execution = DEFAULTS
     catalog: Catalog | None = None
     catalog_path: str = ""
 
@@ -125,6 +128,7 @@ class Optimization:
             ],
             "operators": self.operators,
             "near_misses": self.near_misses,
+            "execution": self.execution.to_json(),
         }
         for key, name in (("latency_before", ORIGINAL), ("latency_after", self.chosen)):
             timed = by_name.get(name)

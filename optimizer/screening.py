@@ -7,10 +7,9 @@ runtime's own optimizer; one that saves none can gain, since it shows or hides s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
-from ..profiles.race import Lap, RaceError, verdict
+from ..profiles.race import Lap, verdict
 from ..rules import Rule
 from .contest import Contest, Plan
 from .planner import Planner
@@ -67,21 +66,8 @@ def _race_alone(
     field = [base, *(planner.force(rule.name, base, [rule]) for rule in rules)]
     for plan in field:
         plan.source = workshop.place_plan(plan.name, plan.graph)
-    try:
-        laps = contest.time(field, budget_s, phase="screening", reference=BASE)
-    except RaceError:  # one plan that the runtime refuses must not hide the others
-        laps = _one_by_one(contest, field, budget_s)
+    laps = contest.time_what_runs(field, budget_s, phase="screening", reference=BASE)
     return {rule.name: laps[rule.name] for rule in rules if rule.name in laps}
-
-
-def _one_by_one(contest: Contest, field: Sequence[Plan], budget_s: float) -> dict[str, Lap]:
-    base, *others = field
-    laps: dict[str, Lap] = {}
-    for plan in others:
-        with suppress(RaceError):
-            share = budget_s / len(others)
-            laps |= contest.time([base, plan], share, phase="screening", reference=BASE)
-    return laps
 
 
 def select(planner: Planner, contest: Contest, screening: Screening) -> Plan:

@@ -10,7 +10,9 @@ from ..rules import Rule, select_rules
 from .fold import FOLD_LIMIT
 from .graph import Graph
 
-TARGETS = ("onnxruntime-cpu", "onnx")
+# What plans for it are opened with, and which kernels it has, is known of this runtime alone.
+RUNTIME_TARGET = "onnxruntime-cpu"
+TARGETS = (RUNTIME_TARGET, "onnx")
 CLASSES = ("exact", "rounding")
 # How plans are found: by single gains alone, or by an e-graph as well.
 SEARCHES = ("gains", "egraph")

@@ -65,6 +65,7 @@ def verdict_of(winner: Plan, plans: Sequence[Plan], problem: str) -> str:
         return (
             f"The {winner.name} plan is {1 / lap.ratio:.2f}x as fast as the original "
             f"(95 % interval {1 / lap.ratio_high:.2f}x to {1 / lap.ratio_low:.2f}x)."
+            f"{_opening(winner)}"
         )
     if not plans:
         return "The original is kept: no rewrite applies to it."
@@ -72,6 +73,16 @@ def verdict_of(winner: Plan, plans: Sequence[Plan], problem: str) -> str:
     if len(refused) == len(plans):
         return f"The original is kept: every plan was refused ({refused[0].refusal})."
     return "The original is kept: no plan was faster beyond the noise."
+
+
+def _opening(winner: Plan) -> str:
+    """Say how to open a plan that is not opened as the runtime does by itself."""
+    if winner.execution.is_default:
+        return ""
+    text = f" Open it with tensolog.open_session(path): {winner.execution.describe()}"
+    if winner.naive is not None and winner.naive.lap is not None:
+        text += f"; opened otherwise it is {1 / winner.naive.lap.ratio:.2f}x as fast"
+    return f"{text}."
 
 
 def details(

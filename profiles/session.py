@@ -45,6 +45,7 @@ def open_session(
     execution: Execution = DEFAULTS,
     flush_denormals: bool = True,
     optimized_path: Path | None = None,
+    profile_prefix: Path | None = None,
     constants: Mapping[str, np.ndarray[Any, Any]] | None = None,
 ) -> Any:
     """Open a CPU session; raises what ONNX Runtime raises.
@@ -54,7 +55,7 @@ def open_session(
     sessions in one process, the idle threads of one took up to 3/4 of the speed of the others.
     `flush_denormals` concerns its worker threads; the calling thread is flushed by
     denormals.flushed_denormals. With `optimized_path` the runtime writes the model as it runs it
-    there. `constants` gives the data of external initializers.
+    there, with `profile_prefix` its profile. `constants` gives the data of external initializers.
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
@@ -65,6 +66,9 @@ def open_session(
     options.add_session_config_entry("session.force_spinning_stop", "1")
     if optimized_path is not None:
         options.optimized_model_filepath = str(optimized_path)
+    if profile_prefix is not None:
+        options.enable_profiling = True
+        options.profile_file_prefix = str(profile_prefix)
     values = [_ort_value(array) for array in (constants or {}).values()]
     if constants:
         options.add_external_initializers(list(constants), values)

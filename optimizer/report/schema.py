@@ -102,6 +102,14 @@ class NearMiss(TypedDict):
     detail: NotRequired[str]  # the values that broke it
 
 
+class Execution(TypedDict):
+    """How the result is to be opened; where the model is, its metadata says so too."""
+
+    level: str  # ONNX Runtime's graph optimization level: all | extended | basic | disabled
+    options: dict[str, str]  # session config entries
+    libraries: list[str]  # paths of custom-operator libraries
+
+
 class Device(TypedDict, total=False):
     """The machine that everything was measured on."""
 
@@ -170,6 +178,7 @@ class Summary(Headline, total=False):
     deviations: list[Deviation]
     operators: list[OperatorCost]
     near_misses: list[NearMiss]
+    execution: Execution
     device: Device
     versions: dict[str, str]  # onnxruntime, onnx, python, …
     phases: dict[str, float]  # seconds spent in each phase, in order

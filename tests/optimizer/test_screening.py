@@ -1,7 +1,7 @@
 """Rules tried alone: harm is left out, help is forced, and no refusal hides the others."""
 
 import pytest
-from tensolog.optimizer import screening
+from tensolog.optimizer import contest, screening
 from tensolog.optimizer.contest import Plan
 from tensolog.optimizer.screening import Screening, select
 from tensolog.profiles.race import Lap, RaceError
@@ -43,6 +43,8 @@ class Planner:
 
 
 class Contest:
+    time_what_runs = contest.Contest.time_what_runs
+
     def __init__(self, refused=()):
         self.sizes = {}
         self.refused = set(refused)
@@ -74,5 +76,5 @@ def test_nothing_is_forced_where_nothing_helped():
 @pytest.mark.parametrize("refused", [(), ("b",), ("a", "b")])
 def test_a_plan_that_the_runtime_refuses_hides_no_other(refused):
     field = [Plan("no rules", None), Plan("a", None), Plan("b", None)]
-    laps = screening._one_by_one(Contest(refused), field, 1.0)
+    laps = Contest(refused).time_what_runs(field, 1.0, phase="screening", reference=screening.BASE)
     assert set(laps) - {"no rules"} == {"a", "b"} - set(refused)

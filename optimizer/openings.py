@@ -1,0 +1,90 @@
+"""What ONNX Runtime's own optimizer would still do to a plan, as alternatives to be measured.
+
+At its full level it replaces operators by fused ones, and lays out convolutions anew. Most of that
+gains; where something does not, on this machine and release, the same plan is faster at a lower
+level, or at the full one without that fusion. Such a way to open it is a plan of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from ..profiles.race import verdict
+from ..profiles.session import DEFAULTS, Execution
+from .contest import Contest, Plan
+
+# Operators that ONNX Runtime's graph transformers make, and the transformers to leave out so that
+# they don't, by the names that `optimization.disable_specified_optimizers` knows them by.
+FUSIONS = {
+    "Attention": ("AttentionFusion",),
+    "BiasGelu": ("BiasGeluFusion",),
+    "EmbedLayerNormalization": ("EmbedLayerNormFusion",),
+    "FusedConv": ("ConvActivationFusion", "ConvAddActivationFusion"),
+    "FusedGemm": ("GemmActivationFusion",),
+    "FusedMatMul": ("MatmulTransposeFusion", "MatMulScaleFusion"),
+    "Gemm": ("MatMulAddFusion",),
+    "QuickGelu": ("QuickGeluFusion",),
+    "ReorderInput": ("NchwcTransformer",),
+    "SkipLayerNormalization": ("SkipLayerNormFusion", "BiasSkipLayerNormFusion"),
+    "SkipSimplifiedLayerNormalization": ("SkipLayerNormFusion", "BiasSkipLayerNormFusion"),
+}
+# The level at which only operators of ONNX's own remain, apart from what stands in the model.
+PLAIN_LEVEL = "basic"
+
+
+def alternatives(contest: Contest, plans: Sequence[Plan], budget_s: float) -> list[Plan]:
+    """Race each plan's ways to be opened against the runtime's own, briefly; return what wins.
+
+    `plans` come in the order of their promise; the later ones may find the time spent. What is
+    returned is verified, and counts only if it wins the final race too.
+    """
+    end = time.monotonic() + budget_s
+    found: list[Plan] = []
+    for number, plan in enumerate(plans):
+        left = end - time.monotonic()
+        if left <= 0:
+            break
+        found += _of_one(contest, plan, left / (len(plans) - number))
+    for plan in found:
+        contest.verify(plan)
+    return found
+
+
+def _of_one(contest: Contest, plan: Plan, budget_s: float) -> list[Plan]:
+    ways = list(_ways(contest, plan))
+    if not ways:
+        return []
+    laps = contest.time_what_runs([plan, *ways], budget_s, phase="opening", reference=plan.name)
+    faster = [way for way in ways if way.name in laps and verdict(laps[way.name]) == "faster"]
+    if not faster:
+        return []
+    best = min(faster, key=lambda way: laps[way.name].ratio)
+    left_out = [name for way in faster for name in way.execution.left_out]
+    together = opened(plan, plan.execution.without(*left_out)) if left_out else best
+    return [best] if together.execution == best.execution else [best, together]
+
+
+def _ways(contest: Contest, plan: Plan) -> Iterator[Plan]:
+    """Yield the ways to open a plan that change what the runtime runs."""
+    with suppress(Exception):  # a plan that does not run under its profiler races as it is
+        run = contest.operators_run(plan)
+        made = run - Counter(node.op_type for node in plan.graph.nodes.values())
+        left_out = dict.fromkeys(FUSIONS[name] for name in sorted(made) if name in FUSIONS)
+        yield opened(plan, Execution(PLAIN_LEVEL))
+        for transformers in left_out:
+            yield opened(plan, DEFAULTS.without(*transformers))
+
+
+def opened(plan: Plan, execution: Execution) -> Plan:
+    """Make the plan that is the same model opened another way."""
+    return Plan(
+        f"{plan.name} ({execution.describe()})",
+        plan.graph,
+        steps=plan.steps,
+        source=plan.source,
+        execution=execution,
+        naive=plan,
+    )

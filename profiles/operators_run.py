@@ -1,0 +1,36 @@
+"""Which operators ONNX Runtime runs after its own optimizer, by its own profiler."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .session import DEFAULTS, Execution, open_session
+
+
+def operators_run(
+    source: Path | bytes,
+    feeds: Mapping[str, np.ndarray[Any, Any]],
+    *,
+    threads: int,
+    execution: Execution = DEFAULTS,
+) -> Counter[str]:
+    """Run a model once and count the nodes of its main graph by operator; raises what it raises."""
+    with tempfile.TemporaryDirectory(prefix="tensolog-profile-") as folder:
+        session = open_session(
+            source, threads=threads, execution=execution, profile_prefix=Path(folder) / "run"
+        )
+        wanted = {entry.name for entry in session.get_inputs()}
+        session.run(None, {name: array for name, array in feeds.items() if name in wanted})
+        events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
+    return Counter(
+        event["args"]["op_name"]
+        for event in events
+        if event.get("cat") == "Node" and event["name"].endswith("_kernel_time")
+    )
