@@ -13,6 +13,7 @@ from .expressions import (
     cut,
     functor_sql,
     literal_value,
+    match_sql,
     quote,
 )
 from .kinds import FLOAT, NUMBER, UNSIGNED, Kinds
@@ -306,6 +307,8 @@ class Body:
         if isinstance(pattern, String) and not check_pattern(pattern.value, pattern.position):
             return "FALSE"
         left, right = self.sql(literal.left), self.sql(literal.right)
+        if pattern is not None and not isinstance(pattern, String):
+            return match_sql(self.share(left), right, operator.startswith("!"), self._fault)
         if operator.endswith("match"):
             test = f"regexp_full_match({right}, {left})"
         elif operator.endswith("contains"):

@@ -8,6 +8,7 @@ clause turns into an error when a solution of its whole body meets it.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable
 
 from .kinds import FLOAT, NUMBER, SYMBOL, UNSIGNED, Kinds
@@ -210,17 +211,35 @@ def _from_symbol(name: str, value: str, kind: str, share: Share, fault: Fault) -
     return result
 
 
+# What ECMAScript's patterns (std::regex) and RE2's read differently: look-ahead and other marked
+# groups, back-references, and escapes by letters that only one of them knows.
+_FOREIGN = r"\(\?[^:]|\\[^\W_0bBdDfnrsStvwWx]"
+_FOREIGN_REASON = "a pattern with look-ahead or back-reference, or an escape that RE2 lacks,"
+
+
 def check_pattern(pattern: str, position: Position) -> bool:
     """Say whether a constant pattern is valid; raises DatalogError where RE2 can't match it."""
-    if re.search(r"\(\?[=!<]|\\[1-9]", re.sub(r"\\\\", "", pattern)):
-        raise DatalogError.at(
-            position, "a pattern with look-ahead or back-reference is outside the dialect"
-        )
+    if re.search(_FOREIGN, pattern.replace("\\\\", "")):
+        raise DatalogError.at(position, f"{_FOREIGN_REASON} is outside the dialect")
     try:
-        re.compile(pattern)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of [[:digit:]]
+            re.compile(pattern)
     except re.error:
         return False
     return True
+
+
+def match_sql(pattern: str, text: str, negated: bool, fault: Fault) -> str:
+    """Match with a pattern that is computed; one that is no valid pattern matches nothing.
+
+    Nor does its negation hold: both are false to Souffle, which warns.
+    """
+    bare = f"replace({pattern}, {quote(chr(92) * 2)}, '')"
+    foreign = f"regexp_matches({bare}, {quote(_FOREIGN)})"
+    fault(foreign, f"{_FOREIGN_REASON} can't be matched")
+    test = f"{'NOT ' if negated else ''}regexp_full_match({text}, {pattern})"
+    return f"CASE WHEN {foreign} THEN NULL ELSE coalesce(TRY({test}), FALSE) END"
 
 
 def is_plain(node: Expression) -> bool:

@@ -5,23 +5,21 @@ from __future__ import annotations
 import math
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import duckdb
-import pyarrow as pa
 
 from ..errors import TensologError
 from ..files import replacing
-from .engine import Relations, evaluate, explain, load, needed
-from .expressions import SQL_TYPE
+from .engine import Relations, evaluate, explain, needed
+from .facts import delimiter_of, read_facts
 from .program import Program, parse
 from .steps import Relation, quoted
 from .syntax import DatalogError, Directive
 
 _BATCH = 50_000
-_SPACE = " \t\n\v\f\r"
 
 
 @dataclass
@@ -76,7 +74,7 @@ def run_files(
         for name, directive in parsed.inputs.items():
             if name in relevant:
                 table = quoted(f"file:{len(inputs)}")
-                _read_facts(parsed.relations[name], directive, Path(facts), table, connection)
+                read_facts(parsed.relations[name], directive, Path(facts), table, connection)
                 inputs[name] = table
         relations = evaluate(parsed, connection, inputs=inputs, only=wanted)
         pieces: list[str] = []
@@ -84,14 +82,6 @@ def run_files(
             _write(parsed, directive, relations, connection, Path(out), report, pieces)
         report.text = "".join(pieces)
     return report
-
-
-_KNOWN = frozenset(
-    {
-        "IO", "name", "filename", "delimiter", "headers", "rfc4180", "columns", "attributeNames",
-        "operation", "fact-dir", "output-dir", "types", "auxArity", "intermediate", "n",
-    }
-)  # fmt: skip
 
 
 def check_parameters(directive: Directive) -> None:
@@ -117,168 +107,6 @@ def check_parameters(directive: Directive) -> None:
         raise DatalogError.at(directive.position, "the delimiter is empty")
 
 
-def _delimiter(directive: Directive) -> str:
-    default = "," if directive.parameters.get("rfc4180") == "true" else "\t"
-    return directive.parameters.get("delimiter", default)
-
-
-# -- reading
-
-
-def _read_facts(
-    relation: Relation,
-    directive: Directive,
-    folder: Path,
-    table: str,
-    connection: duckdb.DuckDBPyConnection,
-) -> None:
-    import sys
-
-    parameters = directive.parameters
-    path = folder / parameters.get("filename", f"{relation.name}.facts")
-    try:
-        if parameters.get("IO") == "stdin":
-            text = sys.stdin.read()
-        else:
-            text = path.read_bytes().decode("utf-8")
-    except OSError as error:
-        raise DatalogError.at(
-            directive.position,
-            f"can't read the facts of {relation.name}: {path}: {error.strerror}",
-        ) from None
-    except UnicodeDecodeError:
-        raise DatalogError.at(directive.position, f"{path} is not UTF-8 text") from None
-    lines = text.split("\n")
-    if lines and lines[-1] == "":
-        lines.pop()
-    if parameters.get("headers") == "true":
-        lines = lines[1:]
-    lines = [line.removesuffix("\r") for line in lines]
-    columns = _columns(relation, directive, lines, path)
-    arrays = [
-        pa.array(values, type=_ARROW[kind])
-        for values, kind in zip(columns, relation.kinds, strict=True)
-    ]
-    if not relation.kinds:
-        arrays = [pa.array([True] * min(1, len(lines)), type=pa.bool_())]
-    load(table, pa.table(arrays, names=list(relation.columns)), connection)
-
-
-_ARROW = {
-    "number": pa.int64(),
-    "unsigned": pa.uint64(),
-    "float": pa.float64(),
-    "symbol": pa.string(),
-}
-
-
-def _columns(
-    relation: Relation, directive: Directive, lines: Sequence[str], path: Path
-) -> list[list[int | float | str]]:
-    """Split lines into the relation's columns, by kind."""
-    places = _places(relation, directive)
-    delimiter = _delimiter(directive)
-    quoted_fields = directive.parameters.get("rfc4180") == "true"
-    last = max(places, default=-1)
-    rows: list[list[str]] = []
-    for number, line in enumerate(lines, 1):
-        fields = (
-            _quoted_fields(line, delimiter, path, number)
-            if quoted_fields
-            else line.split(delimiter)
-            if relation.kinds
-            else []
-        )
-        if len(fields) <= last:
-            raise TensologError(
-                f"{path}:{number}: {relation.name} needs {last + 1} fields, "
-                f"this line has {len(fields)}"
-            )
-        rows.append(fields)
-    out: list[list[int | float | str]] = []
-    for place, kind in zip(places, relation.kinds, strict=True):
-        texts = [row[place] for row in rows]
-        if kind == "symbol":
-            out.append(list(texts))
-            continue
-        values: list[int | float | str] = []
-        for number, text in enumerate(texts, 1):
-            value = read_value(text, kind)
-            if value is None:
-                raise TensologError(
-                    f"{path}:{number}: {text!r} in field {place + 1} is no {kind} "
-                    f"(relation {relation.name})"
-                )
-            values.append(value)
-        out.append(values)
-    return out
-
-
-def _places(relation: Relation, directive: Directive) -> list[int]:
-    """Say which field of a line each column takes."""
-    arity = len(relation.kinds)
-    text = directive.parameters.get("columns", "")
-    if not text:
-        return list(range(arity))
-    try:
-        places = [int(part) for part in text.split(":")]
-    except ValueError:
-        places = []
-    if len(places) < arity or len(set(places)) != len(places) or min(places) < 0:
-        raise DatalogError.at(
-            directive.position, f"columns={text} does not name {arity} fields of {relation.name}"
-        )
-    return places[:arity]
-
-
-def read_value(text: str, kind: str) -> int | float | None:
-    """Read a field of a facts file; None where it is no value of the kind."""
-    if "_" in text or not text or text[-1] in _SPACE:
-        return None
-    try:
-        if kind == "float":
-            return float.fromhex(text) if "0x" in text.lower() else float(text)
-        if kind == "unsigned":
-            base = {"0b": 2, "0x": 16}.get(text[:2], 10)
-            value = int(text, base)
-            return value % (1 << 64) if -(1 << 64) < value < 1 << 64 else None
-        value = int(text)
-    except (ValueError, OverflowError):
-        return None
-    return value if -(1 << 63) <= value < 1 << 63 else None
-
-
-def _quoted_fields(line: str, delimiter: str, path: Path, number: int) -> list[str]:
-    """Split a line of RFC 4180 text."""
-    fields: list[str] = []
-    start = 0
-    while True:
-        if line[start : start + 1] == '"':
-            end = start + 1
-            text: list[str] = []
-            while True:
-                close = line.find('"', end)
-                if close < 0:
-                    raise TensologError(f"{path}:{number}: a quoted field is never closed")
-                text.append(line[end:close])
-                if line[close + 1 : close + 2] != '"':
-                    break
-                text.append('"')
-                end = close + 2
-            fields.append("".join(text))
-            start = close + 1
-            if start < len(line) and not line.startswith(delimiter, start):
-                raise TensologError(f"{path}:{number}: text follows a quoted field")
-        else:
-            end = line.find(delimiter, start)
-            end = len(line) if end < 0 else end
-            fields.append(line[start:end])
-            start = end
-        if start >= len(line):
-            return fields
-        start += len(delimiter)
-
-
 # -- writing
 
 
@@ -301,7 +129,7 @@ def _write(
     header = ""
     if parameters.get("headers") == "true":
         labels = [a.name for a in program.declarations[name].attributes]
-        header = parameters.get("attributeNames", _delimiter(directive).join(labels)) + "\n"
+        header = parameters.get("attributeNames", delimiter_of(directive).join(labels)) + "\n"
     lines = _lines(relation, directive, relations, connection)
     if parameters.get("IO") == "stdout":
         pieces.append(f"---------------\n{name}\n{header}===============\n")
@@ -348,7 +176,7 @@ def _lines(
             yield "()\n"
         return
     quoting = directive.parameters.get("rfc4180") == "true"
-    delimiter = _delimiter(directive)
+    delimiter = delimiter_of(directive)
     result = connection.execute(f"SELECT * FROM {relations.sql(relation.name)} ORDER BY ALL")
     plain = [not (k == "float" or (quoting and k == "symbol")) for k in relation.kinds]
     while rows := result.fetchmany(_BATCH):
@@ -391,4 +219,4 @@ def _run_souffle(program: Path, facts: Path, out: Path, define: Mapping[str, str
     return RunReport(text=done.stdout, notes=[n for n in done.stderr.splitlines() if n.strip()])
 
 
-__all__ = ["SQL_TYPE", "RunReport", "explain_file", "read_program", "run_files"]
+__all__ = ["RunReport", "explain_file", "read_program", "run_files"]

@@ -5,29 +5,19 @@ Comments go, lines stay: output line i stems from one source line, so that posit
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .comments import strip_comments
+from .macros import Macros
 from .syntax import DatalogError, Position
 
-_TOKEN = re.compile(
-    r'"(?:\\.|[^"\\])*"|[A-Za-z_][A-Za-z0-9_]*|[0-9][A-Za-z0-9_.]*|##|\s+|.', re.DOTALL
-)
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _DIRECTIVE = re.compile(r"[ \t]*#[ \t]*([A-Za-z_]*)[ \t]*(.*)", re.DOTALL)
 _INCLUDE = re.compile(r"[ \t]*\.include[ \t]+(\"(?:\\.|[^\"\\])*\")[ \t]*(.*)", re.DOTALL)
 _MAX_DEPTH = 64
-
-
-@dataclass(frozen=True)
-class Macro:
-    """A defined name; `parameters` is None for an object-like macro."""
-
-    name: str
-    parameters: tuple[str, ...] | None
-    body: tuple[str, ...]
 
 
 @dataclass
@@ -71,50 +61,15 @@ def preprocess(text: str, path: str, define: Mapping[str, str] | None = None) ->
 
     `define` maps macro names to their text, as `-D` does. Raises DatalogError.
     """
-    macros = {
-        name: Macro(name, None, tuple(_tokens(body))) for name, body in (define or {}).items()
-    }
     source = Source()
-    _Preprocessor(source, macros).run(text, path, 0)
+    _Preprocessor(source, Macros(define or {})).run(text, path, 0)
     return source
-
-
-def _tokens(text: str) -> Iterator[str]:
-    for match in _TOKEN.finditer(text):
-        yield match.group()
-
-
-def strip_comments(text: str, path: str) -> str:
-    """Replace comments by blanks, keeping every line and column where it was."""
-    out: list[str] = []
-    for match in re.finditer(
-        r'(?P<keep>"(?:\\.|[^"\\])*"|[^"/]+|/(?![/*]))|(?P<line>//[^\n]*)|(?P<block>/\*.*?\*/)'
-        r"|(?P<open>/\*)|(?P<quote>\")",
-        text,
-        re.DOTALL,
-    ):
-        if match.lastgroup == "keep":
-            out.append(match.group())
-        elif match.lastgroup in ("line", "block"):
-            out.append(re.sub(r"[^\n\t]", " ", match.group()))
-        else:
-            what = "comment" if match.lastgroup == "open" else "string"
-            raise _error_in(text, match.start(), path, f"this {what} is never closed")
-    stripped = "".join(out)
-    if "\ufffd" in stripped:
-        raise _error_in(stripped, stripped.index("\ufffd"), path, "this byte is not UTF-8")
-    return stripped
-
-
-def _error_in(text: str, offset: int, path: str, reason: str) -> DatalogError:
-    before = text[:offset]
-    return DatalogError(path, before.count("\n") + 1, offset - before.rfind("\n"), reason)
 
 
 class _Preprocessor:
     """One run over a program and all that it includes."""
 
-    def __init__(self, source: Source, macros: dict[str, Macro]) -> None:
+    def __init__(self, source: Source, macros: Macros) -> None:
         self.source = source
         self.macros = macros
 
@@ -150,6 +105,9 @@ class _Preprocessor:
                         if word == "elif" and value:
                             value = self._condition("if", rest, position)
                         conditions.append((value, done or value, outer, opened))
+                elif active and (word, rest) == ("pragma", "once"):
+                    if self._seen(path):
+                        return
                 elif active:
                     self._directive(word, rest, position, depth)
                 for _ in range(start, number):
@@ -160,18 +118,17 @@ class _Preprocessor:
                 self._include(included.group(1), position, depth)
                 line = included.group(2)
             if active and re.fullmatch(r"\s*\.once\s*", line):
-                if path in self.source.once:
+                if self._seen(path):
                     return
-                self.source.once.add(path)
                 line = ""
             if not active:
                 line = ""
-            if self.macros and line and any(token in self.macros for token in _tokens(line)):
+            if self.macros.mentioned(line):
                 # A call may spread over lines: join until its parenthesis closes.
-                while not self._complete(line) and number < len(lines):
+                while not self.macros.complete(line) and number < len(lines):
                     line += " " + lines[number]
                     number += 1
-                text_out, pieces = self._line(line, position)
+                text_out, pieces = self.macros.line(line, position)
                 self.source.add(text_out, path, start + 1, pieces)
             else:
                 self.source.add(line, path, start + 1, None)
@@ -180,20 +137,21 @@ class _Preprocessor:
         if conditions:
             raise DatalogError(path, conditions[-1][3], 1, "this #if has no #endif")
 
+    def _seen(self, path: str) -> bool:
+        """Say whether a file that is to be read once was read, by whatever name."""
+        file = os.path.realpath(path)
+        if file in self.source.once:
+            return True
+        self.source.once.add(file)
+        return False
+
     def _directive(self, word: str, rest: str, position: Position, depth: int) -> None:
         if word == "include":
             self._include(rest, position, depth)
         elif word == "define":
-            match = re.match(r"([A-Za-z_]\w*)(\(([^)]*)\))?[ \t]*(.*)", rest, re.DOTALL)
-            if not match:
-                raise DatalogError.at(position, "#define needs a name")
-            parameters = None
-            if match.group(2) is not None:
-                parameters = tuple(p.strip() for p in match.group(3).split(",") if p.strip())
-            body = tuple(_tokens(match.group(4).strip()))
-            self.macros[match.group(1)] = Macro(match.group(1), parameters, body)
+            self.macros.define(rest, position)
         elif word == "undef":
-            self.macros.pop(rest.strip(), None)
+            self.macros.undefine(rest.strip())
         elif word == "error":
             raise DatalogError.at(position, f"#error {rest}".strip())
         elif word not in ("", "pragma", "line", "warning"):
@@ -220,7 +178,7 @@ class _Preprocessor:
             lambda match: str(int((match.group(1) or match.group(2)) in self.macros)),
             rest,
         )
-        expanded = "".join(self._expand(list(_tokens(defined)), frozenset(), position))
+        expanded = self.macros.text(defined, position)
         expanded = re.sub(r"[A-Za-z_]\w*", "0", re.sub(r"\b([0-9]+)[uUlL]+\b", r"\1", expanded))
         if not re.fullmatch(r"[0-9\s()+\-*/%<>=!&|^~]*", expanded) or "**" in expanded:
             raise DatalogError.at(position, f"#if can't evaluate {rest}")
@@ -230,133 +188,3 @@ class _Preprocessor:
             return bool(eval(compile(python.strip(), "#if", "eval"), {"__builtins__": {}}))
         except (SyntaxError, ArithmeticError, TypeError, MemoryError, RecursionError):
             raise DatalogError.at(position, f"#if can't evaluate {rest}") from None
-
-    def _complete(self, line: str) -> bool:
-        """Say whether every function-like call of the line is closed on it."""
-        tokens = list(_tokens(line))
-        for index, token in enumerate(tokens):
-            macro = self.macros.get(token)
-            if macro is not None and macro.parameters is not None:
-                after = [t for t in tokens[index + 1 :] if not t.isspace()]
-                if after and after[0] == "(" and _arguments(tokens, index + 1) is None:
-                    return False
-        return True
-
-    def _line(self, line: str, position: Position) -> tuple[str, list[tuple[int, int]]]:
-        """Expand one line; the pieces give the source column of each stretch of output."""
-        tokens = list(_tokens(line))
-        out: list[str] = []
-        pieces: list[tuple[int, int]] = [(1, 1)]
-        written, column, index = 0, 1, 0
-        while index < len(tokens):
-            token = tokens[index]
-            if token not in self.macros:
-                out.append(token)
-                written += len(token)
-                column += len(token)
-                index += 1
-                continue
-            expansion, index_after = self._call(tokens, index, frozenset(), position)
-            pieces.append((written + 1, -column))
-            text = "".join(expansion)
-            out.append(text)
-            written += len(text)
-            column += sum(len(t) for t in tokens[index:index_after])
-            pieces.append((written + 1, column))
-            index = index_after
-        return "".join(out), pieces
-
-    def _expand(self, tokens: list[str], hidden: frozenset[str], position: Position) -> list[str]:
-        out: list[str] = []
-        index = 0
-        while index < len(tokens):
-            if tokens[index] in self.macros and tokens[index] not in hidden:
-                expansion, index = self._call(tokens, index, hidden, position)
-                out.extend(expansion)
-            else:
-                out.append(tokens[index])
-                index += 1
-        return out
-
-    def _call(
-        self, tokens: list[str], index: int, hidden: frozenset[str], position: Position
-    ) -> tuple[list[str], int]:
-        """Expand the macro at `index`; returns its text and the index after it."""
-        macro = self.macros[tokens[index]]
-        if len(hidden) > _MAX_DEPTH:
-            raise DatalogError.at(position, f"macro {macro.name} expands too deeply")
-        inner = hidden | {macro.name}
-        if macro.parameters is None:
-            return self._expand(_paste(list(macro.body)), inner, position), index + 1
-        found = _arguments(tokens, index + 1)
-        if found is None:
-            return [tokens[index]], index + 1
-        arguments, after = found
-        if len(arguments) == 1 and not macro.parameters and not "".join(arguments[0]).strip():
-            arguments = []
-        if len(arguments) != len(macro.parameters):
-            raise DatalogError.at(
-                position,
-                f"macro {macro.name} takes {len(macro.parameters)} arguments, not {len(arguments)}",
-            )
-        values = dict(zip(macro.parameters, arguments, strict=True))
-        body: list[str] = []
-        for place, token in enumerate(macro.body):
-            if token in values:
-                raw = _trim(values[token])
-                near = [t for t in macro.body[max(0, place - 2) : place + 3] if not t.isspace()]
-                body.extend(raw if "##" in near else self._expand(raw, hidden, position))
-            else:
-                body.append(token)
-        return self._expand(_paste(body), inner, position), after
-
-
-def _trim(tokens: list[str]) -> list[str]:
-    while tokens and tokens[0].isspace():
-        tokens = tokens[1:]
-    while tokens and tokens[-1].isspace():
-        tokens = tokens[:-1]
-    return tokens
-
-
-def _paste(tokens: list[str]) -> list[str]:
-    """Apply the ## operator."""
-    out: list[str] = []
-    index = 0
-    while index < len(tokens):
-        if tokens[index] == "##":
-            out = _trim(out)
-            following = _trim(tokens[index + 1 :])
-            if out and following:
-                out[-1] += following[0]
-                tokens = following[1:]
-                index = 0
-                continue
-        else:
-            out.append(tokens[index])
-        index += 1
-    return out
-
-
-def _arguments(tokens: list[str], index: int) -> tuple[list[list[str]], int] | None:
-    """Read a call's arguments from `index`; None where no closed parenthesis follows."""
-    while index < len(tokens) and tokens[index].isspace():
-        index += 1
-    if index >= len(tokens) or tokens[index] != "(":
-        return None
-    depth = 0
-    arguments: list[list[str]] = [[]]
-    while index < len(tokens):
-        token = tokens[index]
-        if token in "([{":
-            depth += 1
-        elif token in ")]}":
-            depth -= 1
-            if depth == 0:
-                return arguments, index + 1
-        if depth == 1 and token == ",":
-            arguments.append([])
-        elif not (depth == 1 and token == "(" and arguments == [[]]):
-            arguments[-1].append(token)
-        index += 1
-    return None

@@ -74,6 +74,14 @@ def test_rfc4180(go):
     assert sorted((out / "a.csv").read_text().splitlines()) == ["\t3", "plain\t2", 'x, "y"\t1']
 
 
+def test_brackets_hide_a_comma(go):
+    text = '.decl a(s:symbol, t:symbol) .input a(delimiter=",") .output a'
+    _, out = go(text, a="f[x,y](z),w\np,q,r]\n[[,],],\n")
+    assert (out / "a.csv").read_text() == "[[,],]\t\nf[x,y](z)\tw\np\tq\n"
+    with pytest.raises(TensologError, match=r"a.facts:2: a bracket has no other"):
+        go(text, a="p,q\nf[x,y\n")
+
+
 def test_nullary_relations(go):
     text = ".decl p() .input p .decl q() .output p, q .decl e() .input e .output e q() :- p()."
     _, out = go(text, p="()\n", e="")

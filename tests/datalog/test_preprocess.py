@@ -29,6 +29,13 @@ def out(text, **define):
         ("#if defined(A) || 1 < 2\n1\n#elif 1\n2\n#endif", "\n1"),
         ("#if 0\n#if 1\n1\n#endif\n#elif 2 > 1\n2\n#else\n3\n#endif", "\n\n\n\n\n2"),
         ("#if 0\n#error no\n#endif\n1", "\n\n\n1"),
+        ('a("#") # b "c\nd', 'a("#")\nd'),
+        ("#define A 1 \\\n # 2\nA", "\n\n1   # 2"),
+        ('#define S(x) #x\nS(a "b\\n" 1)', '\n"a \\"b\\\\n\\" 1"'),
+        ("#define F(x, ...) x(__VA_ARGS__)\nF(a, 1, (2, 3)) F(b)", "\na(1, (2, 3)) b()"),
+        ("#define F(all...) a(all)\nF(1, 2)", "\na(1, 2)"),
+        ('@[a = {"]", (b)}] c @![d]\n@f(1) @@g', "                  c\n@f(1) @@g"),
+        ("@[a // ]\n] b", "\n  b"),
     ],
 )
 def test_text(text, result):
@@ -67,6 +74,13 @@ def test_includes_are_relative_and_errors_name_their_file(tmp_path, run):
 def test_the_newer_include_directive(tmp_path):
     (tmp_path / "once.dl").write_text(".once\n.decl a(x:number)\n")
     main = '.include "once.dl"\n.include "once.dl"\na(1).\n'
+    assert list(parse(main, str(tmp_path / "main.dl")).relations) == ["a"]
+
+
+def test_pragma_once_knows_a_file_by_all_its_names(tmp_path):
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "once.dl").write_text("#pragma once\n.decl a(x:number)\n")
+    main = '#include "once.dl"\n#include "lib/../once.dl"\na(1).\n'
     assert list(parse(main, str(tmp_path / "main.dl")).relations) == ["a"]
 
 

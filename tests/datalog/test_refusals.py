@@ -16,6 +16,7 @@ CASES = [
     (D + ".declare c(x:number)", 3, 1, "unknown directive .declare"),
     (D + 'b(1, "x).', 3, 6, "this string is never closed"),
     (D + "/* a(1).", 3, 1, "this comment is never closed"),
+    (D + " @[a(1).", 3, 2, "this annotation is never closed"),
     (D + 'b(1, "\\q").', 3, 6, "unknown escape"),
     (D + "a(256.1.1.1).", 3, 3, "IP address"),
     (D + "a(99999999999999999999).", 3, 3, "does not fit in 64 bits"),
@@ -91,6 +92,7 @@ CASES = [
     (D + "a(ord(y)) :- b(_, y).", 3, 3, "ord of a symbol is outside"),
     (D + "a(x) :- x = count : { a(1) ; a(2) }.", 3, 13, "disjunction inside count is outside"),
     (D + 'a(1) :- match("(?=x)", "x").', 3, 15, "look-ahead or back-reference"),
+    (D + 'a(1) :- match("\\\\Qx", "x").', 3, 15, "escape that RE2 lacks"),
     (".decl f(x:float) f(x) :- x = range(0.0, 1.0).", 1, 30, "range over floats is outside"),
     # subsumption
     (D + "a(x) <= b(x, _) :- true.", 3, 9, "subsumption compares tuples of one relation"),

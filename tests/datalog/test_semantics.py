@@ -233,6 +233,22 @@ def test_to_number_without_number_stops(run):
         run('.decl a(s:symbol) a("x"). .decl r(y:number) r(to_number(s)) :- a(s).')
 
 
+def test_a_computed_pattern_may_be_invalid(run):
+    text = '.decl p(s:symbol) p("a.*"). p("b.*["). .decl t(s:symbol) t("ab"). t("b").\n'
+    found = run(
+        text + ".decl r(p:symbol, t:symbol) .decl n(p:symbol, t:symbol)\n"
+        "r(p, t) :- p(p), t(t), match(p, t). n(p, t) :- p(p), t(t), !match(p, t)."
+    )
+    assert (found["r"], found["n"]) == ({("a.*", "ab")}, {("a.*", "b")})
+
+
+@pytest.mark.parametrize("pattern", ["(?=x)x", r"(a)\\1", r"\\cA", r"\\Aa"])
+def test_a_computed_pattern_that_is_not_for_re2_stops(run, pattern):
+    text = f'.decl p(s:symbol) p("{pattern}"). .decl r(p:symbol) r(p) :- p(p), match(p, "x").'
+    with pytest.raises(DatalogError, match="can't be matched"):
+        run(text)
+
+
 def test_relation_names_differ_by_case(run):
     found = run(".decl Edge(x:number) .decl edge(x:number) Edge(1). edge(2).")
     assert (found["Edge"], found["edge"]) == ({(1,)}, {(2,)})
