@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import duckdb
@@ -64,18 +65,19 @@ def run_files(
     if engine != "embedded":
         raise TensologError(f"unknown engine {engine!r}: use embedded or souffle")
     parsed = read_program(program, define)
-    for directive in (*parsed.inputs.values(), *parsed.outputs):
+    for directive in (*chain.from_iterable(parsed.inputs.values()), *parsed.outputs):
         check_parameters(directive)
     wanted = {d.relation for d in (*parsed.outputs, *parsed.printsizes)}
     relevant = needed(parsed, wanted)
     report = RunReport(notes=list(parsed.notes))
     with duckdb.connect(":memory:") as connection:
         inputs: dict[str, str] = {}
-        for name, directive in parsed.inputs.items():
+        for name, directives in parsed.inputs.items():
             if name in relevant:
-                table = quoted(f"file:{len(inputs)}")
-                read_facts(parsed.relations[name], directive, Path(facts), table, connection)
-                inputs[name] = table
+                tables = [quoted(f"file:{len(inputs)}:{i}") for i in range(len(directives))]
+                for directive, table in zip(directives, tables, strict=True):
+                    read_facts(parsed.relations[name], directive, Path(facts), table, connection)
+                inputs[name] = " UNION ALL ".join(f"SELECT * FROM {table}" for table in tables)
         relations = evaluate(parsed, connection, inputs=inputs, only=wanted)
         pieces: list[str] = []
         for directive in (*parsed.outputs, *parsed.printsizes):

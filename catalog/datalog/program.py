@@ -43,7 +43,7 @@ class Program:
     path: str
     declarations: dict[str, Declaration]
     kinds: dict[str, tuple[str, ...]]
-    inputs: dict[str, Directive]
+    inputs: dict[str, list[Directive]]
     outputs: list[Directive]
     printsizes: list[Directive]
     relations: dict[str, Relation]
@@ -177,8 +177,8 @@ def _check_atoms(atoms: Iterable[Atom], columns: Mapping[str, tuple[str, ...]]) 
 
 def _directives(
     directives: Iterable[Directive], declarations: Mapping[str, Declaration]
-) -> tuple[dict[str, Directive], list[Directive], list[Directive]]:
-    inputs: dict[str, Directive] = {}
+) -> tuple[dict[str, list[Directive]], list[Directive], list[Directive]]:
+    inputs: dict[str, list[Directive]] = {}
     outputs: list[Directive] = []
     printsizes: list[Directive] = []
     for directive in directives:
@@ -187,7 +187,7 @@ def _directives(
                 directive.position, f"relation {directive.relation} is not declared"
             )
         if directive.action == "input":
-            inputs[directive.relation] = directive
+            inputs.setdefault(directive.relation, []).append(directive)
         elif directive.action == "output":
             outputs.append(directive)
         else:

@@ -74,6 +74,12 @@ def test_rfc4180(go):
     assert sorted((out / "a.csv").read_text().splitlines()) == ["\t3", "plain\t2", 'x, "y"\t1']
 
 
+def test_several_inputs_add_up(go):
+    text = '.decl a(x:number) input .input a(filename="b.facts", delimiter=";") .output a'
+    _, out = go(text, a="1\n2\n", b="2;\n3;\n")
+    assert (out / "a.csv").read_text() == "1\n2\n3\n"
+
+
 def test_brackets_hide_a_comma(go):
     text = '.decl a(s:symbol, t:symbol) .input a(delimiter=",") .output a'
     _, out = go(text, a="f[x,y](z),w\np,q,r]\n[[,],],\n")
