@@ -32,12 +32,17 @@ _CODES: Mapping[str, int] = {
 # Codes of the types that kernels hold, where an array has to be copied all the same.
 FROM: Mapping[str, int] = {"float32": 1, "float64": 2, "bool": 3}
 
+# To compare with: asking a dtype for its name takes NumPy several microseconds.
+_DTYPES: Mapping[str, Any] = {name: np.dtype(name) for name in _CODES}
+
 
 def prepared(array: Array, node: Node) -> Array:
     """Return an array in the machine's byte order; raise LoweringError if it isn't the node's.
 
     A kernel is made for types and shapes; others must not reach it.
     """
+    if array.shape == node.shape and array.dtype == _DTYPES.get(node.dtype):
+        return array
     if array.shape != node.shape or array.dtype.name != node.dtype:
         raise LoweringError(
             f"%{node.id} is {array.dtype.name} {array.shape}, "
@@ -48,8 +53,9 @@ def prepared(array: Array, node: Node) -> Array:
 
 def code(array: Array, node: Node) -> int:
     """Return 0 for an array that a kernel reads where it lies, else what it is converted from."""
-    name = array.dtype.name
-    return 0 if name == held_dtype(node) and array.flags.aligned else _CODES[name]
+    if array.dtype == _DTYPES[held_dtype(node)] and array.flags.aligned:
+        return 0
+    return _CODES[array.dtype.name]
 
 
 def address(array: Array) -> int:
@@ -60,4 +66,7 @@ def address(array: Array) -> int:
 
 def contiguous(array: Array, dtype: str) -> Array:
     """Return an array in C's order, aligned, of a kernel's type."""
+    flags = array.flags
+    if flags.c_contiguous and flags.aligned and array.dtype == _DTYPES[dtype]:
+        return array
     return np.require(array, dtype=dtype, requirements=["C", "A"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ..fusion.plan import FusedOperator, FusionPlan
@@ -51,17 +52,14 @@ class CompiledPlan:
         Raises LoweringError for others, and what NumPy raises.
         """
         threads = threads or default_threads()
-        values: dict[int, Value] = dict(zip(self.program.inputs, inputs, strict=True))
-        for node in self.program.nodes:
-            if node.op == "Constant":
-                values[node.id] = evaluate(node, [])
-        last = self._last_uses()
-        for at, step in enumerate(self.steps):
+        values = dict(self._constants)
+        values.update(zip(self.program.inputs, inputs, strict=True))
+        for step, last in zip(self.steps, self._last_uses, strict=True):
             if step.kernel is not None and step.function is not None:
                 values |= step.kernel.run(step.function, values, threads)
             else:
                 self._interpret(step, values)
-            for node_id in last.get(at, ()):
+            for node_id in last:
                 values.pop(node_id, None)
         return [values[output] for output in self.program.outputs]
 
@@ -71,17 +69,25 @@ class CompiledPlan:
         extend(inner, (node for node in nodes if not node.is_leaf))
         values.update((at, inner[at]) for at in step.outputs)
 
-    def _last_uses(self) -> Mapping[int, list[int]]:
-        """Return which values nobody needs after each step."""
+    @cached_property
+    def _constants(self) -> Mapping[int, Value]:
+        found = {n.id: evaluate(n, []) for n in self.program.nodes if n.op == "Constant"}
+        for value in found.values():
+            value.flags.writeable = False  # all runs share them
+        return found
+
+    @cached_property
+    def _last_uses(self) -> Sequence[Sequence[int]]:
+        """Which values nobody needs after each step."""
         last: dict[int, int] = {}
         for at, step in enumerate(self.steps):
             for node_id in (*step.inputs, *step.outputs):
                 last[node_id] = at
         for output in self.program.outputs:
             last.pop(output, None)
-        found: dict[int, list[int]] = {}
+        found: list[list[int]] = [[] for _ in self.steps]
         for node_id, at in last.items():
-            found.setdefault(at, []).append(node_id)
+            found[at].append(node_id)
         return found
 
 

@@ -22,9 +22,6 @@ from .finish import Finish, finish
 from .launch import HEADER, VIEW, Function, chunked, start
 from .scalar import LoweringError
 
-# Rows of a factor are filled up with zeros to a multiple of this, so that vectors divide them.
-_PADDED = {"float64": 8, "float32": 16}
-
 
 @dataclass(frozen=True)
 class EntryKernel:
@@ -45,10 +42,12 @@ class EntryKernel:
     ) -> dict[int, Array]:
         """Return the outputs for the values of the inputs."""
         known = dict(values)
-        extend(known, self.before)
+        if self.before:
+            extend(known, self.before)
         with np.errstate(all="ignore"):
             _Call(self, known).run(function, threads)
-        extend(known, self.after)
+        if self.after:
+            extend(known, self.after)
         return {at: known[at] for at in self.outputs}
 
 
@@ -124,14 +123,8 @@ class _Call:
                 spread = contiguous(spread, held_dtype(node))
             self.held.append(spread)
             return address(spread), *spread.strides
-        if form in ("factor", "padded"):
+        if form == "factor":
             spread = self.kernel.built.by_rows(node_id, value)
-            if form == "padded":
-                step = _PADDED[node.dtype]
-                wide = -(-spread.shape[1] // step) * step
-                filled = np.zeros((spread.shape[0], wide), node.dtype)
-                filled[:, : spread.shape[1]] = spread
-                spread = filled
         else:
             spread = value.reshape(-1)
         spread = contiguous(spread, held_dtype(node))

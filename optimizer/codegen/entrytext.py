@@ -22,8 +22,8 @@ class EntryText:
 
     The form of an operand: cells (an array of the driver's shape), sparse (its values at the
     driver's entries), row, column, number (contiguous vectors along the driver's axes, a number),
-    factor (contiguous, a row for each row or column of the driver), padded (so too, filled up);
-    and of results entries (values at the entries), rows (a number a row), matrix_rows.
+    factor (contiguous, a row for each row or column of the driver); and of results entries
+    (values at the entries), rows (a number a row), matrix_rows.
     """
 
     program: Program
@@ -202,17 +202,13 @@ class EntryText:
             raise LoweringError(f"MatMul (%{node.id}) of what isn't given dense")
         shape = self.program.nodes[along].shape
         rank = 1 if len(shape) == 1 else shape[1 - (self.axes[along][0] or 0)]
-        step = 8 if bits == "64" else 16
-        wide = self._size(-(-rank // step) * step)
+        wide = self._size(rank)
         for at in (along, across):
             self.heads.append(
-                f"const {kind} *const f{at} = (const {kind} *){self._view(at, 'padded')}->data;"
+                f"const {kind} *const f{at} = (const {kind} *){self._view(at, 'factor')}->data;"
             )
         self.heads.append(f"{kind} b{node.id}[TILE];")
-        self.gathers.append(
-            f"for (i64 j = 0; j < n; j++) b{node.id}[j] = "
-            f"dot_{bits}(f{along} + (i64)rr[j] * {wide}, f{across} + (i64)cc[j] * {wide}, {wide});"
-        )
+        self.gathers.append(f"dots_at_{bits}(f{along}, rr, f{across}, cc, b{node.id}, n, {wide});")
         self.loads.append(load(node, f"b{node.id}[j]"))
 
     # ---- aggregates

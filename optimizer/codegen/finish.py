@@ -26,14 +26,13 @@ class Finish:
     def apply(self, partial: Array, count: int) -> Array:
         """Return the value from the chunks' along the first axis, of `count` elements in all.
 
-        Raises ValueError for the least or greatest of nothing, as NumPy does.
+        The caller turns NumPy's warnings off. Raises ValueError for the least or greatest of
+        nothing, as NumPy does.
         """
         if self.kind in ("max", "min") and not count:
             raise ValueError("zero-size array to reduction operation which has no identity")
-        with np.errstate(all="ignore"):
-            whole = _REDUCE[self.kind].reduce(partial, axis=0)
-            result = np.asarray(_value(self.last, whole), dtype=self.dtype)
-        return np.array(result).reshape(self.shape)
+        whole = _REDUCE[self.kind].reduce(partial, axis=0)
+        return np.array(_value(self.last, whole), dtype=self.dtype).reshape(self.shape)
 
 
 _REDUCE = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}

@@ -6,6 +6,7 @@ that order and type, or that broadcasts, is copied tile by tile.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -47,7 +48,7 @@ class FlatKernel:
         self, function: Function, values: Mapping[int, Array], threads: int
     ) -> dict[int, Array]:
         """Return the outputs for arrays; NumPy's errors for reductions of nothing."""
-        count = int(np.prod(self.shape, dtype=np.int64))
+        count = math.prod(self.shape)
         arrays = [prepared(values[at], self.nodes[at]) for at in self.inputs]
         turned = self._turned(arrays)
         chunks, step = chunked(count)
@@ -67,8 +68,10 @@ class FlatKernel:
             place += VIEW
             made[at] = result.T if turned else result
         start(function, arguments, threads if count >= 1 << 15 else 1)
-        for column, one in enumerate(self.finishes):
-            made[one.node] = one.apply(partial[:, column], count)
+        if self.finishes:
+            with np.errstate(all="ignore"):
+                for column, one in enumerate(self.finishes):
+                    made[one.node] = one.apply(partial[:, column], count)
         return made
 
     def _turned(self, arrays: Sequence[Array]) -> bool:
@@ -83,13 +86,13 @@ class FlatKernel:
     def _rows(self, turned: bool) -> tuple[int, int]:
         shape = self.shape[::-1] if turned else self.shape
         if len(shape) < 2 or shape[1] == 1:
-            return 1, int(np.prod(shape, dtype=np.int64))
+            return 1, math.prod(shape)
         return int(shape[0]), int(shape[1])
 
     def _view(
         self, array: Array, node: Node, turned: bool, rows: int, width: int
     ) -> tuple[int, int, int, int]:
-        spread = np.broadcast_to(array, self.shape)
+        spread = array if array.shape == self.shape else np.broadcast_to(array, self.shape)
         if turned:
             spread = spread.T
         kind = code(array, node)

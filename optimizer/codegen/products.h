@@ -190,11 +190,23 @@ static APART void E(gather_csr)(const view *v, i64 at, const T *restrict B, i64 
   }
 }
 
-/* a . b */
-static inline T E(dot)(const T *restrict a, const T *restrict b, i64 n) {
-  SUMS_OF_PRODUCTS
-  T s = 0;
-  _Pragma("omp simd reduction(+:s)")
-  for (i64 k = 0; k < n; k++) E(ADD_PRODUCT)(s, a[k], b[k]);
-  return s;
+/* to[j] = F[rows[j]] . G[columns[j]] for n places, four at a time; F and G have rows of K elements */
+static APART void E(dots_at)(const T *F, const int32_t *rows, const T *G, const int32_t *columns, T *to, i64 n, i64 K) {
+  i64 j = 0;
+  for (; j + 4 <= n; j += 4) {
+    const T *const f0 = F + rows[j] * K, *const f1 = F + rows[j + 1] * K, *const f2 = F + rows[j + 2] * K, *const f3 = F + rows[j + 3] * K;
+    const T *const g0 = G + columns[j] * K, *const g1 = G + columns[j + 1] * K, *const g2 = G + columns[j + 2] * K, *const g3 = G + columns[j + 3] * K;
+    V s0 = E(SET)(0), s1 = s0, s2 = s0, s3 = s0;
+    i64 k = 0;
+#define STEP(load) \
+  s0 = E(FMA_VEC)(load(f0 + k), load(g0 + k), s0); s1 = E(FMA_VEC)(load(f1 + k), load(g1 + k), s1); \
+  s2 = E(FMA_VEC)(load(f2 + k), load(g2 + k), s2); s3 = E(FMA_VEC)(load(f3 + k), load(g3 + k), s3)
+#define REST(p) E(PART)(p, K - k)
+    for (; k + L <= K; k += L) { STEP(E(FULL)); }
+    if (k < K) { STEP(REST); }
+#undef STEP
+#undef REST
+    E(sum_four)(s0, s1, s2, s3, to + j);
+  }
+  for (; j < n; j++) E(dots)(F + rows[j] * K, 0, G + columns[j] * K, to + j, 1, 1, K);
 }

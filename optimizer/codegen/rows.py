@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -51,10 +52,31 @@ class RowKernel:
     ) -> dict[int, Array]:
         """Return the outputs for the values of the inputs."""
         known = dict(values)
-        extend(known, self.before)
-        _Call(self, known).run(function, threads)
-        extend(known, self.after)
+        if self.before:
+            extend(known, self.before)
+        with np.errstate(all="ignore"):
+            _Call(self, known).run(function, threads)
+        if self.after:
+            extend(known, self.after)
         return {at: known[at] for at in self.outputs}
+
+    @cached_property
+    def head(self) -> Array:
+        """The arguments of a call but for its addresses: the views follow, of zeros."""
+        rows, block = self.part.rows, _block(self.widest)
+        total = sum(part.size for part in self.parts)
+        chunks, step = chunked(rows, max(block, (1 << 15) // self.work), block, total)
+        views = HEADER + len(self.sizes)
+        arguments = np.zeros(views + VIEW * len(self.operands), np.int64)
+        arguments[1:HEADER] = (chunks, step, rows, 0, 0, max(1, total), 0)
+        arguments[HEADER:views] = (block, max(1, _FLUSH // block), *self.sizes[2:])
+        return arguments
+
+    @cached_property
+    def work(self) -> int:
+        """Elements of a row: of the widest buffer, or stored ones."""
+        nodes = [self.program.nodes[one.node] for one in self.operands if one.form == "sparse"]
+        return max(self.widest, *((node.nnz or 0) // self.part.rows for node in nodes), 1)
 
 
 @dataclass
@@ -67,21 +89,15 @@ class _Call:
 
     def run(self, function: Function, threads: int) -> None:
         kernel = self.kernel
-        rows = kernel.part.rows
-        block = _block(kernel.widest)
-        total = sum(part.size for part in kernel.parts)
-        least = max(block, (1 << 15) // kernel.widest)
-        chunks, step = chunked(rows, least, block, total)
-        partial = np.empty((chunks, max(1, total)))
-        views = HEADER + len(kernel.sizes)
-        arguments = np.zeros(views + VIEW * len(kernel.operands), np.int64)
-        arguments[1:HEADER] = (chunks, step, rows, 0, address(partial), partial.shape[1], 0)
-        arguments[HEADER:views] = (block, max(1, _FLUSH // block), *kernel.sizes[2:])
+        arguments = kernel.head.copy()
+        partial = np.empty((arguments[1], arguments[6]))
+        arguments[5] = address(partial)
         made: dict[int, Array] = {}
-        for at, operand in enumerate(kernel.operands):
-            place = views + at * VIEW
+        place = HEADER + len(kernel.sizes)
+        for operand in kernel.operands:
             arguments[place : place + VIEW] = self._view(operand, made)
-        busy = rows * kernel.widest >= 1 << 15
+            place += VIEW
+        busy = kernel.part.rows * kernel.work >= 1 << 15
         start(function, arguments, threads if busy else 1)
         for node_id, result in made.items():
             self.known[node_id] = self._shaped(node_id, result)
@@ -140,9 +156,8 @@ class _Call:
         if part.reduction is not None:
             return self.kernel.finishes[part.node].apply(piece, self.kernel.part.rows)
         node = self.kernel.program.nodes[part.node]
-        with np.errstate(all="ignore"):
-            whole = np.add.reduce(piece, axis=0).reshape(part.shape)[:, : part.used]
-            whole = whole.astype(node.dtype)
+        whole = np.add.reduce(piece, axis=0).reshape(part.shape)[:, : part.used]
+        whole = whole.astype(node.dtype)
         return (whole.T if part.turned else whole).reshape(node.shape)
 
 
