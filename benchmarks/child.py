@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,83 @@ def compare(original: str, optimized: str) -> dict[str, Any]:
     return {"deviation": largest}
 
 
+def rewrite(peer: str, path: str, out: str) -> dict[str, Any]:
+    """Write what a peer makes of a model."""
+    import onnx
+
+    from .peers.rewriters import REWRITERS
+
+    onnx.save(REWRITERS[peer](onnx.load(path)), out)
+    return {}
+
+
+def contest(
+    name: str,
+    entrants: dict[str, str],
+    *,
+    threads: int,
+    budget: float,
+    refused: dict[str, str],
+    tiny: bool,
+) -> dict[str, Any]:
+    """Race peers against ONNX Runtime on one model; those that can't run it are refused."""
+    import numpy as np
+    import onnx
+    from tensolog.profiles.machine import available_memory_bytes
+    from tensolog.profiles.race import race as race_models
+
+    from .peers import REFERENCE
+    from .peers.runners import Loader
+    from .zoo import random_feeds
+
+    sources = {entrant: Path(path) for entrant, path in entrants.items()}
+    feeds = random_feeds(onnx.load(sources[REFERENCE]), dimensions={"batch": 1, "tokens": 128})
+    loader = Loader(sources, feeds, threads, partial(module_of, name, tiny))
+    expected = loader.outputs(REFERENCE)
+    deviations: dict[str, float] = {}
+    for entrant in sources:
+        try:
+            found = loader.outputs(entrant)
+        except Exception as error:  # whatever a peer raises is its reason to refuse
+            refused[entrant] = " ".join(str(error).split())[:200]
+            continue
+        deviations[entrant] = max(
+            float(np.max(np.abs(mine - theirs), initial=0.0))
+            / (float(np.max(np.abs(theirs), initial=0.0)) or 1.0)
+            for mine, theirs in zip(found, expected, strict=True)
+        )
+    laps = race_models(
+        {entrant: sources[entrant] for entrant in deviations},
+        feeds,
+        threads=threads,
+        budget_s=budget,
+        reference=REFERENCE,
+        memory_budget=available_memory_bytes() * 3 // 4,
+        loader=loader,
+    )
+    return {
+        "laps": {
+            entrant: {
+                "median_ns": lap.median_ns,
+                "ratio": lap.ratio,
+                "ratio_low": lap.ratio_low,
+                "ratio_high": lap.ratio_high,
+                "rounds": lap.samples,
+                "deviation": deviations[entrant],
+            }
+            for entrant, lap in laps.items()
+        },
+        "refused": refused,
+    }
+
+
+def module_of(name: str, tiny: bool) -> Any:
+    """Build the PyTorch module that the architecture's model was exported from."""
+    from .torch_models import module
+
+    return module(name, tiny=tiny)
+
+
 def startup(path: str) -> dict[str, Any]:
     """Return seconds from starting `tensolog optimize` to its first progress line."""
     with tempfile.TemporaryDirectory() as folder:
@@ -164,7 +242,9 @@ def startup(path: str) -> dict[str, Any]:
     return {"seconds": seconds}
 
 
-STEPS = {step.__name__: step for step in (build, optimize, race, compare, startup)}
+STEPS = {
+    step.__name__: step for step in (build, optimize, race, compare, startup, rewrite, contest)
+}
 
 
 if __name__ == "__main__":

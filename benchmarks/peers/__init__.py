@@ -1,0 +1,32 @@
+"""Other optimizers on the same models: who they are, and whether they are installed."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+
+REFERENCE = "onnxruntime"
+
+# name in the table -> the package that it needs; None where ONNX Runtime alone is enough
+PEERS: Mapping[str, str | None] = {
+    REFERENCE: None,
+    "onnxruntime extended": None,
+    "onnxruntime basic": None,
+    "onnxruntime disabled": None,
+    "onnxsim": "onnxsim",
+    "onnxslim": "onnxslim",
+    "onnxoptimizer": "onnxoptimizer",
+    "onnxscript": "onnxscript",
+    "openvino": "openvino",
+    "torch.compile": "torch",
+    "tensolog": None,
+}
+
+
+def installed() -> list[str]:
+    """Name the peers that can take part here."""
+    return [
+        name
+        for name, package in PEERS.items()
+        if package is None or importlib.util.find_spec(package) is not None
+    ]

@@ -1,0 +1,128 @@
+"""The contest's rows as a table, and as a plot where matplotlib is installed."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..environment import describe, markdown
+from . import PEERS, REFERENCE
+
+# Outputs off by more than this, relative to their scale, are called wrong instead of fast.
+WRONG = 1e-2
+
+
+def load_rows(path: Path) -> list[dict[str, Any]]:
+    """Read the rows that a file holds, without those that failed."""
+    if not path.exists():
+        return []
+    rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    return [row for row in rows if "error" not in row]
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Write rows as Markdown: the reference's time, each peer's ratio; the best one is bold."""
+    peers = [name for name in PEERS if any(name in row.get("laps", ()) for row in rows)]
+    lines = ["| " + " | ".join(["model", "from", "threads", *peers]) + " |"]
+    lines.append("|---" * (3 + len(peers)) + "|")
+    for row in rows:
+        start = [row["name"], row["source"], str(row["threads"])]
+        if "error" in row:
+            lines.append("| " + " | ".join([*start, row["error"], *[""] * (len(peers) - 1)]) + " |")
+            continue
+        right = [name for name, lap in row["laps"].items() if lap["deviation"] <= WRONG]
+        best = min(right, key=lambda name: float(row["laps"][name]["ratio"]))
+        lines.append(
+            "| " + " | ".join([*start, *(_cell(row, peer, best) for peer in peers)]) + " |"
+        )
+    lines += ["", *_means(rows, peers)]
+    for row in rows:
+        where = f"{row['name']}, {row['threads']} threads"
+        lines += [f"- {where}: {peer}: {why}" for peer, why in row.get("refused", {}).items()]
+    return "\n".join(lines)
+
+
+def _cell(row: dict[str, Any], peer: str, best: str) -> str:
+    lap = row["laps"].get(peer)
+    if lap is None:
+        return "–"
+    if lap["deviation"] > WRONG:
+        return f"wrong ({lap['deviation']:.0e})"
+    text = f"{lap['ratio']:.2f}"
+    if peer == REFERENCE:
+        text = f"{lap['median_ns'] / 1e6:.2f} ms"
+    return f"**{text}**" if peer == best else text
+
+
+def _means(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> list[str]:
+    lines = []
+    for peer in peers:
+        ratios = [
+            row["laps"][peer]["ratio"]
+            for row in rows
+            if peer in row.get("laps", ()) and row["laps"][peer]["deviation"] <= WRONG
+        ]
+        if ratios and peer != REFERENCE:
+            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+            lines.append(f"- {peer}: geometric mean {mean:.3f} over {len(ratios)} races")
+    return lines
+
+
+def write_results(rows: Sequence[dict[str, Any]], path: Path) -> None:
+    """Write JSON, Markdown and, if it can be drawn, the plot; each whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    machine = describe()
+    content = json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n"
+    head = (
+        f"# Peers\n\n`python -m benchmarks.peers`; {markdown(machine)}.\n\nTime over ONNX Runtime's"
+        " full optimization (its time is given), all of a row in one interleaved race; below 1 is"
+        " faster; the best that computes the same is bold.\n\n"
+    )
+    for target, written in ((path, content), (path.with_suffix(".md"), head + table(rows) + "\n")):
+        temporary = target.with_name(target.name + ".part")
+        temporary.write_text(written, encoding="utf-8")
+        temporary.replace(target)
+    draw(rows, path.with_suffix(".svg"))
+
+
+def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
+    """Draw each race as a row of points, one a peer; nothing where matplotlib is missing."""
+    try:
+        import matplotlib
+    except ModuleNotFoundError:
+        return
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    raced = [row for row in rows if "laps" in row]
+    peers = [name for name in PEERS if any(name in row["laps"] for row in raced)]
+    figure, axes = pyplot.subplots(figsize=(8, 1 + 0.3 * len(raced)))
+    for number, peer in enumerate(peers):
+        points = [
+            (row["laps"][peer]["ratio"], place)
+            for place, row in enumerate(raced)
+            if peer in row["laps"] and row["laps"][peer]["deviation"] <= WRONG
+        ]
+        ours = peer == "tensolog"
+        axes.scatter(
+            [ratio for ratio, _ in points],
+            [place for _, place in points],
+            label=peer,
+            marker="D" if ours else "o",
+            s=45 if ours else 20,
+            color="black" if ours else f"C{number % 10}",
+            zorder=3 if ours else 2,
+        )
+    axes.axvline(1.0, color="grey", linewidth=0.8)
+    axes.set_yticks(range(len(raced)), [f"{row['name']}, {row['threads']} thr." for row in raced])
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.set_xlabel("time / ONNX Runtime, full optimization")
+    axes.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
+    temporary = path.with_name(path.name + ".part")
+    figure.savefig(temporary, format="svg", bbox_inches="tight")
+    temporary.replace(path)
+    pyplot.close(figure)
