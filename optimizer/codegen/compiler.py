@@ -104,7 +104,15 @@ def key(source: str, compiler: Compiler, flags: Sequence[str]) -> str:
 
 
 def library(source: str, compiler: Compiler, flags: Sequence[str] = FLAGS) -> ctypes.CDLL:
-    """Return the compiled source, from the cache if it is there.
+    """Return the compiled source, loaded; raises CompilerError with what the compiler said."""
+    try:
+        return ctypes.CDLL(str(library_file(source, compiler, flags)))
+    except OSError as error:
+        raise CompilerError(f"a compiled kernel doesn't load: {error}") from error
+
+
+def library_file(source: str, compiler: Compiler, flags: Sequence[str] = FLAGS) -> Path:
+    """Return where the compiled source lies: in the cache, compiled now if it isn't there.
 
     An entry is a folder that appears whole, by one rename, so that processes may race; an entry
     whose bytes aren't those that were compiled is built anew. Raises CompilerError with what the
@@ -114,10 +122,7 @@ def library(source: str, compiler: Compiler, flags: Sequence[str] = FLAGS) -> ct
     if not _intact(entry):
         _discard(entry)
         _build(source, compiler, flags, entry)
-    try:
-        return ctypes.CDLL(str(entry / _LIBRARY))
-    except OSError as error:
-        raise CompilerError(f"a compiled kernel doesn't load: {error}") from error
+    return entry / _LIBRARY
 
 
 _LIBRARY = "kernels.dll" if os.name == "nt" else "kernels.so"

@@ -1,0 +1,22 @@
+#ifndef MOST_OPERANDS
+/* What a kernel is told: where its operands lie, how far their elements are apart, what to do. */
+
+#define MOST_OPERANDS 24
+#define MOST_LOOPS 8
+#define MOST_AXES 8
+#define MOST_ACCESSES 40
+#define MOST_TASKS 64
+
+typedef struct {
+  const char *in[MOST_OPERANDS];
+  char *out[MOST_OPERANDS];
+  i64 extent[MOST_LOOPS];                  /* of the loops, merged as the kernel has them */
+  i64 stride[MOST_ACCESSES][MOST_LOOPS];   /* in elements */
+  i64 offset[MOST_ACCESSES];
+  i64 rows, inner, blocks, units, tasks;   /* a unit is a row, or a block of one */
+  char *scratch;                           /* one part of `share` bytes a task */
+  i64 share;
+} call;
+
+typedef struct { const call *whole; i64 first, end; char *scratch; } task;
+#endif

@@ -1,0 +1,245 @@
+"""Plans with fused kernels: which kinds of regions gain is measured, alone and in the model.
+
+Regions with one kernel are of one kind: the layers of a model have the same ones. A kind is first
+raced against the operators that it replaces, then, where that promises something, end to end: a
+kernel can hide a pattern from the runtime's own optimizer, or stand between two convolutions whose
+layout the runtime would have kept. What helps by itself goes together into one plan.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import onnx
+
+from ...profiles.execution import Execution
+from ...profiles.race import Lap, verdict
+from ...profiles.session import open_session
+from ..contest import Contest, Plan
+from ..graph import Graph
+from ..infer import infer_types
+from ..phases import Phases
+from ..realize import Workshop
+from ..rewrite import Step
+from ..search import bound_types
+from .embed import RULE, embed, place
+from .grow import Found, Grower
+from .library import Library, build
+from .region import Meanings
+from .trial import KERNEL, OPERATORS, measured
+
+# More kinds share too little time to be told apart; those that promise most are tried.
+MOST_KINDS = 12
+# Of the time, what racing kernels alone may take, and at least for each.
+ALONE_SHARE, ALONE_LEAST_S = 0.3, 0.05
+# A kernel that isn't faster than this alone, relative to what it replaces, isn't tried further.
+PROMISING = 0.95
+SUMMARY = "Operators that ONNX Runtime leaves apart, computed by one generated kernel."
+
+
+@dataclass
+class Kind:
+    """Regions that one kernel computes, and what was measured of it; gains are in nanoseconds."""
+
+    found: list[Found]
+    alone: dict[str, Lap] | None = None
+    whole: Lap | None = None
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+        return self.found[0].kernel.name
+
+    @property
+    def nodes(self) -> set[int]:
+        """All nodes that the regions cover."""
+        return {number for one in self.found for number in one.region.nodes}
+
+    @property
+    def gain_ns(self) -> float:
+        """What all regions of it are expected to save."""
+        if self.alone is None:
+            return 0.0
+        one = self.alone[OPERATORS].median_ns - self.alone[KERNEL].median_ns
+        return one * len(self.found)
+
+
+@dataclass
+class Fusing:
+    """The kernels of one plan of a model, and the plans with them."""
+
+    base: Plan
+    contest: Contest
+    workshop: Workshop
+    phases: Phases
+    kinds: list[Kind] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+
+    def plans(self, budget_s: float) -> list[Plan]:
+        """Return the plans with fused kernels that take part in the race; none where none gain.
+
+        Raises CompilerError where there is no C compiler.
+        """
+        start_s = time.monotonic()
+        self.graph = self.base.graph.copy()
+        self.graph.types = infer_types(self.graph)
+        with self.phases("fusing", self.base.name):
+            self.kinds = self._kinds()
+            if not self.kinds:
+                return []
+            self.library = build([kind.found[0].kernel for kind in self.kinds])
+        self._race_alone(budget_s * ALONE_SHARE)
+        promising = sorted(self.kinds, key=lambda kind: -kind.gain_ns)
+        promising = [kind for kind in promising if kind.gain_ns > 0][:MOST_KINDS]
+        promising = [kind for kind in promising if _is_promising(kind)]
+        if not promising:
+            return []
+        self._race_in_model(promising, budget_s - (time.monotonic() - start_s))
+        helpful = [k for k in promising if k.whole is not None and verdict(k.whole) == "faster"]
+        harmless = [k for k in promising if k.whole is None or verdict(k.whole) != "slower"]
+        chosen = [self._plan("kernels", _disjoint(harmless))]
+        if helpful and len(helpful) < len(harmless):
+            chosen.append(self._plan("helpful kernels", _disjoint(helpful)))
+        return [plan for plan in chosen if plan is not None]
+
+    # --------------------------------------------------------------------------------- kinds
+
+    def _kinds(self) -> list[Kind]:
+        """Find the regions, of all nodes and of those that the runtime doesn't fuse itself."""
+        meanings = Meanings(self.graph)
+        everything = Grower(meanings, self.graph.nodes).regions()
+        left = Grower(meanings, self._left_alone()).regions()
+        kinds: dict[tuple[str, tuple[tuple[int, ...], ...]], Kind] = {}
+        for regions in (left, everything):
+            of: dict[str, list[Found]] = {}
+            for one in regions:
+                of.setdefault(one.kernel.name, []).append(one)
+            for name, found in of.items():
+                kinds.setdefault((name, tuple(one.region.nodes for one in found)), Kind(found))
+        return list(kinds.values())
+
+    def _left_alone(self) -> set[int]:
+        """List the nodes that ONNX Runtime's optimizer leaves as they are."""
+        with tempfile.TemporaryDirectory(prefix="tensolog-optimized-") as folder:
+            path = Path(folder) / "optimized.onnx"
+            try:
+                open_session(
+                    self.base.source,
+                    threads=self.contest.setting.threads,
+                    execution=self.base.execution,
+                    optimized_path=path,
+                )
+                optimized = onnx.load(str(path), load_external_data=False)
+            except Exception:  # where it can't be written, nothing is known
+                return set(self.graph.nodes)
+        made = {name: node for node in optimized.graph.node for name in node.output}
+        kept = set()
+        for number, node in self.graph.nodes.items():
+            same = made.get(self.graph.names[node.outputs[0]])
+            if same is not None and (same.op_type, same.domain) == (node.op_type, node.domain):
+                kept.add(number)
+        return kept
+
+    def _race_alone(self, budget_s: float) -> None:
+        types = bound_types(self.graph, self.contest.sizes)
+        distinct = {kind.name: kind for kind in self.kinds}
+        share = max(ALONE_LEAST_S, budget_s / len(distinct))
+        laps: dict[str, dict[str, Lap] | None] = {}
+        for at, (name, kind) in enumerate(distinct.items()):
+            self.phases.tell("measuring kernels", at, len(distinct), name)
+            with self.phases("measuring kernels", name):
+                one = kind.found[0]
+                laps[name] = measured(
+                    self.graph,
+                    one.region,
+                    one.kernel,
+                    self.library,
+                    types,
+                    threads=self.contest.setting.threads,
+                    budget_s=share,
+                )
+        for kind in self.kinds:
+            kind.alone = laps[kind.name]
+
+    def _race_in_model(self, kinds: Sequence[Kind], budget_s: float) -> None:
+        if len(kinds) == 1:
+            return
+        plans = {f"kind {at}": self._plan(f"kind {at}", [k]) for at, k in enumerate(kinds)}
+        placed = [plan for plan in plans.values() if plan is not None]
+        for plan in placed:
+            plan.source = self.workshop.place_plan(plan.name, plan.graph)
+        laps = self.contest.time_what_runs(
+            [self.base, *placed], max(0.0, budget_s), phase="screening", reference=self.base.name
+        )
+        for at, kind in enumerate(kinds):
+            kind.whole = laps.get(f"kind {at}")
+
+    # --------------------------------------------------------------------------------- plans
+
+    def _plan(self, name: str, kinds: Sequence[Kind]) -> Plan | None:
+        """Return the base with the regions of some kinds fused; None where none can be."""
+        graph = self.graph.copy()
+        steps, kernels = [], {}
+        for kind in kinds:
+            for one in kind.found:
+                names = tuple(graph.node_name(number) for number in one.region.nodes)
+                if place(graph, one.region.nodes, one.kernel):
+                    kernels[one.kernel.name] = one.kernel
+                    steps.append(_step(kind, names))
+        if not kernels:
+            return None
+        library: Library = build([kernels[key] for key in sorted(kernels)])
+        return Plan(
+            name,
+            embed(graph, library.domain),
+            steps=[*self.base.steps, *steps],
+            execution=Execution(
+                self.base.execution.level, self.base.execution.options, (library.path,)
+            ),
+        )
+
+
+def _is_promising(kind: Kind) -> bool:
+    return kind.alone is not None and kind.alone[KERNEL].ratio < PROMISING
+
+
+def _disjoint(kinds: Sequence[Kind]) -> list[Kind]:
+    """Choose kinds whose regions don't overlap, those that gain most first."""
+    chosen: list[Kind] = []
+    taken: set[int] = set()
+    for kind in sorted(kinds, key=lambda kind: -kind.gain_ns):
+        if not kind.nodes & taken:
+            chosen.append(kind)
+            taken |= kind.nodes
+    return chosen
+
+
+def _step(kind: Kind, names: tuple[str, ...]) -> Step:
+    alone = kind.alone
+    return Step(
+        rule=RULE,
+        nodes=names,
+        removed=len(names),
+        added=1,
+        accepted=True,
+        reason=f"one kernel, {kind.name}",
+        equal="rounding",
+        summary=SUMMARY,
+        cost_before_ns=alone[OPERATORS].median_ns if alone else None,
+        cost_after_ns=alone[KERNEL].median_ns if alone else None,
+    )
+
+
+def fused_graph(graph: Graph) -> tuple[Graph, Library] | None:
+    """Fuse all regions of a graph, whatever they gain; None where there are none."""
+    fused = graph.copy()
+    found = Grower(Meanings(fused), fused.nodes).regions()
+    placed = [one for one in found if place(fused, one.region.nodes, one.kernel)]
+    if not placed:
+        return None
+    library = build([one.kernel for one in placed])
+    return embed(fused, library.domain), library

@@ -1,0 +1,82 @@
+"""A kernel in a graph: the nodes of a region replaced by one of the library's operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx
+
+from ..convert import to_model, type_proto
+from ..graph import Graph, Node
+from .lower import Kernel
+
+RULE = "FuseKernel"
+
+
+def place(graph: Graph, nodes: tuple[int, ...], kernel: Kernel) -> bool:
+    """Put a kernel in the place of nodes; False, and nothing changed, where that made a cycle.
+
+    The operator's domain is that of the library, which isn't known yet: see `embed`.
+    """
+    kept = {number: graph.nodes[number] for number in nodes}
+    for number in nodes:
+        graph.remove_node(number)
+    made = graph.add_node(Node(kernel.name, PENDING, kernel.inputs, kernel.outputs, {}, rule=RULE))
+    try:
+        graph.order()
+    except ValueError:
+        graph.remove_node(made)
+        for number, node in kept.items():
+            _restore(graph, number, node)
+        return False
+    return True
+
+
+PENDING = "tensolog.kernels"
+
+
+def embed(graph: Graph, domain: str) -> Graph:
+    """Return the graph with its kernels' operators in a library's domain."""
+    bound = graph.copy()
+    for number, node in list(bound.nodes.items()):
+        if node.domain == PENDING:
+            bound.nodes[number] = Node(
+                node.op_type, domain, node.inputs, node.outputs, {}, rule=node.rule
+            )
+    bound.base = onnx.ModelProto()
+    bound.base.CopyFrom(graph.base)
+    bound.base.opset_import.add(domain=domain, version=1)
+    _declare(bound, domain)
+    return bound
+
+
+def _declare(graph: Graph, domain: str) -> None:
+    """Declare the types of the kernels' outputs: the runtime infers none for foreign operators."""
+    info = graph.base.graph.value_info
+    declared = {entry.name for entry in (*info, *graph.base.graph.output)}
+    for node in graph.nodes.values():
+        if node.domain != domain:
+            continue
+        for value in node.outputs:
+            name, type_ = graph.names[value], graph.types.get(value)
+            if name not in declared and type_ is not None:
+                info.append(onnx.ValueInfoProto(name=name, type=type_proto(type_)))
+
+
+def _restore(graph: Graph, number: int, node: Node) -> None:
+    graph.nodes[number] = node
+    for value in node.outputs:
+        graph.producer[value] = number
+    for value in node.reads:
+        graph.users.setdefault(value, set()).add(number)
+
+
+def model_with(graph: Graph, domain: str) -> onnx.ModelProto:
+    """Write a graph with kernels as a model."""
+    return to_model(embed(graph, domain))
+
+
+def kernels_in(graph: Graph, kernels: Mapping[str, Kernel]) -> list[Kernel]:
+    """List the kernels that a graph's nodes name, each once, in order of their names."""
+    named = {node.op_type for node in graph.nodes.values() if node.domain == PENDING}
+    return [kernels[name] for name in sorted(named)]

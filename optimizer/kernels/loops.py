@@ -1,0 +1,70 @@
+"""The loops of a kernel: axes that lie side by side in all operands run as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ..codegen.scalar import LoweringError
+from .affine import Map
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Which merged loop each loop belongs to; the last group is the innermost loop."""
+
+    of: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """The number of merged loops."""
+        return self.of[-1] + 1
+
+    def loops(self, group: int) -> tuple[int, ...]:
+        """Give the loops that one is merged of."""
+        return tuple(number for number, own in enumerate(self.of) if own == group)
+
+
+def merged(loops: int, first_inner: int | None, places: Iterable[Map]) -> Groups:
+    """Merge neighbouring loops that no operand tells apart.
+
+    `first_inner` is the first loop of a row where one is reduced: what comes before it stays
+    outside, and the loops from there on must be one.
+    """
+    maps = list(places)
+    of = [0]
+    for number in range(1, loops):
+        apart = number == first_inner or not all(_as_one(place, number) for place in maps)
+        of.append(of[-1] + (1 if apart else 0))
+    if first_inner is not None and len(set(of[first_inner:])) != 1:
+        raise LoweringError("a row that doesn't lie side by side")
+    return Groups(tuple(of))
+
+
+def _as_one(place: Map, second: int) -> bool:
+    """Tell whether loops `second - 1` and `second` run along one piece of memory, or not at all."""
+    first = second - 1
+    at = [axis for axis, index in enumerate(place) if index.loops & {first, second}]
+    if not at:
+        return True
+    return (
+        len(at) == 2
+        and at[1] == at[0] + 1
+        and place[at[0]].single == first
+        and place[at[1]].single == second
+    )
+
+
+def inner_step(place: Map, sizes: Sequence[int | str], inner: Sequence[int]) -> int:
+    """Return how many elements a step of the innermost loop is apart; 0 where it stays.
+
+    Raises LoweringError where that isn't known: the loop runs along another axis than the last.
+    """
+    last = inner[-1]
+    using = [axis for axis, index in enumerate(place) if last in index.loops]
+    if not using:
+        return 0
+    axis = using[-1]
+    if len(using) > 1 or any(size != 1 for size in sizes[axis + 1 :]):
+        raise LoweringError("an operand whose rows don't lie side by side")
+    return place[axis].coefficient(last)

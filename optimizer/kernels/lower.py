@@ -1,0 +1,159 @@
+"""From a region to its kernel: the text of a function, and the tables that say how it is called."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+
+from ..codegen.scalar import LoweringError
+from .affine import Extent, Map, Ranges, SplitError
+from .cells import Access, Cells
+from .loops import Groups, inner_step, merged
+from .region import Meanings, Region
+from .text import BLOCK, Writer
+
+# As many as the tables of call.h have room for.
+MOST_OPERANDS, MOST_LOOPS, MOST_AXES, MOST_ACCESSES = 24, 8, 8, 40
+MOST_PARTS = 8
+# Cells that make a task worth its dispatch, where a cell costs as much as a load.
+GRAIN = 16384.0
+# Operators that tell subnormal numbers from zero, or make large ones of them.
+MAGNIFYING = frozenset(
+    {"Log", "Sqrt", "Reciprocal", "Div", "Pow", "Sign", "Mod", "Where", "Not", "Asin", "Atanh"}
+    | {"Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual", "And", "Or", "Xor"}
+    | {"LpNormalization", "ReduceLogSum", "ReduceLogSumExp", "ReduceL2", "Sinh", "Tan"}
+)
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """How operands are checked and read: what operators.h asks for, as tuples.
+
+    `inputs` are (element type, shape) of the operands; `accesses` (operand, place) of what is
+    read; `extents` the loops before they are merged; `outputs` the shape of each output and which
+    loop each of its axes is.
+    """
+
+    inputs: tuple[tuple[str, tuple[Extent, ...]], ...]
+    accesses: tuple[tuple[int, Map], ...]
+    extents: tuple[Extent, ...]
+    groups: Groups
+    outputs: tuple[tuple[tuple[Extent, ...], Map], ...]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel's text and tables, and the values of the graph that it is called with.
+
+    `label` names the operators that it computes. Equal kernels have equal names.
+    """
+
+    name: str
+    label: str
+    text: str
+    shapes: Shapes
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    block: int = 0
+    grain: int = int(GRAIN)
+    slots: int = 0
+    room: int = 0
+    flushes: bool = True
+    arrange: str = ""
+
+
+def lower_region(meanings: Meanings, region: Region) -> Kernel:
+    """Return the kernel of a region; raise LoweringError with why there is none."""
+    axes = tuple(axis for axis, size in enumerate(region.space) if size != 1)
+    if not axes or len(axes) > MOST_LOOPS or len(region.space) > MOST_AXES:
+        raise LoweringError("no loops, or too many")
+    extents = tuple(region.space[axis] for axis in axes)
+    if region.reduced and axes[-1] < len(region.space) - region.reduced:
+        raise LoweringError("a reduction over one element")
+    parts, bounds = _parts(meanings, region, axes, extents)
+    accesses: list[Access] = []
+    for part in parts:
+        accesses += [one for one in part.accesses if one not in accesses]
+    inputs = tuple(dict.fromkeys(one.value for one in accesses))
+    outputs = tuple((meanings.shape(value), parts[0].natural(value)) for value in region.outputs)
+    if max(len(inputs), len(outputs)) > MOST_OPERANDS or len(accesses) > MOST_ACCESSES:
+        raise LoweringError("too many operands")
+    first_inner = min(parts[0].inner) if region.reduced else None
+    places = [*(one.map for one in accesses), *(place for _, place in outputs)]
+    groups = merged(len(axes), first_inner, places)
+    inner = groups.loops(groups.count - 1)
+    steps = [inner_step(one.map, meanings.shape(one.value), inner) for one in accesses]
+    writer = Writer("NAME", parts, bounds, accesses, inputs, steps, groups, extents)
+    text = writer.text()
+    shapes = Shapes(
+        tuple((meanings.graph.dtype(v) or "", meanings.shape(v)) for v in inputs),
+        tuple((inputs.index(one.value), one.map) for one in accesses),
+        extents,
+        groups,
+        outputs,
+    )
+    check(shapes)
+    cost = sum(part.cells[one].cost for part in parts for one in part.outputs) / len(parts)
+    operators = [meanings.graph.nodes[number].op_type for number in region.nodes]
+    return named(
+        Kernel(
+            "",
+            label(operators),
+            text,
+            shapes,
+            inputs,
+            region.outputs,
+            block=0 if writer.reduces else BLOCK,
+            grain=max(1024, int(GRAIN / max(1.0, cost / 4))),
+            slots=len(writer.kept),
+            flushes=not MAGNIFYING & set(operators),
+        )
+    )
+
+
+def label(operators: list[str]) -> str:
+    """Name a kernel by its operators, as far as that is readable."""
+    text = "".join(operators[:6])
+    return text if len(operators) <= 6 else f"{text}{len(operators) - 6}More"
+
+
+def named(kernel: Kernel) -> Kernel:
+    """Name a kernel by what it is: equal ones have one text in a library."""
+    told = (kernel.text, kernel.shapes, kernel.block, kernel.grain, kernel.slots, kernel.room)
+    digest = hashlib.sha256(repr((*told, kernel.flushes, kernel.arrange)).encode()).hexdigest()[:12]
+    name = f"{kernel.label}_{digest}"
+    return replace(kernel, name=name, text=kernel.text.replace("NAME", f"run_{name}"))
+
+
+def check(shapes: Shapes) -> None:
+    """Raise LoweringError where a loop's extent, or an operand's, isn't known when it runs."""
+    given = {size for _, shape in shapes.inputs for size in shape}
+    if any(isinstance(extent, str) and extent not in given for extent in shapes.extents):
+        raise LoweringError("a loop whose extent no operand tells")
+    for size in given:
+        if isinstance(size, str) and size not in shapes.extents:
+            raise LoweringError("an operand with an axis of unknown size that is no loop")
+
+
+def _parts(
+    meanings: Meanings, region: Region, axes: tuple[int, ...], extents: tuple[Extent, ...]
+) -> tuple[list[Cells], list[tuple[int, int | None]]]:
+    """Return the region's cells, in parts of the innermost loop where conditions change there."""
+    ends: list[int] = []
+    while True:
+        bounds = _bounds(ends)
+        parts = []
+        try:
+            for first, end in bounds:
+                ranges = Ranges(extents, first, end)
+                parts.append(Cells(meanings, region, axes, ranges))
+            return parts, bounds
+        except SplitError as error:
+            if error.at in ends or len(ends) >= MOST_PARTS:
+                raise LoweringError("too many parts of a row") from error
+            ends = sorted([*ends, error.at])
+
+
+def _bounds(ends: list[int]) -> list[tuple[int, int | None]]:
+    starts: list[int] = [0, *ends]
+    return [(first, end) for first, end in zip(starts, [*ends, None], strict=True)]

@@ -1,0 +1,212 @@
+/* Operators of this library, as ONNX Runtime asks for them: each is described by tables. */
+
+/* Subnormal numbers cost up to ten times as much: flushed inside of a task, and the processor's
+   state is put back to the bit. */
+#if defined(__x86_64__)
+static inline uint32_t flush_begin(void) {
+  uint32_t old, wanted;
+  __asm__ volatile("stmxcsr %0" : "=m"(old));
+  wanted = old | 0x8040; /* FTZ, DAZ */
+  __asm__ volatile("ldmxcsr %0" : : "m"(wanted));
+  return old;
+}
+static inline void flush_end(uint32_t old) { __asm__ volatile("ldmxcsr %0" : : "m"(old) : "memory"); }
+#elif defined(__aarch64__)
+static inline uint64_t flush_begin(void) {
+  uint64_t old;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(old));
+  __asm__ volatile("msr fpcr, %0" : : "r"(old | (1u << 24)));
+  return old;
+}
+static inline void flush_end(uint64_t old) { __asm__ volatile("msr fpcr, %0" : : "r"(old) : "memory"); }
+#else
+static inline int flush_begin(void) { return 0; }
+static inline void flush_end(int old) { (void)old; }
+#endif
+
+typedef struct { int16_t access, axis, loop, coefficient; } index_term;   /* loop -1: an offset */
+typedef struct { int16_t operand, axis, loop; i64 size; } axis_check;      /* loop -1: of `size` */
+typedef struct { int16_t rank; int16_t loop[MOST_AXES]; i64 size[MOST_AXES]; } output_shape;
+
+typedef struct {
+  const char *name;
+  void (*run)(i64 *);
+  int inputs, outputs, loops, accesses, indices, checks;
+  const uint8_t *input_type, *input_rank;
+  const int16_t *access_input;      /* which input an access reads */
+  const index_term *index;
+  const axis_check *check;
+  const i64 *extent;                /* of each loop before merging, -1: that of an operand's axis */
+  const int16_t *extent_operand, *extent_axis;
+  const int16_t *group;             /* the merged loop of each loop */
+  int groups;
+  const output_shape *output;
+  i64 block;                        /* cells of a row that make a unit, 0: whole rows */
+  i64 grain;                        /* cells that are worth a task */
+  int slots;                        /* rows of scratch memory of a task */
+  i64 room;                         /* further bytes of it */
+  int flushes;
+  void (*arrange)(call *);          /* changes how the work is divided, or NULL */
+} operation;
+
+typedef struct { operator_description head; const operation *what; } entry;
+typedef struct { api_table api; const operation *what; } kernel;
+
+static STATUS failure(api_table api, int code, const char *text) {
+  return API(api, CREATE_STATUS, int, const char *)(code, text);
+}
+
+static STATUS mismatch(const kernel *own, int operand, int axis) {
+  char text[200];
+  snprintf(text, sizeof text,
+           "%s: axis %d of input %d has another size than the model that it was made for allows",
+           own->what->name, axis, operand);
+  return failure(own->api, STATUS_INVALID_ARGUMENT, text);
+}
+
+#define TRY(expression) do { STATUS status_ = (expression); if (status_) return status_; } while (0)
+
+static STATUS shape_of(api_table api, const void *value, int rank, i64 *shape, int *same) {
+  void *info = NULL;
+  size_t count = 0;
+  TRY(API(api, TENSOR_SHAPE, const void *, void **)(value, &info));
+  STATUS status = API(api, DIMENSIONS_COUNT, const void *, size_t *)(info, &count);
+  *same = count == (size_t)rank;
+  if (!status && *same && rank)
+    status = API(api, DIMENSIONS, const void *, i64 *, size_t)(info, shape, (size_t)rank);
+  ((void (*)(void *))api[RELEASE_SHAPE])(info);
+  return status;
+}
+
+typedef struct { const operation *what; const call *whole; } parallel;
+
+static void run_task(void *given, size_t number) {
+  const parallel *all = (const parallel *)given;
+  const call *c = all->whole;
+  task own = {c, c->units * (i64)number / c->tasks, c->units * ((i64)number + 1) / c->tasks,
+              c->scratch + c->share * (i64)number};
+  if (all->what->flushes) {
+    const uint64_t state = flush_begin();
+    all->what->run((i64 *)&own);
+    flush_end(state);
+  } else {
+    all->what->run((i64 *)&own);
+  }
+}
+
+static STATUS compute(void *state, void *context) {
+  const kernel *own = (const kernel *)state;
+  const operation *w = own->what;
+  api_table api = own->api;
+  call c;
+  i64 shape[MOST_OPERANDS][MOST_AXES], extent[MOST_LOOPS];
+  i64 step[MOST_AXES];
+  for (int k = 0; k < w->inputs; k++) {
+    const void *value = NULL;
+    int same = 0;
+    TRY(API(api, CONTEXT_INPUT, const void *, size_t, const void **)(context, (size_t)k, &value));
+    TRY(shape_of(api, value, w->input_rank[k], shape[k], &same));
+    if (!same) return mismatch(own, k, -1);
+    TRY(API(api, TENSOR_DATA, const void *, void **)(value, (void **)&c.in[k]));
+  }
+  for (int l = 0; l < w->loops; l++)
+    extent[l] = w->extent[l] >= 0 ? w->extent[l] : shape[w->extent_operand[l]][w->extent_axis[l]];
+  for (int k = 0; k < w->checks; k++) {
+    const axis_check *check = &w->check[k];
+    i64 wanted = check->loop >= 0 ? extent[check->loop] : check->size;
+    if (shape[check->operand][check->axis] != wanted) return mismatch(own, check->operand, check->axis);
+  }
+  for (int g = 0; g < w->groups; g++) c.extent[g] = 1;
+  for (int l = 0; l < w->loops; l++) c.extent[w->group[l]] *= extent[l];
+  for (int k = 0; k < w->accesses; k++) {
+    c.offset[k] = 0;
+    for (int g = 0; g < w->groups; g++) c.stride[k][g] = 0;
+  }
+  for (int t = 0; t < w->indices; t++) {
+    const index_term *term = &w->index[t];
+    const int operand = w->access_input[term->access];
+    i64 apart = 1;
+    for (int axis = w->input_rank[operand] - 1; axis > term->axis; axis--) apart *= shape[operand][axis];
+    apart *= term->coefficient;
+    if (term->loop < 0) c.offset[term->access] += apart;
+    else c.stride[term->access][w->group[term->loop]] += apart;
+  }
+  for (int k = 0; k < w->outputs; k++) {
+    void *value = NULL;
+    const output_shape *o = &w->output[k];
+    for (int axis = 0; axis < o->rank; axis++)
+      step[axis] = o->loop[axis] >= 0 ? extent[o->loop[axis]] : o->size[axis];
+    TRY(API(api, CONTEXT_OUTPUT, void *, size_t, const i64 *, size_t, void **)(
+        context, (size_t)k, step, (size_t)o->rank, &value));
+    TRY(API(api, TENSOR_DATA, void *, void **)(value, (void **)&c.out[k]));
+  }
+  c.rows = 1;
+  for (int g = 0; g + 1 < w->groups; g++) c.rows *= c.extent[g];
+  c.inner = w->groups ? c.extent[w->groups - 1] : 1;
+  c.blocks = w->block && c.inner > w->block ? (c.inner + w->block - 1) / w->block : 1;
+  c.units = c.rows * c.blocks;
+  c.share = (i64)sizeof(float) * w->slots * ((c.inner + 15) / 16 * 16) + w->room;
+  const i64 worth = c.rows * c.inner / w->grain;
+  c.tasks = LEAST(LEAST(worth, c.units), MOST_TASKS);
+  if (c.tasks < 1) c.tasks = 1;
+  if (w->arrange) w->arrange(&c);
+  if (c.units == 0) return NULL;
+  char *memory = NULL;
+  c.scratch = NULL;
+  if (c.share) {
+    c.share = (c.share + 63) / 64 * 64;
+    memory = (char *)malloc((size_t)(c.share * c.tasks + 64));
+    if (!memory) return failure(api, STATUS_FAIL, "no memory for a kernel's scratch rows");
+    c.scratch = memory + (64 - (uintptr_t)memory % 64) % 64;
+  }
+  parallel all = {w, &c};
+  STATUS status = NULL;
+  if (c.tasks == 1) run_task(&all, 0);
+  else status = API(api, PARALLEL_FOR, const void *, void (*)(void *, size_t), size_t, size_t, void *)(
+      context, run_task, (size_t)c.tasks, 0, &all);
+  free(memory);
+  return status;
+}
+
+static const operation *what_of(const operator_description *head) { return ((const entry *)head)->what; }
+static const char *name_of(const operator_description *head) { return what_of(head)->name; }
+static const char *provider_of(const operator_description *head) { (void)head; return NULL; }
+static int input_type(const operator_description *head, size_t k) { return what_of(head)->input_type[k]; }
+static size_t input_count(const operator_description *head) { return (size_t)what_of(head)->inputs; }
+static int output_type(const operator_description *head, size_t k) { (void)head; (void)k; return ELEMENT_FLOAT; }
+static size_t output_count(const operator_description *head) { return (size_t)what_of(head)->outputs; }
+static int zero_at(const operator_description *head, size_t k) { (void)head; (void)k; return 0; }
+static int zero(const operator_description *head) { (void)head; return 0; }
+static int one(const operator_description *head) { (void)head; return 1; }
+static STATUS create(const operator_description *head, api_table api, const void *info, void **made) {
+  (void)info;
+  kernel *own = (kernel *)malloc(sizeof *own);
+  if (!own) return failure(api, STATUS_FAIL, "no memory for a kernel");
+  own->api = api;
+  own->what = what_of(head);
+  *made = own;
+  return NULL;
+}
+
+static void destroy(void *state) { free(state); }
+
+#define ENTRY(operation_) \
+  {{API_VERSION, NULL, name_of, provider_of, input_type, input_count, output_type, output_count, NULL, \
+    destroy, zero_at, zero_at, zero_at, one, zero, one, zero, create, compute, NULL, one, one}, operation_}
+
+static STATUS register_all(void *options, const api_base *base, const char *domain, const entry *entries, int count) {
+  api_table api = base->GetApi(API_VERSION);
+  if (!api) {
+    char text[200];
+    api = base->GetApi(1);
+    if (!api) return NULL;
+    snprintf(text, sizeof text, "these kernels need ONNX Runtime 1.%d or newer; this one is %s",
+             API_VERSION, base->GetVersionString());
+    return failure(api, STATUS_FAIL, text);
+  }
+  void *made = NULL;
+  TRY(API(api, CREATE_DOMAIN, const char *, void **)(domain, &made));
+  for (int k = 0; k < count; k++)
+    TRY(API(api, DOMAIN_ADD, void *, const void *)(made, &entries[k].head));
+  return API(api, ADD_DOMAIN, void *, void *)(options, made); /* the domain lives as long as the process */
+}

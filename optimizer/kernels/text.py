@@ -1,0 +1,303 @@
+"""C text of a region's kernel: a loop over rows, and for each row its stages.
+
+A stage runs along the row once: it computes the reductions whose operands are known by then, and
+writes the outputs that are. Cells that a later stage needs again are computed anew where that costs
+little more than a load, and kept in a row of scratch memory otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ...catalog.operators.terms import Read
+from ..codegen import cells as codegen_cells
+from ..codegen.loops import IDENTITY, Fold, combine, simd_loop
+from ..codegen.scalar import LoweringError, expression
+from .affine import Extent
+from .cells import Access, Cells
+from .loops import Groups
+
+# A cell that costs less than this is computed anew: a load and a store are 1 each.
+KEPT_COST = 2.0
+# Cells of a row that are computed at a time, where nothing is reduced along it.
+BLOCK = 4096
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where a cell goes: `row` where there is one of it for a whole row."""
+
+    cell: int
+    row: bool
+
+
+@dataclass
+class Writer:
+    """Writes the function of a kernel; `parts` are the cells of each part of the innermost loop."""
+
+    name: str
+    parts: Sequence[Cells]
+    bounds: Sequence[tuple[int, int | None]]
+    accesses: Sequence[Access]
+    inputs: Sequence[int]
+    steps: Sequence[int]
+    groups: Groups
+    extents: tuple[Extent, ...]
+    kept: list[int] = field(default_factory=list)
+
+    @property
+    def reduces(self) -> bool:
+        """Whether a row is needed as a whole."""
+        return bool(self.parts[0].reductions)
+
+    def text(self) -> str:
+        """Return the definition of the function."""
+        first = self.parts[0]
+        self.kept = self._kept(first) if self.reduces else []
+        outer = self.groups.count - 1
+        lines = [
+            f"static void {self.name}(i64 *given) {{",
+            "  const task *own = (const task *)given;",
+            "  const call *c = own->whole;",
+            f"  const i64 inner = {self._extent(outer)};",
+        ]
+        for number, access in enumerate(self.accesses):
+            kind = _element(access)
+            operand = self.inputs.index(access.value)
+            base = f"(const {kind} *)c->in[{operand}] + c->offset[{number}]"
+            lines.append(f"  const {kind} *a{number} = {base};")
+        for slot in range(len(self.kept)):
+            place = f"(float *)own->scratch + {slot} * ((inner + 15) / 16 * 16)"
+            lines.append(f"  float *restrict x{slot} = {place};")
+        lines.append("  for (i64 unit = own->first; unit < own->end; unit++) {")
+        if self.reduces:
+            lines.append("    const i64 row = unit, from = 0, to = inner;")
+        else:
+            lines += [
+                f"    const i64 row = unit / c->blocks, from = unit % c->blocks * {BLOCK};",
+                f"    const i64 to = c->blocks > 1 ? LEAST(from + {BLOCK}, inner) : inner;",
+            ]
+        lines += ["    i64 rest = row;"] if outer > 1 else []
+        for group in reversed(range(outer)):
+            if group == 0:
+                lines.append(f"    const i64 i0 = {'rest' if outer > 1 else 'row'};")
+            else:
+                extent = self._extent(group)
+                lines.append(f"    const i64 i{group} = rest % {extent}; rest /= {extent};")
+        for number, access in enumerate(self.accesses):
+            kind = _element(access)
+            steps = "".join(
+                f" + i{group} * c->stride[{number}][{group}]"
+                for group in range(outer)
+                if any(index.loops & set(self.groups.loops(group)) for index in access.map)
+            )
+            lines.append(f"    const {kind} *restrict p{number} = a{number}{steps};")
+        for at, output in enumerate(self._outputs(first)):
+            place = "row" if output.row else "row * inner"
+            lines.append(f"    float *restrict q{at} = (float *)c->out[{at}] + {place};")
+        if len(self.parts) == 1:
+            lines += self._stages(first)
+        else:
+            for part, (start, end) in zip(self.parts, self.bounds, strict=True):
+                lines += self._part(part, start, end)
+        return "\n".join([*lines, "  }", "}"])
+
+    # --------------------------------------------------------------------------------- stages
+
+    def _outputs(self, cells: Cells) -> list[Output]:
+        return [Output(one, cells.cells[one].row) for one in cells.outputs]
+
+    def _levels(self, cells: Cells) -> int:
+        bodies = [cells.cells[one.body].level for one in cells.reductions]
+        return 1 + max([*bodies, *(cells.cells[one].level for one in cells.outputs)])
+
+    def _roots(self, cells: Cells, stage: int) -> list[int]:
+        """Return the cells that a stage needs in each place, in order."""
+        bodies = [one.body for one in cells.reductions if cells.cells[one.body].level == stage]
+        outputs = [
+            one
+            for one in cells.outputs
+            if cells.cells[one].level == stage and not cells.cells[one].row
+        ]
+        return [*bodies, *outputs]
+
+    def _kept(self, cells: Cells) -> list[int]:
+        """Choose the cells that are kept for a later stage; outputs are read where they lie."""
+        done: set[int] = set()
+        kept: list[int] = []
+
+        def visit(one: int, earlier: frozenset[int]) -> None:
+            cell = cells.cells[one]
+            if cell.row:
+                return
+            if one in earlier and (cell.cost >= KEPT_COST or one in cells.outputs):
+                if one not in kept and not (one in cells.outputs and cell.level < stage):
+                    kept.append(one)
+                return
+            done.add(one)
+            for operand in cell.operands:
+                visit(operand, earlier)
+
+        for stage in range(self._levels(cells)):
+            earlier = frozenset(done)
+            for root in self._roots(cells, stage):
+                visit(root, earlier)
+        return kept
+
+    def _stages(self, cells: Cells) -> list[str]:
+        lines: list[str] = []
+        named: set[int] = set()
+        written: set[int] = set()
+        held: set[int] = set()
+        for stage in range(self._levels(cells)):
+            roots = self._roots(cells, stage)
+            body: list[str] = []
+            texts: dict[int, str] = {}
+            new: list[int] = []
+            for root in roots:
+                self._cell(cells, root, texts, body, lines, named, written | held, new)
+            folds = []
+            for number, reduction in enumerate(cells.reductions):
+                if cells.cells[reduction.body].level == stage:
+                    part = codegen_cells.Reduction(
+                        number, reduction.kind, texts[reduction.body], Read("whole", ()), "float32"
+                    )
+                    folds.append(Fold(part))
+            for slot, one in enumerate(self.kept):
+                if one in new and one not in held:
+                    body.append(f"x{slot}[j] = {texts[one]};")
+                    held.add(one)
+            for at, output in enumerate(self._outputs(cells)):
+                if not output.row and cells.cells[output.cell].level == stage:
+                    body.append(f"q{at}[j] = {texts[output.cell]};")
+                    written.add(output.cell)
+            lines += self._loop(body, folds)
+        for at, output in enumerate(self._outputs(cells)):
+            if output.row:
+                text = self._row(cells, output.cell, lines, named)
+                lines.append(f"    q{at}[0] = {text};")
+        return lines
+
+    def _loop(self, body: Sequence[str], folds: Sequence[Fold]) -> list[str]:
+        if not body and not folds:
+            return []
+        if not folds:
+            return simd_loop("j", "from", "to", body, [], "    ")
+        lines = []
+        for fold in folds:
+            kind = "double" if fold.reduction.kind in ("sum", "prod") else "float"
+            lines.append(f"    {kind} w{fold.reduction.node} = {IDENTITY[fold.reduction.kind]};")
+        lines += [
+            "    for (i64 start = from; start < to; start += TILE) {",
+            "      const i64 stop = LEAST(start + TILE, to);",
+            *(f"      {fold.declare()}" for fold in folds),
+            *simd_loop("j", "start", "stop", body, folds, "      "),
+        ]
+        for fold in folds:
+            whole = f"w{fold.reduction.node}"
+            one = combine(fold.reduction.kind, "float32", whole, fold.result())
+            lines.append(f"      {whole} = {one};")
+        return [*lines, "    }"]
+
+    def _part(self, cells: Cells, start: int, end: int | None) -> list[str]:
+        """Return the loop over one part of the row; nothing is reduced along it."""
+        body: list[str] = []
+        texts: dict[int, str] = {}
+        rows: list[str] = []
+        for one in cells.outputs:
+            self._cell(cells, one, texts, body, rows, set(), set(), [])
+        body += [f"q{at}[j] = {texts[one]};" for at, one in enumerate(cells.outputs)]
+        stop = "to" if end is None else f"LEAST(to, {end})"
+        lines = ["    {", *rows, f"    const i64 start = from > {start} ? from : {start};"]
+        lines += [f"    const i64 stop = {stop};"]
+        return [*lines, *simd_loop("j", "start", "stop", body, [], "    "), "    }"]
+
+    # ---------------------------------------------------------------------------------- cells
+
+    def _cell(
+        self,
+        cells: Cells,
+        one: int,
+        texts: dict[int, str],
+        body: list[str],
+        rows: list[str],
+        named: set[int],
+        ready: set[int],
+        new: list[int],
+    ) -> str:
+        """Write what a cell needs into the loop's body, or before it; return how it is read."""
+        cell = cells.cells[one]
+        if cell.row:
+            texts[one] = self._row(cells, one, rows, named)
+        if one in texts:
+            return texts[one]
+        if one in ready:
+            source = (
+                f"x{self.kept.index(one)}" if one in self.kept else f"q{cells.outputs.index(one)}"
+            )
+            body.append(f"const float c{one} = {source}[j];")
+        elif cell.access >= 0:
+            number = self.accesses.index(cells.accesses[cell.access])
+            step = self.steps[number]
+            index = "j" if step == 1 else f"{step} * j"
+            body.append(f"const {_held(cell.boolean)} c{one} = p{number}[{index}];")
+        else:
+            for operand in cell.operands:
+                self._cell(cells, operand, texts, body, rows, named, ready, new)
+            text = expression(cell.term, "float32", self._reads(cells, cell.operands, texts))
+            body.append(f"const {_held(cell.boolean)} c{one} = {text};")
+            new.append(one)
+        texts[one] = f"c{one}"
+        return texts[one]
+
+    def _row(self, cells: Cells, one: int, rows: list[str], named: set[int]) -> str:
+        """Write a row's cell before the loop, once."""
+        if one in named:
+            return f"c{one}"
+        cell = cells.cells[one]
+        if cell.access >= 0:
+            number = self.accesses.index(cells.accesses[cell.access])
+            text = f"*p{number}"
+        elif cell.reduction >= 0:
+            text = f"(float)w{cell.reduction}"
+        else:
+            texts = {k: self._row(cells, k, rows, named) for k in cell.operands}
+            text = expression(cell.term, "float32", self._reads(cells, cell.operands, texts))
+        rows.append(f"    const {_held(cell.boolean)} c{one} = {text};")
+        named.add(one)
+        return f"c{one}"
+
+    def _reads(
+        self, cells: Cells, operands: Sequence[int], texts: Mapping[int, str]
+    ) -> Mapping[str, str | float | bool]:
+        found: dict[str, str | float | bool] = {f"c{one}": texts[one] for one in operands}
+        for number, extent in enumerate(self.extents):
+            group = self.groups.of[number]
+            if isinstance(extent, str) and len(self.groups.loops(group)) == 1:
+                found[f"size {extent}"] = f"(float)c->extent[{group}]"
+        return _Sizes(found)
+
+    def _extent(self, group: int) -> str:
+        sizes = [self.extents[number] for number in self.groups.loops(group)]
+        if any(isinstance(size, str) for size in sizes):
+            return f"c->extent[{group}]"
+        product = 1
+        for size in sizes:
+            product *= int(size)
+        return f"(i64){product}"
+
+
+class _Sizes(dict[str, str | float | bool]):
+    """What terms read; a dimension that is no loop's own has no text."""
+
+    def __missing__(self, key: str) -> str:
+        raise LoweringError(f"the {key} is no loop's extent")
+
+
+def _element(access: Access) -> str:
+    return "uint8_t" if access.dtype == "bool" else "float"
+
+
+def _held(boolean: bool) -> str:
+    return "int" if boolean else "float"

@@ -1,0 +1,87 @@
+"""Small models, and what their fused versions give beside ONNX Runtime's own operators."""
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from tensolog.optimizer.codegen import find_compiler
+from tensolog.optimizer.convert import load_graph, to_model
+from tensolog.optimizer.infer import infer_types
+from tensolog.optimizer.kernels.candidates import fused_graph
+from tensolog.optimizer.kernels.library import DOMAIN
+from tensolog.optimizer.verify import compare
+from tensolog.optimizer.widen import widen
+
+# What a kernel may make of subnormal numbers, which it counts as zero.
+SUBNORMAL = 1e-35
+needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="no C compiler")
+
+
+def model(nodes, inputs, outputs, constants=(), opset=20):
+    """A model of nodes; inputs and outputs are {name: shape}, constants {name: array}."""
+    graph = helper.make_graph(
+        nodes,
+        "graph",
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()],
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in outputs.items()],
+        [numpy_helper.from_array(np.asarray(a), n) for n, a in dict(constants).items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def fused(proto):
+    """The model with all regions fused that can be, and its library; None where there is none."""
+    graph = load_graph(proto)
+    graph.types = infer_types(graph)
+    found = fused_graph(graph)
+    if found is None:
+        return None
+    return to_model(found[0]), found[1]
+
+
+def opened(proto, *libraries, threads=1, level="ORT_ENABLE_ALL", flush=False):
+    """A session of a model with libraries of operators."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+    options.add_session_config_entry("session.set_denormal_as_zero", str(int(flush)))
+    options.log_severity_level = 4
+    for library in libraries:
+        options.register_custom_ops_library(str(library.path))
+    return onnxruntime.InferenceSession(proto.SerializeToString(), options)
+
+
+def kernels_of(proto):
+    """The operators of a model that are kernels."""
+    return [node.op_type for node in proto.graph.node if node.domain.startswith(DOMAIN)]
+
+
+def check(proto, *feeds, expect=None, threads=1):
+    """Compare the fused model with the original; `expect` is how many kernels it has to have."""
+    found = fused(proto)
+    if found is None:
+        assert not expect, "nothing was fused"
+        return None
+    changed, library = found
+    if expect is not None:
+        assert len(kernels_of(changed)) == expect, kernels_of(changed)
+    original = opened(proto)
+    plain = opened(proto, level="ORT_DISABLE_ALL")
+    candidate = opened(changed, library, threads=threads)
+    try:
+        wide = opened(widen(proto, _double), level="ORT_DISABLE_ALL")
+    except Exception:  # an operator without a double kernel: the original must do
+        wide = None
+    for given in feeds:
+        wanted = [session.run(None, given) for session in (original, plain)]
+        doubled = {name: array.astype(np.float64) for name, array in given.items()}
+        exact = wide.run(None, doubled) if wide is not None else wanted[1]
+        for one, true, *own in zip(candidate.run(None, given), exact, *wanted, strict=True):
+            absolute, relative, tolerance = compare(one, own, true)
+            small = absolute <= SUBNORMAL
+            assert small or relative <= tolerance, (absolute, relative, tolerance)
+    return changed, library
+
+
+def _double(tensor):
+    return numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float64), tensor.name)

@@ -1,0 +1,206 @@
+"""Which nodes one kernel computes, and that it computes them."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper
+
+from tests.kernels.build import check, fused, kernels_of, model, needs_compiler
+
+pytestmark = needs_compiler
+node = helper.make_node
+rng = np.random.default_rng(0)
+
+
+def normal(*shape):
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def ints(*values):
+    return np.array(values, np.int64)
+
+
+def test_softmax_with_scale_and_mask_and_rows_that_are_all_masked():
+    nodes = [
+        node("Mul", ["x", "scale"], ["s"]),
+        node("Add", ["s", "mask"], ["m"]),
+        node("Softmax", ["m"], ["y"], axis=-1),
+    ]
+    proto = model(
+        nodes,
+        {"x": ["b", 3, "s", "t"], "mask": [1, 1, "s", "t"]},
+        {"y": ["b", 3, "s", "t"]},
+        {"scale": np.float32(0.125)},
+    )
+    mask = np.triu(np.full((5, 7), -np.inf, np.float32), 1)[None, None]
+    dead = np.full((1, 1, 5, 7), -np.inf, np.float32)
+    low = np.full((1, 1, 5, 7), np.finfo(np.float32).min, np.float32)
+    feeds = [{"x": normal(2, 3, 5, 7), "mask": one} for one in (mask, dead, low)]
+    check(proto, *feeds, expect=1)
+
+
+@pytest.mark.parametrize("width", [1, 2, 31, 64, 1025, 5000])
+def test_a_residual_sum_and_its_layer_normalization(width):
+    nodes = [
+        node("Add", ["x", "r"], ["sum"]),
+        node("LayerNormalization", ["sum", "scale", "bias"], ["y"], axis=-1),
+    ]
+    shape = ["b", "s", width]
+    constants = {"scale": normal(width), "bias": normal(width)}
+    proto = model(nodes, {"x": shape, "r": shape}, {"sum": shape, "y": shape}, constants)
+    feeds = {"x": normal(2, 3, width) + 10, "r": normal(2, 3, width)}
+    check(proto, feeds, expect=1 if width > 1 else None)
+
+
+def test_a_normalization_spelled_out_is_one_kernel():
+    nodes = [
+        node("Mul", ["x", "x"], ["square"]),
+        node("ReduceMean", ["square", "last"], ["mean"]),
+        node("Add", ["mean", "epsilon"], ["more"]),
+        node("Sqrt", ["more"], ["root"]),
+        node("Reciprocal", ["root"], ["inverse"]),
+        node("Mul", ["x", "inverse"], ["normal"]),
+        node("Mul", ["normal", "weight"], ["y"]),
+    ]
+    constants = {"last": ints(-1), "epsilon": np.float32(1e-6), "weight": normal(40)}
+    proto = model(nodes, {"x": [2, "s", 40]}, {"y": [2, "s", 40]}, constants)
+    check(proto, {"x": normal(2, 9, 40)}, {"x": np.zeros((2, 1, 40), np.float32)}, expect=1)
+
+
+def rotary(heads, width):
+    half = width // 2
+    nodes = [
+        node("Reshape", ["x", "shape"], ["h"]),
+        node("Transpose", ["h"], ["t"], perm=[0, 2, 1, 3]),
+        node("Slice", ["t", "zero", "half", "last"], ["left"]),
+        node("Slice", ["t", "half", "end", "last"], ["right"]),
+        node("Neg", ["right"], ["negative"]),
+        node("Concat", ["negative", "left"], ["turned"], axis=-1),
+        node("Mul", ["t", "cos"], ["c"]),
+        node("Mul", ["turned", "sin"], ["d"]),
+        node("Add", ["c", "d"], ["y"]),
+    ]
+    constants = {
+        "shape": ints(0, -1, heads, width),
+        "zero": ints(0),
+        "half": ints(half),
+        "end": ints(2**62),
+        "last": ints(-1),
+    }
+    return model(
+        nodes,
+        {"x": [2, 6, heads * width], "cos": [6, width], "sin": [6, width]},
+        {"y": [2, heads, 6, width]},
+        constants,
+    )
+
+
+def test_a_rotary_embedding_is_read_where_it_lies():
+    feeds = {"x": normal(2, 6, 48), "cos": normal(6, 16), "sin": normal(6, 16)}
+    check(rotary(3, 16), feeds, expect=1)
+
+
+def test_a_value_that_is_read_outside_is_an_output_too():
+    nodes = [
+        node("Softplus", ["x"], ["a"]),
+        node("Tanh", ["a"], ["b"]),
+        node("Mul", ["x", "b"], ["c"]),
+        node("MatMul", ["a", "w"], ["y"]),
+    ]
+    proto = model(nodes, {"x": [4, 8]}, {"c": [4, 8], "y": [4, 3]}, {"w": normal(8, 3)})
+    changed, _ = check(proto, {"x": normal(4, 8) * 20})
+    (kernel,) = (n for n in changed.graph.node if n.op_type in kernels_of(changed))
+    assert len(kernel.output) == 2
+
+
+def test_what_is_computed_outside_of_a_region_does_not_come_between():
+    nodes = [
+        node("Tanh", ["x"], ["a"]),
+        node("MatMul", ["a", "w"], ["m"]),
+        node("Add", ["a", "m"], ["b"]),
+        node("Exp", ["b"], ["y"]),
+    ]
+    proto = model(nodes, {"x": [4, 4]}, {"y": [4, 4]}, {"w": normal(4, 4)})
+    check(proto, {"x": normal(4, 4)})
+
+
+def test_integers_stay_outside():
+    nodes = [node("Cast", ["x"], ["i"], to=TensorProto.INT64), node("Cast", ["i"], ["y"], to=1)]
+    assert fused(model(nodes, {"x": [4]}, {"y": [4]})) is None
+
+
+UNARY = ["Tanh", "Sigmoid", "Softplus", "Mish", "Erf", "Relu", "Neg", "Abs", "HardSwish", "Gelu"]
+BINARY = ["Add", "Sub", "Mul", "Max", "Min"]
+ROWS = ["Softmax", "LayerNormalization", "ReduceMax", "ReduceMean", "ReduceSum", "ReduceMin"]
+
+
+@st.composite
+def programs(draw):
+    """Nodes over values of shapes that broadcast, some of them read twice, some of them outputs."""
+    space = draw(st.lists(st.sampled_from([1, 2, 3, 5, 8]), min_size=1, max_size=4))
+    width = draw(st.sampled_from([4, 16, 33]))
+    space = [*space, width]
+    values = {}
+    for at in range(draw(st.integers(1, 3))):
+        kept = draw(st.lists(st.booleans(), min_size=len(space), max_size=len(space)))
+        shape = [size if keep or at == 0 else 1 for size, keep in zip(space, kept, strict=True)]
+        start = draw(st.integers(0, len(space) - 1)) if at else 0
+        values[f"x{at}"] = shape[start:]
+    inputs, constants, nodes = dict(values), {}, []
+    for at in range(draw(st.integers(1, 8))):
+        name = f"v{at}"
+        kind = draw(st.sampled_from(["unary", "binary", "binary", "row", "move"]))
+        one = draw(st.sampled_from(sorted(values)))
+        shape = values[one]
+        if kind == "unary":
+            nodes.append(node(draw(st.sampled_from(UNARY)), [one], [name]))
+        elif kind == "binary":
+            other = draw(st.sampled_from(sorted(values)))
+            nodes.append(node(draw(st.sampled_from(BINARY)), [one, other], [name]))
+            shape = list(np.broadcast_shapes(tuple(shape), tuple(values[other])))
+        elif kind == "row":
+            op = draw(st.sampled_from(ROWS))
+            if op == "Softmax":
+                nodes.append(node(op, [one], [name], axis=-1))
+            elif op == "LayerNormalization":
+                scale = constants.setdefault(f"scale{shape[-1]}", normal(shape[-1])) is not None
+                assert scale
+                nodes.append(node(op, [one, f"scale{shape[-1]}"], [name], axis=-1))
+            else:
+                constants["last"] = ints(-1)
+                nodes.append(node(op, [one, "last"], [name], keepdims=1))
+                shape = [*shape[:-1], 1]
+        elif shape[-1] % 2 == 0:
+            half = shape[-1] // 2
+            constants |= {"zero": ints(0), f"n{half}": ints(half), "end": ints(2**60)}
+            constants["last"] = ints(-1)
+            nodes.append(node("Slice", [one, "zero", f"n{half}", "last"], [f"{name}l"]))
+            nodes.append(node("Slice", [one, f"n{half}", "end", "last"], [f"{name}r"]))
+            nodes.append(node("Concat", [f"{name}r", f"{name}l"], [name], axis=-1))
+        elif len(shape) > 2:
+            order = [1, 0, *range(2, len(shape))]
+            nodes.append(node("Transpose", [one], [name], perm=order))
+            shape = [shape[axis] for axis in order]
+            if any(len(v) > 0 and len(v) == len(shape) and v != shape for v in values.values()):
+                nodes.pop()
+                nodes.append(node("Identity", [one], [name]))
+                shape = values[one]
+        else:
+            nodes.append(node("Identity", [one], [name]))
+        values[name] = shape
+    read = {name for one in nodes for name in one.input}
+    outputs = {name: shape for name, shape in values.items() if name not in read or name == "v0"}
+    outputs = {name: shape for name, shape in outputs.items() if name.startswith("v")}
+    seed = draw(st.integers(0, 2**16))
+    scale = draw(st.sampled_from([0.1, 1.0, 10.0, 1e-39]))
+    own = np.random.default_rng(seed)
+    feeds = {n: (own.standard_normal(s) * scale).astype(np.float32) for n, s in inputs.items()}
+    return nodes, inputs, outputs, constants, feeds
+
+
+@settings(max_examples=25, deadline=None)
+@given(programs())
+def test_any_region_computes_what_its_operators_do(case):
+    nodes, inputs, outputs, constants, feeds = case
+    check(model(nodes, inputs, outputs, constants), feeds)
