@@ -183,6 +183,7 @@ HEADER = (
     "original",
     "tensolog",
     "speedup",
+    "opened with",
     "95 % interval",
     "optimized in",
     "peak memory",
@@ -215,6 +216,7 @@ def cells(row: dict[str, Any]) -> list[str]:
         f"{row['original_ms']:.2f} ms",
         f"{row['optimized_ms']:.2f} ms",
         f"{row['speedup']:.3f}" if row["chosen"] != "original" else "kept",
+        row["opened"] + (f" (else {row['plain_speedup']:.3f})" if "plain_speedup" in row else ""),
         f"{row['speedup_low']:.3f} to {row['speedup_high']:.3f}",
         f"{row['seconds']:.1f} s",
         f"{row['peak_bytes'] / 1e6:.0f} of {row['allowed_bytes'] / 1e6:.0f} MB",
@@ -229,6 +231,8 @@ def exceeded(row: dict[str, Any]) -> Iterator[str]:
         return
     if row["verdict"] == "slower":
         yield f"{row['case']}: slower beyond noise, {row['speedup']:.3f}"
+    if row.get("plain_verdict") == "slower":
+        yield f"{row['case']}: slower where opened by default, {row['plain_speedup']:.3f}"
     if row["seconds"] > SECONDS_ALLOWED:
         yield f"{row['case']}: optimized in {row['seconds']:.0f} s, allowed {SECONDS_ALLOWED:.0f}"
     if row["peak_bytes"] > row["allowed_bytes"]:
