@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from tensolog.catalog.operators import Specification, specification, specified
+from tensolog.catalog.operators.contributed import DOMAINS
 from tensolog.catalog.operators.definition import texts
 from tensolog.catalog.operators.syntax import Operator
 
@@ -34,6 +35,13 @@ def table() -> str:
             "| operator | opsets | newest signature | zeros pass from |\n|---|---|---|---|"
         )
         parts[-1] += "\n" + "\n".join(described[kind]) + "\n"
+    for domain, version in DOMAINS.items():
+        names = specified(domain)
+        rows = [_row(found) for name in names if (found := specification(domain, name, version))]
+        parts.append(f"## {len(names)} operators of {domain}\n")
+        parts.append("What a runtime adds: rules for that target alone bring them in.\n")
+        parts.append("| operator | opsets | signature | zeros pass from |\n|---|---|---|---|")
+        parts[-1] += "\n" + "\n".join(rows) + "\n"
     parts.append(f"## {sum(map(len, opaque.values()))} opaque operators\n")
     parts.append("They pass through every graph untouched.\n\n| operators | why |\n|---|---|")
     parts[-1] += "".join(
@@ -45,12 +53,16 @@ def table() -> str:
 def _row(found: Specification) -> str:
     signatures = "<br>".join(f"`{signature(block)}`" for block in found.blocks)
     zeros = ", ".join(found.sparse_safe)
-    return f"| {found.op_type} | {_opsets(found.op_type)} | {signatures} | {zeros} |"
+    return f"| {found.op_type} | {_opsets(found)} | {signatures} | {zeros} |"
 
 
-def _opsets(name: str) -> str:
+def _opsets(found: Specification) -> str:
     """The operator sets between which the text changes."""
-    ranges = {(b.opset_from, b.opset_to) for b in texts(name) if isinstance(b, Operator)}
+    ranges = {
+        (b.opset_from, b.opset_to)
+        for b in texts(found.op_type, found.domain)
+        if isinstance(b, Operator)
+    }
     shown = [f"{first}–{last or ''}" for first, last in sorted(ranges)]
     return ", ".join(shown)
 

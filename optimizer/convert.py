@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from ..catalog.operators.contributed import DOMAINS
 from ..profiles.kernel import dtype_name, element_type
 from ..rules import ABSENT
 from .graph import (
@@ -197,7 +198,15 @@ def to_model(graph: Graph) -> onnx.ModelProto:
                 )
     produced = {graph.names[value] for value in graph.producer}
     proto.value_info.extend(entry for entry in original.value_info if entry.name in produced)
+    import_contributed(model)
     return model
+
+
+def import_contributed(model: onnx.ModelProto) -> None:
+    """Import the operator sets that rules bring operators of, where nodes use them."""
+    known = {entry.domain for entry in model.opset_import}
+    for domain in sorted({node.domain for node in model.graph.node} & DOMAINS.keys() - known):
+        model.opset_import.add(domain=domain, version=DOMAINS[domain])
 
 
 def node_proto(graph: Graph, node: Node) -> onnx.NodeProto:

@@ -16,7 +16,7 @@ from onnx import helper
 from ..profiles.faults import DIVISIONS, FATAL_WHEN_EMPTY, fatal_input
 from ..profiles.kernel import element_type, numpy_dtype
 from ..rules import ABSENT
-from .convert import node_proto
+from .convert import import_contributed, node_proto
 from .graph import Constant, Graph, Node, TensorType
 from .simplify import is_pure
 
@@ -226,6 +226,7 @@ def _run(graph: Graph, batch: list[int]) -> dict[int, np.ndarray]:
     model = onnx.ModelProto()
     model.CopyFrom(graph.base)
     model.graph.CopyFrom(proto)
+    import_contributed(model)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4

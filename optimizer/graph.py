@@ -16,6 +16,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from ..catalog.operators import schema_for
+from ..catalog.operators.contributed import DOMAINS
 from ..profiles.kernel import dtype_name, numpy_dtype
 from ..rules import ABSENT
 
@@ -118,11 +119,14 @@ class Graph:
     # ------------------------------------------------------------------------------- versions
 
     def opset(self, domain: str = "") -> int:
-        """Give the version of an operator set that the model imports, 0 where it imports none."""
+        """Give the version of an operator set that the model imports, 0 where it imports none.
+
+        Those that rules bring operators of count as imported: they are, where a node needs them.
+        """
         for entry in self.base.opset_import:
             if (entry.domain or "") == domain or (domain == "" and entry.domain == "ai.onnx"):
                 return int(entry.version)
-        return 0
+        return DOMAINS.get(domain, 0)
 
     # --------------------------------------------------------------------------------- change
 

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 import onnx
 from onnx import helper, numpy_helper, shape_inference
 
+from ..catalog.operators import schema_for
 from ..profiles.kernel import element_type
 from ..rules import ABSENT
-from .convert import node_proto, tensor_type, type_proto
+from .convert import import_contributed, node_proto, tensor_type, type_proto
 from .graph import Constant, Graph, TensorType
 
 # Constants up to this size can decide a shape (Reshape's target, Slice's starts); larger ones are
@@ -46,10 +47,9 @@ def infer_node(graph: Graph, number: int) -> dict[int, TensorType]:
     """
     node = graph.nodes[number]
     version = graph.opset(node.domain)
-    try:
-        schema = onnx.defs.get_schema(node.op_type, version, node.domain)
-    except onnx.defs.SchemaError:
+    if schema_for(node.domain, node.op_type, version) is None:
         return {}
+    schema = onnx.defs.get_schema(node.op_type, version, node.domain)
     types: dict[str, onnx.TypeProto] = {}
     data: dict[str, onnx.TensorProto] = {}
     for value in node.inputs:
@@ -127,6 +127,7 @@ def _typed_model(graph: Graph, sizes: Mapping[str, int] | None) -> onnx.ModelPro
     model = onnx.ModelProto()
     model.CopyFrom(graph.base)
     model.graph.CopyFrom(proto)
+    import_contributed(model)
     if not sizes:
         produced = {graph.names[value] for value in graph.producer}
         model.graph.value_info.extend(

@@ -19,6 +19,7 @@ from .rewrite import Step
 from .verify import Deviation
 
 if TYPE_CHECKING:
+    from .node_story import NodeStory, Question
     from .report.schema import DrawnGraph, NearMiss, OperatorCost, Summary
     from .report.schema import Step as ReportStep
 
@@ -60,6 +61,7 @@ class Optimization:
     operators: list[OperatorCost]
     graphs: tuple[DrawnGraph, DrawnGraph]
     execution: Execution = DEFAULTS
+    question: Question | None = None
     catalog: Catalog | None = None
     catalog_path: str = ""
 
@@ -108,11 +110,29 @@ class Optimization:
         with replacing(Path(path)) as file:
             file.write(text.encode())
 
-    def explain(self) -> str:
-        """Say in text what was applied, what was weighed and refused, and what nearly fired."""
+    def explain(self, node: str | None = None) -> str:
+        """Say in text what was applied, what was weighed and refused, and what nearly fired.
+
+        With `node`, the name of a node of the model that was read, say what became of that one:
+        see `story`.
+        """
         from .explain import explain_text
 
+        if node is not None:
+            return self.story(node).text()
         return explain_text(self.plan, self.near_misses, self.verdict)
+
+    def story(self, node: str) -> NodeStory:
+        """Look into what became of one node of the model that was read, and why not another thing.
+
+        Costs are those that the optimization measured, else bounds. Raises OptionError where no
+        node, and no value that one gives, has the name.
+        """
+        from .survey import explain_node_of
+
+        assert self.question is not None
+        with self._open() as catalog:
+            return explain_node_of(catalog, self.model_id, node, self.question, self.plan)
 
     def to_json(self) -> Summary:
         """Give everything as plain values, as `tensolog optimize --json` prints it."""
@@ -128,7 +148,7 @@ class Optimization:
             ],
             "operators": self.operators,
             "near_misses": self.near_misses,
-            "execution": self.execution.to_json(),
+            "execution": self.execution.to_json(),  # type: ignore[typeddict-item]
         }
         for key, name in (("latency_before", ORIGINAL), ("latency_after", self.chosen)):
             timed = by_name.get(name)

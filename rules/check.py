@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import NoReturn
 
+from ..catalog.operators.contributed import DOMAINS
 from . import schemas
 from .conditions import TYPE_SETS, bindings, optional_values
 from .errors import RuleError
@@ -58,9 +59,12 @@ def _check_operator(rule: Rule, node: PatternNode) -> None:
         for operator in node.choices:
             _check_operator(rule, replace(node, op_type=operator, choices=()))
         return
-    if node.domain not in ("", "ai.onnx.ml"):
-        return  # contributed operators: onnx has no schema of them
     at = (node.line, node.column)
+    if node.domain in DOMAINS and rule.target is None:
+        hint = "say which runtime the rule is for: `target onnxruntime-cpu`"
+        _refuse(rule, f"{node.operator} is no operator of ONNX", hint, *at)
+    if node.domain not in ("", "ai.onnx.ml", *DOMAINS):
+        return  # onnx has no schema of them
     known = schemas.versions(node.operator, rule.opset_from, rule.opset_to)
     if not known:
         if schemas.versions(node.operator):

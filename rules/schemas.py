@@ -8,13 +8,18 @@ from functools import cache, lru_cache
 import onnx
 from onnx import defs, helper
 
+from ..catalog.operators.contributed import DOMAINS, register
+
 EARLIEST_OPSET = 7
 VARIADIC = defs.OpSchema.FormalParameterOption.Variadic
 OPTIONAL = defs.OpSchema.FormalParameterOption.Optional
 
 
-@lru_cache(maxsize=1)
-def _versions() -> dict[tuple[str, str], tuple[defs.OpSchema, ...]]:
+@cache
+def _versions(contributed: bool = False) -> dict[tuple[str, str], tuple[defs.OpSchema, ...]]:
+    """All schemas by (domain, name); those of contributed operators, which cost, if asked for."""
+    if contributed:
+        register()
     found: dict[tuple[str, str], list[defs.OpSchema]] = {}
     for schema in defs.get_all_schemas_with_history():
         found.setdefault((schema.domain, schema.name), []).append(schema)
@@ -25,7 +30,7 @@ def _versions() -> dict[tuple[str, str], tuple[defs.OpSchema, ...]]:
 
 def names(domain: str = "") -> list[str]:
     """Name all operators of a domain."""
-    return sorted(name for where, name in _versions() if where == domain)
+    return sorted(name for where, name in _versions(domain in DOMAINS) if where == domain)
 
 
 @cache
@@ -34,7 +39,7 @@ def versions(
 ) -> tuple[defs.OpSchema, ...]:
     """The schemas of an operator that are in force somewhere in an opset range; () if unknown."""
     domain, _, name = operator.rpartition(":")
-    known = _versions().get((domain, name), ())
+    known = _versions(domain in DOMAINS).get((domain, name), ())
     low = opset_from or EARLIEST_OPSET if not domain else 1
     high = opset_to or 10**6 if not domain else 10**6
     kept = []

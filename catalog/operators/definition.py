@@ -22,7 +22,7 @@ from .terms import Term
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-_STATEMENT = re.compile(r"^(op|def|opaque)\s+(\w+)", re.MULTILINE)
+_STATEMENT = re.compile(r"^(op|def|opaque)\s+([\w.]+)", re.MULTILINE)
 
 
 class OpaqueOperatorError(TensologError):
@@ -248,12 +248,12 @@ def functions() -> Mapping[str, Function]:
 
 
 @cache
-def texts(name: str) -> tuple[Operator | Opaque, ...]:
+def texts(name: str, domain: str = "") -> tuple[Operator | Opaque, ...]:
     """Return all blocks of text of an operator, of every operator set; none: ()."""
     from .check import check
 
     found: list[Operator | Opaque] = []
-    for statement in _by_name().get(name, ()):
+    for statement in _by_name().get(f"{domain}.{name}" if domain else name, ()):
         (one,) = parse(statement.text, statement.path, statement.line)
         assert isinstance(one, Operator | Opaque)
         if isinstance(one, Operator):
@@ -268,20 +268,20 @@ def specification(domain: str, op_type: str, opset: int) -> Specification | None
 
     Only the text of that operator is parsed, when it is first asked for.
     """
-    if domain not in ("", "ai.onnx"):
-        return None
+    domain = "" if domain == "ai.onnx" else domain
     blocks = []
-    for statement in texts(op_type):
+    for statement in texts(op_type, domain):
         if isinstance(statement, Opaque):
-            return Specification("", op_type, opset, (), statement.reason)
+            return Specification(domain, op_type, opset, (), statement.reason)
         if statement.opset_from <= opset and (
             statement.opset_to is None or opset <= statement.opset_to
         ):
             blocks.append(statement)
-    return Specification("", op_type, opset, tuple(blocks)) if blocks else None
+    return Specification(domain, op_type, opset, tuple(blocks)) if blocks else None
 
 
 @cache
-def specified() -> tuple[str, ...]:
-    """Return the names of all operators with a specification, opaque ones included."""
-    return tuple(sorted(_by_name()))
+def specified(domain: str = "") -> tuple[str, ...]:
+    """Return the names of a domain's operators with a specification, opaque ones included."""
+    stated = [name.rpartition(".") for name in _by_name()]
+    return tuple(sorted(name for where, _, name in stated if where == domain))

@@ -13,6 +13,7 @@ import onnx.helper
 
 from ..text import attribute_text
 from .classes import Classification, classifications
+from .contributed import DOMAINS, register
 
 # What releases of onnx without OpSchema.node_determinism draw at random.
 _RANDOM = frozenset(
@@ -75,6 +76,8 @@ class OperatorSpec:
 def schema_for(domain: str, op_type: str, opset: int) -> OperatorSpec | None:
     """Return the specification in force in operator set `opset`; None for an unknown operator."""
     domain = "" if domain == "ai.onnx" else domain
+    if domain in DOMAINS:
+        register()
     try:
         schema = onnx.defs.get_schema(op_type, opset, domain)
     except onnx.defs.SchemaError:
@@ -84,7 +87,8 @@ def schema_for(domain: str, op_type: str, opset: int) -> OperatorSpec | None:
 
 @cache
 def all_specifications() -> tuple[OperatorSpec, ...]:
-    """Return every version of every operator that onnx knows, ordered by name and version."""
+    """Return every version of every operator known, contributed ones too, by name and version."""
+    register()
     found = [_specification(schema) for schema in onnx.defs.get_all_schemas_with_history()]
     return tuple(sorted(found, key=lambda spec: (spec.domain, spec.op_type, spec.since_version)))
 

@@ -13,6 +13,7 @@ from ..syntax import PatternNode, Rule
 # is proved. tests/gate checks that nothing which the prover imports is missing.
 OPERATORS = (
     "classes.py",
+    "contributed.py",
     "definition.py",
     "derive.py",
     "expand.py",
@@ -74,7 +75,7 @@ def specification_hash(operator: str, opset_from: int | None, opset_to: int | No
     from ...catalog.operators.syntax import Opaque, Operator
 
     domain, _, name = operator.rpartition(":")
-    stated = texts(name) if not domain else ()
+    stated = texts(name, domain)
     if not stated:
         return UNSPECIFIED
     opaque = next((block.reason for block in stated if isinstance(block, Opaque)), None)
@@ -85,7 +86,7 @@ def specification_hash(operator: str, opset_from: int | None, opset_to: int | No
         and (opset_to is None or block.opset_from <= opset_to)
         and (opset_from is None or block.opset_to is None or opset_from <= block.opset_to)
     )
-    return Specification("", name, opset_from or 1, blocks, opaque).hash[:_DIGITS]
+    return Specification(domain, name, opset_from or 1, blocks, opaque).hash[:_DIGITS]
 
 
 def specifications(rule: Rule) -> dict[str, str]:

@@ -67,7 +67,7 @@ def test_the_specification_in_force_is_the_newest_up_to_the_operator_set():
 
 
 def test_operators_that_onnx_does_not_have_are_none():
-    assert schema_for("com.microsoft", "FusedConv", 1) is None
+    assert schema_for("my.domain", "FusedConv", 1) is None
     assert schema_for("", "Mish", 17) is None
     assert first_version("", "Mish") == 18
     assert first_version("", "Nothing") is None

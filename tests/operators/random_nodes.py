@@ -22,6 +22,7 @@ class Node:
     attributes: dict[str, Any] = field(default_factory=dict)
     outputs: int = 1
     opset: int = 21
+    domain: str = ""
 
 
 def values(draw: Draw, shape: tuple[int, ...], low: float = -2, high: float = 2) -> Array:

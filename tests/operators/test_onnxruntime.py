@@ -30,13 +30,17 @@ def runtime(node: Node) -> list[Array]:
     ]
     outputs = [f"y{at}" for at in range(node.outputs)]
     graph = onnx.helper.make_graph(
-        [onnx.helper.make_node(node.op_type, names, outputs, **node.attributes)],
+        [
+            onnx.helper.make_node(
+                node.op_type, names, outputs, domain=node.domain, **node.attributes
+            )
+        ],
         "one",
         inputs,
         [onnx.ValueInfoProto(name=name) for name in outputs],
     )
     model = onnx.helper.make_model(
-        graph, opset_imports=[onnx.helper.make_opsetid("", node.opset)], ir_version=10
+        graph, opset_imports=[onnx.helper.make_opsetid(node.domain, node.opset)], ir_version=10
     )
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4

@@ -203,7 +203,8 @@ def test_opaque_operators_say_why() -> None:
 
 def test_unknown_operators_have_no_specification() -> None:
     assert specification("", "NoSuchOperator", 21) is None
-    assert specification("com.microsoft", "Gelu", 1) is None
+    assert specification("my.domain", "Gelu", 1) is None
+    assert specification("com.microsoft", "Relu", 1) is None
     assert specification("", "Gelu", 19) is None
     assert specification("ai.onnx", "Relu", 21) is not None
 

@@ -91,9 +91,18 @@ def test_nested_operations_become_nodes():
 
 
 def test_contributed_operators_keep_their_domain():
-    rule = one(with_given("X", "Y = Erf(X)", "Y = com.microsoft.FastGelu(X)"))
+    text = with_given("X", "Y = Erf(X)", "Y = com.microsoft.FastGelu(X)")
+    rule = one(text + " target onnxruntime-cpu\n")
     assert (rule.rewrite[0].domain, rule.rewrite[0].op_type) == ("com.microsoft", "FastGelu")
     assert rule.rewrite[0].operator == "com.microsoft:FastGelu"
+
+
+def test_contributed_operators_belong_to_a_target():
+    with pytest.raises(RuleError, match="say which runtime"):
+        one(with_given("X", "Y = Erf(X)", "Y = com.microsoft.FastGelu(X)"))
+    with pytest.raises(RuleError, match="no operator com.microsoft:FastGelo"):
+        text = with_given("X", "Y = Erf(X)", "Y = com.microsoft.FastGelo(X)")
+        one(text + " target onnxruntime-cpu\n")
 
 
 def test_files_may_hold_no_rule():

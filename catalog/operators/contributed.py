@@ -1,0 +1,128 @@
+"""Operators that a runtime adds to ONNX's: schemas made of their specifications, known to onnx.
+
+The onnx package knows no schema of them, so it can't tell types, defaults or shapes of their nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import onnx
+from onnx import defs, helper
+
+from .definition import Specification, specification, specified
+from .functions import ShapeError
+from .syntax import Attribute, Input, Literal
+from .terms import Symbol
+
+# domain -> the version of its operator set that is described
+DOMAINS: Mapping[str, int] = {"com.microsoft": 1}
+_FLOATS = ["tensor(float16)", "tensor(bfloat16)", "tensor(float)", "tensor(double)"]
+_ANY = [f"tensor({name})" for name in ("int32", "int64", "float16", "bfloat16", "float", "double")]
+_Formal = defs.OpSchema.FormalParameter
+_Option = defs.OpSchema.FormalParameterOption
+
+
+@cache
+def register() -> None:
+    """Register the schemas with onnx, once; one that somebody registered before stays."""
+    for domain, version in DOMAINS.items():
+        for name in specified(domain):
+            if not defs.has(name, domain):
+                meaning = specification(domain, name, version)
+                assert meaning is not None
+                defs.register_schema(_schema(meaning))
+
+
+def _schema(meaning: Specification) -> defs.OpSchema:
+    """Make a schema: floats are of one type, tensors of indices and masks of any."""
+    block = meaning.blocks[0]
+    schema = defs.OpSchema(
+        meaning.op_type,
+        meaning.domain,
+        meaning.opset,
+        inputs=[_input(declared) for declared in block.inputs],
+        outputs=[
+            _Formal(output.name, "T", param_option=_Option.Optional if at else _Option.Single)
+            for at, output in enumerate(block.outputs)
+        ],
+        type_constraints=[("T", _FLOATS, ""), ("M", _ANY, "")],
+        attributes=[_attribute(declared) for declared in block.attributes],
+    )
+    teach = getattr(schema, "set_type_and_shape_inference_function", None)
+    if teach is not None:  # older releases of onnx know types of ONNX's own operators alone
+        teach(_inference(meaning))
+    return schema
+
+
+def _input(declared: Input) -> defs.OpSchema.FormalParameter:
+    option = _Option.Optional if declared.optional else _Option.Single
+    return _Formal(declared.name, "M" if _is_any(declared) else "T", param_option=option)
+
+
+def _is_any(declared: Input) -> bool:
+    """Tell whether an input may be of another type than the first: indices, masks, lengths."""
+    return declared.name == "I" or declared.name in ("mask", "past_length", "cache")
+
+
+def _attribute(declared: Attribute) -> defs.OpSchema.Attribute:
+    kind = getattr(defs.OpSchema.AttrType, declared.type.upper())
+    if isinstance(declared.default, Literal):
+        value = declared.default.value
+        value = float(value) if declared.type == "float" else value
+        return defs.OpSchema.Attribute(declared.name, helper.make_attribute(declared.name, value))
+    return defs.OpSchema.Attribute(declared.name, kind, required=not declared.optional)
+
+
+def _inference(meaning: Specification) -> Callable[[Any], None]:
+    def infer(context: Any) -> None:
+        types = [context.get_input_type(at) for at in range(context.get_num_inputs())]
+        first = types[0].tensor_type
+        shapes = [_shape(type_, at) for at, type_ in enumerate(types)]
+        known = all(type_ is None or type_.tensor_type.HasField("shape") for type_ in types)
+        given = {}
+        for declared in meaning.blocks[0].attributes:
+            attribute = context.get_attribute(declared.name)
+            if attribute is not None and attribute.type:
+                given[declared.name] = helper.get_attribute_value(attribute)
+        found = _outputs(meaning, shapes, given) if known else []
+        for at in range(context.get_num_outputs()):
+            dims = found[at] if at < len(found) else None
+            made = helper.make_tensor_type_proto(first.elem_type, dims)
+            context.set_output_type(at, made)
+
+    return infer
+
+
+def _shape(type_: onnx.TypeProto | None, at: int) -> tuple[int | str, ...] | None:
+    """Return an input's dimensions, unknown ones under names; None where it is absent."""
+    if type_ is None or not type_.HasField("tensor_type"):
+        return None
+    return tuple(
+        dim.dim_value if dim.HasField("dim_value") else dim.dim_param or f"?{at}.{axis}"
+        for axis, dim in enumerate(type_.tensor_type.shape.dim)
+    )
+
+
+def _outputs(
+    meaning: Specification,
+    shapes: Sequence[tuple[int | str, ...] | None],
+    attributes: Mapping[str, object],
+) -> list[list[int | str | None] | None]:
+    plain = {
+        name: value.decode() if isinstance(value, bytes) else value
+        for name, value in attributes.items()
+    }
+    try:
+        found = meaning.shapes(shapes, plain)
+    except ShapeError:  # a mode that is not described: the types are known, the shapes are not
+        return []
+    return [[size if isinstance(size, int) else _name(size) for size in shape] for shape in found]
+
+
+def _name(size: object) -> str | None:
+    """Return the name of a dimension that an input has; None for what is computed."""
+    named = isinstance(size, Symbol) and not size.name.startswith("?")
+    return size.name if named else None  # type: ignore[attr-defined]
