@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .expression import TRACED, leaf
-from .trace import Family, Trace
+from .expression import leaf, type_name
+from .trace import Family, Trace, is_lazy
 
 
 def real(value: Any) -> Any:
@@ -16,10 +16,8 @@ def real(value: Any) -> Any:
 
     The arrays are the memory that lazy ones stand for: not to be kept, and not to be written.
     """
-    from .lazy import LazyArray
-
     kind = type(value)
-    if kind is LazyArray:
+    if is_lazy(value):
         return value._value("a function left to NumPy")
     if kind in (tuple, list):
         return kind(real(item) for item in value)
@@ -35,10 +33,8 @@ def real(value: Any) -> Any:
 
 def result(value: Any) -> Any:
     """Return a value as it leaves the fused function: with real arrays that own their memory."""
-    from .lazy import LazyArray
-
     kind = type(value)
-    if kind is LazyArray:
+    if is_lazy(value):
         if value._scalar:
             return value._value("returned")
         family = value._family
@@ -57,9 +53,7 @@ def result(value: Any) -> Any:
 
 def lazies(value: Any) -> list[Any]:
     """Return the lazy arrays in a value."""
-    from .lazy import LazyArray
-
-    if type(value) is LazyArray:
+    if is_lazy(value):
         return [value]
     if isinstance(value, tuple | list):
         return [found for item in value for found in lazies(item)]
@@ -114,12 +108,10 @@ def adopt(trace: Trace, value: Any, sources: Sequence[Any]) -> Any:
 
     One that shares memory with a source becomes a view of it, in effect.
     """
-    from .lazy import LazyArray
-
     if type(value) is np.ndarray:
-        if value.dtype.name not in TRACED or not value.dtype.isnative or trace.closed:
+        if not type_name(value.dtype) or trace.closed:
             return value
-        found = LazyArray(trace, leaf(value))
+        found = trace.kind(trace, leaf(value))
         for source in sources:
             array = source._expression.value
             if array is not None and np.may_share_memory(value, array):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,25 @@ TRACED = frozenset(
     ["bool", "float32", "float64"]
     + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
 )
+
+
+def type_name(dtype: Any) -> str:
+    """Return the name of a traced type; "" of one that isn't, or is in another byte order."""
+    found = _NAMES.get(dtype)
+    if found is None:
+        kind = np.dtype(dtype)
+        found = _NAMES[dtype] = kind.name if kind.name in TRACED and kind.isnative else ""
+    return found
+
+
+_NAMES: dict[Any, str] = {}
+
+
+@lru_cache(maxsize=256)
+def common_type(one: str, other: str) -> str:
+    """Return the type in which NumPy computes with arrays of two types."""
+    found: str = np.result_type(np.dtype(one), np.dtype(other)).name
+    return found
 
 
 class Expression:
@@ -79,7 +99,7 @@ class Expression:
         """Become a leaf with this value."""
         self.op, self.operands, self.attributes = "Input", (), ()
         self.value, self.depth = value, 0
-        self.shape, self.dtype = value.shape, value.dtype.name
+        self.shape, self.dtype = value.shape, type_name(value.dtype) or value.dtype.name
         if hasattr(value, "tocsr"):
             self.layout, self.nnz = value.format, int(value.nnz)
         else:
@@ -88,7 +108,7 @@ class Expression:
 
 def leaf(value: Any) -> Expression:
     """Return an expression whose value is there."""
-    found = Expression("Input", (), value.shape, value.dtype.name)
+    found = Expression("Input", (), value.shape, "")
     found.settle(value)
     return found
 
@@ -138,33 +158,40 @@ def reduction(
     return Expression(op, (operand,), shape, dtype or operand.dtype, attributes)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Region:
-    """A program, the values of its inputs, and what it is known by.
+    """Expressions each after its operands, which `operands` names by position.
 
-    `key` leaves out the values of constants, which are in `constants` by position of their node.
+    `leaves` and `constants` are the values by position; `key` is what the region is known by: it
+    leaves out those values.
     """
 
-    nodes: tuple[Node, ...]
+    expressions: tuple[Expression, ...]
+    operands: tuple[tuple[int, ...], ...]
     leaves: Mapping[int, Any]
     outputs: tuple[int, ...]
-    constants: tuple[tuple[int, Any], ...]
+    constants: Mapping[int, Any]
     key: Hashable
 
-    def program(self, varying: frozenset[int]) -> tuple[Program, list[Any]]:
-        """Return the program and its inputs' values, the constants `varying` being inputs."""
-        nodes = [
-            Node(node.id, "Input", (), {}, (), node.dtype) if node.id in varying else node
-            for node in self.nodes
-        ]
+    def inputs(self, varying: frozenset[int]) -> list[Any]:
+        """Return the values of the inputs, the constants `varying` being some."""
+        if not varying:
+            return list(self.leaves.values())
         given = {
-            at: np.asarray(value, dtype=self.nodes[at].dtype)
-            for at, value in self.constants
-            if at in varying
+            at: np.asarray(self.constants[at], dtype=self.expressions[at].dtype) for at in varying
         }
-        inputs = sorted([*self.leaves, *given])
-        values = [self.leaves[at] if at in self.leaves else given[at] for at in inputs]
-        return Program(tuple(nodes), tuple(inputs), self.outputs), values
+        return [value for _, value in sorted({**self.leaves, **given}.items())]
+
+    def program(self, varying: frozenset[int]) -> Program:
+        """Return the program, the constants `varying` being inputs."""
+        nodes = []
+        for at, (one, operands) in enumerate(zip(self.expressions, self.operands, strict=True)):
+            attributes = dict(one.attributes)
+            node = Node(at, one.op, operands, attributes, one.shape, one.dtype, one.nnz, one.layout)
+            nodes.append(
+                Node(at, "Input", (), {}, (), one.dtype) if at in varying else node,
+            )
+        return Program(tuple(nodes), tuple(sorted([*self.leaves, *varying])), self.outputs)
 
 
 def region(wanted: Sequence[Expression]) -> Region:
@@ -172,43 +199,45 @@ def region(wanted: Sequence[Expression]) -> Region:
 
     Equal subexpressions become one node; sizes of sparse leaves count by powers of two in the key.
     """
-    nodes: list[Node] = []
+    expressions: list[Expression] = []
+    places: list[tuple[int, ...]] = []
     leaves: dict[int, Any] = {}
-    constants: list[tuple[int, Any]] = []
+    constants: dict[int, Any] = {}
     parts: list[Hashable] = []
     known: dict[Hashable, int] = {}
     place: dict[int, int] = {}  # by id: `wanted` keeps all of them alive
-    stack: list[tuple[Expression, bool]] = [(one, False) for one in reversed(wanted)]
+    stack = list(reversed(wanted))
     while stack:
-        one, ready = stack.pop()
+        one = stack[-1]
         if id(one) in place:
+            stack.pop()
             continue
-        if not ready and one.operands:
-            stack.append((one, True))
-            stack += [(operand, False) for operand in reversed(one.operands)]
+        missing = [operand for operand in one.operands if id(operand) not in place]
+        if missing:
+            stack += reversed(missing)
             continue
-        operands = tuple(place[id(operand)] for operand in one.operands)
-        name: Hashable = id(one.value) if one.is_leaf else _named(one.attributes)
+        stack.pop()
+        operands = tuple([place[id(operand)] for operand in one.operands])
+        told: Hashable = one.attributes
+        name: Hashable = told
+        if one.op == "Input":
+            told, name = (), id(one.value)
+        elif one.op == "Constant":
+            # By its text: 0.0 isn't -0.0, and True isn't 1.
+            told, name = (), repr(one.attributes[0][1])
         identity = (one.op, operands, name, one.shape, one.dtype)
         found = known.get(identity)
         if found is None:
-            found = known[identity] = len(nodes)
-            attributes = dict(one.attributes)
-            nodes.append(
-                Node(found, one.op, operands, attributes, one.shape, one.dtype, one.nnz, one.layout)
-            )
-            if one.is_leaf:
+            found = known[identity] = len(expressions)
+            expressions.append(one)
+            places.append(operands)
+            if one.op == "Input":
                 leaves[found] = one.value
             elif one.op == "Constant":
-                constants.append((found, one.attributes[0][1]))
+                constants[found] = one.attributes[0][1]
             bucket = None if one.nnz is None else round(math.log2(one.nnz + 1))
-            told = () if one.is_leaf or one.op == "Constant" else name
             parts.append((one.op, operands, told, one.shape, one.dtype, one.layout, bucket))
         place[id(one)] = found
-    outputs = tuple(place[id(one)] for one in wanted)
-    return Region(tuple(nodes), leaves, outputs, tuple(constants), (tuple(parts), outputs))
-
-
-def _named(attributes: Attributes) -> Hashable:
-    """Return attributes so that equal ones mean the same: 0.0 isn't -0.0, and True isn't 1."""
-    return tuple((name, repr(value)) for name, value in attributes)
+    outputs = tuple([place[id(one)] for one in wanted])
+    key = (tuple(parts), outputs)
+    return Region(tuple(expressions), tuple(places), leaves, outputs, constants, key)

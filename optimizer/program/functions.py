@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from . import contractions, eager, reductions, views
-from .expression import TRACED, Expression, cast, elementwise, reduction
-from .trace import Trace, UnsupportedError
+from .expression import TRACED, Expression, cast, common_type, elementwise, reduction
+from .trace import Trace, UnsupportedError, is_lazy
 from .ufuncs import apply as apply_ufunc
 from .ufuncs import made, number, operand, raise_if_errors_are_asked_for
 
@@ -34,9 +34,7 @@ def apply(trace: Trace, function: Any, arguments: Sequence[Any], options: Mappin
 
 
 def _lazy(value: Any) -> Any:
-    from .lazy import LazyArray
-
-    if type(value) is not LazyArray:
+    if not is_lazy(value):
         raise UnsupportedError("an operand that isn't traced")
     return value
 
@@ -117,7 +115,7 @@ def _clip(
 def _dot(trace: Trace, a: Any, b: Any) -> Any:
     left, right = operand(trace, a), operand(trace, b)
     if not left.shape or not right.shape:
-        kept = np.result_type(np.dtype(left.dtype), np.dtype(right.dtype)).name
+        kept = common_type(left.dtype, right.dtype)
         if np.dtype(kept).kind != "f":
             raise UnsupportedError("whole numbers")
         found = elementwise("Mul", cast(left, kept), cast(right, kept))

@@ -14,7 +14,7 @@ import numpy as np
 from ...catalog.errors import TensologError
 from . import eager
 from .evaluate import is_sparse
-from .expression import TRACED, leaf
+from .expression import leaf, type_name
 from .lazy import LazyArray
 from .prepare import Heuristic, Options
 from .runner import Engine, Runner
@@ -53,14 +53,15 @@ class Fused(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return what the function returns."""
-        if any(_is_traced(one) for one in (*args, *kwargs.values())):
+        if any(map(_is_traced, args)) or any(map(_is_traced, kwargs.values())):
             return cast(R, self._function(*args, **kwargs))  # part of the function around it
         runner = Runner(self._engine)
-        trace = Trace(runner, self._function.__code__)
+        trace = Trace(runner, self._function.__code__, LazyArray)
         try:
             arguments, named = self._wrapped(trace, args, kwargs)
             found: Any = self._function(*arguments, **named)
             del arguments, named
+            trace.returned = True
             found = eager.result(found)
             trace.close()
         except Exception:
@@ -84,7 +85,7 @@ class Fused(Generic[P, R]):
     @property
     def kernels(self) -> int:
         """How many kernels the kept structures have."""
-        return sum(one.kernels for one in self._engine.known().values())
+        return sum(one.kernels for one in self._engine.known())
 
     @property
     def plans(self) -> tuple[FusionPlan, ...]:
@@ -126,7 +127,7 @@ class Fused(Generic[P, R]):
         from .report import query as answer
         from .report import relations
 
-        return answer(relations(list(self._engine.known().values())), query)
+        return answer(relations(self._engine.known()), query)
 
     def _runner(self) -> Runner:
         found: Runner | None = getattr(self._last, "runner", None) or self._latest
@@ -146,17 +147,21 @@ def _wrap(trace: Trace, value: Any, seen: dict[int, Any]) -> Any:
     """Return an argument with a lazy array in place of an array that can be traced."""
     if type(value) is tuple:
         return tuple(_wrap(trace, one, seen) for one in value)
+    if type(value) is np.ndarray:
+        return _wrap_array(trace, value, seen)
     if type(value) is LazyArray or hasattr(type(value), "_tensolog_real"):
-        value = eager.result(value)  # of a call that is over
+        return _wrap(trace, eager.result(value), seen)  # of a call that is over
     if is_sparse(value) and hasattr(value, "asformat"):
         if id(value) not in seen:
-            from .lazy_sparse import wrap
+            from .sparse_arguments import wrap
 
             seen[id(value)] = wrap(trace, value)
         return seen[id(value)]
-    if type(value) is not np.ndarray:
-        return value
-    if value.dtype.name not in TRACED or not value.dtype.isnative:
+    return value
+
+
+def _wrap_array(trace: Trace, value: Any, seen: dict[int, Any]) -> Any:
+    if not type_name(value.dtype):
         trace.runner.note(f"an argument of type {value.dtype} isn't traced")
         return value
     found = seen.get(id(value))

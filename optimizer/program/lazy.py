@@ -11,7 +11,7 @@ import numpy as np
 
 from . import eager, reductions, ufuncs, views
 from .expression import Expression
-from .trace import Family, Trace, View
+from .trace import Family, Lazy, Trace, View
 
 # Methods of ndarray that write into it.
 _WRITING = frozenset(["sort", "partition", "fill", "put", "itemset", "resize", "setfield"])
@@ -19,7 +19,7 @@ _WRITING = frozenset(["sort", "partition", "fill", "put", "itemset", "resize", "
 _MEMORY = frozenset(["data", "ctypes", "base"])
 
 
-class LazyArray:
+class LazyArray(Lazy):
     """Stands for an ndarray, or (`_scalar`) for a NumPy number, inside of a fused function.
 
     `_views` leads from the memory of its family's root to the memory that it stands for.

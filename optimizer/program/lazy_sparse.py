@@ -1,96 +1,38 @@
-"""SciPy's sparse arrays and matrices inside of a fused function.
-
-A sparse matrix of SciPy's answers `*` with the product of matrices, a sparse array with that of
-elements; sums of a matrix are of type np.matrix. What would give one of those is left to SciPy.
-"""
+"""SciPy's sparse arrays and matrices inside of a fused function."""
 
 from __future__ import annotations
 
-import math
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from . import contractions, eager, reductions
-from .expression import TRACED, Expression, cast, leaf
-from .sparse import ZERO_TO_ZERO
+from . import eager
+from . import sparse_operators as traced
+from .expression import Expression
+from .sparse_arguments import expression_of, wrap
 from .trace import Trace, UnsupportedError
-from .ufuncs import made, number, operand
 
-# Methods of sparse objects, and the operators that map 0 to 0.
-_METHODS = {
-    "sqrt": "Sqrt",
-    "sin": "Sin",
-    "tan": "Tan",
-    "arcsin": "Asin",
-    "arctan": "Atan",
-    "sinh": "Sinh",
-    "tanh": "Tanh",
-    "arcsinh": "Asinh",
-    "arctanh": "Atanh",
-    "floor": "Floor",
-    "ceil": "Ceil",
-    "rint": "Round",
-    "sign": "Sign",
+# Ufuncs that NumPy answers with a method of the sparse object; it has others of its own for floor,
+# ceil and trunc, which a sparse object doesn't have, and compares for sign.
+_NAMED = frozenset(traced.METHODS) - {"floor", "ceil", "sign"} | {
+    *("absolute", "log1p", "expm1", "deg2rad", "rad2deg")
 }
-# Ufuncs that NumPy answers with a method of the sparse object.
-_NAMED = frozenset(_METHODS) | {"absolute", "log1p", "expm1", "deg2rad", "rad2deg", "trunc"}
 
-
-def wrap(trace: Trace, value: Any) -> Any:
-    """Return a sparse argument that is traced, or itself where it isn't.
-
-    Columns are held as the rows of the transpose, coordinates as rows; duplicates are added up.
-    """
-    import scipy.sparse
-
-    if value.ndim != 2 or value.format not in ("csr", "csc", "coo"):
-        trace.runner.note(f"a sparse argument in the format {value.format} isn't traced")
-        return value
-    if value.dtype.name not in TRACED or not value.dtype.isnative:
-        trace.runner.note(f"a sparse argument of type {value.dtype} isn't traced")
-        return value
-    is_matrix = not isinstance(value, scipy.sparse.sparray)
-    return LazySparse(trace, _expression_of(value), value.format, is_matrix, value)
-
-
-def _expression_of(value: Any) -> Expression:
-    import scipy.sparse
-
-    if value.format == "csc":
-        rows = scipy.sparse.csr_array(
-            (value.data, value.indices, value.indptr), shape=value.shape[::-1]
-        )
-        return transposed(leaf(_canonical(rows, value)))
-    return leaf(_canonical(scipy.sparse.csr_array(value), value))
-
-
-def _canonical(rows: Any, given: Any) -> Any:
-    if not rows.has_canonical_format:
-        if np.may_share_memory(rows.data, given.data):
-            rows = rows.copy()
-        rows.sum_duplicates()
-    return rows
-
-
-def transposed(x: Expression) -> Expression:
-    """Return the transpose of a sparse expression."""
-    layout = {"csr": "csc", "csc": "csr"}[x.layout]
-    shape = (x.shape[1], x.shape[0])
-    return Expression("Transpose", (x,), shape, x.dtype, (("perm", (1, 0)),), layout, x.nnz)
-
-
-def _pointwise(op: str, x: Expression, *others: Expression, dtype: str) -> Expression:
-    """Return an operator that leaves zeros where x has them."""
-    operands = (x, *others)
-    return Expression(op, operands, x.shape, dtype, (), x.layout, x.nnz)
+_WRITING = frozenset(
+    ["eliminate_zeros", "sum_duplicates", "sort_indices", "prune", "setdiag", "resize"]
+)
+# Formats that SciPy adds to in place.
+_WRITTEN = frozenset(["lil", "dok"])
 
 
 class LazySparse:
     """Stands for a sparse array, or a sparse matrix, of SciPy's.
 
-    `_format` is the one that SciPy would give it, `_original` the argument that it stands for.
+    `_format` is the one that SciPy would give it, `_original` the object that it stands for, where
+    there is one, and `_repeated` says that this has an entry twice. One that is `_exposed` may be
+    written by code outside, or can't be traced: SciPy answers for it.
     """
 
     __slots__ = (
@@ -101,6 +43,7 @@ class LazySparse:
         "_format",
         "_is_matrix",
         "_original",
+        "_repeated",
         "_trace",
     )
 
@@ -113,21 +56,27 @@ class LazySparse:
         layout: str,
         is_matrix: bool,
         original: Any = None,
+        exposed: bool = False,
     ) -> None:
         self._trace = trace
         self._expression = expression
         self._format = layout
         self._is_matrix = is_matrix
         self._original = original
+        self._repeated = original is not None and original.nnz != expression.nnz
         self._family = None
-        self._exposed = False
+        self._exposed = exposed
         trace.register(self)
 
-    def _like(self, expression: Expression, layout: str | None = None) -> LazySparse:
+    def like(self, expression: Expression, layout: str | None = None) -> LazySparse:
+        """Return another one of its kind; UnsupportedError where SciPy keeps repeated entries."""
+        if self._repeated:
+            raise UnsupportedError("entries that stand twice, which SciPy keeps apart")
         self._trace.step(expression)
         return LazySparse(self._trace, expression, layout or self._format, self._is_matrix)
 
-    def _traced(self) -> Expression:
+    def traced(self) -> Expression:
+        """Return its expression; UnsupportedError where it can't be read later."""
         if self._trace.closed:
             raise UnsupportedError("after the call")
         if self._exposed:
@@ -163,167 +112,44 @@ class LazySparse:
 
     @property
     def ndim(self) -> int:
-        """The number of axes: 2."""
-        return 2
+        """The number of axes."""
+        return len(self._expression.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type of the elements."""
-        return np.dtype(self._expression.dtype)
+        found = self._expression if self._original is None else self._original
+        return np.dtype(found.dtype)
 
     @property
     def format(self) -> str:
         """SciPy's name of the way in which it is held."""
         return self._format
 
-    # -- products --------------------------------------------------------------------------------
+    @property
+    def is_matrix(self) -> bool:
+        """Whether `*` is the product of matrices."""
+        return self._is_matrix
 
-    def __matmul__(self, other: Any) -> Any:
-        return self._or_left("__matmul__", other, lambda: self._product(other, reflected=False))
+    # -- operators and methods -------------------------------------------------------------------
 
-    def __rmatmul__(self, other: Any) -> Any:
-        return self._or_left("__rmatmul__", other, lambda: self._product(other, reflected=True))
+    def __mul__(self, other: Any) -> Any:
+        product = self._is_matrix and np.ndim(other) != 0
+        return self._or_left("__mul__", traced.product if product else traced.times, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        product = self._is_matrix and np.ndim(other) != 0
+        found = traced.reflected_product if product else traced.times
+        return self._or_left("__rmul__", found, other)
 
     def dot(self, other: Any) -> Any:
         """Return the product of matrices, or by a number."""
-        if np.ndim(other) == 0 and not hasattr(type(other), "tocsr"):
-            return self._or_left("dot", other, lambda: self._times(other))
-        return self._or_left("dot", other, lambda: self._product(other, reflected=False))
-
-    def _product(self, other: Any, reflected: bool) -> Any:
-        if hasattr(type(other), "tocsr"):
-            raise UnsupportedError("a product of two sparse operands")
-        if self._format == "coo" and 1 in self.shape:
-            raise UnsupportedError("SciPy gives a number for one row in coordinates")
-        x, dense = self._traced(), operand(self._trace, other)
-        found = contractions.product(*((dense, x) if reflected else (x, dense)))
-        return made(self._trace, found, not found.shape)
+        number = np.ndim(other) == 0 and not traced.is_sparse_operand(other)
+        return self._or_left("dot", traced.times if number else traced.product, other)
 
     def multiply(self, other: Any) -> Any:
         """Return the product by elements."""
-        return self._or_left("multiply", other, lambda: self._times(other))
-
-    def _times(self, other: Any) -> Any:
-        x = self._traced()
-        if type(other) in (int, float):
-            return self._like(self._scaled("Mul", x, other))
-        if type(other) is LazySparse:
-            y = other._traced()
-            if y.shape != x.shape or y.layout != x.layout:
-                raise UnsupportedError("sparse operands of different shapes or layouts")
-            kept = self._common(x, y)
-            found = _pointwise("Mul", cast(x, kept), cast(y, kept), dtype=kept)
-            found.nnz = min(x.nnz or 0, y.nnz or 0)
-            return self._like(found, "csr" if self._format == "coo" else None)
-        if hasattr(type(other), "tocsr"):
-            raise UnsupportedError("a sparse operand that isn't traced")
-        return self._by_dense("Mul", x, other)
-
-    def _by_dense(self, op: str, x: Expression, other: Any) -> Any:
-        dense = operand(self._trace, other)
-        if len(dense.shape) > 2 or np.broadcast_shapes(dense.shape, x.shape) != x.shape:
-            raise UnsupportedError("a dense operand that is larger than the sparse one")
-        kept = self._common(x, dense)
-        found = _pointwise(op, cast(x, kept), cast(dense, kept), dtype=kept)
-        # SciPy multiplies by an array of one element as by a number, which keeps the format.
-        return self._like(found, None if math.prod(dense.shape) == 1 else "coo")
-
-    def _common(self, x: Expression, y: Expression) -> str:
-        kept = np.result_type(np.dtype(x.dtype), np.dtype(y.dtype)).name
-        if kept not in TRACED or kept == "bool":
-            raise UnsupportedError(f"the type {kept}")
-        return kept
-
-    def _scaled(self, op: str, x: Expression, value: Any) -> Expression:
-        kept = np.result_type(np.dtype(x.dtype), value).name
-        if op == "Div":
-            kept = "float64"  # SciPy's type, of float32 too
-        if kept not in TRACED or kept == "bool":
-            raise UnsupportedError(f"the type {kept}")
-        return _pointwise(op, cast(x, kept), number(value, kept), dtype=kept)
-
-    def __mul__(self, other: Any) -> Any:
-        if self._is_matrix and np.ndim(other) != 0:
-            return self._or_left("__mul__", other, lambda: self._product(other, reflected=False))
-        return self._or_left("__mul__", other, lambda: self._times(other))
-
-    def __rmul__(self, other: Any) -> Any:
-        if self._is_matrix and np.ndim(other) != 0:
-            return self._or_left("__rmul__", other, lambda: self._product(other, reflected=True))
-        return self._or_left("__rmul__", other, lambda: self._times(other))
-
-    def __truediv__(self, other: Any) -> Any:
-        return self._or_left("__truediv__", other, lambda: self._divided(other))
-
-    def _divided(self, other: Any) -> Any:
-        x = self._traced()
-        if type(other) in (int, float):
-            return self._like(self._scaled("Div", x, other))
-        if hasattr(type(other), "tocsr") or np.dtype(x.dtype).kind != "f":
-            raise UnsupportedError("a quotient of two sparse operands")
-        raise UnsupportedError("a quotient by elements")
-
-    # -- sums ------------------------------------------------------------------------------------
-
-    def __add__(self, other: Any) -> Any:
-        return self._or_left("__add__", other, lambda: self._plus("Add", other, False))
-
-    def __radd__(self, other: Any) -> Any:
-        return self._or_left("__radd__", other, lambda: self._plus("Add", other, True))
-
-    def __sub__(self, other: Any) -> Any:
-        return self._or_left("__sub__", other, lambda: self._plus("Sub", other, False))
-
-    def __rsub__(self, other: Any) -> Any:
-        return self._or_left("__rsub__", other, lambda: self._plus("Sub", other, True))
-
-    def _plus(self, op: str, other: Any, reflected: bool) -> Any:
-        if type(other) is LazySparse:
-            return self._plus_sparse(op, other)
-        if self._is_matrix or hasattr(type(other), "tocsr") or type(other) in (int, float):
-            raise UnsupportedError("a sum that SciPy makes a matrix")
-        x, dense = self._traced(), operand(self._trace, other)
-        if dense.shape != x.shape:
-            raise UnsupportedError("a sum with another shape")
-        kept = self._common(x, dense)
-        pair = (cast(x, kept), cast(dense, kept))
-        pair = pair[::-1] if reflected else pair
-        return made(self._trace, Expression(op, pair, x.shape, kept))
-
-    def _plus_sparse(self, op: str, other: LazySparse) -> Any:
-        x, y = self._traced(), other._traced()
-        if (x.shape, x.layout, self._is_matrix) != (y.shape, y.layout, other._is_matrix):
-            raise UnsupportedError("sparse operands of different shapes or layouts")
-        kept = self._common(x, y)
-        entries = min((x.nnz or 0) + (y.nnz or 0), x.shape[0] * x.shape[1])
-        pair = (cast(x, kept), cast(y, kept))
-        found = Expression(op, pair, x.shape, kept, (), x.layout, entries)
-        return self._like(found, "csr" if self._format == "coo" else None)
-
-    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-        """Add up."""
-        try:
-            if dtype is not None or out is not None or (self._is_matrix and axis is not None):
-                raise UnsupportedError("a sum that SciPy makes a matrix")
-            x = self._traced()
-            found = reductions.expression_of("sum", x, {"axis": axis})
-        except UnsupportedError as refusal:
-            return self._left("sum", (axis, dtype, out), {}, str(refusal))
-        return made(self._trace, found, not found.shape)
-
-    # -- by elements -----------------------------------------------------------------------------
-
-    def __neg__(self) -> Any:
-        return self._or_left("__neg__", None, lambda: self._unary("Neg"))
-
-    def __abs__(self) -> Any:
-        return self._or_left("__abs__", None, lambda: self._unary("Abs"))
-
-    def _unary(self, op: str) -> Any:
-        x = self._traced()
-        if x.dtype not in ("float32", "float64") or op not in ZERO_TO_ZERO:
-            raise UnsupportedError("whole numbers")
-        return self._like(_pointwise(op, x, dtype=x.dtype))
+        return self._or_left("multiply", traced.times, other)
 
     def __pow__(self, exponent: Any) -> Any:
         if self._is_matrix:
@@ -332,36 +158,31 @@ class LazySparse:
 
     def power(self, exponent: Any, dtype: Any = None) -> Any:
         """Raise the elements to a power."""
+        if dtype is not None:
+            return self._left("power", (exponent, dtype), {}, "dtype=")
+        return self._or_left("power", traced.power, exponent)
 
-        def traced() -> Any:
-            x = self._traced()
-            if type(exponent) not in (int, float) or exponent <= 0 or dtype is not None:
-                raise UnsupportedError("a power that isn't a positive number")
-            if x.dtype not in ("float32", "float64"):
-                raise UnsupportedError("whole numbers")
-            if exponent == 2:
-                return self._like(_pointwise("Mul", x, x, dtype=x.dtype))
-            return self._like(_pointwise("Pow", x, number(exponent, x.dtype), dtype=x.dtype))
+    def __neg__(self) -> Any:
+        return self._or_left("__neg__", lambda x: traced.unary(x, "Neg"))
 
-        return self._or_left("power", exponent, traced)
+    def __abs__(self) -> Any:
+        return self._or_left("__abs__", lambda x: traced.unary(x, "Abs"))
+
+    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        """Add up."""
+        if dtype is not None or out is not None:
+            return self._left("sum", (axis, dtype, out), {}, "dtype= or out=")
+        return self._or_left("sum", traced.total, axis)
 
     def astype(self, dtype: Any, casting: str = "unsafe", copy: bool = True) -> Any:
         """Return a copy in another type."""
-        name = np.dtype(dtype).name
-        if name not in TRACED or self._trace.closed or self._exposed or casting != "unsafe":
-            return self._left("astype", (dtype, casting, copy), {}, "not traced")
-        if name == self._expression.dtype:
-            return self.copy()
-        return self._like(cast(self._expression, name))
+        if casting != "unsafe" or not copy:
+            return self._left("astype", (dtype, casting, copy), {}, "casting= or copy=")
+        return self._or_left("astype", traced.converted, dtype)
 
     def copy(self) -> Any:
         """Return a copy."""
-
-        def traced() -> Any:
-            x = self._traced()
-            return self._like(_pointwise("Identity", x, dtype=x.dtype))
-
-        return self._or_left("copy", None, traced)
+        return self._or_left("copy", traced.copied)
 
     @property
     def T(self) -> Any:  # noqa: N802 NumPy's name
@@ -370,29 +191,28 @@ class LazySparse:
 
     def transpose(self, axes: Any = None, copy: bool = False) -> Any:
         """Return the transpose."""
-
-        def traced() -> Any:
-            if axes is not None:
-                raise UnsupportedError("axes")
-            flipped = {"csr": "csc", "csc": "csr", "coo": "coo"}[self._format]
-            return self._like(transposed(self._traced()), flipped)
-
-        return self._or_left("transpose", None, traced)
+        if axes is not None or copy:
+            return self._left("transpose", (axes, copy), {}, "axes= or copy=")
+        return self._or_left("transpose", traced.turned)
 
     def toarray(self, order: Any = None, out: Any = None) -> Any:
         """Return it as an ndarray."""
-        if order is not None or out is not None or self._trace.closed or self._exposed:
-            return self._left("toarray", (order, out), {}, "not traced")
-        x = self._expression
-        return made(self._trace, Expression("Identity", (x,), x.shape, x.dtype))
+        if order is not None or out is not None:
+            return self._left("toarray", (order, out), {}, "order= or out=")
+        return self._or_left("toarray", traced.spread)
+
+    def tocsr(self, copy: bool = False) -> Any:
+        """Return it in CSR format."""
+        if self._format == "csr" and not copy:
+            return self
+        return self._left("tocsr", (copy,), {}, "another format")
 
     # -- left to SciPy ---------------------------------------------------------------------------
 
-    def _or_left(self, name: str, other: Any, traced: Callable[[], Any]) -> Any:
+    def _or_left(self, name: str, attempt: Callable[..., Any], *arguments: Any) -> Any:
         try:
-            return traced()
+            return attempt(self, *arguments)
         except (UnsupportedError, ValueError) as refusal:
-            arguments = () if other is None else (other,)
             return self._left(name, arguments, {}, str(refusal))
 
     def _left(self, name: str, arguments: Sequence[Any], options: Any, why: str) -> Any:
@@ -400,24 +220,25 @@ class LazySparse:
         self._trace.flush("a function left to SciPy")
         value = self._tensolog_real()
         found = getattr(value, name)(*eager.real(tuple(arguments)), **eager.real(dict(options)))
-        if found is value:
-            return self
+        return self if found is value else self._adopted(found)
+
+    def _adopted(self, found: Any) -> Any:
         if self._trace.closed:
             return found
-        if hasattr(found, "tocsr"):
-            return wrap(self._trace, found)
-        return eager.adopt(self._trace, found, ())
-
-    def tocsr(self, copy: bool = False) -> Any:
-        """Return it in CSR format."""
-        if self._format == "csr" and not copy:
-            return self
-        return self._left("tocsr", (), {"copy": copy}, "another format")
+        if not hasattr(found, "tocsr"):
+            return eager.adopt(self._trace, found, ())
+        made = wrap(self._trace, found)
+        if _shares(found, self._original):
+            self._exposed = True
+            if type(made) is LazySparse:
+                made._exposed = True
+        return made
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         if method == "__call__" and not options:
-            if len(inputs) == 1 and ufunc.__name__ in _NAMED:
-                return getattr(self, {"absolute": "__abs__"}.get(ufunc.__name__, ufunc.__name__))()
+            name = {"absolute": "__abs__"}.get(ufunc.__name__, ufunc.__name__)
+            if len(inputs) == 1 and ufunc.__name__ in _NAMED and hasattr(self.__class__, name):
+                return getattr(self, name)()
             reflected = _REFLECTED.get(ufunc)
             if len(inputs) == 2 and inputs[1] is self and reflected is not None:
                 return getattr(self, reflected)(inputs[0])
@@ -426,38 +247,129 @@ class LazySparse:
     def __getitem__(self, key: Any) -> Any:
         return self._left("__getitem__", (key,), {}, "an index")
 
-    def __setitem__(self, key: Any, value: Any) -> None:
-        key, value = eager.real(key), eager.real(value)
-        self._trace.flush("an assignment into a sparse operand")
-        self._tensolog_real()[key] = value
-        self._expression = _expression_of(self._original)
+    def __iter__(self) -> Any:
+        return (self._adopted(row) for row in self._tensolog_real())
+
+    def __bool__(self) -> bool:
+        return bool(self._tensolog_real())
+
+    def __contains__(self, item: Any) -> bool:
+        return eager.real(item) in self._tensolog_real()
+
+    def __round__(self, digits: int = 0) -> Any:
+        return self._left("__round__", (digits,), {}, "not traced")
+
+    def __copy__(self) -> Any:
+        return self._adopted(copy.copy(self._tensolog_real()))
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.copy()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return self._tensolog_real().__reduce_ex__(protocol)
 
     def __repr__(self) -> str:
         return repr(self._tensolog_real())
 
     def __getattr__(self, name: str) -> Any:
-        if name in _METHODS:
-            return lambda: self._or_left(name, None, lambda: self._unary(_METHODS[name]))
+        if name in traced.METHODS:
+            return lambda: self._or_left(name, lambda x: traced.unary(x, traced.METHODS[name]))
         if name.startswith("__"):
             raise AttributeError(name)
-        value = self._tensolog_real()
-        found = getattr(value, name)
+        found = getattr(self._tensolog_real(), name)
         if callable(found):
-            self._trace.flush(f".{name}()")
-            self._exposed = True  # it may write, as eliminate_zeros does
+            if name in _WRITING:
+                self._given_away(f".{name}()")
             return lambda *arguments, **options: self._left(name, arguments, options, "not traced")
         if isinstance(found, np.ndarray):
-            self._trace.flush(f".{name} gives the memory away")
-            self._exposed = True
+            self._given_away(f".{name}")
         return found
 
+    # -- writing ---------------------------------------------------------------------------------
 
-for _name in ("rtruediv", "lt", "le", "gt", "ge", "eq", "ne", "mod", "floordiv", "rpow"):
+    def _given_away(self, what: str) -> Any:
+        """Return the object that it stands for, to be read and written from now on."""
+        self._trace.flush(f"{what} gives the memory away")
+        self._exposed = True
+        return self._tensolog_real()
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        key, value = eager.real(key), eager.real(value)
+        self._trace.flush("an assignment into a sparse operand")
+        self._tensolog_real()[key] = value
+        self._read_again()
+
+    def _read_again(self) -> None:
+        if self._exposed:
+            return
+        self._expression = expression_of(self._original)
+        self._repeated = self._original.nnz != self._expression.nnz
+
+    def _in_place(self, name: str, other: Any) -> Any:
+        """Write it where SciPy does: traced formats only where it is scaled by a number."""
+        by_number = np.ndim(other) == 0 and not traced.is_sparse_operand(other)
+        scaled = by_number and name in ("__imul__", "__itruediv__")
+        if not hasattr(self.__class__, name) or not (scaled or self._format in _WRITTEN):
+            return NotImplemented
+        other = eager.real(other)
+        self._trace.flush("a sparse operand is written")
+        value = self._tensolog_real()
+        found = getattr(value, name)(other)
+        if found is not value:
+            return found if found is NotImplemented else self._adopted(found)
+        self._read_again()
+        return self
+
+
+def _shares(found: Any, value: Any) -> bool:
+    """Whether one written shows in the other; some formats hold no array of entries."""
+    one, other = (getattr(each, "data", None) for each in (found, value))
+    return isinstance(one, np.ndarray) and np.may_share_memory(one, other)
+
+
+_TRACED = {
+    "__matmul__": traced.product,
+    "__rmatmul__": traced.reflected_product,
+    "__truediv__": traced.divided,
+    "__add__": traced.added,
+    "__radd__": traced.reflected_added,
+    "__sub__": traced.subtracted,
+    "__rsub__": traced.reflected_subtracted,
+}
+_LEFT = ("rtruediv", "lt", "le", "gt", "ge", "eq", "ne", "mod", "floordiv", "rpow")
+
+for _name, _attempt in _TRACED.items():
+
+    def _binary(
+        self: LazySparse, other: Any, _name: str = _name, _attempt: Callable[..., Any] = _attempt
+    ) -> Any:
+        return self._or_left(_name, _attempt, other)
+
+    setattr(LazySparse, _name, _binary)
+
+for _name in _LEFT:
 
     def _operator(self: LazySparse, other: Any, _name: str = f"__{_name}__") -> Any:
         return self._left(_name, (other,), {}, "not traced")
 
     setattr(LazySparse, f"__{_name}__", _operator)
+
+for _name in ("add", "sub", "mul", "truediv"):
+
+    def _assigned(self: LazySparse, other: Any, _name: str = f"__i{_name}__") -> Any:
+        return self._in_place(_name, other)
+
+    setattr(LazySparse, f"__i{_name}__", _assigned)
+
+for _name in ("data", "indices", "indptr", "row", "col"):
+
+    def _get(self: LazySparse, _name: str = _name) -> Any:
+        return getattr(self._given_away(f".{_name}"), _name)
+
+    def _set(self: LazySparse, value: Any, _name: str = _name) -> None:
+        setattr(self._given_away(f".{_name}"), _name, eager.real(value))
+
+    setattr(LazySparse, _name, property(_get, _set))
 
 _REFLECTED = {
     np.multiply: "__rmul__",

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 Heuristic = Literal["cost", "all", "no_redundancy", "none"]
 
 
+# Programs of up to so many elements, of all nodes together, aren't planned: a kernel's call takes
+# as long as NumPy takes for some tens of such nodes.
+FEW_ELEMENTS = 256
+
+
 @dataclass(frozen=True)
 class Options:
     """How a fused function plans and runs."""
@@ -67,6 +72,10 @@ class Prepared:
 
 def prepare(program: Program, options: Options) -> Prepared:
     """Return a program ready to run; what can't be planned or compiled is left to NumPy."""
+    if options.heuristic == "cost" and _few(program):
+        return Prepared(
+            program, program, options, refusal="too few elements to repay a kernel's call"
+        )
     made = Prepared(program, rewrite(program), options)
     if any(not node.size for node in program.nodes):
         made.refusal = "an array without elements: there is nothing to gain"
@@ -86,6 +95,12 @@ def prepare(program: Program, options: Options) -> Prepared:
     except Exception as defect:
         made.refusal = _defect(defect)
     return made
+
+
+def _few(program: Program) -> bool:
+    """Whether NumPy has computed all nodes before a kernel would have begun."""
+    dense = all(node.layout == "dense" for node in program.nodes)
+    return dense and sum(node.size for node in program.nodes) <= FEW_ELEMENTS
 
 
 def _defect(error: Exception) -> str:

@@ -20,7 +20,8 @@ _VALUE = ("shape", "dtype", "layout", "nnz")
 
 def explain(name: str, runner: Runner) -> str:
     """Return what each region of a call was, why it ended there, how it ran, and what fell back."""
-    lines = [f"{name}: {len(runner.regions)} regions in the last call"]
+    count = len(runner.regions)
+    lines = [f"{name}: {count or 'no'} region{'' if count == 1 else 's'} in the last call"]
     groups: list[tuple[Computed, int]] = []
     for one in runner.regions:
         if groups and groups[-1][0].prepared is one.prepared:

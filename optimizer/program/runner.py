@@ -38,12 +38,22 @@ class Runner:
         """Remember something that explain should say."""
         self.notes[text] = self.notes.get(text, 0) + 1
 
-    def run(self, wanted: Sequence[Expression], why: str) -> list[Any]:
-        """Return the values of expressions."""
-        prepared, inputs, cached = self.engine.prepared(region(wanted))
+    def run(self, wanted: Sequence[Expression], why: str) -> tuple[list[Any], list[Any]]:
+        """Return the values of expressions, and those of the leaves under them."""
+        found = region(wanted)
+        prepared, inputs, cached = self.engine.prepared(found)
         if len(self.regions) < _KEPT:
             self.regions.append(Computed(why, prepared, cached))
-        return prepared.run(inputs)
+        return prepared.run(inputs), list(found.leaves.values())
+
+
+@dataclass
+class _Structure:
+    """Regions that differ in numbers only: those of the first one, and which of them vary."""
+
+    first: Mapping[int, str]
+    varying: frozenset[int]
+    prepared: dict[frozenset[int], Prepared] = field(default_factory=dict)
 
 
 class Engine:
@@ -52,8 +62,7 @@ class Engine:
     def __init__(self, options: Options) -> None:
         self.options = options
         self._lock = threading.Lock()
-        self._constants: dict[Hashable, tuple[dict[int, str], frozenset[int]]] = {}
-        self._prepared: OrderedDict[Hashable, Prepared] = OrderedDict()
+        self._structures: OrderedDict[Hashable, _Structure] = OrderedDict()
 
     def prepared(self, found: Region) -> tuple[Prepared, list[Any], bool]:
         """Return what computes a region, its inputs, and whether it was known already.
@@ -61,30 +70,32 @@ class Engine:
         A number that differs from the first call's, such as a step size, becomes an input, and
         so does one that looks computed.
         """
-        told = {at: repr(value) for at, value in found.constants}
+        told = {at: repr(value) for at, value in found.constants.items()}
         with self._lock:
-            first, varying = self._constants.get(found.key, (told, frozenset()))
-            varying |= {
-                at for at, value in told.items() if first[at] != value or len(value) > _LITERAL
-            }
-            self._constants[found.key] = (first, varying)
-            key = (found.key, varying)
-            known = self._prepared.get(key)
-            if known is not None:
-                self._prepared.move_to_end(key)
-        program, inputs = found.program(varying)
+            structure = self._structures.get(found.key)
+            if structure is None:
+                structure = self._structures[found.key] = _Structure(told, frozenset())
+                while len(self._structures) > _KEPT:
+                    self._structures.popitem(last=False)
+            else:
+                self._structures.move_to_end(found.key)
+            if told:
+                first = structure.first
+                structure.varying |= {
+                    at for at, text in told.items() if first[at] != text or len(text) > _LITERAL
+                }
+            varying = structure.varying
+            known = structure.prepared.get(varying)
+        inputs = found.inputs(varying)
         if known is not None:
             return known, inputs, True
-        made = prepare(program, self.options)
+        made = prepare(found.program(varying), self.options)
         with self._lock:
-            made = self._prepared.setdefault(key, made)
-            while len(self._prepared) > _KEPT:
-                self._prepared.popitem(last=False)
-            if len(self._constants) > 4 * _KEPT:
-                self._constants.clear()
+            made = structure.prepared.setdefault(varying, made)
         return made, inputs, False
 
-    def known(self) -> Mapping[Hashable, Prepared]:
+    def known(self) -> Sequence[Prepared]:
         """Return the prepared structures, the least recently used first."""
         with self._lock:
-            return dict(self._prepared)
+            kept = list(self._structures.values())
+            return [prepared for one in kept for prepared in one.prepared.values()]

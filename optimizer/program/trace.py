@@ -13,11 +13,11 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
-from .expression import TRACED, Expression, constant, leaf
+from .expression import Expression, constant, leaf, type_name
 from .liveness import caller_outside, unread_references
 
 if TYPE_CHECKING:
@@ -55,15 +55,27 @@ class UnsupportedError(Exception):
     """Something that isn't traced; the message says what. NumPy does it at once."""
 
 
+class Lazy:
+    """What a lazy array is, for those that can't import it."""
+
+    __slots__ = ()
+
+
+def is_lazy(value: Any) -> TypeGuard[LazyArray]:
+    """Whether a value is a lazy array, of this trace or of another."""
+    return isinstance(value, Lazy)
+
+
 class Trace:
     """One call of a fused function."""
 
-    def __init__(self, runner: Runner, code: CodeType) -> None:
+    def __init__(self, runner: Runner, code: CodeType, kind: type[LazyArray]) -> None:
         self.runner = runner
         self.code = code
+        self.kind = kind
         self.closed = False
-        self.arrays: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-        self._number = 0
+        self.returned = False  # the function's own variables are gone
+        self._arrays: list[weakref.ref[Any]] = []
         self._last_instruction = -1
         self._computed = False  # since the last iteration began
 
@@ -71,8 +83,13 @@ class Trace:
 
     def register(self, lazy: Any) -> None:
         """Remember a lazy array, and compute what waits when a loop has come around."""
-        self._number += 1
-        self.arrays[self._number] = lazy
+        self._arrays.append(weakref.ref(lazy))
+
+    def _living(self) -> list[Any]:
+        """Return the lazy arrays that Python still holds."""
+        found = [(reference, reference()) for reference in self._arrays]
+        self._arrays = [reference for reference, lazy in found if lazy is not None]
+        return [lazy for _, lazy in found if lazy is not None]
 
     def step(self, expression: Expression) -> None:
         """Look at where the program stands before an operator is added.
@@ -104,14 +121,15 @@ class Trace:
         Raises UnsupportedError for what can't be read later, or not at all.
         """
         if isinstance(value, np.generic):
-            if value.dtype.name not in TRACED:
+            name = type_name(value.dtype)
+            if not name:
                 raise UnsupportedError(f"a number of type {value.dtype}")
-            return constant(value.item(), value.dtype.name)
+            return constant(value.item(), name)
         if type(value) in (list, tuple):
             value = np.asarray(value)
         if type(value) is not np.ndarray:
             raise UnsupportedError(f"an operand of type {type(value).__name__}")
-        if value.dtype.name not in TRACED or not value.dtype.isnative:
+        if not type_name(value.dtype):
             raise UnsupportedError(f"an array of type {value.dtype}")
         return self.captured(value)
 
@@ -148,23 +166,22 @@ class Trace:
         if not expressions:
             return
         self._computed = True
-        leaves = _leaves(expressions)
-        values = self.runner.run(expressions, why)
-        taken = [value for value in leaves if isinstance(value, np.ndarray)]
+        values, taken = self.runner.run(expressions, why)
         for expression, value in zip(expressions, values, strict=True):
             expression.settle(_own(value, taken))
-            if isinstance(expression.value, np.ndarray):
-                taken.append(expression.value)
+            taken.append(expression.value)
 
     def _waiting(self) -> Iterator[Expression]:
         """Yield what waits in arrays that will be read, and settle views of memory that is there.
 
         An array that only local variables hold which are never read again is left out.
         """
-        waiting = [lazy for lazy in self.arrays.values() if _waits(lazy)]
+        waiting = [lazy for lazy in self._living() if _waits(lazy)]
         if not waiting:
             return
-        unread = unread_references(caller_outside(_is_own), self.code)
+        unread: dict[int, int] = {}
+        if not self.returned:
+            unread = unread_references(caller_outside(_is_own), self.code)
         while waiting:
             lazy = waiting.pop(0)
             held = unread.get(id(lazy), 0)
@@ -209,8 +226,7 @@ class Trace:
         if self.closed:
             return
         try:
-            waiting = [lazy for lazy in self.arrays.values() if not lazy._expression.is_leaf]
-            for lazy in waiting:
+            for lazy in [one for one in self._living() if not one._expression.is_leaf]:
                 family = lazy._family
                 if family is not None and len(family.living()) > 1:
                     self.memory(lazy, "kept beyond the call")
@@ -245,23 +261,12 @@ def _own(value: Any, taken: Sequence[Any]) -> Any:
     """Return a value that shares no memory with others and can be written."""
     if not isinstance(value, np.ndarray):
         return value
-    shared = any(np.may_share_memory(value, other) for other in taken)
+    if value.base is None:  # memory of its own: shared only with itself and its views
+        shared = any(value is other or getattr(other, "base", None) is value for other in taken)
+    else:
+        arrays = (other for other in taken if isinstance(other, np.ndarray))
+        shared = any(np.may_share_memory(value, other) for other in arrays)
     return value.copy() if shared or not value.flags.writeable else value
-
-
-def _leaves(expressions: Sequence[Expression]) -> list[Any]:
-    found: list[Any] = []
-    seen: set[int] = set()
-    waiting = list(expressions)
-    while waiting:
-        one = waiting.pop()
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
-        if one.is_leaf:
-            found.append(one.value)
-        waiting += one.operands
-    return found
 
 
 def _writable(array: Any) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import eager
 from .expression import TRACED, Expression, cast, constant, elementwise
-from .trace import Trace, UnsupportedError
+from .trace import Trace, UnsupportedError, is_lazy
 
 _OPERATORS: Mapping[np.ufunc, str] = {
     np.add: "Add",
@@ -72,6 +72,11 @@ _SPECIAL: Mapping[str, str] = {"expit": "Sigmoid", "erf": "Erf"}
 
 _COMPARING = frozenset(["Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual"])
 
+_PLAIN = frozenset([np.ndarray, int, float, bool])
+
+# The types that NumPy gives Python's numbers where it makes arrays of them.
+_NUMBERS = {kind: np.asarray(kind(0)).dtype.name for kind in (bool, int, float)}
+
 _DEFAULTS: Mapping[str, Any] = {
     "where": True,
     "casting": "same_kind",
@@ -109,10 +114,8 @@ def apply(
 
 def _overrides(value: Any) -> bool:
     """Whether another type answers for itself: NumPy then asks it, with real arrays."""
-    from .lazy import LazyArray
-
     kind = type(value)
-    if kind in (LazyArray, np.ndarray, int, float, bool) or kind.__module__ == "numpy":
+    if kind in _PLAIN or is_lazy(value) or kind.__module__ == "numpy":
         return False
     if hasattr(kind, "_tensolog_real"):
         return False
@@ -142,18 +145,14 @@ def raise_if_errors_are_asked_for() -> None:
 
 def made(trace: Trace, expression: Expression, scalar: bool = False) -> Any:
     """Return a lazy array for an expression."""
-    from .lazy import LazyArray
-
     trace.step(expression)
-    return LazyArray(trace, expression, scalar)
+    return trace.kind(trace, expression, scalar)
 
 
 def _into(trace: Trace, out: Any, expression: Expression) -> Any:
     """Write a result into a lazy array: for one without views it simply means another value."""
-    from .lazy import LazyArray
-
     target = out[0] if type(out) is tuple and len(out) == 1 else out
-    if type(target) is not LazyArray or target._trace is not trace or target._family is not None:
+    if type(target) is not trace.kind or target._trace is not trace or target._family is not None:
         raise UnsupportedError("a result is written into memory that others see")
     if target.shape != expression.shape:
         raise UnsupportedError("a result is written into another shape")
@@ -166,17 +165,18 @@ def _into(trace: Trace, out: Any, expression: Expression) -> Any:
 
 def operand(trace: Trace, value: Any) -> Expression:
     """Return an operand as an expression; raises UnsupportedError for what must be read at once."""
-    from .lazy import LazyArray
-
-    if type(value) is LazyArray:
+    if is_lazy(value):
         if value._trace is not trace:
             return trace.captured(value._value("another function"))
         family = value._family
         if family is not None and family.exposed:
             return trace.captured(value._expression.value)
         return value._expression
-    if type(value) in (bool, int, float):
-        return constant(value, np.asarray(value).dtype.name)
+    if type(value) in _NUMBERS:
+        try:
+            return constant(value, _NUMBERS[type(value)])
+        except OverflowError as error:
+            raise UnsupportedError("a number that is too large") from error
     return trace.operand(value)
 
 

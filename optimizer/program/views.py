@@ -10,7 +10,7 @@ import numpy as np
 
 from . import eager
 from .expression import Attributes, Expression, elementwise
-from .trace import UnsupportedError, View
+from .trace import UnsupportedError, View, is_lazy
 from .ufuncs import made, operand
 
 
@@ -18,10 +18,8 @@ def _view(
     lazy: Any, op: str, shape: tuple[int, ...], attributes: Attributes, view: View, scalar: bool
 ) -> Any:
     """Return a view that waits; a number, or one of memory others may write, is read now."""
-    if scalar or lazy._trace.closed:
-        trace = lazy._trace
-        if trace.closed:
-            return view(lazy._value("a view"))
+    if lazy._trace.closed:
+        return view(lazy._value("a view"))
     family = lazy._joined()
     if family.exposed:
         found = made(lazy._trace, _settled(view(lazy._expression.value)), scalar)
@@ -123,14 +121,12 @@ def squeeze(lazy: Any, axis: Any = None) -> Any:
 
 def item(lazy: Any, key: Any) -> Any:
     """Return lazy[key]: numbers, slices, ... and None give views; else NumPy indexes at once."""
-    from .lazy import LazyArray
-
     keys = key if type(key) is tuple else (key,)
     basic = all(
         one is None or one is Ellipsis or type(one) is slice or isinstance(one, int | np.integer)
         for one in keys
-        if type(one) is not LazyArray
-    ) and not any(type(one) is LazyArray or isinstance(one, bool | np.bool_) for one in keys)
+        if not is_lazy(one)
+    ) and not any(is_lazy(one) or isinstance(one, bool | np.bool_) for one in keys)
     if not basic or lazy._scalar or lazy._trace.closed:
         return eager.call(lazy._trace, _index, (lazy, key), {}, "an index that isn't slices")
     rank = lazy.ndim

@@ -123,9 +123,9 @@ def _copied(value: Any) -> Any:
 
 def _perturbed(value: Any, rng: np.random.Generator) -> Any:
     if hasattr(value, "tocsr"):
-        found = value.copy()
+        found = value.copy() if hasattr(value, "data") else value.tocsr()
         found.data = _perturbed(found.data, rng)
-        return found
+        return found.asformat(value.format)
     if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
         return copy.deepcopy(value)
     unit = np.finfo(value.dtype).eps

@@ -6,6 +6,12 @@ import pytest
 from tensolog.optimizer.program import prepare, runner
 
 
+@pytest.fixture(autouse=True)
+def plan_small_programs_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Test kernels on arrays for which NumPy would do."""
+    monkeypatch.setattr(prepare, "FEW_ELEMENTS", 0)
+
+
 @pytest.fixture
 def node_by_node(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def prepared(program: prepare.Program, options: prepare.Options) -> prepare.Prepared:

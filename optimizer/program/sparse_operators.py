@@ -1,0 +1,239 @@
+"""What is traced of SciPy's sparse operators; UnsupportedError says why something isn't.
+
+A sparse matrix of SciPy's answers `*` with the product of matrices, a sparse array with that of
+elements; sums of a matrix are of type np.matrix. What would give one of those is left to SciPy.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from . import contractions, reductions
+from .expression import TRACED, Expression, cast, common_type
+from .sparse import ZERO_TO_ZERO
+from .sparse_arguments import transposed
+from .trace import UnsupportedError
+from .ufuncs import made, number, operand
+
+if TYPE_CHECKING:
+    from .lazy_sparse import LazySparse
+
+# Methods of sparse objects, and the operators that map 0 to 0.
+METHODS = {
+    "sqrt": "Sqrt",
+    "sin": "Sin",
+    "tan": "Tan",
+    "arcsin": "Asin",
+    "arctan": "Atan",
+    "sinh": "Sinh",
+    "tanh": "Tanh",
+    "arcsinh": "Asinh",
+    "arctanh": "Atanh",
+    "floor": "Floor",
+    "ceil": "Ceil",
+    "rint": "Round",
+    "sign": "Sign",
+}
+
+
+def is_sparse_operand(value: Any) -> bool:
+    """Whether an operand is a sparse object, traced or not."""
+    return hasattr(type(value), "tocsr")
+
+
+def _pointwise(op: str, x: Expression, *others: Expression, dtype: str) -> Expression:
+    """Return an operator that leaves zeros where x has them."""
+    operands = (x, *others)
+    return Expression(op, operands, x.shape, dtype, (), x.layout, x.nnz)
+
+
+def _common(x: Expression, y: Expression) -> str:
+    return _computed_in(common_type(x.dtype, y.dtype))
+
+
+def _computed_in(kept: str) -> str:
+    if kept not in TRACED or kept == "bool":
+        raise UnsupportedError(f"the type {kept}")
+    return kept
+
+
+# -- products ------------------------------------------------------------------------------------
+
+
+def product(x: LazySparse, other: Any) -> Any:
+    """Return x @ other for a dense operand."""
+    return _product(x, other, reflected=False)
+
+
+def reflected_product(x: LazySparse, other: Any) -> Any:
+    """Return other @ x for a dense operand."""
+    return _product(x, other, reflected=True)
+
+
+def _product(x: LazySparse, other: Any, reflected: bool) -> Any:
+    if is_sparse_operand(other):
+        raise UnsupportedError("a product of two sparse operands")
+    if x.format == "coo" and 1 in x.shape:
+        raise UnsupportedError("SciPy gives a number for one row in coordinates")
+    sparse, dense = x.traced(), operand(x._trace, other)
+    found = contractions.product(*((dense, sparse) if reflected else (sparse, dense)))
+    return made(x._trace, found, not found.shape)
+
+
+def times(x: LazySparse, other: Any) -> Any:
+    """Return the product by elements, or by a number."""
+    if type(other) in (int, float):
+        return x.like(_scaled("Mul", x.traced(), other))
+    if hasattr(type(other), "_tensolog_real"):
+        left, right = _alike(x, other)
+        kept = _common(left, right)
+        if not (_is_finite(left) and _is_finite(right)):
+            raise UnsupportedError("a NaN or an infinity that meets what isn't stored")
+        found = _pointwise("Mul", cast(left, kept), cast(right, kept), dtype=kept)
+        found.nnz = min(left.nnz or 0, right.nnz or 0)
+        return x.like(found, "csr" if x.format == "coo" else None)
+    if is_sparse_operand(other):
+        raise UnsupportedError("a sparse operand that isn't traced")
+    sparse, dense = x.traced(), operand(x._trace, other)
+    if len(dense.shape) > 2 or np.broadcast_shapes(dense.shape, sparse.shape) != sparse.shape:
+        raise UnsupportedError("a dense operand that is larger than the sparse one")
+    kept = _common(sparse, dense)
+    found = _pointwise("Mul", cast(sparse, kept), cast(dense, kept), dtype=kept)
+    # SciPy multiplies by an array of one element as by a number, which keeps the format.
+    if not dense.shape:
+        return x.like(found)
+    layout = "coo" if math.prod(dense.shape) != 1 else "csr" if x.format == "coo" else None
+    return x.like(found, layout)
+
+
+def _alike(x: LazySparse, y: LazySparse) -> tuple[Expression, Expression]:
+    left, right = x.traced(), y.traced()
+    if left.shape != right.shape or left.layout != right.layout:
+        raise UnsupportedError("sparse operands of different shapes or layouts")
+    return left, right
+
+
+def _is_finite(x: Expression) -> bool:
+    """Whether the sparse values below have finite entries: then what isn't stored stays 0."""
+    if x.is_leaf:
+        return x.layout == "dense" or bool(np.isfinite(x.value.data).all())
+    return all(map(_is_finite, x.operands))
+
+
+def _scaled(op: str, x: Expression, value: Any) -> Expression:
+    kept = np.result_type(np.dtype(x.dtype), value).name
+    kept = _computed_in("float64" if op == "Div" else kept)  # SciPy's type, of float32 too
+    return _pointwise(op, cast(x, kept), number(value, kept), dtype=kept)
+
+
+def divided(x: LazySparse, other: Any) -> Any:
+    """Return x / other for a number."""
+    if type(other) not in (int, float):
+        raise UnsupportedError("a quotient by elements")
+    if not other:
+        raise UnsupportedError("a quotient by 0")
+    return x.like(_scaled("Div", x.traced(), other))
+
+
+# -- sums ----------------------------------------------------------------------------------------
+
+
+def added(x: LazySparse, other: Any) -> Any:
+    """Return x + other."""
+    return _plus("Add", x, other, False)
+
+
+def reflected_added(x: LazySparse, other: Any) -> Any:
+    """Return other + x."""
+    return _plus("Add", x, other, True)
+
+
+def subtracted(x: LazySparse, other: Any) -> Any:
+    """Return x - other."""
+    return _plus("Sub", x, other, False)
+
+
+def reflected_subtracted(x: LazySparse, other: Any) -> Any:
+    """Return other - x."""
+    return _plus("Sub", x, other, True)
+
+
+def _plus(op: str, x: LazySparse, other: Any, reflected: bool) -> Any:
+    if hasattr(type(other), "_tensolog_real"):
+        left, right = _alike(x, other)
+        if x.is_matrix != other.is_matrix:
+            raise UnsupportedError("a sparse array beside a sparse matrix")
+        kept = _common(left, right)
+        pair = (cast(left, kept), cast(right, kept))
+        entries = min((left.nnz or 0) + (right.nnz or 0), math.prod(left.shape))
+        found = Expression(op, pair, left.shape, kept, (), left.layout, entries)
+        return x.like(found, "csr" if x.format == "coo" else None)
+    if x.is_matrix or is_sparse_operand(other) or type(other) in (int, float):
+        raise UnsupportedError("a sum that SciPy makes a matrix")
+    sparse, dense = x.traced(), operand(x._trace, other)
+    if dense.shape != sparse.shape:
+        raise UnsupportedError("a sum with another shape")
+    kept = _common(sparse, dense)
+    pair = (cast(sparse, kept), cast(dense, kept))
+    return made(x._trace, Expression(op, pair[::-1] if reflected else pair, sparse.shape, kept))
+
+
+def total(x: LazySparse, axis: Any) -> Any:
+    """Return the sum of all entries, or of an array's along an axis."""
+    if x.is_matrix and axis is not None:
+        raise UnsupportedError("a sum that SciPy makes a matrix")
+    found = reductions.expression_of("sum", x.traced(), {"axis": axis})
+    return made(x._trace, found, not found.shape)
+
+
+# -- by elements ---------------------------------------------------------------------------------
+
+
+def unary(x: LazySparse, op: str) -> Any:
+    """Return an operator that maps 0 to 0, of the stored entries."""
+    sparse = x.traced()
+    if sparse.dtype not in ("float32", "float64") or op not in ZERO_TO_ZERO:
+        raise UnsupportedError("whole numbers")
+    return x.like(_pointwise(op, sparse, dtype=sparse.dtype))
+
+
+def power(x: LazySparse, exponent: Any) -> Any:
+    """Return the entries raised to a positive number."""
+    sparse = x.traced()
+    if type(exponent) not in (int, float) or exponent <= 0:
+        raise UnsupportedError("a power that isn't a positive number")
+    if sparse.dtype not in ("float32", "float64"):
+        raise UnsupportedError("whole numbers")
+    if exponent == 2:
+        return x.like(_pointwise("Mul", sparse, sparse, dtype=sparse.dtype))
+    return x.like(_pointwise("Pow", sparse, number(exponent, sparse.dtype), dtype=sparse.dtype))
+
+
+def converted(x: LazySparse, dtype: Any) -> Any:
+    """Return a copy in another type."""
+    target = np.dtype(dtype)
+    if target.name not in TRACED or not target.isnative:
+        raise UnsupportedError(f"the type {target}")
+    if target.name == x.traced().dtype:
+        return copied(x)
+    return x.like(cast(x.traced(), target.name))
+
+
+def copied(x: LazySparse) -> Any:
+    """Return a copy."""
+    return x.like(_pointwise("Identity", x.traced(), dtype=x.traced().dtype))
+
+
+def turned(x: LazySparse) -> Any:
+    """Return the transpose."""
+    found = transposed(x.traced())
+    return x.like(found, {"csr": "csc", "csc": "csr", "coo": "coo"}[x.format])
+
+
+def spread(x: LazySparse) -> Any:
+    """Return an ndarray of all elements."""
+    sparse = x.traced()
+    return made(x._trace, Expression("Identity", (sparse,), sparse.shape, sparse.dtype))
