@@ -198,8 +198,10 @@ def _case(rule: Rule, choices: Choices, longer: int) -> _Case:
     }
     opset = choices.pick("opset", _opsets(rule, tuple(sorted(operators.items()))), "both")
     known: dict[str, Term] = {}
+    rounded = rule.equal == "rounding"
     for _ in range(_ATTEMPTS):
-        left = Left(rule, choices, operators, Composition(opset), known, longer)
+        composition = Composition(opset, rounded=rounded)
+        left = Left(rule, choices, operators, composition, known, longer)
         left.build()
         more = _solved([one.condition for one in left.assumptions])
         if not more:

@@ -28,7 +28,7 @@ from ...catalog.operators.terms import (
     select,
 )
 from ..conditions import INTEGERS
-from .literals import read_literal
+from .literals import read_attribute, read_literal
 from .statement import Algebra, Node, Obligation, Operand
 
 # Attributes that ONNX wants to be at least so much; the specifications take that for granted.
@@ -68,10 +68,11 @@ def algebra_of(dtype: str) -> Algebra:
 
 
 class Composition:
-    """Tensors by name, in order of use."""
+    """Tensors by name, in order of use; attributes may be the `rounded` ones of what is meant."""
 
-    def __init__(self, opset: int) -> None:
+    def __init__(self, opset: int, *, rounded: bool = False) -> None:
         self.opset = opset
+        self.rounded = rounded
         self.tensors: dict[str, Tensor] = {}
         self.operands: list[Operand] = []
         self.definitions: list[Definition] = []
@@ -130,7 +131,7 @@ class Composition:
         expansion = _expanded(
             meaning,
             [None if tensor is None else tensor.shape for tensor in given],
-            {name: _plain(value) for name, value in attributes.items()},
+            {name: self._plain(value) for name, value in attributes.items()},
             values,
             len(outputs),
         )
@@ -159,6 +160,11 @@ class Composition:
             if condition is not True:
                 found.append(Obligation(f"{operator}: {text}", condition))
         return found
+
+    def _plain(self, value: object) -> object:
+        if isinstance(value, tuple):
+            return list(value)
+        return read_attribute(value) if self.rounded else value
 
     def _define(self, one: Definition, name: str, names: Mapping[str, str], dtype: str) -> None:
         value = renamed(one.value, names)
@@ -286,10 +292,6 @@ def renamed(term: Term, names: Mapping[str, str]) -> Term:
             )
         case _:
             return term
-
-
-def _plain(value: object) -> object:
-    return list(value) if isinstance(value, tuple) else value
 
 
 def _wanted(operator: str, attributes: Mapping[str, object]) -> list[tuple[Term, str]]:

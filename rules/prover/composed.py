@@ -15,15 +15,14 @@ from fractions import Fraction
 from . import functions
 from .arithmetic import definition, plus, times, unfolded
 from .choices import settled
+from .heads import argument_of, function_of
 from .monotone import (
     FALLING,
     RISING,
     Element,
     Layer,
     applied,
-    argument_of,
     element_of,
-    function_of,
     raised,
 )
 from .normal import Place, Product, Sum, canonical, known_number, scaled, single

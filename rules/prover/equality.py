@@ -15,13 +15,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 
-from .arithmetic import definition, tidy, times, unfolded
+from .arithmetic import tidy
 from .constraint import Constraint, ordered
-from .normal import Place, Product, Sum, combined, multiplied, scaled, single
-from .pointwise import require_zero_pointwise
+from .normal import Place, Product, Sum, scaled
 from .polynomial import variable
 from .simplify import simplified
 from .solve import Solved, solved
@@ -33,106 +32,8 @@ _MOST_ORDERS = 120
 Signature = tuple[tuple[str, Fraction], ...]
 
 
-def require_equal(
-    one: Sum, two: Sum, space: Space, purpose: str, under: Sequence[Constraint] = ()
-) -> None:
-    """Raise UndecidedError unless two sums are shown to be equal."""
-    difference = unfolded(combined([*one, *scaled(two, -1)]), space)
-    try:
-        _require_zero(difference, space, purpose, under)
-    except UndecidedError as first:
-        cleared = _without_divisors(difference, space)
-        attempts: list[Callable[[], None]] = []
-        joined = _unified(difference, space, purpose, under)
-        if joined is not None:
-            attempts.append(lambda: _require_zero(joined, space, purpose, under))
-        if cleared is not None:
-            attempts.append(lambda: _require_zero(cleared, space, purpose, under))
-        if _ordered(difference, space):
-            attempts.append(lambda: require_zero_pointwise(difference, space, purpose, under))
-            if cleared is not None:
-                attempts.append(lambda: require_zero_pointwise(cleared, space, purpose, under))
-        for attempt in attempts:
-            try:
-                attempt()
-            except UndecidedError:
-                continue
-            return
-        raise first
-
-
-def _unified(
-    difference: Sum, space: Space, purpose: str, under: Sequence[Constraint]
-) -> list[Product] | None:
-    """Return the difference with largest elements of one set as one place, if there are such."""
-    places: dict[str, Place] = {}
-    for product in difference:
-        for place in product.factors:
-            virtual = space.virtuals.get(place.head)
-            outer = place.variables.isdisjoint(product.bound)
-            if virtual is not None and virtual.kind in ("max", "most", "least") and outer:
-                places[place.text] = place
-    same: dict[Place, Place] = {}
-    for one, two in itertools.combinations(places.values(), 2):
-        kinds = {space.virtuals[place.head].kind for place in (one, two)}
-        if two in same or len(kinds) > 1:
-            continue
-        sets = definition(one, space), definition(two, space)
-        try:
-            require_same_elements(*sets, space, purpose, under)
-        except UndecidedError:
-            continue
-        same[two] = same.get(one, one)
-    if not same:
-        return None
-    return combined(
-        [
-            Product(
-                product.coefficient,
-                product.bound,
-                product.guards,
-                multiplied((same.get(place, place), e) for place, e in product.factors.items()),
-            )
-            for product in difference
-        ]
-    )
-
-
-def _ordered(difference: Sum, space: Space) -> bool:
-    """Whether anything in the sum is defined by the order of the reals."""
-    return any(
-        place.head in space.idempotent or place.head.startswith(("Max", "abs(", "above("))
-        for product in difference
-        for place in product.factors
-    )
-
-
-def _without_divisors(difference: Sum, space: Space) -> list[Product] | None:
-    """Return the difference times what it is divided by, or None if there is nothing.
-
-    Only by what isn't 0 wherever the difference has a value: what is always positive, and what
-    divides without a condition, so not under a guard, in a sum that may be empty, or beside a
-    truth value, which may stand for the choice that made the division.
-    """
-    chosen = any(place.head in space.idempotent for p in difference for place in p.factors)
-    lowest: dict[Place, Fraction] = {}
-    allowed: set[Place] = set()
-    for product in difference:
-        for place, exponent in product.factors.items():
-            if exponent < 0 and place.variables.isdisjoint(product.bound):
-                lowest[place] = min(exponent, lowest.get(place, Fraction(0)))
-                if space.always_positive(place) or (product.plain and not chosen):
-                    allowed.add(place)
-    lowest = {place: exponent for place, exponent in lowest.items() if place in allowed}
-    if not lowest:
-        return None
-    whole = list(difference)
-    for place in sorted(lowest, key=lambda place: place.text):
-        whole = times(whole, single(place, -lowest[place]), space)
-    return whole
-
-
-def _require_zero(difference: Sum, space: Space, purpose: str, under: Sequence[Constraint]) -> None:
+def require_zero(difference: Sum, space: Space, purpose: str, under: Sequence[Constraint]) -> None:
+    """Raise UndecidedError unless a sum is shown to be 0, monomial by monomial."""
     classes: dict[tuple[Signature, int], list[tuple[Fraction, list[Solved]]]] = {}
     for product in tidy(difference, space):
         signature, orders = _orders(product, space)
@@ -239,7 +140,7 @@ def require_same_family(
 
     The places count for themselves: what an interned one stands for is left alone.
     """
-    _require_zero([*one, *scaled(two, -1)], space, purpose, under)
+    require_zero([*one, *scaled(two, -1)], space, purpose, under)
 
 
 def require_same_elements(

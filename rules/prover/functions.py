@@ -31,7 +31,7 @@ from .space import Space
 from .virtual import abstracted
 
 # f(-x) = -f(x)
-_ODD = frozenset({"erf", "sin", "tan", "asin", "atan", "asinh", "atanh", "sign", "round"})
+_ODD = frozenset({"erf", "sin", "tan", "asin", "atan", "asinh", "atanh"})
 _EVEN = frozenset({"cos"})
 # Without a value at some numbers.
 _PARTIAL = frozenset(
@@ -45,11 +45,10 @@ _AT_ZERO = {
     "atan": 0,
     "asinh": 0,
     "atanh": 0,
-    "sign": 0,
-    "round": 0,
     "cos": 1,
+    "sign": 0,
     "floor": 0,
-    "ceil": 0,
+    "round": 0,
 }
 _LARGEST_EXPONENT = 16
 
@@ -99,7 +98,7 @@ def _ask_not_zero(value: Place, whole: Sum, space: Space, path: Path) -> None:
         _not_zero(value, space, path)
 
 
-def _orientation(whole: Sum) -> int:
+def orientation(whole: Sum) -> int:
     """Return 1 for one of a sum and its negative and -1 for the other, whatever indices are named.
 
     Where only the names of indices tell the two apart, both are 1.
@@ -113,15 +112,15 @@ def _orientation(whole: Sum) -> int:
     return 1 if first > 0 else -1
 
 
-def _content(whole: Sum) -> Fraction:
+def content(whole: Sum) -> Fraction:
     """Return a number to divide the coefficients by, so that of x and -x one form is left."""
     above = [abs(product.coefficient.numerator) for product in whole]
     beneath = [product.coefficient.denominator for product in whole]
     size = Fraction(gcd(*above), lcm(*beneath))
-    return size * _orientation(whole)
+    return size * orientation(whole)
 
 
-def _common(whole: Sum, space: Space, only_positive: bool) -> dict[Place, Fraction]:
+def common_powers(whole: Sum, space: Space, only_positive: bool) -> dict[Place, Fraction]:
     """Return powers that may be taken out of a sum that isn't 0.
 
     Of what is always positive, the least power there is, absent ones counted as 0. Of other
@@ -144,9 +143,10 @@ def _common(whole: Sum, space: Space, only_positive: bool) -> dict[Place, Fracti
     return {place: found[place] for place in sorted(found, key=lambda p: p.text) if found[place]}
 
 
-def _divided(
+def divided_by(
     whole: Sum, common: dict[Place, Fraction], by: Fraction, space: Space
 ) -> list[Product]:
+    """Return a sum divided by powers and by a number."""
     inverse = [(place, -exponent) for place, exponent in common.items()]
     found = []
     for product in whole:
@@ -165,6 +165,8 @@ def _divided(
 
 
 def _not_zero(place: Place, space: Space, path: Path) -> None:
+    while place.head.startswith(("abs(", "sign(")):
+        place = Place(place.head.partition("(")[2][:-1], place.indices)
     if space.always_positive(place):
         return
     if place.head == "#INT":
@@ -193,20 +195,20 @@ def reciprocal(whole: Sum, space: Space, path: Path) -> list[Product]:
         for part in parts:
             result = times(result, reciprocal([part], space, path), space)
         return result
-    scale = _content(whole)
+    scale = content(whole)
     if len(whole) == 1 and whole[0].plain:
         scale, common = whole[0].coefficient, dict(whole[0].factors)
         rest: list[Product] = number(1)
     else:
-        common = _common(whole, space, only_positive=False)
-        rest = _divided(whole, common, scale, space)
+        common = common_powers(whole, space, only_positive=False)
+        rest = divided_by(whole, common, scale, space)
     for place in common:
         _not_zero(place, space, path)
     inverse = Product(1 / scale, (), (), {place: -e for place, e in common.items()})
     value = abstracted(rest, space)
     if isinstance(value, Fraction):
         return [inverse.scaled(1 / value)]
-    whole_number = _integral(rest)
+    whole_number = integral(rest)
     if whole_number is not None:
         value = Place("#INT", (whole_number,))
     note_sign(value, space)
@@ -215,7 +217,7 @@ def reciprocal(whole: Sum, space: Space, path: Path) -> list[Product]:
     return times([inverse], single(value, -1), space)
 
 
-def _integral(whole: Sum) -> Polynomial | None:
+def integral(whole: Sum) -> Polynomial | None:
     """Return the integer that a sum of products of integers is."""
     result = ZERO
     for product in whole:
@@ -267,9 +269,9 @@ def root(whole: Sum, exponent: Fraction, space: Space, path: Path) -> list[Produ
         return []
     if len(whole) == 1 and whole[0].plain:
         return _root_of_product(whole[0], exponent, space, path)
-    scale = abs(_content(whole))
-    common = _common(whole, space, only_positive=True)
-    rest = _divided(whole, common, scale, space)
+    scale = abs(content(whole))
+    common = common_powers(whole, space, only_positive=True)
+    rest = divided_by(whole, common, scale, space)
     value = abstracted(rest, space)
     assert not isinstance(value, Fraction)
     seen = sign_here(rest, space, path)
@@ -321,7 +323,7 @@ def _root_of_product(
     else:
         for place, e in squares:
             even = e.denominator == 1 and e % 2 == 0
-            size = _absolute_place(place, space) if even else place
+            size = absolute_place(place, space) if even else place
             factors.append((size, e * exponent))
     outside = _number_power(abs(coefficient), exponent)
     one = simplified(Product(outside[0], (), (), multiplied([*factors, *outside[1]])), space)
@@ -357,29 +359,13 @@ def _primes(whole: int) -> dict[int, int]:
     return found
 
 
-def _absolute_place(place: Place, space: Space) -> Place:
+def absolute_place(place: Place, space: Space) -> Place:
+    """Return the place that is the size of an element."""
     if space.never_below_zero(place):
         return place
     head = f"abs({place.head})"
     space.never_negative.add(head)
     return Place(head, place.indices)
-
-
-def absolute(whole: Sum, space: Space) -> list[Product]:
-    """Return |x|."""
-    if sign(whole, space) is not None:
-        return list(whole)
-    if len(whole) == 1 and whole[0].plain:
-        factors = [
-            (place if e.denominator != 1 or e % 2 == 0 else _absolute_place(place, space), e)
-            for place, e in whole[0].factors.items()
-        ]
-        return [Product(abs(whole[0].coefficient), (), (), multiplied(factors))]
-    scale = _content(whole)
-    rest = scaled(whole, 1 / scale)
-    value = abstracted(rest, space)
-    assert not isinstance(value, Fraction)
-    return scaled(single(_absolute_place(value, space)), abs(scale))
 
 
 def exponential(whole: Sum, space: Space) -> list[Product]:
@@ -404,12 +390,12 @@ def logarithm(whole: Sum, space: Space, path: Path) -> list[Product]:
     if not whole:
         path.ask("holds", FALSE)
         return []
-    scale = abs(_content(whole))
+    scale = abs(content(whole))
     if len(whole) == 1 and whole[0].plain:
         common = {p: e for p, e in whole[0].factors.items() if space.always_positive(p)}
     else:
-        common = _common(whole, space, only_positive=True)
-    rest = _divided(whole, common, scale, space)
+        common = common_powers(whole, space, only_positive=True)
+    rest = divided_by(whole, common, scale, space)
     result: list[Product] = []
     for place, exponent in (*common.items(), *_number_power_places(scale)):
         result += scaled(_log_place(place, space), exponent)
@@ -422,7 +408,7 @@ def logarithm(whole: Sum, space: Space, path: Path) -> list[Product]:
         ((place, exponent),) = rest[0].factors.items()
         if exponent.denominator == 1 and exponent % 2 == 0:
             _not_zero(place, space, path)
-            place = _absolute_place(place, space)
+            place = absolute_place(place, space)
         else:
             _is_positive(place, space, path)
         return combined([*result, *scaled(_log_place(place, space), exponent)])
@@ -472,7 +458,7 @@ def raised(whole: Sum, by: Sum, space: Space, path: Path) -> list[Product]:
 
 def hyperbolic(function: str, whole: Sum, space: Space, path: Path) -> list[Product]:
     """Return sinh, cosh or tanh by exponentials."""
-    if _orientation(whole) < 0:
+    if orientation(whole) < 0:
         flipped = hyperbolic(function, scaled(whole, -1), space, path)
         return flipped if function == "cosh" else scaled(flipped, -1)
     up, down = exponential(whole, space), exponential(scaled(whole, -1), space)
@@ -481,25 +467,6 @@ def hyperbolic(function: str, whole: Sum, space: Space, path: Path) -> list[Prod
         inverse = reciprocal(combined([*square, *number(1)]), space, path)
         return combined([*number(1), *scaled(inverse, -2)])
     return scaled(combined([*up, *scaled(down, 1 if function == "cosh" else -1)]), Fraction(1, 2))
-
-
-def above_zero(whole: Sum, space: Space) -> list[Product]:
-    """Return whether x > 0, as 0 or 1."""
-    known = known_number(whole)
-    if known is not None:
-        return number(1 if known > 0 else 0)
-    if sign(whole, space) == 1:
-        return number(1)
-    if sign(scaled(whole, -1), space) is not None:
-        return []
-    common = _common(whole, space, only_positive=True)
-    smallest = min(abs(product.coefficient) for product in whole)
-    value = abstracted(_divided(whole, common, smallest, space), space)
-    if isinstance(value, Fraction):
-        return number(1 if value > 0 else 0)
-    head = f"above({value.head})"
-    space.idempotent.add(head)
-    return single(Place(head, value.indices))
 
 
 def fixes_zero(function: str) -> bool:
@@ -513,7 +480,7 @@ def opaque(function: str, arguments: Sequence[Sum], space: Space, path: Path) ->
         (whole,) = arguments
         if not whole and _AT_ZERO.get(function) is not None:
             return number(Fraction(_AT_ZERO[function] or 0))
-        if _orientation(whole) < 0:
+        if orientation(whole) < 0:
             flipped = opaque(function, [scaled(whole, -1)], space, path)
             return flipped if function in _EVEN else scaled(flipped, -1)
     heads: list[str] = []

@@ -13,6 +13,8 @@ import struct
 from collections.abc import Mapping
 from fractions import Fraction
 
+import numpy as np
+
 from ...catalog.operators.terms import Apply, Term
 
 PI: Term = Apply("pi", ())
@@ -54,6 +56,11 @@ def _single(value: float) -> float:
     return float(struct.unpack("<f", struct.pack("<f", value))[0])
 
 
+def _short(value: float) -> float:
+    """Return what the shortest digits say that still round to the same float32."""
+    return float(str(np.float32(value)))
+
+
 def _table() -> Mapping[float, Term]:
     found: dict[float, Term] = {}
     for value, term in _known():
@@ -64,6 +71,9 @@ def _table() -> Mapping[float, Term]:
 
 
 _IRRATIONAL = _table()
+_SHORT = {_short(value): term for value, term in _known()}
+# Numbers written with fewer digits mean what they say.
+_LEAST_DIGITS = 7
 # Any number is near a quotient with a large divisor; with one so small it is no coincidence.
 _LARGEST_DIVISOR = 255
 
@@ -84,9 +94,30 @@ def read_literal(value: int | float) -> Term:
     return positive if value > 0 else Apply("neg", (positive,))
 
 
+def read_attribute(value: object) -> object:
+    """Return an attribute of a rule that is true up to rounding, numbers as terms.
+
+    ONNX keeps such a number as a float32: 0.16666667 is all that can be said of a sixth.
+    """
+    if not isinstance(value, float) or not math.isfinite(value) or _digits(value) < _LEAST_DIGITS:
+        return value
+    size = abs(value)
+    positive = _SHORT.get(size)
+    if positive is None:
+        near = Fraction(value).limit_denominator(_LARGEST_DIVISOR)
+        if near.numerator == 0 or _short(float(abs(near))) != size:
+            return value
+        positive = Apply("/", (abs(near.numerator), near.denominator))
+    return positive if value > 0 else Apply("neg", (positive,))
+
+
+def _digits(value: float) -> int:
+    return len(repr(abs(value)).strip("0.").replace(".", ""))
+
+
 def _quotient(value: float) -> Term | None:
     """The quotient of small integers that a number without a short spelling is the rounding of."""
-    if len(repr(value).strip("0.").replace(".", "")) < 9:
+    if _digits(value) < 9:
         return None
     near = Fraction(value).limit_denominator(_LARGEST_DIVISOR)
     if near.numerator and value in (near.numerator / near.denominator, _single(float(near))):

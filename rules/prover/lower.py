@@ -39,9 +39,12 @@ from .polynomial import (
     remainder,
     variable,
 )
+from .rounded import rounded
 from .signs import Signs
+from .signum import absolute, signum
 from .space import Space, UndecidedError
 from .statement import Algebra, Operand
+from .threshold import above_zero
 from .virtual import abstracted
 
 Indices = Mapping[Variable, Polynomial]
@@ -206,6 +209,9 @@ class Lowering:
         """Return an element of the integer algebra as an integer."""
         if any(product.outer_guards() for product in whole):
             raise UndecidedError("an index is an element by cases")
+        known = functions.integral(whole)
+        if known is not None:
+            return known
         value = abstracted(whole, self.space)
         if isinstance(value, Fraction):
             return constant(int(value))
@@ -326,7 +332,7 @@ class Lowering:
 
     def _above_zero(self, difference: Sum, path: Path) -> list[Product]:
         return by_cases(
-            difference, self.space, path, lambda whole, _: functions.above_zero(whole, self.space)
+            difference, self.space, path, lambda whole, _: above_zero(whole, self.space)
         )
 
     def _predicate(self, function: str, term: Term, indices: Indices, path: Path) -> Truth:
@@ -699,7 +705,8 @@ class Lowering:
             ):
                 return list(parts[0])  # also for the least integer, which is its own size
         # modulo a power of two, the order doesn't respect sums: no law of reals may apply
-        return self._opaque("size" if function == "abs" else function, parts, path)
+        names = {"abs": "size", "sign": "side"}
+        return self._opaque(names.get(function, function), parts, path)
 
     def _real(
         self, function: str, parts: Sequence[Sum], arguments: Sequence[Term], path: Path
@@ -739,8 +746,15 @@ class Lowering:
                 above = self._above_zero(parts[0], path)
                 return chosen(above, parts[0], scaled(parts[0], -1), space)
             case "abs":
+                return by_cases(parts[0], space, path, lambda whole, _: absolute(whole, space))
+            case "sign":
+                return by_cases(parts[0], space, path, lambda whole, _: signum(whole, space))
+            case "floor" | "ceil" | "round":
                 return by_cases(
-                    parts[0], space, path, lambda whole, _: functions.absolute(whole, space)
+                    parts[0],
+                    space,
+                    path,
+                    lambda whole, inner: rounded(function, whole, space, inner),
                 )
             case "tanh" | "sinh" | "cosh":
                 return by_cases(
@@ -825,8 +839,8 @@ def _literal(value: float) -> list[Product]:
     """Return a number of a program: a decimal fraction, or the irrational that it rounds."""
     if not math.isfinite(value):
         raise UndecidedError(f"{value} is no real number")
-    for rounded, factors in _IRRATIONAL:
-        if abs(value) == rounded:
+    for near, factors in _IRRATIONAL:
+        if abs(value) == near:
             sign = 1 if value > 0 else -1
             return [Product(sign, (), (), {Place(head): e for head, e in factors})]
     return number(Fraction(repr(value)))

@@ -18,11 +18,15 @@ from .arithmetic import tidy, times, unfolded
 from .choices import by_cases
 from .constraint import Constraint
 from .definedness import Path
+from .heads import argument_of, function_of
 from .normal import Place, Product, Sum, canonical, combined, known_number, number, scaled, single
+from .rounded import rounded
+from .signum import absolute, signum
 from .space import Space
+from .threshold import above_zero
 
 # f(x) <= f(y) wherever x <= y and both have a value.
-RISING = frozenset({"erf", "atan", "asinh", "asin", "atanh", "floor", "ceil", "round", "sign"})
+RISING = frozenset({"erf", "atan", "asinh", "asin", "atanh", "floor", "round", "sign"})
 FALLING = frozenset({"acos"})
 # Beyond, elements aren't compared with each other.
 _MOST_COMPARED = 6
@@ -309,20 +313,7 @@ def _known(
     return Layer(tuple(inner), lambda whole: applied(name, whole, space), flips=name in FALLING)
 
 
-# ---- functions of one place, by the form of its head
-def function_of(place: Place) -> str | None:
-    """Return the name of the function of one argument that a head applies to another."""
-    name, bracket, rest = place.head.partition("(")
-    if not bracket or not rest.endswith(")") or ";" in rest or rest.startswith("C:"):
-        return None
-    return name
-
-
-def argument_of(place: Place) -> Place:
-    """Return the place to which the function of a head is applied."""
-    return Place(place.head.partition("(")[2][:-1], place.indices)
-
-
+# ---- functions that have a value
 def applied(function: str, whole: Sum, space: Space) -> list[Product]:
     """Return a function of a sum that has a value: nothing more is asked for."""
 
@@ -335,9 +326,13 @@ def applied(function: str, whole: Sum, space: Space) -> list[Product]:
             case "log":
                 return functions.logarithm(part, space, path)
             case "abs":
-                return functions.absolute(part, space)
+                return absolute(part, space)
             case "above":
-                return functions.above_zero(part, space)
+                return above_zero(part, space)
+            case "sign":
+                return signum(part, space)
+            case "floor" | "round":
+                return rounded(function, part, space, path)
             case _:
                 return functions.opaque(function, [part], space, path)
 

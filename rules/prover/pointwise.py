@@ -163,6 +163,10 @@ class _Numbers:
         elif place.head.startswith("abs("):
             inner = self.inner(place, "abs(")
             self.known.append(f"(= {name} (ite (>= {inner} 0.0) {inner} (- {inner})))")
+        elif place.head.startswith("sign("):
+            inner = self.inner(place, "sign(")
+            below = f"(ite (< {inner} 0.0) (- 1.0) 0.0)"
+            self.known.append(f"(= {name} (ite (> {inner} 0.0) 1.0 {below}))")
         virtual = space.virtuals.get(place.head)
         if virtual is not None:
             self.virtual(virtual.kind, place, name)

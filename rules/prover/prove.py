@@ -32,7 +32,7 @@ from .alternatives import alternatives
 from .constraint import Constraint, equals, joined, within
 from .definedness import Condition, Path
 from .effort import guard, now
-from .equality import require_equal
+from .equal import require_equal
 from .implied import require_implied
 from .least import learned
 from .lower import Lowering
@@ -44,6 +44,8 @@ from .solver import Solver
 from .space import Space, UndecidedError
 from .statement import Equation, Obligation, Outcome, Query, Statement
 
+# How deep in what is interned elements are compared where they stand.
+_DEPTH = 3
 # What the last of several alternatives has at least.
 _LEAST_S = 0.5
 
@@ -236,7 +238,10 @@ class Proof:
     # ---- obligations
     def _oblige(self, obligation: Obligation, setting: Lowering) -> None:
         if about_real(obligation.condition):
-            raise _FailedError(obligation, f"{obligation.text} is about elements")
+            opposite = Apply("not", (obligation.condition,))
+            if not contradict([*self.real_assumptions, opposite], setting.space.solver):
+                raise _FailedError(obligation, f"{obligation.text} is about elements")
+            return
         try:
             truth = setting.truth(obligation.condition, {}, Path())
         except UndecidedError as error:
@@ -286,7 +291,7 @@ class Proof:
             both = (one for side in asked for one in side if not solver.plain(one))
             solver.assumptions = (*before, *both)
             space.forget()
-            require_equal(source, target, space, output)
+            require_equal(source, target, space, output, depth=_DEPTH)
             solver.assumptions = before
             space.forget()
             conditions = [[*path.conditions, *setting.facts] for path in paths]

@@ -203,7 +203,10 @@ def integer_place(part: str, of: Polynomial) -> Place:
 
 
 def powers(product: Product, space: Space) -> Product:
-    """Return the product with powers in simplest form: x^2 is x for a truth value, |x|^2 is x^2."""
+    """Return the product with powers in simplest form.
+
+    x^2 is x for a truth value, |x|^2 is x^2, sign(x) |x| is x.
+    """
     coefficient = product.coefficient
     changed: dict[Place, Fraction] = {}
     simple = True
@@ -225,6 +228,41 @@ def powers(product: Product, space: Space) -> Product:
             kept = exponent - whole
         simple = simple and new is place and kept == exponent
         changed[new] = changed.get(new, Fraction(0)) + kept
+    if any(place.head.startswith(("sign(", "abs(")) for place in changed):
+        changed, simple = _signed(changed, space), False
     if simple:
         return product
     return Product(coefficient, product.bound, product.guards, changed)
+
+
+def _signed(factors: dict[Place, Fraction], space: Space) -> dict[Place, Fraction]:
+    """Return powers in which of x, |x| and sign(x) as few as possible are left."""
+    found = dict(factors)
+    for place in factors:
+        function, _, rest = place.head.partition("(")
+        base = Place(rest[:-1], place.indices)
+        size = Place(f"abs({base.head})", base.indices)
+        sign = Place(f"sign({base.head})", base.indices)
+        if function not in ("abs", "sign") or (place == sign and size in factors):
+            continue
+        one, two, three = (found.get(p, Fraction(0)) for p in (base, size, sign))
+        if sign.head in space.idempotent:  # x is never negative, and no |x| is there
+            if one:
+                found.pop(sign, None)
+            continue
+        if not one.denominator == two.denominator == three.denominator == 1:
+            continue
+        power, odd = one + two, (one + three) % 2
+        for part in (base, size, sign):
+            found.pop(part, None)
+        if one or two:
+            # where x is 0, all of this is, or has no value
+            if not power:
+                found[sign] = odd
+            elif odd == power % 2:
+                found[base] = power
+            else:
+                found[size], found[base] = Fraction(1), power - 1
+        elif three:
+            found[sign] = 2 - odd
+    return found

@@ -14,7 +14,8 @@ from fractions import Fraction
 
 from .arithmetic import definition
 from .constraint import Constraint, compared, joined
-from .equality import require_equal, require_same_elements, require_same_family
+from .equal import require_equal
+from .equality import require_same_elements, require_same_family
 from .normal import Place, Product, Sum, canonical, combined, multiplied, single, substituted
 from .polynomial import ZERO, Opaque, Polynomial, rebuilt, variable
 from .solve import solved
