@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from pathlib import Path
 from types import TracebackType
@@ -83,6 +84,14 @@ class Workshop:
         path = folder / f"{name}.onnx"
         path.write_bytes(model.SerializeToString())
         return path
+
+    def place_file(self, source: Path, name: str) -> None:
+        """Copy a file that models need beside them, a library of operators."""
+        shutil.copyfile(source, Path(self._folder.name) / name)
+
+    def file(self, name: str) -> bytes:
+        """Read what `place_file` placed."""
+        return (Path(self._folder.name) / name).read_bytes()
 
     def place_widened(self, skeleton: onnx.ModelProto, size_bytes: int) -> Path | None:
         """Write the model in float64; None where it is too large or can't be widened."""

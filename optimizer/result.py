@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -47,7 +47,8 @@ class Optimization:
     `plan` lists every rewrite that led to the winner, those weighed and left among them; where the
     original won, what was tried. `candidates` are what was raced, `deviations` what they differ in
     from the original, `details` the model, the options, the machine and the versions. `execution`
-    is how the result is to be opened; `tensolog.open_session` does so.
+    is how the result is to be opened; `tensolog.open_session` does so. `libraries` are the files of
+    native code that it names, to lie beside the model.
     """
 
     plan_id: int
@@ -61,6 +62,7 @@ class Optimization:
     operators: list[OperatorCost]
     graphs: tuple[DrawnGraph, DrawnGraph]
     execution: Execution = DEFAULTS
+    libraries: Mapping[str, bytes] = field(default_factory=dict)
     question: Question | None = None
     catalog: Catalog | None = None
     catalog_path: str = ""
@@ -97,7 +99,13 @@ class Optimization:
         return [candidate for candidate in self.candidates if candidate.median_ns is not None]
 
     def save(self, path: str | Path) -> None:
-        """Write the model, whole or not at all; beyond 2 GB with a data file beside it."""
+        """Write the model, whole or not at all; beyond 2 GB with a data file beside it.
+
+        Libraries of operators that it needs are written beside it first.
+        """
+        for name, data in self.libraries.items():
+            with replacing(Path(path).parent / name) as file:
+                file.write(data)
         with self._open() as catalog:
             write_model(catalog, self.result_model_id, path)
 

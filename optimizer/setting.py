@@ -12,7 +12,9 @@ from .graph import Graph
 
 # What plans for it are opened with, and which kernels it has, is known of this runtime alone.
 RUNTIME_TARGET = "onnxruntime-cpu"
-TARGETS = (RUNTIME_TARGET, "onnx")
+# The same with kernels of its own: the result comes with a library of native code.
+KERNELS_TARGET = "onnxruntime-cpu+kernels"
+TARGETS = (RUNTIME_TARGET, KERNELS_TARGET, "onnx")
 CLASSES = ("exact", "rounding")
 # How plans are found: by single gains alone, or by an e-graph as well.
 SEARCHES = ("gains", "egraph")
@@ -48,7 +50,18 @@ class Setting:
         if not self.budget >= 0:
             raise OptionError(f"the budget is in seconds and can't be {self.budget}")
 
+    @property
+    def for_runtime(self) -> bool:
+        """Tell whether the result is for ONNX Runtime, with kernels or without."""
+        return self.target in (RUNTIME_TARGET, KERNELS_TARGET)
+
+    @property
+    def fuses(self) -> bool:
+        """Tell whether operators may be fused into kernels; they round in other places."""
+        return self.target == KERNELS_TARGET and "rounding" in self.allow
+
     def select(self, rules: Sequence[Rule], graph: Graph, tag: str) -> list[Rule]:
         """Choose the rules of a tag that may be applied to a graph."""
-        chosen = select_rules(rules, opset=graph.opset(), target=self.target, allow=self.allow)
+        target = RUNTIME_TARGET if self.for_runtime else self.target
+        chosen = select_rules(rules, opset=graph.opset(), target=target, allow=self.allow)
         return [rule for rule in chosen if rule.tag == tag]

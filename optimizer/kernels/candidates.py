@@ -11,12 +11,11 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import onnx
 
-from ...profiles.execution import Execution
 from ...profiles.race import Lap, verdict
 from ...profiles.session import open_session
 from ..contest import Contest, Plan
@@ -192,15 +191,42 @@ class Fusing:
                     steps.append(_step(kind, names))
         if not kernels:
             return None
-        library: Library = build([kernels[key] for key in sorted(kernels)])
+        library = build([kernels[key] for key in sorted(kernels)])
+        self.workshop.place_file(library.path, library.name)
+        opened = replace(self.base.execution, libraries=(Path(library.name),))
         return Plan(
             name,
             embed(graph, library.domain),
             steps=[*self.base.steps, *steps],
-            execution=Execution(
-                self.base.execution.level, self.base.execution.options, (library.path,)
-            ),
+            execution=opened,
         )
+
+
+def fused_plans(
+    contest: Contest,
+    workshop: Workshop,
+    phases: Phases,
+    plans: Sequence[Plan],
+    budget_s: float,
+) -> list[Plan]:
+    """Fuse operators of the plan that promises most; return what may race, verified.
+
+    Raises CompilerError where there is no C compiler.
+    """
+    sound = [plan for plan in plans if not plan.refusal and not plan.execution.libraries]
+    base = min(sound, key=_expected_ns, default=contest.original)
+    fused = Fusing(base, contest, workshop, phases).plans(budget_s)
+    for plan in fused:
+        with phases("verifying", plan.name):
+            plan.source = workshop.place_plan(plan.name, plan.graph)
+            contest.verify(plan)
+    return fused
+
+
+def _expected_ns(plan: Plan) -> float:
+    if plan.lap is not None:
+        return plan.lap.median_ns
+    return plan.predicted_ns or float("inf")
 
 
 def _is_promising(kind: Kind) -> bool:

@@ -32,6 +32,11 @@ class Library:
     path: Path
     source: str
 
+    @property
+    def name(self) -> str:
+        """The name of its file beside a model: no two libraries have the same."""
+        return self.domain + SUFFIX
+
 
 def require_compiler() -> Compiler:
     """Return the C compiler; CompilerError, saying what to install, where there is none."""

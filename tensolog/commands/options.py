@@ -75,10 +75,11 @@ budget_option = click.option(
 )
 target_option = click.option(
     "--target",
-    type=click.Choice(["onnxruntime-cpu", "onnx"]),
+    type=click.Choice(["onnxruntime-cpu", "onnxruntime-cpu+kernels", "onnx"]),
     default="onnxruntime-cpu",
     show_default=True,
-    help="'onnx' keeps to standard operators; 'onnxruntime-cpu' may use its own as well.",
+    help="'onnx' keeps to standard operators; 'onnxruntime-cpu' may use its own as well; with "
+    "'+kernels' fused ones come as a library of native code beside the model.",
 )
 allow_option = click.option(
     "--allow",
