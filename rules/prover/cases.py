@@ -204,6 +204,8 @@ def _case(rule: Rule, choices: Choices, longer: int) -> _Case:
         left = Left(rule, choices, operators, composition, known, longer)
         left.build()
         more = _solved([one.condition for one in left.assumptions])
+        fixed = {name: value for name, value in left.bounds.fixed.items() if name not in known}
+        more = {name: substitute(term, fixed) for name, term in more.items()} | fixed
         if not more:
             break
         known = {**{name: substitute(term, more) for name, term in known.items()}, **more}
@@ -229,11 +231,6 @@ def _solved(conditions: Iterable[Term]) -> dict[str, Term]:
     known: dict[str, Term] = {}
     for one in parts_of(conditions):
         match substitute(one, known):
-            case Apply("=", (Apply("*") as product, 1) | (1, Apply("*") as product)) if (
-                sizes := _factors(product)
-            ):
-                ones = dict.fromkeys(sizes, 1)
-                known = {name: substitute(old, ones) for name, old in known.items()} | ones
             case Apply("=", (left, right)):
                 pairs = [(left, right), (right, left)]
                 pairs.sort(key=lambda pair: isinstance(pair[0], Symbol) and "." not in pair[0].name)
@@ -244,21 +241,6 @@ def _solved(conditions: Iterable[Term]) -> dict[str, Term]:
                         known |= step
                         break
     return known
-
-
-def _factors(product: Term) -> list[str]:
-    """The sizes that a product is of, each of them 1 where it is; none where it has other factors.
-
-    Sizes are at least 0, so that no two others make 1.
-    """
-    match product:
-        case Symbol(name, "dimension"):
-            return [name]
-        case Apply("*", (left, right)):
-            first, second = _factors(left), _factors(right)
-            return [*first, *second] if first and second else []
-        case _:
-            return []
 
 
 def _may_replace(symbol: Symbol, term: Term) -> bool:

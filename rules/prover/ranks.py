@@ -41,6 +41,7 @@ from dataclasses import dataclass
 
 from ..lengths import Row, Within, measure_of, separate
 from ..syntax import Call, Name, Rule, Star, walk
+from .joining import joined
 from .listed import expressions_of, joins
 from .moves import moves_alike
 from .reach import reach
@@ -107,7 +108,9 @@ class _Lengths:
             if name in one.free and one.free[name].length == longest - 1
         }
         return all(
-            slices(statement, name, smaller) or separates(statement, name, outcome)
+            slices(statement, name, smaller)
+            or separates(statement, name, outcome)
+            or joined(statement, name, smaller)
             for statement, outcome in zip(self.statements, self.outcomes, strict=True)
             if name in statement.free and statement.free[name].length == longest
         )

@@ -36,7 +36,7 @@ from ..syntax import (
     Unary,
     walk,
 )
-from .bounds import Bounds
+from .bounds import Bounds, spread
 from .compose import Composition, UndescribedError, algebra_of, described
 from .element_types import chosen, representatives, signature, source_classes, type_code
 from .enumeration import Choices, ContradictionError, NoCaseError
@@ -189,12 +189,13 @@ class Left(Side):
 
     def suppose(self, text: str, term: Term) -> None:
         """Assume a condition; NoCaseError where it is seen to fail."""
-        if term is False:
-            raise NoCaseError(f"{text} doesn't hold")
-        if not self.bounds.add(term):
-            raise ContradictionError(f"{text} contradicts what is known")
-        if term is not True:
-            self.assumptions.append(Obligation(text, term))
+        for part in spread(term):
+            if part is False:
+                raise NoCaseError(f"{text} doesn't hold")
+            if not self.bounds.add(part):
+                raise ContradictionError(f"{text} contradicts what is known")
+            if part is not True:
+                self.assumptions.append(Obligation(text, part))
 
     def _restrict(self, term: Term) -> None:
         self.suppose(str(term), term)

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...catalog.operators.expand import Definition
-from ...catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term, Variable
+from ...catalog.operators.terms import (
+    Apply,
+    Read,
+    Reduce,
+    Select,
+    Symbol,
+    Term,
+    Variable,
+    apply,
+    select,
+)
 from .statement import Operand, Statement
 from .walk import parts, symbol_names
 
@@ -30,11 +40,42 @@ class Program:
                 wanted |= {part.tensor for part in parts(one.value) if isinstance(part, Read)}
         return Program(
             tuple(one for one in statement.operands if one.name in wanted),
-            tuple(one for one in statement.definitions if one.name in wanted),
+            tuple(_settled(one) for one in statement.definitions if one.name in wanted),
             tuple((one.source, one.target) for one in statement.equations),
             statement.assumptions,
             tuple(one.condition for one in statement.obligations),
         )
+
+
+def _settled(one: Definition) -> Definition:
+    """A definition without what is so wherever it is looked at: each index is within its range."""
+    ranges = dict(zip(one.indices, one.shape, strict=True))
+    return replace(one, value=_within(one.value, ranges))
+
+
+def _within(term: Term, ranges: Mapping[Variable, Term]) -> Term:
+    """A term where indices are at least 0 and below their extents; those below 1 are 0."""
+    match term:
+        case Variable():
+            return 0 if ranges.get(term) == 1 else term
+        case Apply("<=", (0, Variable() as index)) if index in ranges:
+            return True
+        case Apply("<", (Variable() as index, extent)) if ranges.get(index) == extent:
+            return True
+        case Apply("and" | "or" as function, arguments):
+            return apply(function, *(_within(one, ranges) for one in arguments))
+        case Apply(function, arguments):
+            return Apply(function, tuple(_within(one, ranges) for one in arguments))
+        case Select(condition, then, otherwise):
+            return select(*(_within(one, ranges) for one in (condition, then, otherwise)))
+        case Read(tensor, indices):
+            return Read(tensor, tuple(_within(one, ranges) for one in indices))
+        case Reduce(kind, variables, extents, condition, body):
+            inner = {**ranges, **dict(zip(variables, extents, strict=True))}
+            guard, whole = (_within(one, inner) for one in (condition, body))
+            return Reduce(kind, variables, extents, guard, whole)
+        case _:
+            return term
 
 
 def slices(statement: Statement, name: str, smaller: Collection[str]) -> bool:
