@@ -23,10 +23,12 @@ from .contest import ORIGINAL, Contest, Plan
 from .explain import near_misses
 from .fold import FOLD_LIMIT
 from .infer import infer_types
+from .node_story import Question
 from .openings import alternatives
 from .phases import Phases, Progress
 from .planner import Planner
 from .price import Prices, kernels_of_graph
+from .qualifying import qualify
 from .realize import Workshop
 from .record import record_plan
 from .result import Optimization
@@ -34,6 +36,7 @@ from .rewrite import Step
 from .screening import screen, select
 from .search import bound_types, order_by_bound
 from .setting import CLASSES, RUNTIME_TARGET, SEARCHES, TARGETS, OptionError, Setting
+from .signature import signature
 from .sizes import sizes_from
 from .view import drawn_graph, operator_costs, predicted_ns
 from .words import candidate_of, details, verdict_of, version_of
@@ -47,6 +50,10 @@ Source = str | Path | bytes | onnx.ModelProto
 MEASURING_SHARE = 0.3
 # Of the races, what finding out which rules help and harm may take.
 SCREENING_SHARE = 0.5
+# How many plans of the e-graph may race.
+BEST_PLANS = 4
+# Of what that leaves, what choosing among many plans may take.
+QUALIFYING_SHARE = 0.25
 # Of what that leaves, what finding out how plans are best opened may take.
 OPENING_SHARE = 0.3
 
@@ -164,13 +171,15 @@ class _Run:
             )
         self.planner = Planner(catalog.connection, setting, phases, rules, graph, self.prices)
         self.plans: list[Plan] = []
+        self.known = {signature(graph)}
         self.winner = self.original
         self.problem = ""
 
     def propose(self, plan: Plan) -> None:
         """Let a plan take part if it changes anything that another one does not."""
-        known = {accepted_steps(other) for other in (self.original, *self.plans)}
-        if accepted_steps(plan) not in known:
+        own = signature(plan.graph)
+        if own not in self.known:
+            self.known.add(own)
             self.plans.append(plan)
 
     def open_contest(self) -> Contest | None:
@@ -199,9 +208,11 @@ class _Run:
         explored = self.planner.explore("explored", start, self.sizes)
         self.propose(explored)
         if self.setting.search == "egraph":
-            grown = self.planner.grow("e-graph", start, self.sizes, self.kept)
-            if self.predicted(grown) < self.predicted(explored):
-                self.propose(grown)
+            # From the model as it is: what is always applied is a choice there too.
+            bare = self.planner.simplify("no rules", rules=())
+            for plan in self.planner.grow("e-graph", bare, self.sizes, BEST_PLANS, self.kept):
+                if self.predicted(plan) < self.predicted(self.original):
+                    self.propose(plan)
         racing = self.setting.budget * (1 - MEASURING_SHARE) + max(0.0, self.prices.left_s)
         start_s = time.monotonic()
         screening = screen(self.planner, contest, self.workshop, racing * SCREENING_SHARE)
@@ -213,12 +224,15 @@ class _Run:
                 plan.source = self.workshop.place_plan(plan.name, plan.graph)
                 contest.verify(plan)
         self._price()
+        finalists = qualify(contest, self.plans, racing * QUALIFYING_SHARE)
+        racing *= 1 - QUALIFYING_SHARE if len(finalists) < len(self.plans) else 1
         if self.setting.target == RUNTIME_TARGET:
-            sound = [plan for plan in (self.original, *self.plans) if not plan.refusal]
-            sound.sort(key=lambda plan: plan.predicted_ns or 0.0)
-            self.plans += alternatives(contest, sound, racing * OPENING_SHARE)
+            sound = sorted((self.original, *finalists), key=lambda plan: plan.predicted_ns or 0.0)
+            opened = alternatives(contest, sound, racing * OPENING_SHARE)
+            self.plans += opened
+            finalists += opened
             racing *= 1 - OPENING_SHARE
-        self.winner = contest.race(self.plans, racing)
+        self.winner = contest.race(finalists, racing)
 
     def _price(self) -> None:
         """Measure what the budget still allows of all plans' kernels, dearest first."""
@@ -298,6 +312,7 @@ class _Run:
                 self.prices,
             ),
             graphs=(self._drawn(original, steps), self._drawn(winner, ())),
+            question=Question(self.setting, self.planner.base, dict(self.sizes)),
             catalog=self.catalog,
             catalog_path=self.catalog.path,
         )
@@ -326,11 +341,6 @@ class _Run:
             "SELECT size_bytes FROM model WHERE model_id = ?", [self.model_id]
         ).fetchall()
         return int(size)
-
-
-def accepted_steps(plan: Plan) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Give what tells two plans apart: the rewrites that were made, and where."""
-    return tuple((step.rule, step.nodes) for step in plan.steps if step.accepted)
 
 
 def lost(step: Step, plan: Plan) -> Step:

@@ -36,7 +36,7 @@ class Planner:
             phases,
             prices,
         )
-        self.original = original
+        self.original, self.base = original, tuple(rules)
         self.always = setting.select(rules, original, "always")
         self.explorative = setting.select(rules, original, "explore")
 
@@ -82,10 +82,13 @@ class Planner:
             )
         return plan
 
-    def grow(self, name: str, start: Plan, sizes: Mapping[str, int], kept: Path | None) -> Plan:
-        """Derive a plan from another by an e-graph, then by merges that give several outputs.
+    def grow(
+        self, name: str, start: Plan, sizes: Mapping[str, int], count: int, kept: Path | None
+    ) -> list[Plan]:
+        """Derive plans from another by an e-graph, then by single gains; the cheapest one first.
 
-        `kept` is a file that the e-graph is written to.
+        At most `count`, which differ in the rules they use. `kept` is a file that the e-graph is
+        written to.
         """
         from .egraph.keep import keep
         from .egraph.search import search
@@ -98,13 +101,20 @@ class Planner:
                 sizes=sizes,
                 fold_limit=self.setting.fold_limit,
                 rounding="rounding" in self.setting.allow,
+                count=count,
                 progress=self.phases.tell,
             )
             if kept is not None:
                 keep(found, kept)
-            clean(found.graph, self.setting.fold_limit)
-        grown = Plan(name, found.graph, steps=[*start.steps, *found.steps])
-        return self.explore(name, grown, sizes)
+        plans = []
+        for place, derived in enumerate(found.plans):
+            clean(derived.graph, self.setting.fold_limit)
+            own = name if place == 0 else f"{name} {place + 1}"
+            grown = Plan(own, derived.graph, steps=[*start.steps, *derived.steps])
+            rules = (*self.always, *self.explorative)
+            left = [rule for rule in rules if rule.name not in derived.without]
+            plans.append(self.explore(own, grown, sizes, left))
+        return plans
 
     def matching(self, plan: Plan, rules: Sequence[Rule]) -> list[Rule]:
         """List the rules that match somewhere in a plan's graph."""

@@ -11,6 +11,7 @@ from ..catalog import Catalog
 from ..catalog.errors import ModelError
 from ..catalog.onnx_reader import read_model
 from ..catalog.onnx_writer import skeleton_model
+from ..profiles.costs import CostModel
 from ..profiles.machine import cores
 from ..profiles.profile import profile
 from ..rules import Rule
@@ -19,8 +20,9 @@ from .explain import Explanation, near_misses
 from .fold import FOLD_LIMIT
 from .graph import Graph
 from .infer import infer_types
+from .node_story import NodeStory, Question, answer
 from .phases import Progress
-from .price import kernels_of_graph
+from .price import Prices, kernels_of_graph
 from .realize import Workshop
 from .rewrite import Matcher, Step, simplify
 from .search import bound_types
@@ -74,6 +76,51 @@ def explain_model(
         idle = [known.name for known in base if known.name not in seen]
         explanation = Explanation(_name_of(model), fired, weighed, near, idle)
     return explanation if rule is None else _only(explanation, rule)
+
+
+def explain_node(
+    model: Source,
+    name: str,
+    *,
+    target: str = TARGETS[0],
+    threads: int | None = None,
+    allow: Collection[str] = CLASSES,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    rules: Sequence[Rule] | None = None,
+    catalog: Catalog,
+) -> NodeStory:
+    """Say what becomes of one node of a model, and why not something else.
+
+    `name` is the node's, or that of a value it gives. Costs are those that `catalog` holds of this
+    machine, else bounds; nothing is measured or stored. Other arguments are those of `optimize`;
+    it raises the same, and OptionError where there is no such node.
+    """
+    setting = Setting(
+        target=target, allow=tuple(allow), threads=cores() if threads is None else threads
+    )
+    with Catalog(":memory:") as scratch, Workshop(scratch) as workshop:
+        model_id = read_model(scratch, model)
+        graph = workshop.read(skeleton_model(scratch, model_id))
+        graph.types = infer_types(graph)
+        sizes = next(guesses(graph, sizes_from(graph, input_shapes or {})))
+        asked = Question(setting, applicable() if rules is None else tuple(rules), sizes)
+        return answer(graph, name, asked, scratch.connection, _stored_prices(catalog, setting))
+
+
+def explain_node_of(
+    catalog: Catalog, model_id: int, name: str, asked: Question, steps: Sequence[Step]
+) -> NodeStory:
+    """Say the same of a model that a catalog holds, with the steps of its plan."""
+    with Workshop(catalog) as workshop:
+        graph = workshop.read(skeleton_model(catalog, model_id))
+        graph.types = infer_types(graph)
+        prices = _stored_prices(catalog, asked.setting)
+        return answer(graph, name, asked, catalog.connection, prices, steps)
+
+
+def _stored_prices(catalog: Catalog, setting: Setting) -> Prices:
+    model = CostModel(catalog, threads=setting.threads, measure=False)
+    return Prices(model, budget_s=0.0)
 
 
 def _only(explanation: Explanation, rule: str) -> Explanation:

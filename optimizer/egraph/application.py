@@ -41,6 +41,7 @@ def apply_matches(egraph: EGraph, found: Sequence[Match]) -> list[Application]:
             tuple(match.nodes.values()),
             equal=match.rule.equal,
             summary=match.rule.summary,
+            always=match.rule.tag == "always",
         )
         applied.append(application)
         try:

@@ -223,6 +223,12 @@ class Columns:
         """Note that e-nodes changed now, so that matches are looked for again."""
         self._stamps.data[nodes] = self.now
 
+    def current(self, nodes: Ints) -> Ints:
+        """For each e-node itself, or the living one that it has come to equal."""
+        if not len(nodes):
+            return nodes
+        return self.intern(self.rows(nodes), self._widths.data[nodes])[0]
+
     def drop(self, nodes: Ints) -> None:
         """Let e-nodes be dead: an equal one is there, or no program would contain them."""
         self._alive.data[nodes] = 0

@@ -21,7 +21,8 @@ class Costs:
     """Nanoseconds of e-nodes by measured kernels, or by their bounds as long as nobody measured.
 
     An e-node that is not the model's own counts with the spread of its measurement, since a gain
-    within the noise is none.
+    within the noise is none. What is not measured when measuring is over is left out, unless it was
+    made by a rule that is always an improvement.
     """
 
     def __init__(self, egraph: EGraph, prices: Prices) -> None:
@@ -77,10 +78,13 @@ class Costs:
         cost = self.prices.model.cost(kernel)
         if is_own or kernel.is_constant:
             return cost.ns
-        if cost.source == "bound" and (
-            self.measuring_is_over or self.prices.model.failure(kernel) is not None
-        ):
-            return UNUSABLE
+        if cost.source == "bound":
+            made = self.egraph.made_by.get(node)
+            is_trusted = made is not None and made.always
+            if self.prices.model.failure(kernel) is not None:
+                return UNUSABLE
+            if self.measuring_is_over and not is_trusted:
+                return UNUSABLE
         return cost.ns + cost.spread_ns
 
     def _is_opaque(self, node: int) -> bool:
@@ -100,9 +104,12 @@ class Costs:
         return True
 
     def unmeasured(self, nodes: Iterable[int]) -> list[Kernel]:
-        """The kernels of e-nodes that nobody measured yet."""
+        """The kernels of e-nodes that nobody measured yet, those of the largest bounds first."""
         kernels = [kernel for node in nodes if (kernel := self.kernel(node)) is not None]
-        return self.prices.model.unmeasured(kernels)
+        return sorted(self.prices.model.unmeasured(kernels), key=lambda k: -self._bound(k))
+
+    def _bound(self, kernel: Kernel) -> float:
+        return self.prices.model.cost(kernel).ns
 
 
 def problem_of(egraph: EGraph, cost: Callable[[int], float]) -> Problem:

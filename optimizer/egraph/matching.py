@@ -69,9 +69,9 @@ class EMatcher:
         self.found = 0
 
     @property
-    def is_paused(self) -> bool:
-        """Whether a rule waits with matches that were not taken."""
-        return any(ration.paused_until for ration in self._rations.values())
+    def paused(self) -> tuple[str, ...]:
+        """The rules that wait with matches that were not taken."""
+        return tuple(name for name, ration in self._rations.items() if ration.paused_until)
 
     def find(self, round_: int) -> list[Match]:
         """List the new matches whose conditions hold, in a deterministic order."""

@@ -62,7 +62,7 @@ def merge(
     search = _Search(egraph, chosen, costs, start)
     if chosen:
         search.run(start, pops)
-    best = _State(search.canonical(search.best.selection), search.best.cost)
+    best = _State(canonical(egraph, costs, search.best.selection), search.best.cost)
     return Merged(best.selection, best.cost, search.applications, search.made)
 
 
@@ -151,7 +151,7 @@ class _Search:
 
     def _matches(self, state: _State) -> list[Match]:
         egraph = self.egraph
-        current = self.canonical(state.selection)
+        current = canonical(self.egraph, self.costs, state.selection)
         nodes = np.unique(np.array([choice.node for choice in current.values()], np.int64))
         view = View(egraph)
         tables = self.patterns.tables(nodes)
@@ -170,13 +170,13 @@ class _Search:
         if not applied:
             return None
         self.applications += applied
-        selection = self.canonical(parent.selection)
-        made = self._living([node for application in applied for node in application.made])
+        selection = canonical(self.egraph, self.costs, parent.selection)
+        made = _current(self.egraph, [node for application in applied for node in application.made])
         self.costs.measure(made)
         ends = {self.egraph.find(old) for a in applied for old, _ in a.united}
         free = free_classes(self.egraph)
         for node in made:
-            choice = self._choice(node, free)
+            choice = _choice(self.egraph, self.costs, node, free)
             for class_ in self.egraph.columns.outputs(node):
                 if class_ != NONE and (class_ in ends or class_ not in selection):
                     selection[class_] = choice
@@ -192,32 +192,30 @@ class _Search:
         found = dict.fromkeys(self.egraph.find(value) for value in self.egraph.graph.graph_outputs)
         return [class_ for class_ in found if class_ not in free]
 
-    def _living(self, nodes: Sequence[int]) -> list[int]:
-        """E-nodes, in the place of each dead one the living one that it equals."""
-        if not nodes:
-            return []
-        columns = self.egraph.columns
-        widths = np.array([len(columns.outputs(node)) for node in nodes], np.int64)
-        found, _ = columns.intern(columns.rows(np.array(nodes, np.int64)), widths)
-        return list(dict.fromkeys(found.tolist()))
 
-    def _choice(self, node: int, free: set[int]) -> Choice:
-        operands = self.egraph.columns.operands(node)
-        needs = dict.fromkeys(value for value in operands if value != NONE and value not in free)
-        return Choice(node, self.costs(node), tuple(needs))
+def canonical(egraph: EGraph, costs: Costs, selection: Selection) -> dict[int, Choice]:
+    """A selection in terms of the classes and e-nodes that there are now."""
+    free = free_classes(egraph)
+    leaders, columns = egraph.columns.leaders.tolist(), egraph.columns
+    found: dict[int, Choice] = {}
+    for class_, choice in selection.items():
+        leader = leaders[class_]
+        if leader in free:
+            continue
+        moved = any(leaders[need] != need or need in free for need in choice.needs)
+        if moved or not columns.is_alive(choice.node):
+            (node,) = _current(egraph, [choice.node])
+            choice = _choice(egraph, costs, node, free)
+        found.setdefault(leader, choice)
+    return found
 
-    def canonical(self, selection: Selection) -> dict[int, Choice]:
-        """A selection in terms of the classes and e-nodes that there are now."""
-        free = free_classes(self.egraph)
-        find, columns = self.egraph.find, self.egraph.columns
-        found: dict[int, Choice] = {}
-        for class_, choice in selection.items():
-            leader = find(class_)
-            if leader in free:
-                continue
-            moved = any(find(need) != need or need in free for need in choice.needs)
-            if moved or not columns.is_alive(choice.node):
-                (node,) = self._living([choice.node])
-                choice = self._choice(node, free)
-            found.setdefault(leader, choice)
-        return found
+
+def _choice(egraph: EGraph, costs: Costs, node: int, free: set[int]) -> Choice:
+    operands = egraph.columns.operands(node)
+    needs = dict.fromkeys(value for value in operands if value != NONE and value not in free)
+    return Choice(node, costs(node), tuple(needs))
+
+
+def _current(egraph: EGraph, nodes: Sequence[int]) -> list[int]:
+    """E-nodes, each once, in the place of each dead one the living one that it equals."""
+    return list(dict.fromkeys(egraph.columns.current(np.array(nodes, np.int64)).tolist()))

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 class Application:
     """What was done by one rule at one place: the e-nodes read and made, the classes united.
 
-    `refusal` says why nothing was done: the right side was ill-typed, or of another type.
+    `refusal` says why nothing was done: the right side was ill-typed, or of another type. `always`
+    says that the rule never makes anything worse.
     """
 
     rule: str
@@ -19,3 +20,4 @@ class Application:
     refusal: str = ""
     equal: str = "exact"
     summary: str = ""
+    always: bool = False

@@ -13,6 +13,8 @@ from .egraph import EGraph
 from .matching import EMatcher, operators_in, reachable
 from .provenance import Application
 
+SATURATED = "saturated"
+
 Report = Callable[[str, int, int, str], None]
 
 
@@ -39,11 +41,12 @@ class Growth:
     applications: list[Application] = field(default_factory=list)
     sizes: list[tuple[int, int, int]] = field(default_factory=list)  # matches, e-nodes, classes
     ended: str = ""
+    paused: tuple[str, ...] = ()  # rules with matches left that nobody applied
 
     @property
     def is_saturated(self) -> bool:
         """Whether no rule leads anywhere new."""
-        return self.ended == "saturated"
+        return self.ended == SATURATED
 
 
 def saturate(
@@ -68,9 +71,9 @@ def saturate(
         egraph.columns.now += 1
         growth.applications += chains.update(egraph)
         found = matcher.find(round_)
-        if not found and not matcher.is_paused:
-            growth.ended = "saturated"
-            return growth
+        if not found and not matcher.paused:
+            growth.ended = SATURATED
+            break
         growth.applications += apply_matches(egraph, found)
         size = (len(found), len(egraph.columns.living()), egraph.columns.classes)
         growth.sizes.append(size)
@@ -78,9 +81,10 @@ def saturate(
             progress("searching", round_ + 1, budget.rounds, f"{size[1]} e-nodes")
         if size[1] > most:
             growth.ended = f"{size[1]} e-nodes are more than {most}"
-            return growth
+            break
         if time.process_time() > deadline:
             growth.ended = f"{budget.seconds} seconds are over"
-            return growth
-    growth.ended = f"{budget.rounds} rounds are over"
+            break
+    growth.ended = growth.ended or f"{budget.rounds} rounds are over"
+    growth.paused = matcher.paused
     return growth

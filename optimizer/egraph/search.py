@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 
 from ...rules import Rule
 from ..graph import Graph
-from ..price import Prices
+from ..price import Prices, Progress
 from ..rewrite import Step
+from .alternatives import Alternative, alternatives
 from .build import build
 from .costs import Costs, own_nodes, problem_of
 from .egraph import EGraph
 from .extract import MOST_STEPS, Extraction, extract
-from .merges import Merged, merge
-from .problem import Selection, cost_of
+from .merges import Merged, canonical, merge
+from .problem import Choice, Selection, cost_of
 from .saturate import Budget, Growth, Report, saturate
 from .trace import steps_of
 
@@ -22,13 +23,22 @@ from .trace import steps_of
 EXTRACTIONS = 6
 
 
-@dataclass
-class Found:
-    """The plan: its graph, how it came about, and what is known of how good it is."""
+@dataclass(frozen=True)
+class Derived:
+    """A plan taken out: its graph, how it came about, its cost, and rules it had to do without."""
 
     graph: Graph
     steps: list[Step]
     cost_ns: float
+    selection: dict[int, Choice]
+    without: tuple[str, ...] = ()
+
+
+@dataclass
+class Found:
+    """The plans, the cheapest one first, and what is known of how good it is."""
+
+    plans: list[Derived]
     own_cost_ns: float
     growth: Growth
     extraction: Extraction
@@ -37,9 +47,19 @@ class Found:
     costs: Costs = field(repr=False)
 
     @property
-    def is_better(self) -> bool:
-        """Whether the plan is expected to be faster than the graph it was derived from."""
-        return self.cost_ns < self.own_cost_ns
+    def graph(self) -> Graph:
+        """The graph of the cheapest plan."""
+        return self.plans[0].graph
+
+    @property
+    def steps(self) -> list[Step]:
+        """How the cheapest plan came about."""
+        return self.plans[0].steps
+
+    @property
+    def cost_ns(self) -> float:
+        """The cost of the cheapest plan."""
+        return self.plans[0].cost_ns
 
 
 def search(
@@ -52,13 +72,15 @@ def search(
     budget: Budget | None = None,
     steps: int = MOST_STEPS,
     rounding: bool = True,
+    count: int = 1,
     progress: Report | None = None,
 ) -> Found:
-    """Find the cheapest program that the rules reach from a graph, within the budgets.
+    """Find the cheapest programs that the rules reach from a graph, within the budgets.
 
     Kernels count with their bounds until they are measured; what the cheapest program needs is
     measured, and the next one is taken out, until the cheapest one is measured throughout or the
-    budget of `prices` is spent. Rules of several outputs are tried on what that leads to. With
+    budget of `prices` is spent. Rules of several outputs are tried on what that leads to. Up to
+    `count` plans are given, which differ in the rules they use (see `alternatives`). With
     `rounding`, sums and products of floats may be reordered. `graph` is left as it is.
     """
     egraph = EGraph(graph, sizes, fold_limit)
@@ -66,18 +88,43 @@ def search(
     growth = saturate(egraph, single, budget, progress, rounding=rounding)
     costs = Costs(egraph, prices)
     extraction, own = _cheapest(egraph, costs, steps, progress)
+    others = _others(egraph, costs, extraction, count - 1, steps, progress) if count > 1 else []
     merged = merge(egraph, rules, costs, extraction.selection)
     growth.applications += merged.applications
+    found: list[tuple[Selection, float, tuple[str, ...]]] = [(merged.selection, merged.cost, ())]
+    if merged.cost < extraction.cost and count > 1:  # whether merges pay, the clock may deny
+        left_out = tuple(dict.fromkeys(a.rule for a in merged.applications))
+        found.append((extraction.selection, extraction.cost, left_out))
+    found += [(o.extraction.selection, o.extraction.cost, o.without) for o in others]
     return Found(
-        build(egraph, merged.selection, roots_of(egraph, merged.selection)),
-        steps_of(egraph, merged.selection, growth.applications, costs),
-        merged.cost,
+        [
+            _derived(egraph, costs, growth, selection, cost, left_out)
+            for selection, cost, left_out in found[:count]
+        ],
         own,
         growth,
         extraction,
         merged,
         egraph,
         costs,
+    )
+
+
+def _derived(
+    egraph: EGraph,
+    costs: Costs,
+    growth: Growth,
+    selection: Selection,
+    cost: float,
+    left_out: tuple[str, ...],
+) -> Derived:
+    current = canonical(egraph, costs, selection)
+    return Derived(
+        build(egraph, current, roots_of(egraph, current)),
+        steps_of(egraph, current, growth.applications, costs),
+        cost,
+        current,
+        left_out,
     )
 
 
@@ -91,33 +138,54 @@ def _cheapest(
     egraph: EGraph, costs: Costs, steps: int, progress: Report | None
 ) -> tuple[Extraction, float]:
     """Take out and measure in turns; the last extraction takes only what is measured."""
-
-    def told(done: int, total: int, what: str) -> None:
-        if progress is not None:
-            progress("measuring", done, total, what)
-
     for _ in range(EXTRACTIONS):
         own, extraction = _extracted(egraph, costs, steps)
         news = {choice.node for choice in extraction.selection.values()}
         old = {choice.node for choice in own.values()}
         if news <= old:
             return extraction, cost_of(own, own)
-        open_ = costs.unmeasured(sorted((news | old) - (news & old)))
-        left = costs.prices.left_s
-        if not open_ or left <= 0:
+        if not costs.measure(sorted(news ^ old), _measuring(progress)):
             break
-        costs.prices.measure(
-            open_,
-            lambda done, total, what: (
-                progress("measuring", done, total, what) if progress else None
-            ),
-        )
     costs.end_measuring()
     own, extraction = _extracted(egraph, costs, steps)
     return extraction, cost_of(own, own)
+
+
+def _measuring(progress: Report | None) -> Progress | None:
+    """What measuring reports, reported as a phase of its own."""
+    if progress is None:
+        return None
+    report = progress
+    return lambda done, total, what: report("measuring", done, total, what)
 
 
 def _extracted(egraph: EGraph, costs: Costs, steps: int) -> tuple[Selection, Extraction]:
     problem = problem_of(egraph, costs)
     own = own_nodes(egraph, problem)
     return own, extract(problem, own, steps)
+
+
+def _others(
+    egraph: EGraph,
+    costs: Costs,
+    best: Extraction,
+    count: int,
+    steps: int,
+    progress: Report | None,
+) -> list[Alternative]:
+    """The next best plans, their kernels measured as far as the budget goes."""
+
+    def rule_of(node: int) -> str:
+        made = egraph.made_by.get(node)
+        return made.rule if made else ""
+
+    found: list[Alternative] = []
+    for _ in range(2):
+        problem = problem_of(egraph, costs)
+        found = alternatives(problem, own_nodes(egraph, problem), best, rule_of, count, steps)
+        nodes = {c.node for other in found for c in other.extraction.selection.values()}
+        measured = costs.measure(sorted(nodes), _measuring(progress))
+        if not measured and not costs.unmeasured(sorted(nodes)):
+            break
+        costs.end_measuring()
+    return found

@@ -3,43 +3,78 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from . import options as shared
 
+if TYPE_CHECKING:
+    from ..optimizer import Explanation, NodeStory
+
 
 @click.command(no_args_is_help=True)
 @shared.model_argument
 @click.option("--rule", metavar="NAME", help="This rule only, with every near miss.")
+@click.option(
+    "--node",
+    metavar="NAME",
+    help="This node only: what becomes of it, what else could, at what cost, and why it is not so.",
+)
 @shared.target_option
+@shared.threads_option
 @shared.allow_option
 @shared.input_shape_option
+@shared.catalog_option
 @shared.json_option
 def explain(
     model: Path,
     rule: str | None,
+    node: str | None,
     target: str,
+    threads: int | None,
     allow: tuple[str, ...],
     input_shapes: shared.Shapes,
+    catalog_path: str | None,
     as_json: bool,
 ) -> None:
     """Say which rules fire where, and why the others do not.
 
     A near miss is a place where all conditions of a rule hold but one; it names that condition and
-    the values that broke it. Nothing is measured and nothing is written.
+    the values that broke it. Nothing is measured and nothing is written: what a node and its
+    alternatives cost is what an earlier optimize or profile measured, else a bound.
 
     \b
     Examples:
       tensolog explain model.onnx
       tensolog explain model.onnx --rule FoldBatchNormalizationIntoConv
+      tensolog explain model.onnx --node /layer1/attention/MatMul
       tensolog explain model.onnx --json | jq '.near_misses[].condition'
     """
-    from ..optimizer import explain_model
+    from ..optimizer import explain_model, explain_node
 
+    if node is not None:
+        if rule is not None:
+            raise click.UsageError("--rule and --node exclude each other")
+        with shared.open_to_read(catalog_path) as catalog:
+            story = explain_node(
+                model,
+                node,
+                target=target,
+                threads=threads,
+                allow=allow,
+                input_shapes=input_shapes or None,
+                catalog=catalog,
+            )
+        _print(story, as_json)
+        return
     explanation = explain_model(
         model, rule=rule, target=target, allow=allow, input_shapes=input_shapes or None
     )
+    _print(explanation, as_json)
+
+
+def _print(explanation: Explanation | NodeStory, as_json: bool) -> None:
     if as_json:
         from ..json_text import json_text
 

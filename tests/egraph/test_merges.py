@@ -75,7 +75,7 @@ def test_a_rule_with_too_many_matches_pauses_and_comes_back():
         egraph.columns.now += 1
         found.append(len(matcher.find(round_)))
     assert found == [3, 0, 4, 0, 0, 0]
-    assert not matcher.is_paused
+    assert not matcher.paused
 
 
 def test_the_budget_ends_growth_and_the_result_still_agrees():

@@ -1,0 +1,230 @@
+"""How one node of the model stands in an e-graph: what else could do its work, and for how much.
+
+What an alternative costs is what the cheapest program that contains it costs: an operator that is
+cheap by itself may need others that are not, or keep one alive that nothing else needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .columns import NONE
+from .costs import Costs, own_nodes, problem_of
+from .egraph import EGraph
+from .extract import MOST_STEPS, extract
+from .problem import Choice, Problem, cost_of
+from .provenance import Application
+from .saturate import Growth
+from .trace import name_of
+
+# Programs that are looked for to answer one question.
+MOST_PROGRAMS = 40
+
+
+@dataclass(frozen=True)
+class Way:
+    """One e-node that gives a value of the node: its cost, and what the plan would cost more.
+
+    `source` says whether the cost is measured or a bound; `more_ns` is None where that is not
+    known, and `note` says why, or what is particular about it.
+    """
+
+    value: str
+    operator: str
+    rule: str
+    cost_ns: float | None
+    source: str
+    more_ns: float | None
+    is_chosen: bool
+    note: str
+
+
+@dataclass(frozen=True)
+class Use:
+    """A match of a rule that involves the node: what came of it, and what the plan would cost more.
+
+    `state` is "in the plan", "costs more", "not measured", "without use" or "refused".
+    """
+
+    rule: str
+    nodes: tuple[str, ...]
+    state: str
+    detail: str
+    more_ns: float | None = None
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Ways to compute a node's values, rules at it, and whether the node is needed at all."""
+
+    ways: list[Way]
+    uses: list[Use]
+    is_needed: bool
+    plan_ns: float
+    own_ns: float
+
+
+def standing(egraph: EGraph, growth: Growth, costs: Costs, number: int) -> Standing:
+    """Ask an e-graph about the model's node of a number."""
+    return _Asker(egraph, growth, costs).answer(number)
+
+
+class _Asker:
+    def __init__(self, egraph: EGraph, growth: Growth, costs: Costs) -> None:
+        self.egraph, self.growth, self.costs = egraph, growth, costs
+        self.problem = problem_of(egraph, costs)
+        self.own = own_nodes(egraph, self.problem)
+        self.best = extract(self.problem, self.own)
+        self.asked: dict[tuple[int, int], float | None] = {}
+
+    def answer(self, number: int) -> Standing:
+        """Look at the classes that the node gives, and at the matches it takes part in."""
+        (node,) = (e_node for e_node, own in self.egraph.origin.items() if own == number)
+        node = self._now(node)
+        graph = self.egraph.graph
+        outputs = zip(graph.nodes[number].outputs, self.egraph.columns.outputs(node), strict=True)
+        names = {class_: graph.value_name(value) for value, class_ in outputs if class_ != NONE}
+        ways = [way for class_, name in names.items() for way in self._ways(class_, name)]
+        return Standing(
+            ways,
+            self._uses(node),
+            any(class_ in self.best.selection for class_ in names),
+            self.best.cost,
+            cost_of(self.own, self.own),
+        )
+
+    def _now(self, node: int) -> int:
+        (found,) = self.egraph.columns.current(np.array([node], np.int64)).tolist()
+        return int(found)
+
+    # -------------------------------------------------------------------------------- ways
+
+    def _ways(self, class_: int, name: str) -> list[Way]:
+        offered = {c.node: c for c in self.problem.choices.get(class_, ())}
+        living = self.egraph.columns.living()
+        nodes, _, values = self.egraph.columns.gives(living)
+        found = [n for n in nodes[values == class_].tolist() if not self._is_virtual(n)]
+        ways = [self._way(class_, name, node, offered.get(node)) for node in found]
+        return sorted(ways, key=lambda way: (way.more_ns is None, way.more_ns or 0.0, way.operator))
+
+    def _is_virtual(self, node: int) -> bool:
+        return self.egraph.vocabulary.operators[self.egraph.columns.operator(node)].is_virtual
+
+    def _way(self, class_: int, name: str, node: int, choice: Choice | None) -> Way:
+        chosen = self.best.selection.get(class_)
+        is_chosen = chosen is not None and chosen.node == node
+        more, note = (0.0, "") if is_chosen else self._more(class_, node, choice)
+        made = self.egraph.made_by.get(node)
+        kernel = self.costs.kernel(node)
+        cost = None if kernel is None else self.costs.prices.model.cost(kernel)
+        return Way(
+            name,
+            self.egraph.vocabulary.operators[self.egraph.columns.operator(node)].name,
+            made.rule if made else "",
+            None if cost is None else cost.ns,
+            "" if cost is None else cost.source,
+            more,
+            is_chosen,
+            note,
+        )
+
+    def _more(self, class_: int, node: int, choice: Choice | None) -> tuple[float | None, str]:
+        """What the plan would cost more if a class had to be computed by an e-node."""
+        if self.egraph.is_known(class_):
+            return None, "known before the model runs"
+        if class_ not in self.best.selection:
+            return None, "the plan does without this value"
+        if choice is None:
+            return None, self._unusable(node)
+        if len(self.asked) >= MOST_PROGRAMS:
+            return None, "not looked into: there are too many alternatives"
+        key = (class_, node)
+        if key not in self.asked:
+            self.asked[key] = self._forced(class_, choice)
+        more = self.asked[key]
+        return more, "" if more is not None else "no plan: it would need its own result"
+
+    def _unusable(self, node: int) -> str:
+        kernel = self.costs.kernel(node)
+        if kernel is None:
+            return "its sizes are not known"
+        failure = self.costs.prices.model.failure(kernel)
+        if failure is not None:
+            return f"it does not run: {' '.join(failure.split())[:120]}"
+        return "not measured within the budget"
+
+    def _forced(self, class_: int, choice: Choice) -> float | None:
+        """The least that a plan with a choice costs more; None where there is none.
+
+        The model's own choice stays, at a price that nothing else comes near: some plan to start
+        from is needed.
+        """
+        price = 10 * (self.best.cost + cost_of(self.own, self.own) + choice.cost + 1.0)
+        problem, own = self.problem, dict(self.own)
+        choices: dict[int, tuple[Choice, ...]] = dict(problem.choices)
+        choices[class_] = (choice,)
+        mine = own.get(class_)
+        if mine is not None and mine.node != choice.node:
+            dear = replace(mine, cost=mine.cost + price)
+            choices[class_] = (choice, dear)
+            for other, offered in problem.choices.items():
+                if other != class_ and mine in offered:
+                    choices[other] = tuple(dear if c is mine else c for c in offered)
+            own = {c: dear if chosen is mine else chosen for c, chosen in own.items()}
+        found = extract(Problem(choices, problem.roots), own, MOST_STEPS)
+        return None if found.cost >= price else found.cost - self.best.cost
+
+    # -------------------------------------------------------------------------------- uses
+
+    def _uses(self, node: int) -> list[Use]:
+        """The matches that involve an e-node, each rule and place once."""
+        flat = sorted({n for a in self.growth.applications for n in (*a.nodes, *a.made)})
+        now = dict(
+            zip(flat, self.egraph.columns.current(np.array(flat, np.int64)).tolist(), strict=True)
+        )
+        taken = {choice.node for choice in self.best.selection.values()}
+        found: dict[tuple[str, tuple[str, ...]], Use] = {}
+        for application in self.growth.applications:
+            nodes = [now[n] for n in application.nodes]
+            if node not in nodes:
+                continue
+            names = tuple(name_of(self.egraph, n) for n in nodes)
+            use = self._use(application, names, {now[n] for n in application.made}, taken)
+            key = (application.rule, names)
+            if key not in found or found[key].state != "in the plan":
+                found[key] = use
+        return list(found.values())
+
+    def _use(
+        self, application: Application, names: tuple[str, ...], made: set[int], taken: set[int]
+    ) -> Use:
+        rule = application.rule
+        if application.refusal:
+            return Use(rule, names, "refused", application.refusal.removeprefix(f"{rule}: "))
+        if not made:
+            return Use(rule, names, "in the plan", "its result is a value that is there already")
+        roots = [(self.egraph.find(old), self._giver(old, made)) for old, _ in application.united]
+        known = [(class_, node) for class_, node in roots if node is not None]
+        if any(node in taken for _, node in known):
+            return Use(rule, names, "in the plan", "", 0.0)
+        for class_, node in known:
+            choice = self._choices(class_).get(node)
+            more, note = self._more(class_, node, choice)
+            if more is not None:
+                return Use(rule, names, "costs more", note, more)
+            state = "not measured" if note.startswith("not measured") else "without use"
+            return Use(rule, names, state, note)
+        return Use(rule, names, "without use", "what it makes is what was there")
+
+    def _choices(self, class_: int) -> Mapping[int, Choice]:
+        return {choice.node: choice for choice in self.problem.choices.get(class_, ())}
+
+    def _giver(self, value: int, made: set[int]) -> int | None:
+        """The e-node among those made that gives a class."""
+        class_ = self.egraph.find(value)
+        return next(
+            (node for node in sorted(made) if class_ in self.egraph.columns.outputs(node)), None
+        )

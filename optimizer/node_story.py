@@ -1,0 +1,285 @@
+"""What happened to one node of a model, and why not something else: `explain --node`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+
+import duckdb
+
+from ..rules import Rule, load_rules
+from .egraph.costs import Costs
+from .egraph.egraph import EGraph
+from .egraph.saturate import Growth, saturate
+from .egraph.standing import Standing, Use, Way, standing
+from .explain import near_misses
+from .fold import fold_constants
+from .graph import Graph
+from .price import Prices, kernel_of
+from .rewrite import Matcher, Step
+from .search import bound_types
+from .setting import OptionError, Setting
+from .simplify import remove_dead, share_constants, share_subexpressions
+
+SHOWN = 12  # lines of a kind in the text; the JSON has them all
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A rule that does not apply at the node: the condition that fails, or why it is not allowed.
+
+    `kind` is "condition" or "not allowed".
+    """
+
+    rule: str
+    nodes: tuple[str, ...]
+    kind: str
+    detail: str
+
+
+@dataclass
+class NodeStory:
+    """One node: what became of it, what else could, and the rules that matched there or nearly.
+
+    Costs are in nanoseconds; `more_ns` in `ways` and `uses` is what the cheapest plan would cost
+    more. `steps` are those of a plan that was raced, where there is one. `growth` says whether
+    all was found that the rules lead to.
+    """
+
+    node: str
+    operator: str
+    cost_ns: float | None
+    source: str
+    fate: str
+    plan_ns: float | None
+    own_ns: float | None
+    steps: list[Step] = field(default_factory=list)
+    ways: list[Way] = field(default_factory=list)
+    uses: list[Use] = field(default_factory=list)
+    refusals: list[Refusal] = field(default_factory=list)
+    growth: str = ""
+
+    def text(self) -> str:
+        """Lay the story out for a terminal."""
+        cost = f", {_cost(self.cost_ns, self.source)}" if self.cost_ns is not None else ""
+        plan = ""
+        if self.plan_ns is not None and self.own_ns is not None:
+            plan = f"  the model {_time(self.own_ns)}, the cheapest plan {_time(self.plan_ns)}"
+            plan += " by its kernels"
+        parts = [
+            "\n".join(filter(None, [f"{self.node} ({self.operator}{cost}): {self.fate}", plan])),
+            _section("What was done to it", [_step_line(step) for step in self.steps]),
+            _section("What can compute it", [_way_line(way) for way in self.ways]),
+            _section("Rules that match here", [_use_line(use) for use in self.uses]),
+            _section("Rules that don't", [_refusal_line(r) for r in self.refusals]),
+            self.growth,
+        ]
+        return "\n\n".join(part for part in parts if part)
+
+    def to_json(self) -> dict[str, object]:
+        """Give the story as plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What an answer depends on beside the model: options, the rules to apply, free sizes."""
+
+    setting: Setting
+    rules: tuple[Rule, ...]
+    sizes: Mapping[str, int]
+
+
+def answer(
+    graph: Graph,
+    name: str,
+    asked: Question,
+    connection: duckdb.DuckDBPyConnection,
+    prices: Prices,
+    steps: Sequence[Step] = (),
+) -> NodeStory:
+    """Say what becomes of the node of a name in a graph whose types are known.
+
+    Of the shipped rules that are not among those to apply it is said why they may not. Nothing is
+    measured: kernels cost what is stored, or their bounds. Raises OptionError where no node, and
+    no value that one gives, has the name.
+    """
+    setting, sizes = asked.setting, asked.sizes
+    every = (*asked.rules, *load_rules())
+    number = _number(graph, name)
+    chosen = [r for tag in ("always", "explore") for r in setting.select(asked.rules, graph, tag)]
+    kernel = kernel_of(graph, number, bound_types(graph, sizes))
+    cost = None if kernel is None else prices.model.cost(kernel)
+    story = NodeStory(
+        node=graph.node_name(number),
+        operator=graph.nodes[number].operator,
+        cost_ns=None if cost is None else cost.ns,
+        source="" if cost is None else cost.source,
+        fate="",
+        plan_ns=None,
+        own_ns=None,
+        steps=[step for step in steps if graph.node_name(number) in step.nodes],
+        refusals=_refusals(graph, number, connection, setting, chosen, every),
+    )
+    small = graph.copy()
+    gone = _cleaned(small, number, setting.fold_limit)
+    if gone:
+        story.fate = gone
+        return story
+    egraph = EGraph(small, sizes, setting.fold_limit)
+    single = [rule for rule in chosen if len(rule.outputs) == 1]
+    growth = saturate(egraph, single, rounding="rounding" in setting.allow)
+    found = standing(egraph, growth, Costs(egraph, prices), number)
+    story.ways, story.uses = found.ways, found.uses
+    story.plan_ns, story.own_ns = found.plan_ns, found.own_ns
+    story.fate = _fate(story, found)
+    story.growth = _growth(growth)
+    return story
+
+
+def _number(graph: Graph, name: str) -> int:
+    names = {graph.node_name(number): number for number in graph.nodes}
+    by_output = {
+        graph.value_name(value): number
+        for number, node in graph.nodes.items()
+        for value in node.outputs
+    }
+    number = names.get(name, by_output.get(name))
+    if number is None:
+        near = difflib.get_close_matches(name, names, n=3)
+        hint = f"; near: {', '.join(near)}" if near else ""
+        raise OptionError(f"no node is called {name!r}{hint}")
+    return number
+
+
+def _cleaned(graph: Graph, number: int, fold_limit: int) -> str:
+    """Fold, share and drop in place; say what became of a node that is gone by that."""
+    fold_constants(graph, fold_limit)
+    if number not in graph.nodes:
+        return "folded, since it depends on constants alone"
+    share_constants(graph)
+    for removed, kept in share_subexpressions(graph):
+        if removed == number:
+            return f"shared, since {graph.node_name(kept)} computes the same"
+    remove_dead(graph)
+    return "" if number in graph.nodes else "dropped, since no output depends on it"
+
+
+def _fate(story: NodeStory, found: Standing) -> str:
+    if any(way.is_chosen and not way.rule for way in found.ways):
+        return "kept in the cheapest plan"
+    if not found.is_needed:
+        if any(way.note.startswith("known") for way in found.ways):
+            return "computed before the model runs"
+        return "not needed in the cheapest plan"
+    rules = dict.fromkeys(way.rule for way in found.ways if way.is_chosen)
+    return f"replaced in the cheapest plan by {', '.join(rules)}"
+
+
+def _growth(growth: Growth) -> str:
+    if growth.is_saturated:
+        return ""
+    paused = f"; {', '.join(growth.paused)} had more matches" if growth.paused else ""
+    return f"Not all was looked into: {growth.ended}{paused}."
+
+
+def _refusals(
+    graph: Graph,
+    number: int,
+    connection: duckdb.DuckDBPyConnection,
+    setting: Setting,
+    chosen: Sequence[Rule],
+    every: Sequence[Rule],
+) -> list[Refusal]:
+    """Rules that nearly match at a node, and those that match but may not be applied."""
+    operator, name = graph.nodes[number].operator, graph.node_name(number)
+
+    def concerned(rules: Sequence[Rule]) -> list[Rule]:
+        return [rule for rule in rules if any(operator in node.operators for node in rule.match)]
+
+    found = [
+        Refusal(
+            miss["rule"],
+            tuple(miss["nodes"]),
+            "condition",
+            (miss.get("detail") or miss["condition"]).removeprefix(f"{miss['rule']}: "),
+        )
+        for miss in near_misses(connection, concerned(chosen), graph)
+        if name in miss["nodes"]
+    ]
+    names = {rule.name for rule in chosen}
+    others = {rule.name: rule for rule in reversed(every) if rule.name not in names}
+    barred = concerned(list(others.values()))
+    for match in Matcher(connection, barred).find(graph):
+        if number in match.nodes.values():
+            nodes = tuple(graph.node_name(other) for other in match.nodes.values())
+            reason = _why_barred(match.rule, graph.opset(), setting)
+            found.append(Refusal(match.rule.name, nodes, "not allowed", reason))
+    unique = {(refusal.rule, refusal.nodes, refusal.detail): refusal for refusal in found}
+    return list(unique.values())
+
+
+def _why_barred(rule: Rule, opset: int, setting: Setting) -> str:
+    if rule.equal not in setting.allow:
+        return f"its result is {rule.equal}, and only {', '.join(setting.allow)} is allowed"
+    if rule.target not in (None, setting.target):
+        return f"it is for the target {rule.target}"
+    if rule.opset_from is not None and opset < rule.opset_from:
+        return f"it is for opsets from {rule.opset_from} on, the model has {opset}"
+    if rule.opset_to is not None and opset > rule.opset_to:
+        return f"it is for opsets up to {rule.opset_to}, the model has {opset}"
+    return "it is not proved"
+
+
+def _section(title: str, lines: Sequence[str]) -> str:
+    if not lines:
+        return ""
+    rest = len(lines) - SHOWN
+    more = [f"  and {rest} more"] if rest > 0 else []
+    return "\n".join([title, *lines[:SHOWN], *more])
+
+
+def _step_line(step: Step) -> str:
+    change = ""
+    if step.cost_before_ns is not None and step.cost_after_ns is not None:
+        change = f", {_time(step.cost_before_ns)} -> {_time(step.cost_after_ns)}"
+    state = "" if step.accepted else "not taken: "
+    return f"  {step.rule}: {state}{step.reason}{change}"
+
+
+def _way_line(way: Way) -> str:
+    maker = f"by {way.rule}" if way.rule else "the model's own"
+    cost = _cost(way.cost_ns, way.source) if way.cost_ns is not None else "no cost"
+    mark = "* " if way.is_chosen else "  "
+    return f"{mark}{way.operator} {maker}, {cost}{_more(way.more_ns, way.note, way.is_chosen)}"
+
+
+def _use_line(use: Use) -> str:
+    where = f" at {', '.join(use.nodes)}"
+    if use.state == "costs more":
+        return f"  {use.rule}: not taken{_more(use.more_ns, use.detail, False)}{where}"
+    detail = f": {use.detail}" if use.detail else ""
+    return f"  {use.rule}: {use.state}{detail}{where}"
+
+
+def _refusal_line(refusal: Refusal) -> str:
+    kind = "not allowed: " if refusal.kind == "not allowed" else ""
+    return f"  {refusal.rule}: {kind}{refusal.detail}"
+
+
+def _more(more_ns: float | None, note: str, chosen: bool) -> str:
+    if chosen:
+        return ": in the plan"
+    parts = [] if more_ns is None else [f"the plan would take {_time(more_ns)} more"]
+    if more_ns is not None and more_ns <= 0:
+        parts = ["no dearer, but no better"]
+    return "".join(f": {part}" for part in (*parts, *([note] if note else [])))
+
+
+def _cost(cost_ns: float | None, source: str) -> str:
+    return f"{_time(cost_ns)}{'' if source == 'measured' else ' at least (not measured)'}"
+
+
+def _time(cost_ns: float | None) -> str:
+    return "?" if cost_ns is None else f"{cost_ns / 1000:.1f} µs"

@@ -1,0 +1,34 @@
+"""Many plans, few finalists: a short race of all, so that the long one tells the best apart.
+
+Between plans that are raced in turns the time is shared; with many, each has too few laps to show
+a gain of a few percent. What comes in far behind the others needs no more laps to be left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .contest import ORIGINAL, Contest, Plan
+
+FINALISTS = 3
+
+
+def qualify(contest: Contest, plans: Sequence[Plan], budget_s: float) -> list[Plan]:
+    """The plans that race on, in their order: all where they are few, else the fastest ones.
+
+    The others keep the lap with which they were left out.
+    """
+    sound = [plan for plan in plans if not plan.refusal]
+    if len(sound) <= FINALISTS:
+        return sound
+    laps = contest.time_what_runs(
+        [contest.original, *sound], budget_s, phase="qualifying", reference=ORIGINAL
+    )
+    for plan in sound:
+        plan.lap = laps.get(plan.name)
+    timed = sorted(
+        (plan for plan in sound if plan.lap is not None),
+        key=lambda plan: laps[plan.name].ratio,
+    )
+    chosen = {plan.name for plan in timed[:FINALISTS]}
+    return [plan for plan in sound if plan.name in chosen]
