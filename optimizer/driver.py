@@ -23,6 +23,8 @@ from .contest import ORIGINAL, Contest, Plan
 from .explain import near_misses
 from .fold import FOLD_LIMIT
 from .infer import infer_types
+from .kernels.candidates import fused_plans
+from .kernels.library import require_compiler
 from .node_story import Question
 from .openings import alternatives
 from .phases import Phases, Progress
@@ -35,7 +37,7 @@ from .result import Optimization
 from .rewrite import Step
 from .screening import screen, select
 from .search import bound_types, order_by_bound
-from .setting import CLASSES, RUNTIME_TARGET, SEARCHES, TARGETS, OptionError, Setting
+from .setting import CLASSES, SEARCHES, TARGETS, OptionError, Setting
 from .signature import signature
 from .sizes import sizes_from
 from .view import drawn_graph, operator_costs, predicted_ns
@@ -56,6 +58,8 @@ BEST_PLANS = 4
 QUALIFYING_SHARE = 0.25
 # Of what that leaves, what finding out how plans are best opened may take.
 OPENING_SHARE = 0.3
+# Of what that leaves, what finding out which operators are worth a kernel may take.
+KERNELS_SHARE = 0.5
 
 
 def optimize(
@@ -102,6 +106,8 @@ def optimize(
     )
     if keep is not None and search != "egraph":
         raise OptionError("there is an e-graph to keep only with search='egraph'")
+    if setting.fuses:
+        require_compiler()
     kept = None if keep is None else Path(keep)
     phases = Phases(progress)
     base = applicable() if rules is None else tuple(rules)
@@ -226,12 +232,19 @@ class _Run:
         self._price()
         finalists = qualify(contest, self.plans, racing * QUALIFYING_SHARE)
         racing *= 1 - QUALIFYING_SHARE if len(finalists) < len(self.plans) else 1
-        if self.setting.target == RUNTIME_TARGET:
+        if self.setting.for_runtime:
             sound = sorted((self.original, *finalists), key=lambda plan: plan.predicted_ns or 0.0)
             opened = alternatives(contest, sound, racing * OPENING_SHARE)
             self.plans += opened
             finalists += opened
             racing *= 1 - OPENING_SHARE
+        if self.setting.fuses:
+            fused = fused_plans(
+                contest, self.workshop, self.phases, finalists, racing * KERNELS_SHARE
+            )
+            self.plans += fused
+            finalists += fused
+            racing *= 1 - KERNELS_SHARE
         self.winner = contest.race(finalists, racing)
 
     def _price(self) -> None:
@@ -306,6 +319,9 @@ class _Run:
             ),
             near_misses=near,
             execution=winner.execution,
+            libraries={
+                path.name: self.workshop.file(path.name) for path in winner.execution.libraries
+            },
             operators=operator_costs(
                 (original.graph, self.kernels(original)),
                 (winner.graph, self.kernels(winner)),
