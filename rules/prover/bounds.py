@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import reduce
 
 from ...catalog.operators.terms import Apply, Symbol, Term, apply
 
@@ -88,14 +87,15 @@ def _sizes(product: Term) -> list[Symbol]:
 def _common(left: Term, right: Term) -> Iterator[Term]:
     one, other = (list(dict.fromkeys(spread(side))) for side in (left, right))
     yield from (part for part in one if part in other)
-    rests = [
-        reduce(_and, (p for p in a if p not in b), True) for a, b in ((one, other), (other, one))
-    ]
-    yield apply("or", *rests)
+    shared = {part for part in one if part in other}
+    yield apply("or", *(_all(part for part in side if part not in shared) for side in (one, other)))
 
 
-def _and(left: Term, right: Term) -> Term:
-    return apply("and", left, right)
+def _all(conditions: Iterable[Term]) -> Term:
+    whole: Term = True
+    for one in conditions:
+        whole = apply("and", whole, one)
+    return whole
 
 
 def _spread(

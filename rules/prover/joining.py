@@ -26,7 +26,7 @@ def joined(statement: Statement, name: str, smaller: Collection[str]) -> bool:
     if not statement.equations or not extent.places or statement.region is not None:
         return False
     program = Program.of(statement)
-    shapes = {one.name: one.shape for one in (*program.operands, *program.definitions)}
+    shapes = program.shapes
     starts = [(tensor, first) for tensor, first in extent.places if tensor in shapes]
     for kept, gone in permutations(range(extent.length), 2):
         pairs = {(shapes[t][first + kept], shapes[t][first + gone]) for t, first in starts}
@@ -68,10 +68,10 @@ class _Join:
             return None
 
     def _program(self) -> Program:
-        for one in (*self.whole.operands, *self.whole.definitions):
-            self._place(one.name, one.shape)
+        shapes = self.whole.shapes
+        for tensor, shape in shapes.items():
+            self._place(tensor, shape)
         definitions = tuple(map(self._definition, self.whole.definitions))
-        shapes = {one.name: one.shape for one in (*self.whole.operands, *self.whole.definitions)}
         for one, other in self.whole.equations:
             if self.both.get(one) != self.both.get(other) or shapes[one] != shapes[other]:
                 raise _ApartError

@@ -46,6 +46,12 @@ class Program:
             tuple(one.condition for one in statement.obligations),
         )
 
+    @property
+    def shapes(self) -> dict[str, tuple[Term, ...]]:
+        """The shapes of all tensors, in order of use."""
+        found = {one.name: one.shape for one in self.operands}
+        return found | {one.name: one.shape for one in self.definitions}
+
 
 def _settled(one: Definition) -> Definition:
     """A definition without what is so wherever it is looked at: each index is within its range."""
@@ -97,8 +103,7 @@ def slices(statement: Statement, name: str, smaller: Collection[str]) -> bool:
 
 def _without_axis(program: Program, start: Mapping[str, int]) -> Program | None:
     """The program on a slice along the axis at which it starts; None if not point by point."""
-    shapes: dict[str, tuple[Term, ...]] = {one.name: one.shape for one in program.operands}
-    shapes |= {one.name: one.shape for one in program.definitions}
+    shapes = program.shapes
     places = {tensor: place for tensor, place in start.items() if tensor in shapes}
     own: set[str] = set()
     if not places:
