@@ -16,7 +16,7 @@ from onnx import defs
 
 from ...catalog.tensors import dtype_name
 from ..conditions import FLOATS, INTEGERS, types_of
-from ..syntax import Binary, Call, Expression, Input, Name, PatternNode, Rule
+from ..syntax import Binary, Call, Expression, Input, Literal, Name, PatternNode, Rule
 
 # The type that stands for all of its algebra.
 PREFERRED = (*("float32", "float64", "float16", "bfloat16"), *("int64", "int32"), *INTEGERS, "bool")
@@ -151,6 +151,11 @@ def _add(classes: Classes, node: PatternNode, opset: int) -> None:
     for at, output in enumerate(node.outputs):
         slot = known.slot(at, output=True) if known else Slot("T", _ANY)
         places.append((output.value, slot))
+    for name, expression in node.attributes:
+        if (node.op_type, name) == ("Cast", "to") and isinstance(expression, Literal):
+            made = dtype_name(expression.value) if isinstance(expression.value, int) else ""
+            if made in (*INTEGERS, "bool"):
+                classes.narrow(node.outputs[0].value, [made])
     first: dict[str, str] = {}
     for name, slot in places:
         classes.narrow(name, slot.types)

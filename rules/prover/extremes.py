@@ -18,7 +18,17 @@ from .constraint import FALSE, Constraint, within
 from .definedness import Nonempty, Path
 from .equality import place_of
 from .monotone import Element, element_of, layer_of, undominated
-from .normal import Place, Product, Sum, canonical, number, scaled, separated, single
+from .normal import (
+    Place,
+    Product,
+    Sum,
+    canonical,
+    multiplied,
+    number,
+    scaled,
+    separated,
+    single,
+)
 from .polynomial import ZERO, Polynomial, variable
 from .simplify import simplified
 from .space import Space, UndecidedError
@@ -56,6 +66,10 @@ def _members(kind: str, element: Element, space: Space) -> list[Product]:
     found: list[Product] = []
 
     def note(whole: Sum, inner: Path) -> None:
+        if kind == "prod" and len(whole) == 1 and whole[0].plain and len(whole[0].factors) > 1:
+            for part in _parts(whole[0]):  # the product of products is one of all their factors
+                note([part], inner)
+            return
         value = abstracted(whole, space)
         place = Place(f"C:{value}") if isinstance(value, Fraction) else value
         member = Product(1, element.bound, inner.guards, {place: Fraction(1)})
@@ -72,6 +86,12 @@ def _members(kind: str, element: Element, space: Space) -> list[Product]:
     _all_cases(element.whole, space, Path(element.guards), note)
     simple = (simplified(member, space, count=False) for member in found)
     return [member for member in simple if member is not None]
+
+
+def _parts(product: Product) -> list[Product]:
+    """Return the number and the powers that are the factors of a product."""
+    parts = [Product(1, (), (), {place: e}) for place, e in product.factors.items()]
+    return parts if product.coefficient == 1 else [Product(product.coefficient), *parts]
 
 
 def _all_cases(whole: Sum, space: Space, path: Path, note: Callable[[Sum, Path], object]) -> None:
@@ -140,6 +160,13 @@ def _interned(kind: str, members: Sequence[Product], space: Space, path: Path) -
         return list(element_of(members[0], space).whole)
     if kind == "max":
         return _largest([element_of(member, space) for member in members], space)
+    if kind == "prod":
+        heads = dict.fromkeys(place_of(member).head for member in members)
+        places = [
+            interned(kind, [one for one in members if place_of(one).head == head], space)
+            for head in heads
+        ]
+        return [Product(1, (), (), multiplied((place, Fraction(1)) for place in places))]
     return single(interned(kind, members, space))
 
 

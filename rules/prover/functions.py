@@ -146,7 +146,7 @@ def common_powers(whole: Sum, space: Space, only_positive: bool) -> dict[Place, 
 def divided_by(
     whole: Sum, common: dict[Place, Fraction], by: Fraction, space: Space
 ) -> list[Product]:
-    """Return a sum divided by powers and by a number."""
+    """Return a sum divided by powers and by a number, written out."""
     inverse = [(place, -exponent) for place, exponent in common.items()]
     found = []
     for product in whole:
@@ -161,7 +161,7 @@ def divided_by(
         )
         if one is not None:
             found.append(one)
-    return combined(found)
+    return unfolded(combined(found), space)
 
 
 def _not_zero(place: Place, space: Space, path: Path) -> None:
@@ -205,6 +205,8 @@ def reciprocal(whole: Sum, space: Space, path: Path) -> list[Product]:
     for place in common:
         _not_zero(place, space, path)
     inverse = Product(1 / scale, (), (), {place: -e for place, e in common.items()})
+    if common and known_number(rest) is None:
+        return times([inverse], reciprocal(rest, space, path), space)
     value = abstracted(rest, space)
     if isinstance(value, Fraction):
         return [inverse.scaled(1 / value)]
@@ -240,7 +242,7 @@ def note_sign(value: Place, space: Space) -> None:
         return
     seen: int | None = None
     if virtual.kind == "sum":
-        seen = sign(virtual.body, space)
+        seen = sign_here(virtual.body, space, Path())
     elif virtual.kind == "max":
         signs = {one: sign(_written(one, space), space) for one in virtual.body}
         plain = [found for one, found in signs.items() if one.plain and found is not None]

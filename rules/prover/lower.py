@@ -242,11 +242,6 @@ class Lowering:
             case Apply("to_bool", (inner,)):
                 if self.is_truth(inner):
                     return self.truth(inner, indices, path)
-                whole = self.value(inner, indices, self.kind(inner), path)
-                if self._small(whole):
-                    squared = times(whole, whole, self.space)
-                    if not plus(squared, scaled(whole, -1)):
-                        return whole
                 return self._comparison("!=", inner, 0, indices, path)
             case Reduce("any" | "all" as kind, variables, extents, condition, body):
                 return self._quantified(kind, variables, extents, condition, body, indices, path)
@@ -288,6 +283,10 @@ class Lowering:
     def _comparison(
         self, function: str, left: Term, right: Term, indices: Indices, path: Path
     ) -> Truth:
+        if function in ("=", "!=") and right == 0 and isinstance(left, Read | Select):
+            truth = self._nonzero(left, indices, path)
+            if truth is not None:
+                return truth if function == "!=" else negated(truth)
         if self.is_index(left) and self.is_index(right):
             one, two = self.index(left, indices, path), self.index(right, indices, path)
             match function:
@@ -329,6 +328,17 @@ class Lowering:
                 # of two different numbers one is larger, and only one
                 unequal = plus(self._above_zero(difference, path), self._above_zero(opposite, path))
                 return unequal if function == "!=" else negated(unequal)
+
+    def _nonzero(self, term: Term, indices: Indices, path: Path) -> list[Product] | None:
+        """Return whether a number that is 0 or 1 is 1; None for other numbers."""
+        kind = self.kind(term)
+        if kind == "boolean":
+            return None
+        whole = self.value(term, indices, kind, path)
+        if not self._small(whole):
+            return None
+        squared = times(whole, whole, self.space)
+        return None if plus(squared, scaled(whole, -1)) else whole
 
     def _above_zero(self, difference: Sum, path: Path) -> list[Product]:
         return by_cases(

@@ -167,6 +167,10 @@ class _Numbers:
             inner = self.inner(place, "sign(")
             below = f"(ite (< {inner} 0.0) (- 1.0) 0.0)"
             self.known.append(f"(= {name} (ite (> {inner} 0.0) 1.0 {below}))")
+        elif place.head.startswith("exp("):
+            inner = self.inner(place, "exp(")
+            self.known += [f"(= (> {name} 1.0) (> {inner} 0.0))", f"(>= {name} (+ 1.0 {inner}))"]
+            self.known.append(f"(=> (= {inner} 0.0) (= {name} 1.0))")
         virtual = space.virtuals.get(place.head)
         if virtual is not None:
             self.virtual(virtual.kind, place, name)

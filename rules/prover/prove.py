@@ -140,6 +140,7 @@ class Proof:
         self.widest = 0
         self.integers = frozenset(s.name for s in statement.symbols if s.kind != "real")
         self.minimum = {s.name: 0 for s in statement.symbols if s.kind == "dimension"}
+        self.sizes = frozenset(self.minimum)
         self.assumptions: tuple[Constraint, ...] = ()
         self.real_assumptions: list[Term] = []
         self.deadline = _deadline(timeout)
@@ -184,7 +185,12 @@ class Proof:
         """Return a fresh lowering: what one equation may assume of sizes, another may not."""
         statement = self.statement
         solver = Solver(
-            self.assumptions, dict(self.minimum), self.timeout, self.queries, self.model
+            self.assumptions,
+            dict(self.minimum),
+            self.timeout,
+            self.queries,
+            self.model,
+            self.sizes,
         )
         space = Space(solver, self.integers, ambient=set(self.assumptions), deadline=self.deadline)
         definitions = {one.name: one for one in statement.definitions}

@@ -33,6 +33,9 @@ _RESERVED = frozenset(
 # For a question whose answer only spares work, in seconds: undecided counts as "may hold".
 _QUICK_S = 0.7
 
+_LARGEST_SIZE = 2**63 - 1
+_HUGE = re.compile(r"\d{18}")
+
 
 def symbol(name: str) -> str:
     """Return a name as SMT-LIB writes it, clear of its own words."""
@@ -49,6 +52,7 @@ def number(value: int) -> str:
 class Solver:
     """Puts questions under fixed assumptions; `minimum` bounds variables from below.
 
+    `sizes` are variables that ONNX keeps in 64 bits: that is said where numbers come near.
     `timeout` bounds each answer, in seconds of work (effort.py).
     """
 
@@ -57,6 +61,7 @@ class Solver:
     timeout: float = 20.0
     queries: list[Query] = field(default_factory=list)
     model: dict[str, int] = field(default_factory=dict)
+    sizes: frozenset[str] = frozenset()
     _texts: dict[str, str] = field(default_factory=dict)
     _feasible: dict[frozenset[str], bool] = field(default_factory=dict)
 
@@ -203,8 +208,13 @@ class Solver:
         for name in sorted(mentioned):
             if name in self.minimum:
                 lines.append(f"(assert (>= {symbol(name)} {number(self.minimum[name])}))")
-        lines += [f"(assert {self.constraint(one)})" for one in relevant]
-        lines += [f"(assert {text})" for text in assertions]
+        told = [self.constraint(one) for one in relevant] + assertions
+        if any(map(_HUGE.search, told)):
+            lines += [
+                f"(assert (<= {symbol(name)} {_LARGEST_SIZE}))"
+                for name in sorted(mentioned & self.sizes)
+            ]
+        lines += [f"(assert {text})" for text in told]
         return "\n".join([*lines, "(check-sat)", ""])
 
     def ask(

@@ -33,7 +33,7 @@ def above_zero(whole: Sum, space: Space) -> list[Product]:
         return []
     common = functions.common_powers(whole, space, only_positive=True)
     smallest = min(abs(product.coefficient) for product in whole)
-    bare = unfolded(functions.divided_by(whole, common, smallest, space), space)
+    bare = functions.divided_by(whole, common, smallest, space)
     simpler = bare if common else _simpler(bare, space)
     if simpler is not None:
         return above_zero(simpler, space)
