@@ -13,7 +13,10 @@ typedef struct {
   i64 extent[MOST_LOOPS];                  /* of the loops, merged as the kernel has them */
   i64 stride[MOST_ACCESSES][MOST_LOOPS];   /* in elements */
   i64 offset[MOST_ACCESSES];
+  i64 place[MOST_OPERANDS][MOST_LOOPS];    /* of the outputs' elements along the loops */
   i64 rows, inner, blocks, units, tasks;   /* a unit is a row, or a block of one */
+  int loops;                               /* merged ones */
+  i64 block;                               /* queries of a block, in attention */
   char *scratch;                           /* one part of `share` bytes a task */
   i64 share;
 } call;

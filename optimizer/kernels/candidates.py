@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from ..phases import Phases
 from ..realize import Workshop
 from ..rewrite import Step
 from ..search import bound_types
+from .attention import attentions
 from .embed import RULE, embed, place
 from .grow import Found, Grower
 from .library import Library, build
@@ -110,12 +111,12 @@ class Fusing:
     def _kinds(self) -> list[Kind]:
         """Find the regions, of all nodes and of those that the runtime doesn't fuse itself."""
         meanings = Meanings(self.graph)
-        everything = Grower(meanings, self.graph.nodes).regions()
+        everything = regions(meanings, self.graph.nodes)
         left = Grower(meanings, self._left_alone()).regions()
         kinds: dict[tuple[str, tuple[tuple[int, ...], ...]], Kind] = {}
-        for regions in (left, everything):
+        for disjoint in (left, everything):
             of: dict[str, list[Found]] = {}
-            for one in regions:
+            for one in disjoint:
                 of.setdefault(one.kernel.name, []).append(one)
             for name, found in of.items():
                 kinds.setdefault((name, tuple(one.region.nodes for one in found)), Kind(found))
@@ -260,10 +261,17 @@ def _step(kind: Kind, names: tuple[str, ...]) -> Step:
     )
 
 
+def regions(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
+    """Find regions of all sorts, attentions first, no two of which have a node in common."""
+    found = attentions(meanings, allowed)
+    taken = {number for one in found for number in one.region.nodes}
+    return [*found, *Grower(meanings, set(allowed) - taken).regions()]
+
+
 def fused_graph(graph: Graph) -> tuple[Graph, Library] | None:
     """Fuse all regions of a graph, whatever they gain; None where there are none."""
     fused = graph.copy()
-    found = Grower(Meanings(fused), fused.nodes).regions()
+    found = regions(Meanings(fused), fused.nodes)
     placed = [one for one in found if place(fused, one.region.nodes, one.kernel)]
     if not placed:
         return None

@@ -61,8 +61,9 @@ def build(
     distinct = list({kernel.name: kernel for kernel in kernels}.values())
     levels = levels or default_levels()
     texts = [(f"run_{kernel.name}", kernel.text) for kernel in distinct]
+    supports = dict.fromkeys(kernel.support for kernel in distinct if kernel.support)
     name, text = texts[0]
-    texts[0] = (name, f"{_text('call.h')}\n{text}")
+    texts[0] = (name, "\n".join([_text("call.h"), *map(_text, supports), text]))
     parts = [
         "#include <stdio.h>",
         unit(texts, levels, compiler),

@@ -45,7 +45,8 @@ class Shapes:
 class Kernel:
     """A kernel's text and tables, and the values of the graph that it is called with.
 
-    `label` names the operators that it computes. Equal kernels have equal names.
+    `label` names the operators that it computes. Equal kernels have equal names. `support` is a
+    file of C that the text needs, `arrange` a function that says how the work is divided.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Kernel:
     room: int = 0
     flushes: bool = True
     arrange: str = ""
+    support: str = ""
 
 
 def lower_region(meanings: Meanings, region: Region) -> Kernel:

@@ -46,7 +46,7 @@ typedef struct {
   int slots;                        /* rows of scratch memory of a task */
   i64 room;                         /* further bytes of it */
   int flushes;
-  void (*arrange)(call *);          /* changes how the work is divided, or NULL */
+  void (*arrange)(call *, i64);     /* changes how the work is divided, or NULL */
 } operation;
 
 typedef struct { operator_description head; const operation *what; } entry;
@@ -77,6 +77,22 @@ static STATUS shape_of(api_table api, const void *value, int rank, i64 *shape, i
   ((void (*)(void *))api[RELEASE_SHAPE])(info);
   return status;
 }
+
+/* Scratch memory is kept for the next kernel that runs, while any kernel is alive: fresh pages take
+   longer than many a kernel. */
+typedef struct { size_t size; char data[]; } room;
+static room *spare;
+static i64 alive;
+
+static room *take_room(size_t size) {
+  room *held = __atomic_exchange_n(&spare, NULL, __ATOMIC_ACQ_REL);
+  if (held && held->size >= size) return held;
+  free(held);
+  held = (room *)malloc(sizeof(room) + size);
+  if (held) held->size = size;
+  return held;
+}
+static void give_room(room *held) { free(__atomic_exchange_n(&spare, held, __ATOMIC_ACQ_REL)); }
 
 typedef struct { const operation *what; const call *whole; } parallel;
 
@@ -116,6 +132,7 @@ static STATUS compute(void *state, void *context) {
     i64 wanted = check->loop >= 0 ? extent[check->loop] : check->size;
     if (shape[check->operand][check->axis] != wanted) return mismatch(own, check->operand, check->axis);
   }
+  c.loops = w->groups;
   for (int g = 0; g < w->groups; g++) c.extent[g] = 1;
   for (int l = 0; l < w->loops; l++) c.extent[w->group[l]] *= extent[l];
   for (int k = 0; k < w->accesses; k++) {
@@ -139,6 +156,9 @@ static STATUS compute(void *state, void *context) {
     TRY(API(api, CONTEXT_OUTPUT, void *, size_t, const i64 *, size_t, void **)(
         context, (size_t)k, step, (size_t)o->rank, &value));
     TRY(API(api, TENSOR_DATA, void *, void **)(value, (void **)&c.out[k]));
+    i64 apart = 1;
+    for (int axis = o->rank - 1; axis >= 0; apart *= step[axis--])
+      if (o->loop[axis] >= 0) c.place[k][w->group[o->loop[axis]]] = apart;
   }
   c.rows = 1;
   for (int g = 0; g + 1 < w->groups; g++) c.rows *= c.extent[g];
@@ -149,22 +169,22 @@ static STATUS compute(void *state, void *context) {
   const i64 worth = c.rows * c.inner / w->grain;
   c.tasks = LEAST(LEAST(worth, c.units), MOST_TASKS);
   if (c.tasks < 1) c.tasks = 1;
-  if (w->arrange) w->arrange(&c);
+  if (w->arrange) w->arrange(&c, w->grain);
   if (c.units == 0) return NULL;
-  char *memory = NULL;
+  room *memory = NULL;
   c.scratch = NULL;
   if (c.share) {
     c.share = (c.share + 63) / 64 * 64;
-    memory = (char *)malloc((size_t)(c.share * c.tasks + 64));
+    memory = take_room((size_t)(c.share * c.tasks + 64));
     if (!memory) return failure(api, STATUS_FAIL, "no memory for a kernel's scratch rows");
-    c.scratch = memory + (64 - (uintptr_t)memory % 64) % 64;
+    c.scratch = memory->data + (64 - (uintptr_t)memory->data % 64) % 64;
   }
   parallel all = {w, &c};
   STATUS status = NULL;
   if (c.tasks == 1) run_task(&all, 0);
   else status = API(api, PARALLEL_FOR, const void *, void (*)(void *, size_t), size_t, size_t, void *)(
       context, run_task, (size_t)c.tasks, 0, &all);
-  free(memory);
+  if (memory) give_room(memory);
   return status;
 }
 
@@ -184,11 +204,31 @@ static STATUS create(const operator_description *head, api_table api, const void
   if (!own) return failure(api, STATUS_FAIL, "no memory for a kernel");
   own->api = api;
   own->what = what_of(head);
+  __atomic_add_fetch(&alive, 1, __ATOMIC_ACQ_REL);
   *made = own;
   return NULL;
 }
 
-static void destroy(void *state) { free(state); }
+static void destroy(void *state) {
+  free(state);
+  if (__atomic_sub_fetch(&alive, 1, __ATOMIC_ACQ_REL) == 0)
+    free(__atomic_exchange_n(&spare, NULL, __ATOMIC_ACQ_REL));
+}
+
+/* Attention: a unit is a block of queries of a head; a task has the head's keys and values packed
+   once, and its blocks' scores. The loops are the batch's, queries, keys, depth and width. */
+static void arrange_attention(call *c, i64 grain) {
+  i64 *size = &c->extent[c->loops - 4];
+  i64 heads = 1;
+  for (int l = 0; l < c->loops - 4; l++) heads *= c->extent[l];
+  const i64 padded = (size[1] + 31) / 32 * 32, wide = (size[3] + 31) / 32 * 32;
+  c->block = size[1] > 4096 ? 12 : size[1] > 1024 ? 24 : 48;
+  c->blocks = (size[0] + c->block - 1) / c->block;
+  c->units = heads * c->blocks;
+  c->tasks = LEAST(LEAST(2 * heads, c->units), LEAST(heads * size[0] * size[1] * (size[2] + size[3]) / grain, MOST_TASKS));
+  if (c->tasks < 1) c->tasks = 1;
+  c->share = (i64)sizeof(float) * (padded * size[2] + wide * size[1] + c->block * (padded + wide + 1));
+}
 
 #define ENTRY(operation_) \
   {{API_VERSION, NULL, name_of, provider_of, input_type, input_count, output_type, output_count, NULL, \

@@ -215,6 +215,10 @@ class Writer:
 
     # ---------------------------------------------------------------------------------- cells
 
+    def pointer(self, number: int) -> str:
+        """Give the pointer to a row of an access."""
+        return f"p{number}"
+
     def _cell(
         self,
         cells: Cells,
@@ -241,7 +245,8 @@ class Writer:
             number = self.accesses.index(cells.accesses[cell.access])
             step = self.steps[number]
             index = "j" if step == 1 else f"{step} * j"
-            body.append(f"const {_held(cell.boolean)} c{one} = p{number}[{index}];")
+            source = self.pointer(number)
+            body.append(f"const {_held(cell.boolean)} c{one} = {source}[{index}];")
         else:
             for operand in cell.operands:
                 self._cell(cells, operand, texts, body, rows, named, ready, new)
@@ -258,7 +263,7 @@ class Writer:
         cell = cells.cells[one]
         if cell.access >= 0:
             number = self.accesses.index(cells.accesses[cell.access])
-            text = f"*p{number}"
+            text = f"*{self.pointer(number)}"
         elif cell.reduction >= 0:
             text = f"(float)w{cell.reduction}"
         else:

@@ -1,0 +1,222 @@
+"""Attention as one kernel: softmax(f(Q K)) V, f being whatever elementwise lies between.
+
+Blocks of queries go through at a time, so that their scores stay in the cache (Dao et al. 2022 do
+the same on another kind of memory). Where f ends in adding a mask, or in choosing by one, panels of
+keys that contribute exactly nothing to a block are left out: those whose mask is so far below the
+row's largest that exp gives 0 whatever the product is, by Cauchy and Schwarz's bound of it. So
+nothing needs to be known of the mask beforehand; a causal one halves the work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from ..codegen.scalar import LoweringError
+from .affine import Affine, Extent, Map
+from .attention_text import Between, attention_text, moves, own_place, renamed
+from .cells import Access
+from .grow import MOVES, Found
+from .loops import Groups
+from .lower import MOST_AXES, MOST_LOOPS, Kernel, Shapes, check, label, named
+from .region import Meanings, Region
+
+# Products and sums that are worth a task of their own.
+GRAIN = 1 << 21
+
+
+@dataclass(frozen=True)
+class Match:
+    """The nodes of an attention: two products, a softmax, and what is elementwise between."""
+
+    scores: int
+    chain: frozenset[int]
+    softmax: int
+    product: int
+
+
+def attentions(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
+    """Find attentions that one kernel computes, in order of the graph."""
+    found: list[Found] = []
+    for number in meanings.graph.order():
+        match = _match(meanings, number, allowed)
+        if match is not None:
+            try:
+                found.append(_lowered(meanings, match, allowed))
+            except LoweringError:
+                continue
+    return found
+
+
+# ------------------------------------------------------------------------------------ matching
+
+
+def _match(meanings: Meanings, softmax: int, allowed: Collection[int]) -> Match | None:
+    graph = meanings.graph
+    node = graph.nodes[softmax]
+    if node.operator != "Softmax" or softmax not in allowed or not meanings.has(softmax):
+        return None
+    shape = graph.shape(node.inputs[0])
+    if shape is None or graph.opset() < 13:
+        return None
+    if graph.attribute(softmax, "axis") not in (-1, len(shape) - 1):
+        return None
+    product = _only_user(meanings, node.outputs[0])
+    if product is None or graph.nodes[product].operator != "MatMul":
+        return None
+    if graph.nodes[product].inputs[0] != node.outputs[0] or product not in allowed:
+        return None
+    chain: set[int] = set()
+    scores: int | None = None
+    waiting = [node.inputs[0]]
+    inside = {softmax}
+    while waiting:
+        value = waiting.pop()
+        producer = graph.producer.get(value)
+        if producer is None or producer not in allowed or graph.shape(value) != shape:
+            continue
+        if graph.is_pinned(value) or graph.users[value] - inside:
+            continue
+        if graph.nodes[producer].operator == "MatMul":
+            if scores is not None and scores != producer:
+                return None
+            scores = producer
+        elif meanings.kind(producer) == "elementwise" and meanings.has(producer):
+            chain.add(producer)
+            inside.add(producer)
+            waiting += graph.nodes[producer].inputs
+    if scores is None or len(graph.shape(graph.nodes[product].outputs[0]) or ()) != len(shape):
+        return None
+    return Match(scores, frozenset(chain), softmax, product)
+
+
+def _only_user(meanings: Meanings, value: int) -> int | None:
+    graph = meanings.graph
+    users = graph.users.get(value, set())
+    return next(iter(users)) if len(users) == 1 and not graph.is_pinned(value) else None
+
+
+# ------------------------------------------------------------------------------------ lowering
+
+
+@dataclass(frozen=True)
+class _Operand:
+    """A tensor, where it is read by the attention's loops, and the moves that led there."""
+
+    value: int
+    place: Map
+    nodes: frozenset[int]
+
+
+def _lowered(meanings: Meanings, match: Match, allowed: Collection[int]) -> Found:
+    graph = meanings.graph
+    first, second = graph.nodes[match.scores], graph.nodes[match.product]
+    scores = meanings.shape(first.outputs[0])
+    query, key, value = first.inputs[0], first.inputs[1], second.inputs[1]
+    rank = len(scores)
+    batch = rank - 2
+    depth, width = meanings.shape(query)[-1], meanings.shape(value)[-1]
+    extents: tuple[Extent, ...] = (*scores, depth, width)
+    i, j, d, e = batch, batch + 1, batch + 2, batch + 3
+    if len(extents) > MOST_LOOPS or rank > MOST_AXES or 0 in extents:
+        raise LoweringError("too many axes")
+    outer = tuple(range(batch))
+    inner = frozenset({match.scores, match.product})
+    operands = [
+        _operand(meanings, query, (*outer, i, d), extents, inner, allowed),
+        _operand(meanings, key, (*outer, d, j), extents, inner, allowed),
+        _operand(meanings, value, (*outer, j, e), extents, inner, allowed),
+    ]
+    chain = tuple(n for n in graph.order() if n in match.chain)
+    between = graph.nodes[match.softmax].inputs[0]
+    written = Between(meanings, chain, first.outputs[0], between, scores)
+    accesses = [Access(one.value, one.place, "float32") for one in operands]
+    accesses += written.loads
+    inputs = tuple(dict.fromkeys(one.value for one in accesses))
+    output, place, last = _result(meanings, match.product, (*outer, i, e), allowed)
+    moved = frozenset().union(*(one.nodes for one in operands))
+    covered = {*match.chain, match.scores, match.softmax, match.product, *moved, *last}
+    nodes = tuple(n for n in graph.order() if n in covered)
+    shapes = Shapes(
+        tuple((graph.dtype(v) or "", meanings.shape(v)) for v in inputs),
+        tuple((inputs.index(one.value), one.map) for one in accesses),
+        extents,
+        Groups(tuple(range(len(extents)))),
+        ((meanings.shape(output), place),),
+    )
+    check(shapes)
+    text = attention_text(extents, accesses, inputs, written)
+    region = Region(nodes, inputs, (output,), scores, 1)
+    names = label([graph.nodes[n].op_type for n in nodes if n not in moved])
+    kernel = Kernel(
+        "",
+        f"Attention{names}"[:60],
+        text,
+        shapes,
+        inputs,
+        (output,),
+        grain=GRAIN,
+        arrange="arrange_attention",
+        support="attention.h",
+    )
+    return Found(region, named(kernel))
+
+
+def _operand(
+    meanings: Meanings,
+    value: int,
+    loops: tuple[int, ...],
+    extents: tuple[Extent, ...],
+    inside: frozenset[int],
+    allowed: Collection[int],
+) -> _Operand:
+    """Follow an operand back through what only moves its elements."""
+    graph = meanings.graph
+    shape = meanings.shape(value)
+    loops = loops[len(loops) - len(shape) :]
+    for axis, loop in enumerate(loops):
+        if shape[axis] not in (1, extents[loop]):
+            raise LoweringError("operands of an attention that don't fit")
+    best = _Operand(value, renamed(own_place(shape), shape, loops), frozenset())
+    nodes: list[int] = []
+    current = value
+    while True:
+        producer = graph.producer.get(current)
+        if producer is None or producer not in allowed:
+            return best
+        node = graph.nodes[producer]
+        users = set().union(*(graph.users.get(one, set()) for one in node.outputs))
+        if node.op_type not in MOVES or not meanings.has(producer) or len(node.outputs) != 1:
+            return best
+        if graph.is_pinned(current) or users - {*nodes, *inside}:
+            return best
+        nodes.insert(0, producer)
+        try:
+            cells = moves(meanings, tuple(nodes), value, shape)
+        except LoweringError:
+            return best
+        if len(cells.accesses) != 1:
+            return best
+        (access,) = cells.accesses
+        best = _Operand(access.value, renamed(access.map, shape, loops), frozenset(nodes))
+        current = access.value
+
+
+def _result(
+    meanings: Meanings, product: int, loops: tuple[int, ...], allowed: Collection[int]
+) -> tuple[int, Map, frozenset[int]]:
+    """Return the output, which loop each of its axes is, and a transposition that it includes."""
+    graph = meanings.graph
+    value = graph.nodes[product].outputs[0]
+    user = _only_user(meanings, value)
+    if user in allowed and user is not None and graph.nodes[user].operator == "Transpose":
+        order = graph.attribute(user, "perm")
+        if isinstance(order, tuple):
+            loops = tuple(loops[axis] for axis in order)
+            moved = graph.nodes[user].outputs[0]
+            return moved, _whole(loops), frozenset({user})
+    return value, _whole(loops), frozenset()
+
+
+def _whole(loops: tuple[int, ...]) -> Map:
+    return tuple(Affine(((loop, 1),)) for loop in loops)

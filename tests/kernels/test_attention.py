@@ -1,0 +1,171 @@
+"""Attention as one kernel: any mask, any sizes, and what is left out contributes nothing."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import helper
+
+from tests.kernels.build import check, kernels_of, model, needs_compiler
+
+pytestmark = needs_compiler
+node = helper.make_node
+LOWEST = np.finfo(np.float32).min
+
+
+def normal(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def heads_apart(batch, heads, queries, keys, depth, width, mask=None, after=(), choose=False):
+    """Attention over [batch, heads, tokens, depth]; `mask` is a shape, `after` nodes behind s."""
+    inputs = {
+        "q": [batch, heads, queries, depth],
+        "k": [batch, heads, depth, keys],
+        "v": [batch, heads, keys, width],
+    }
+    nodes = [node("MatMul", ["q", "k"], ["product"]), node("Mul", ["product", "scale"], ["s"])]
+    last = "s"
+    for one in after:
+        nodes.append(one)
+        last = one.output[0]
+    if mask is not None:
+        inputs["mask"] = mask
+        if choose:
+            nodes += [node("Greater", ["mask", "zero"], ["alive"])]
+            nodes += [node("Where", ["alive", last, "fill"], ["masked"])]
+        else:
+            nodes += [node("Add", [last, "mask"], ["masked"])]
+        last = "masked"
+    nodes += [node("Softmax", [last], ["p"], axis=-1), node("MatMul", ["p", "v"], ["y"])]
+    constants = {
+        "scale": np.float32(0.3),
+        "zero": np.float32(0),
+        "fill": np.float32(LOWEST),
+    }
+    used = {name for one in nodes for name in one.input}
+    kept = {name: value for name, value in constants.items() if name in used}
+    return model(nodes, inputs, {"y": [batch, heads, queries, width]}, kept)
+
+
+def causal(queries, keys, value):
+    return np.triu(np.full((1, 1, queries, keys), value, np.float32), 1 + keys - queries)
+
+
+def feeds(batch, heads, queries, keys, depth, width, seed=0):
+    return {
+        "q": normal(batch, heads, queries, depth, seed=seed),
+        "k": normal(batch, heads, depth, keys, seed=seed + 1),
+        "v": normal(batch, heads, keys, width, seed=seed + 2),
+    }
+
+
+@pytest.mark.parametrize("value", [-np.inf, LOWEST, -1e4, -30.0])
+@pytest.mark.parametrize("choose", [False, True])
+def test_a_causal_mask_of_any_value(value, choose):
+    mask = causal(70, 70, value)
+    if choose:
+        mask = (mask == 0).astype(np.float32)
+    proto = heads_apart("b", 2, "s", "t", 16, 16, mask=[1, 1, "s", "t"], choose=choose)
+    check(proto, {**feeds(2, 2, 70, 70, 16, 16), "mask": mask}, expect=1, threads=2)
+
+
+def test_queries_and_keys_of_different_numbers():
+    proto = heads_apart(1, 3, "s", "t", 24, 40, mask=[1, 1, "s", "t"])
+    given = [
+        {**feeds(1, 3, queries, keys, 24, 40), "mask": causal(queries, keys, LOWEST)}
+        for queries, keys in ((1, 1), (1, 65), (50, 133), (7, 7))
+    ]
+    check(proto, *given, expect=1)
+
+
+def test_rows_that_are_masked_everywhere():
+    mask = causal(40, 40, -np.inf)
+    mask[0, 0, 5] = LOWEST
+    mask[0, 0, 9] = -np.inf
+    proto = heads_apart(1, 2, 40, 40, 8, 8, mask=[1, 1, 40, 40])
+    check(proto, {**feeds(1, 2, 40, 40, 8, 8), "mask": mask}, expect=1)
+
+
+@pytest.mark.parametrize("operand", ["q", "k", "v"])
+@pytest.mark.parametrize("value", [np.nan, np.inf, 3e38])
+def test_what_is_no_number_passes_a_mask_as_it_does_without_the_kernel(operand, value):
+    proto = heads_apart(1, 1, 64, 64, 8, 8, mask=[1, 1, 64, 64])
+    given = {**feeds(1, 1, 64, 64, 8, 8), "mask": causal(64, 64, LOWEST)}
+    given[operand][0, 0, 3, 5] = value
+    given[operand][0, 0, -1, -1] = value
+    check(proto, given, expect=1)
+
+
+def test_scores_so_large_that_they_outweigh_a_small_mask():
+    proto = heads_apart(1, 1, 64, 64, 8, 8, mask=[1, 1, 64, 64])
+    given = {**feeds(1, 1, 64, 64, 8, 8), "mask": causal(64, 64, -200.0)}
+    given["q"] *= 100
+    check(proto, given, expect=1)
+
+
+def test_a_window_and_a_slope():
+    behind = np.subtract.outer(np.arange(90), np.arange(90)).astype(np.float32)
+    window = np.where((behind >= 0) & (behind < 20), 0, LOWEST).astype(np.float32)[None, None]
+    slope = (-np.abs(behind) * 8).astype(np.float32)[None, None]
+    proto = heads_apart(1, 2, 90, 90, 16, 16, mask=[1, 1, 90, 90])
+    base = feeds(1, 2, 90, 90, 16, 16)
+    check(proto, {**base, "mask": window}, {**base, "mask": slope}, expect=1)
+
+
+def test_a_mask_of_keys_for_each_sentence_and_scores_that_are_capped():
+    after = [node("Tanh", ["s"], ["capped"])]
+    proto = heads_apart("b", 2, "s", "s", 8, 8, mask=["b", 1, 1, "s"], after=after)
+    mask = np.zeros((3, 1, 1, 33), np.float32)
+    mask[1, ..., 20:], mask[2, ..., 5:] = LOWEST, -np.inf
+    check(proto, {**feeds(3, 2, 33, 33, 8, 8), "mask": mask}, expect=1)
+
+
+def test_heads_are_read_and_written_where_they_lie():
+    nodes, heads, depth = [], 3, 8
+    for name in "qkv":
+        perm = [0, 2, 3, 1] if name == "k" else [0, 2, 1, 3]
+        nodes.append(node("Reshape", [name, "shape"], [f"{name}r"]))
+        nodes.append(node("Transpose", [f"{name}r"], [f"{name}t"], perm=perm))
+    nodes += [
+        node("MatMul", ["qt", "kt"], ["s"]),
+        node("Softmax", ["s"], ["p"], axis=-1),
+        node("MatMul", ["p", "vt"], ["o"]),
+        node("Transpose", ["o"], ["y"], perm=[0, 2, 1, 3]),
+    ]
+    inputs = {name: [2, 21, heads * depth] for name in "qkv"}
+    constants = {"shape": np.array([0, 0, heads, depth])}
+    proto = model(nodes, inputs, {"y": [2, 21, heads, depth]}, constants)
+    given = {name: normal(2, 21, heads * depth, seed=at) for at, name in enumerate("qkv")}
+    changed, _ = check(proto, given, expect=1)
+    assert len(changed.graph.node) == 1
+
+
+def test_probabilities_that_are_an_output_keep_the_operators():
+    proto = heads_apart(1, 2, 9, 9, 8, 8)
+    proto.graph.output.append(helper.make_tensor_value_info("p", 1, [1, 2, 9, 9]))
+    changed, _ = check(proto, feeds(1, 2, 9, 9, 8, 8))
+    assert not any(name.startswith("Attention") for name in kernels_of(changed))
+
+
+def test_an_empty_batch():
+    proto = heads_apart("b", 2, 5, 6, 8, 8)
+    check(proto, feeds(0, 2, 5, 6, 8, 8), expect=1)
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    st.tuples(*(st.integers(1, 3) for _ in range(2))),
+    st.tuples(*(st.sampled_from([1, 2, 6, 31, 49, 97]) for _ in range(4))),
+    st.sampled_from([None, "add", "choose"]),
+    st.integers(0, 1000),
+)
+def test_any_sizes(batch, sizes, kind, seed):
+    queries, keys, depth, width = sizes
+    names = ("b", 2, "s", "t", depth, width)
+    mask = None if kind is None else [1, 1, "s", "t"]
+    proto = heads_apart(*names, mask=mask, choose=kind == "choose")
+    given = feeds(batch[0], 2, *sizes, seed=seed)
+    if kind is not None:
+        given["mask"] = normal(1, 1, queries, keys, seed=seed) * 100
+    check(proto, given)
