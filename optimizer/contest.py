@@ -12,7 +12,7 @@ from pathlib import Path
 from ..profiles.feeds import DISTRIBUTIONS, random_feeds
 from ..profiles.operators_run import operators_run
 from ..profiles.race import Lap, RaceError, race, verdict
-from ..profiles.session import DEFAULTS, Execution
+from ..profiles.session import DEFAULTS, Execution, resident_bytes
 from .graph import Graph
 from .phases import Phases
 from .rewrite import Step
@@ -30,9 +30,10 @@ MOVES_INTEGERS = frozenset(
 CONFIRMING_SHARE = 0.3
 # A model that has to be opened in a certain way must be worth it.
 LEAST_GAIN_BY_OPTIONS = 0.02
-# What sessions alive at once may hold. The promise is three times the model and 500 MB in all; a
-# session takes about the model's size, since weights lie in a file that is mapped and packed once.
+# What sessions alive at once may hold, and what the whole process may. A session takes about the
+# model's size, since weights lie in a file that is mapped and packed once, and its activations.
 RACE_MODELS, RACE_BYTES = 2.5, 250 << 20
+PROMISED_MODELS, PROMISED_BYTES = 3, 500_000_000
 SESSION_BYTES = 16 << 20
 
 
@@ -191,7 +192,8 @@ class Contest:
                     reference=reference,
                     executions={plan.name: plan.execution for plan in (base, *group)},
                     progress=tell,
-                    memory_budget=sys.maxsize,
+                    # Where not even two have room, one is open at a time.
+                    memory_budget=sys.maxsize if self._room > 1 else 0,
                     seed=self.setting.seed + seed,
                 )
             laps = {**found, **laps}
@@ -225,8 +227,15 @@ class Contest:
     @property
     def seats(self) -> int:
         """How many plans may race the reference at once without breaking the memory promise."""
-        room = RACE_MODELS * self.size_bytes + RACE_BYTES
-        return max(1, int(room / (self.size_bytes + SESSION_BYTES)) - 1)
+        return max(1, self._room - 1)
+
+    @property
+    def _room(self) -> int:
+        """How many sessions may be alive at once without breaking the memory promise."""
+        promised = PROMISED_MODELS * self.size_bytes + PROMISED_BYTES - resident_bytes()
+        room = min(RACE_MODELS * self.size_bytes + RACE_BYTES, promised)
+        session = max(self.size_bytes + SESSION_BYTES, self._verifier.session_bytes)
+        return int(room / session)
 
     def _first_that_runs(self, given: Mapping[str, int], widened: Path | None) -> Verifier:
         failure: Exception | None = None

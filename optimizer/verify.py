@@ -21,6 +21,7 @@ from ..profiles.session import (
     Execution,
     open_session,
     release_memory,
+    resident_bytes,
 )
 
 Array = np.ndarray[Any, Any]
@@ -76,8 +77,11 @@ class Verifier:
         self._feeds = dict(feeds)
         self._threads = threads
         self.outputs: list[str] = []
+        # The most that a session of the original took, its activations included.
+        self.session_bytes = 0
         self._store("original", original, DEFAULTS)
         self._store("plain", original, AS_WRITTEN)
+        session_bytes = self.session_bytes
         self.yardstick = "original"
         if wide is not None:
             try:
@@ -85,6 +89,7 @@ class Verifier:
                 self.yardstick = "wide"
             except Exception:  # an operator without a double kernel: the original must do
                 self.yardstick = "original"
+        self.session_bytes = session_bytes
 
     def close(self) -> None:
         """Remove the stored outputs."""
@@ -111,6 +116,7 @@ class Verifier:
         return found
 
     def _store(self, kind: str, source: Source, execution: Execution) -> None:
+        before = resident_bytes()
         session = open_session(
             source, threads=self._threads, execution=execution, flush_denormals=False
         )
@@ -124,6 +130,7 @@ class Verifier:
             }
             for position, array in enumerate(session.run(None, cast)):
                 np.save(self._path(kind, distribution, position), _storable(array))
+        self.session_bytes = max(self.session_bytes, resident_bytes() - before)
         del session
         release_memory()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import mmap
 import statistics
 import sys
 import time
@@ -27,6 +28,7 @@ __all__ = [
     "Execution",
     "open_session",
     "release_memory",
+    "resident_bytes",
     "runtime_version",
 ]
 
@@ -147,6 +149,15 @@ def release_memory() -> None:
     trim = getattr(_c_library(), "malloc_trim", None)
     if trim is not None:
         trim(0)
+
+
+def resident_bytes() -> int:
+    """Return the memory that this process has in use now; 0 where the system does not say."""
+    try:
+        pages = Path("/proc/self/statm").read_text(encoding="ascii").split()[1]
+    except OSError:
+        return 0
+    return int(pages) * mmap.PAGESIZE
 
 
 @lru_cache(maxsize=1)
