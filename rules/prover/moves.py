@@ -4,7 +4,8 @@ Row by row. Reshape, Flatten, Squeeze and Unsqueeze keep the elements in the ord
 lie row by row, so that a chain of them is told by the shape it ends with: two chains from one
 operand to the same shape are equal. The shapes are the same where both end with a Reshape to one
 list of sizes in which no 0 copies a dimension, where the right side reshapes to the shape of the
-left one's output, and where that is the shape of the operand, which the right side is.
+left one's output, and where that is the shape of the operand, which the right side is: because a
+condition says so, or since Squeeze takes away the axes that Unsqueeze adds, or the reverse.
 
 Any movement. An operator that only moves elements reads them at places that depend on its other
 inputs, its attributes and the shape of its operand. A function of single elements, applied before
@@ -64,7 +65,8 @@ def _row_by_row(rule: Rule) -> bool:
     if rule.aliases:
         if rule.rewrite or rule.aliases != (Alias(output, Input(left[0])),):
             return False
-        return any(_same_shape(part, left[0], output) for part in rule.given)
+        same = any(_same_shape(part, left[0], output) for part in rule.given)
+        return same or _undone(rule, output)
     right = _chain(rule.rewrite, output)
     if right is None or right[0] != left[0] or right[1].op_type != "Reshape":
         return False
@@ -107,6 +109,27 @@ def _same_shape(condition: Expression, one: str, other: str) -> bool:
             return {left, right} == pair
         case _:
             return False
+
+
+def _undone(rule: Rule, output: str) -> bool:
+    """Whether one node adds the axes that the other takes away, as a condition says."""
+    makers = {o.value: node for node in rule.match for o in node.outputs}
+    second = makers[output]
+    middle = second.inputs[0].value or ""
+    first = makers.get(middle)
+    if first is None or len(rule.match) != 2:
+        return False
+    turns = {first.operator: first, second.operator: second}
+    known = all(len(n.inputs) == 2 and not n.inputs[1].optional for n in (first, second))
+    if set(turns) != {"Squeeze", "Unsqueeze"} or not known:
+        return False
+    # the axes of both are counted in the tensor that has them
+    whole = turns["Squeeze"].inputs[0].value or ""
+    asked = [
+        Call("axes", (Call("ints", (Name(n.inputs[1].value or ""),)), Call("rank", (Name(whole),))))
+        for n in (first, second)
+    ]
+    return any(Binary("=", one, two) in rule.given for one, two in (asked, asked[::-1]))
 
 
 @cache

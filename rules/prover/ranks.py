@@ -36,11 +36,12 @@ that an operator which only moves elements may be any such operator (moves.py).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ..conditions import optional_values
 from ..lengths import Row, Within, measure_of, separate
-from ..syntax import Call, Name, Rule, Star, walk
+from ..syntax import Call, Name, PatternNode, Rule, Star, walk
 from .joining import joined
 from .listed import expressions_of, joins
 from .moves import moves_alike
@@ -89,7 +90,20 @@ class _Lengths:
             tuple(one.free[name].length if name in one.free else None for name in self.names)
             for one in statements
         }
+        self.rows |= set(self._without_absent())
         self.reach = reach(rule).whole
+
+    def _without_absent(self) -> Iterator[Row]:
+        """The combinations with what may be absent left out, as it was beside one of them.
+
+        Whether an input is there is a matter of form (enumeration.py): it was looked at beside the
+        richest of the others, and holds beside all of them.
+        """
+        optional = optional_values(self.rule)
+        places = {at for at, name in enumerate(self.names) if measure_of(name)[1] in optional}
+        for absent in {frozenset(at for at in places if row[at] is None) for row in self.rows}:
+            for row in self.rows:
+                yield tuple(None if at in absent else n for at, n in enumerate(row))
 
     def lifts(self, name: str) -> bool:
         """Whether all larger numbers follow from those tried of one rank or length."""
@@ -121,13 +135,7 @@ class _Lengths:
         Not so where something else that may be long was not tried at that length, or where
         permutations were, of which there may be too many to try.
         """
-        chosen = {
-            name
-            for node in self.rule.match
-            for name, expression in node.attributes
-            if isinstance(expression, Name)
-        }
-        if "perm" in chosen and most > _PERMUTED:
+        if most > _PERMUTED and any(map(self._permutes, self.rule.match)):
             return False
         others = {
             (other, extent.most)
@@ -136,6 +144,13 @@ class _Lengths:
             if other != name
         }
         return all(tried + _declared_beside(self.rule, other) >= most for other, tried in others)
+
+    def _permutes(self, node: PatternNode) -> bool:
+        """Whether a node permutes the axes of a tensor of any rank, each way as it likes."""
+        free = {name for name, value in node.attributes if isinstance(value, Name)}
+        shape = self.rule.operand(node.inputs[0].value or "").shape if node.inputs else None
+        known = shape is not None and not any(isinstance(size, Star) for size in shape)
+        return "perm" in free and not known
 
     def tied_to(self, name: str) -> set[str]:
         """The names whose numbers tell that of a name: always larger by the same, or smaller.

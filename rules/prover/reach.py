@@ -122,6 +122,8 @@ class _Reader:
                 self._place(number)
             case Unary("-", Literal(int() as number)) if axes:
                 self._place(-number)
+            case Binary("-", Call("rank", (Name(),)), Literal(int() as number)) if axes:
+                self._place(-number)
             case Name(text) if self.partial and _INDEX.fullmatch(text):
                 self._place(int(text[1:]))
             case ListOf(items) if all(map(_is_text, items)):

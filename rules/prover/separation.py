@@ -16,6 +16,8 @@ class _Groups:
     """What is connected with what."""
 
     parents: dict[object, object] = field(default_factory=dict)
+    # Tensors that are 0; None where values aren't sums of products, so that it says nothing.
+    zeros: set[str] | None = None
 
     def root(self, one: object) -> object:
         while (parent := self.parents.setdefault(one, one)) != one:
@@ -40,6 +42,7 @@ def separates(statement: Statement, name: str, outcome: Outcome) -> bool:
     for tensor, shape in shapes.items():
         for at, size in enumerate(shape):
             groups.join([(tensor, at), *_axis_symbols(size)])
+    groups.zeros = _zeros(statement)
     for definition in statement.definitions:
         own = definition.name
         for at, index in enumerate(definition.indices):
@@ -68,6 +71,40 @@ def _in_order(tensor: str, rank: int, groups: _Groups, axes: Mapping[object, int
     return all(one < other for one, other in pairwise(found))
 
 
+def _zeros(statement: Statement) -> set[str] | None:
+    """The tensors that are 0, if all values are sums of products of elements and numbers."""
+    if not all(_is_sum(one.value) for one in statement.definitions):
+        return None
+    return {one.name for one in statement.definitions if _is_number(one.value, 0)}
+
+
+def _is_zero(term: Term, zeros: set[str] | None) -> bool:
+    if zeros is None:
+        return False
+    return _is_number(term, 0) or (isinstance(term, Read) and term.tensor in zeros)
+
+
+def _is_number(term: Term, number: int) -> bool:
+    return isinstance(term, int | float) and not isinstance(term, bool) and term == number
+
+
+def _is_sum(term: Term) -> bool:
+    """Whether a value is a sum of products; what reads no element is a number."""
+    match term:
+        case Read(_, indices):
+            return not any(map(reads, indices))
+        case Apply("+" | "-" | "*" | "neg", arguments):
+            return all(map(_is_sum, arguments))
+        case Apply("/", (whole, by)):
+            return _is_sum(whole) and not reads(by)
+        case Select(condition, then, otherwise):
+            return not reads(condition) and _is_sum(then) and _is_sum(otherwise)
+        case Reduce("sum", _, _, condition, body):
+            return not reads(condition) and _is_sum(body)
+        case _:
+            return not reads(term)
+
+
 def _connect(groups: _Groups, own: str, term: Term) -> None:
     """Connect what stands together in an index, a comparison or a number of a value."""
     match term:
@@ -79,6 +116,9 @@ def _connect(groups: _Groups, own: str, term: Term) -> None:
                 groups.join([(own, variable), *_members(own, extent)])
             _connect(groups, own, condition)
             _connect(groups, own, body)
+        case Select(condition, then, otherwise) if _is_zero(otherwise, groups.zeros):
+            _connect(groups, own, condition)  # a guard of the product like any other
+            _connect(groups, own, then)
         case Select(condition, then, otherwise):
             # either branch stands under the whole condition
             groups.join(_members(own, condition))

@@ -57,6 +57,8 @@ from .statement import Extent, Obligation
 _LENGTHS: Mapping[int, tuple[int, ...]] = {0: (3, 2, 1, 0), 1: (2, 1, 0, 3), 2: (2, 1, 0)}
 _FEW = (1, 0)
 _SPATIAL = (2, 1, 3)
+# Of the parts of a described shape, those that stand for any number of dimensions.
+_FREE = ("star", "broadcast", "any")
 
 
 class Side(TermFacts):
@@ -266,11 +268,15 @@ class Left(Side):
             lengths = (4, 3, 5)
         elif (beside := self._rank_beside(node, meaning, at)) is not None:
             lengths = (*range(beside, -1, -1), beside + 1)
+        elif node.operator == "Einsum" and self.options.texts:
+            lengths = _ranks_of(self.options.texts, at)
+        elif meaning.kind == "contraction" and _of_any_rank(meaning, at, ("broadcast",)):
+            lengths = (2, 1, 0, 3)  # to what has a known rank: the last is none
         ranks: list[int] = []
         for block in meaning.blocks:
             declared = block.inputs[min(at, len(block.inputs) - 1)]
             plain = sum(item.kind in ("plain", "each") for item in declared.shape)
-            free = any(item.kind in ("star", "broadcast", "any") for item in declared.shape)
+            free = any(item.kind in _FREE for item in declared.shape)
             ranks += [plain + more for more in lengths] if free else [plain]
         ranks = [r for r in dict.fromkeys(ranks) if most is None or r <= most]
         rank = self.choices.pick(f"rank of {name}", ranks)
@@ -310,6 +316,7 @@ class Left(Side):
             for at, item in enumerate(node.inputs):
                 operand = self.rule.operand(item.value or "")
                 listed = at in known.known_inputs or operand.scalar or item.literal is not None
+                listed = listed or not _of_any_rank(known, at)
                 if item.value and item.value not in self.made and not listed:
                     free |= {item.value} if operand.shape is None else set()
         lengths = _LENGTHS.get(len(free) - 1, _FEW)
@@ -330,7 +337,7 @@ class Left(Side):
                 if size.text not in self.names:
                     self._bind_list(node, size.text)
                 listed = as_list(self.names[size.text])
-                most = max(_SPATIAL if self.spatial.get(size.text) else self._lengths())
+                most = max(self._lengths_of(size.text))
                 self._stretch(f"len({size.text})", len(listed), most, (name, len(shape)))
                 shape += listed
                 continue
@@ -345,6 +352,13 @@ class Left(Side):
             shape.append(found)
         return tuple(shape)
 
+    def _lengths_of(self, name: str) -> Sequence[int]:
+        """The lengths to try for a list of dimensions: of images and filters, beside two others."""
+        if not self.spatial.get(name):
+            return self._lengths()
+        shapes = [o.shape for o in self.rule.operands if o.shape and Star(name) in o.shape]
+        return [length + max(0, 3 - min(map(len, shapes))) for length in _SPATIAL]
+
     def _bind_list(self, node: PatternNode, name: str) -> None:
         operands = {o.name for o in self.rule.operands if Star(name) in (o.shape or ())}
         spatial = bool(operands & _reach_windows(self.rule)) or any(
@@ -353,8 +367,7 @@ class Left(Side):
             for item in other.inputs
         )
         self.spatial[name] = spatial
-        lengths = _SPATIAL if spatial else self._lengths()
-        length = self.choices.pick(f"length of {name}", lengths)
+        length = self.choices.pick(f"length of {name}", self._lengths_of(name))
         self.names[name] = tuple(self.symbol(f"{name}.{at}", "dimension") for at in range(length))
 
     def _literal(
@@ -510,6 +523,10 @@ class Left(Side):
                 contents = self.options.contents(about, what, name, beside)
             if what == "axes":
                 beside = contents
+            if what == "shape" and node.operator == "Expand":
+                count = len(contents) if isinstance(contents, tuple) else 0
+                more = max(0, about.rank - count)
+                self._stretch(f"dim({name}, 0)", count, 3, (outputs[0], more))
             rank = 0 if declared[at].kind == "int" else 1
             self.composition.listed(name, contents, dtype, rank)
 
@@ -548,6 +565,9 @@ class Left(Side):
             pass
         bound = expression.text if isinstance(expression, Name) else f"{node.name}.{name}"
         about = self._about(node, meaning, shapes)
+        if (told := self._told(bound)) is not None:
+            attributes[name] = self.names[bound] = told
+            return
         if name == "to":
             value: Value = type_code(self.dtypes[node.outputs[0].value])
         else:
@@ -560,6 +580,19 @@ class Left(Side):
             raise NoCaseError(f"{name} of {node.name} has no value")
         attributes[name] = value
         self.names[bound] = value
+
+    def _told(self, name: str) -> tuple[int, ...] | None:
+        """The permutation or the axes that a condition says a name to stand for."""
+        for expression in self.rule.given:
+            match expression:
+                case Binary("=", Name(text), said) | Binary("=", said, Name(text)) if text == name:
+                    try:
+                        value = self.value(said)
+                    except UnknownError:
+                        continue
+                    if isinstance(value, tuple) and all(type(one) is int for one in value):
+                        return value
+        return None
 
     def _default(self, meaning: Specification, name: str) -> Value:
         for block in meaning.blocks:
@@ -908,6 +941,22 @@ def calculated_with(rule: Rule) -> frozenset[str]:
             if item.literal is not None:
                 visit(item.literal, False)
     return frozenset(found)
+
+
+def _ranks_of(equations: Sequence[str], at: int) -> tuple[int, ...]:
+    """The ranks of an operand in Einsum equations, and one that it has in none."""
+    terms = [equation.split("->")[0].split(",") for equation in equations]
+    ranks = sorted({len(term[at].strip()) for term in terms if at < len(term)})
+    return (*ranks, ranks[-1] + 1) if ranks else _LENGTHS[0]
+
+
+def _of_any_rank(meaning: Specification, at: int, kinds: Sequence[str] = _FREE) -> bool:
+    """Whether an input may have any rank, as an operator is described."""
+    return any(
+        item.kind in kinds
+        for block in meaning.blocks
+        for item in block.inputs[min(at, len(block.inputs) - 1)].shape
+    )
 
 
 def _windowed(node: PatternNode) -> bool:

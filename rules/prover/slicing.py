@@ -225,9 +225,29 @@ def _drop(items: tuple[Term, ...], at: int | None) -> tuple:  # type: ignore[typ
     return items if at is None else (*items[:at], *items[at + 1 :])
 
 
+def _single(program: Program) -> set[tuple[str, int]]:
+    """The axes of operands, by tensor and place, whose only index is known wherever it stands."""
+    found = {
+        (one.name, at)
+        for one in program.operands
+        for at, size in enumerate(one.shape)
+        if type(size) is int and size == 1
+    }
+    outputs = {name for pair in program.equations for name in pair}
+    for definition in program.definitions:
+        for part in parts(definition.value):
+            if isinstance(part, Read):
+                found -= {(part.tensor, at) for at, one in enumerate(part.indices) if one != 0}
+    return {(tensor, at) for tensor, at in found if tensor not in outputs}
+
+
 def canonical(program: Program) -> str:
-    """A spelling of a program in which symbols and indices have numbers by order of use."""
+    """A spelling of a program in which symbols and indices have numbers by order of use.
+
+    Axes of size 1 that operands are only read at 0 along say nothing, and are left out.
+    """
     names: dict[object, str] = {}
+    single = _single(program)
 
     def spell(term: Term) -> str:
         match term:
@@ -240,7 +260,8 @@ def canonical(program: Program) -> str:
             case Select(condition, then, otherwise):
                 return f"(if {spell(condition)} {spell(then)} {spell(otherwise)})"
             case Read(tensor, indices):
-                return f"{tensor}[{' '.join(map(spell, indices))}]"
+                left = [one for at, one in enumerate(indices) if (tensor, at) not in single]
+                return f"{tensor}[{' '.join(map(spell, left))}]"
             case Reduce(kind, variables, extents, condition, body):
                 parts = [*variables, *extents, condition, body]
                 return f"({kind} {' '.join(map(spell, parts))})"
@@ -249,7 +270,8 @@ def canonical(program: Program) -> str:
 
     lines = []
     for one in program.operands:
-        lines.append(f"{one.name} {one.algebra} {' '.join(map(spell, one.shape))}")
+        sizes = [size for at, size in enumerate(one.shape) if (one.name, at) not in single]
+        lines.append(f"{one.name} {one.algebra} {' '.join(map(spell, sizes))}")
     for two in program.definitions:
         indices = {index: f"i{at}" for at, index in enumerate(two.indices)}
         for variable in [v for v in names if isinstance(v, Variable)]:
