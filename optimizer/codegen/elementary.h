@@ -236,11 +236,11 @@ static inline float pow_32(float x, float y) {
   return (float)(x == 1.0f || y == 0.0f ? 1.0 : up);
 }
 
-/* NaN passes, as in NumPy */
-static inline double max_64(double a, double b) { return (a > b) | (a != a) ? a : b; }
-static inline double min_64(double a, double b) { return (a < b) | (a != a) ? a : b; }
-static inline float max_32(float a, float b) { return (a > b) | (a != a) ? a : b; }
-static inline float min_32(float a, float b) { return (a < b) | (a != a) ? a : b; }
+/* NaN passes, as in NumPy: the comparison gives b where there is one, a's is left to put back */
+static inline double max_64(double a, double b) { double t = a > b ? a : b; return a != a ? a : t; }
+static inline double min_64(double a, double b) { double t = a < b ? a : b; return a != a ? a : t; }
+static inline float max_32(float a, float b) { float t = a > b ? a : b; return a != a ? a : t; }
+static inline float min_32(float a, float b) { float t = a < b ? a : b; return a != a ? a : t; }
 static inline double sign_64(double x) { return x != x ? x : (double)((x > 0.0) - (x < 0.0)); }
 static inline float sign_32(float x) { return x != x ? x : (float)((x > 0.0f) - (x < 0.0f)); }
 

@@ -42,16 +42,25 @@ def _with_turns(graph: Graph, operator: FusedOperator) -> FusedOperator:
     """Name a transpose as covered where rows are read of what it turns, else as the input."""
     held = set(operator.nodes)
     inputs: dict[int, None] = {}
+    # a transpose that one node reads as an array, all do
+    given = {
+        operand.via
+        if operand.via is not None and not covers_turn(graph, operator, h, operand)
+        else operand.node
+        for h in operator.nodes
+        for operand in graph.operands[h]
+    }
     for h in operator.nodes:
         for operand in graph.operands[h]:
-            if operand.via is not None and covers_turn(graph, operator, h, operand):
+            if operand.via is not None and operand.via not in given:
                 held.add(operand.via)
                 read = operand.node
             else:
                 read = operand.node if operand.via is None else operand.via
             if read not in operator.nodes:
                 inputs[read] = None
-    return replace(operator, nodes=tuple(sorted(held)), inputs=tuple(inputs))
+    driver = operator.driver if operator.driver in inputs else None
+    return replace(operator, nodes=tuple(sorted(held)), inputs=tuple(inputs), driver=driver)
 
 
 def covers_turn(graph: Graph, operator: FusedOperator, h: int, operand: Operand) -> bool:

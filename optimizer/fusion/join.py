@@ -1,4 +1,4 @@
-"""MultiAgg: which full aggregates may share one pass over their inputs."""
+"""Which aggregates may share one pass over their inputs: over cells (MultiAgg), or over rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Group = tuple[int, ...]
 
 
 def groupings(graph: Graph, roots: Sequence[int]) -> list[list[Group]]:
-    """Return the ways to compute aggregates in shared passes over cells of one shape.
+    """Return the ways to compute aggregates in shared passes over cells of one shape, or rows.
 
     No aggregate waits for its own pass, nor passes for each other. Of more aggregates than FEW,
     those of one level (the longest chain of aggregates that leads to one) are joined, or none.
@@ -25,13 +25,18 @@ def groupings(graph: Graph, roots: Sequence[int]) -> list[list[Group]]:
     return [grouping for grouping in _partitions(list(roots)) if _may_be(graph, grouping)]
 
 
-def _shape(graph: Graph, root: int) -> tuple[int, ...]:
-    return graph.nodes[graph.operands[root][0].node].shape
+def _passes(graph: Graph, root: int) -> set[object]:
+    """Return what an aggregate can run over: the cells of a shape, so many rows."""
+    shape = graph.nodes[graph.operands[root][0].node].shape
+    closes = graph.conditions.closes.get(root, ())
+    found: set[object] = {shape} if "Cell" in closes else set()
+    return found | ({shape[0]} if "Row" in closes and shape else set())
 
 
 def _may_be(graph: Graph, grouping: list[Group]) -> bool:
-    if any(_shape(graph, one) != _shape(graph, group[0]) for group in grouping for one in group):
-        return False
+    for group in grouping:
+        if len(group) > 1 and not set.intersection(*(_passes(graph, one) for one in group)):
+            return False
     waits = {
         (a, b)
         for a, b in permutations(range(len(grouping)), 2)
@@ -54,7 +59,9 @@ def _by_level(graph: Graph, roots: Sequence[int]) -> list[Group]:
     for root in sorted(roots):
         before = [levels[one] for one in levels if graph.ancestors[root] >> one & 1]
         levels[root] = 1 + max(before, default=0)
-        classes.setdefault((levels[root], _shape(graph, root)), []).append(root)
+        shape = graph.nodes[graph.operands[root][0].node].shape
+        rows = "Row" in graph.conditions.closes.get(root, ()) and shape[:1]
+        classes.setdefault((levels[root], rows or shape), []).append(root)
     return [tuple(members) for members in classes.values()]
 
 

@@ -38,12 +38,13 @@ class FusedOperator:
 
     nodes    covered, in topological order; every one but the outputs lives inside the kernel only
     inputs   nodes outside that it reads, each once, in order of first use; scalars among them
-    outputs  materialized nodes: one, or of MultiAgg one for each full aggregate
+    outputs  materialized nodes: one, of MultiAgg one for each full aggregate, and of Row one for
+             each sum over its rows that shares the pass
     variant  none    a value for each cell; Row: a row of the output for each row of the space
              row     Cell: aggregated along each row, the output is rows x 1
              column  aggregated over all rows: Cell: 1 x columns; Row: any shape, among them
                      t(A) @ B for rows A and B, which adds up one product of two rows a row
-             full    one number, or of MultiAgg one for each output
+             full    one number, or of several outputs one for each
              left    Outer: t(W) @ U, columns x rank;  right: W @ V, rows x rank
     driver   the input whose cells or rows are iterated over: of the shape of `space`; None where
              every input broadcasts

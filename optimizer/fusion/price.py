@@ -49,9 +49,10 @@ class Prices:
         """Return the cheapest operator over a cover; None where no template can hold it."""
         found: list[FusedOperator | PlainOperator | None] = [self.cell(cover)]
         if len(cover.roots) == 1:
-            found += [self.outer(cover), self.row(cover)]
+            found.append(self.outer(cover))
             if not cover.edges:
                 found.append(self.plain(cover.root))
+        found.append(self.row(cover))
         within = [one for one in found if one is not None and one.cost_s < INFINITE]
         # Of equal costs the first: cells are held in registers, rows in a cache.
         return min(within, key=lambda one: one.cost_s, default=None)
@@ -133,38 +134,50 @@ class Prices:
     # ---- Row
 
     def row(self, cover: Cover) -> FusedOperator | None:
-        """Return a Row operator: it walks the rows of the widest matrix that it meets."""
+        """Return a Row operator: it walks the rows of the widest matrix that it meets.
+
+        Several roots must all be sums over those rows.
+        """
         graph = self.graph
         if not self._fits(cover, "Row"):
+            return None
+        closing = [one for one in cover.roots if "Row" in graph.conditions.closes.get(one, ())]
+        if len(closing) < len(cover.roots) > 1:
             return None
         walked = self._walked(cover)
         matrices = [one for one in walked if len(graph.nodes[one].shape) == 2]
         columns = max((graph.nodes[one].shape[1] for one in matrices), default=1)
         if columns <= 1:
             return None
-        rows = max(graph.extents[one][len(graph.nodes[one].shape) == 1] for one in walked)
+        extents = {graph.extents[one][len(graph.nodes[one].shape) == 1] for one in walked}
+        rows = max(extents)
+        if len(cover.roots) > 1 and extents - {1, rows}:
+            return None
         if self.limits.block_columns is not None and columns > self.limits.block_columns:
             return None
         driver, sparse = self._row_driver(cover, walked, (rows, columns))
         if graph.nodes[cover.root].nnz is not None and not sparse:
             return None
-        root = cover.root
         variant: Variant = "row"
-        shape = graph.nodes[root].shape
-        if "Row" in graph.conditions.closes.get(root, ()):
-            full = graph.nodes[root].size == 1 and self._direction_or_product(root) == "full"
-            variant = "full" if full else "column"
+        shape = graph.nodes[cover.root].shape
+        if closing:
+            variant = "full" if all(map(self._is_full, closing)) else "column"
         elif len(shape) == 2 and shape[1] > 1:
             variant = "none"
         vectors = tuple(
             one
             for one in cover.nodes
-            if one != root and len(graph.nodes[one].shape) == 2 and graph.nodes[one].shape[1] > 1
+            if one not in cover.roots
+            and len(graph.nodes[one].shape) == 2
+            and graph.nodes[one].shape[1] > 1
         )
         operator = FusedOperator(
-            "Row", cover.nodes, (), (root,), (rows, columns), variant, driver, sparse, vectors
+            "Row", cover.nodes, (), cover.roots, (rows, columns), variant, driver, sparse, vectors
         )
         return self._priced(operator, cover)
+
+    def _is_full(self, root: int) -> bool:
+        return self.graph.nodes[root].size == 1 and self._direction_or_product(root) == "full"
 
     def _direction_or_product(self, root: int) -> Variant:
         if self.graph.nodes[root].op != "MatMul":
@@ -177,7 +190,7 @@ class Prices:
         graph, found = self.graph, set[int]()
         for h in cover.nodes:
             node, operands = graph.nodes[h], graph.operands[h]
-            if h != cover.root or "Row" not in graph.conditions.closes.get(h, ()):
+            if h not in cover.roots or "Row" not in graph.conditions.closes.get(h, ()):
                 found.add(h)
             if graph.kinds[h] == "elementwise":
                 rows = graph.extents[h][len(node.shape) == 1]

@@ -201,6 +201,40 @@ def test_aggregates_join_over_an_input():
     assert not joined(same=False)
 
 
+def joined_over_rows(first="turned", second="column", same=True):
+    """Whether two aggregates over the rows of X, or of two matrices, may share a pass."""
+    b = Build()
+    x = b.given(50, 40)
+    y = x if same else b.given(50, 40)
+
+    def aggregate(kind, matrix):
+        match kind:
+            case "turned":
+                return b.matmul(b.t(matrix), b.given(50))
+            case "column":
+                return b.sum(b.op("Exp", matrix), 0)
+            case "row":
+                return b.sum(b.op("Exp", matrix), 1)
+            case "product":
+                return b.sum(b.matmul(matrix, b.given(40)))
+            case "other way":
+                return b.matmul(matrix, b.given(40, 3))
+
+    one = aggregate(first, x)
+    other = aggregate(second, y)
+    (held,) = all_conditions([b.program(one, other)])
+    return (min(one, other), max(one, other)) in held.joins
+
+
+def test_aggregates_join_over_rows():
+    assert joined_over_rows()
+    assert joined_over_rows("turned", "product")
+    assert joined_over_rows("product", "column")
+    assert not joined_over_rows(same=False)
+    assert not joined_over_rows("turned", "row")  # a number for each row is no sum over rows
+    assert not joined_over_rows("turned", "other way")
+
+
 def test_points_are_edges_of_and_below_shared_nodes_and_of_changing_templates():
     b = Build()
     x, v = b.given(50, 40), b.given(40)
