@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..blocks.partitioned import Partitioned
 from .expression import leaf, type_name
 from .trace import Family, Trace, is_lazy
 
@@ -38,9 +39,11 @@ def result(value: Any) -> Any:
         if value._scalar:
             return value._value("returned")
         family = value._family
-        if family is not None and (family.array is not None or len(family.living()) > 1):
+        if family is None or _in_blocks(family.root.value):
+            return value._trace.returned_value(value._expression)
+        if family.array is not None or len(family.living()) > 1:
             return value._trace.memory(value, "returned")
-        return value._value("returned")
+        return value._trace.returned_value(value._expression)
     if kind in (tuple, list):
         return kind(result(item) for item in value)
     if kind is dict:
@@ -49,6 +52,11 @@ def result(value: Any) -> Any:
         return type(value)._make(result(item) for item in value)
     as_result = getattr(kind, "_tensolog_result", None)
     return value if as_result is None else as_result(value)
+
+
+def _in_blocks(value: Any) -> bool:
+    """Whether a value isn't in this process: views of it are values of their own, as Dask's are."""
+    return isinstance(value, Partitioned) and value.source is None
 
 
 def lazies(value: Any) -> list[Any]:
@@ -114,7 +122,7 @@ def adopt(trace: Trace, value: Any, sources: Sequence[Any]) -> Any:
         found = trace.kind(trace, leaf(value))
         for source in sources:
             array = source._expression.value
-            if array is not None and np.may_share_memory(value, array):
+            if isinstance(array, np.ndarray) and np.may_share_memory(value, array):
                 if source._joined().array is None:
                     trace.memory(source, "viewed")
                 exposed = source._joined().exposed

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..blocks.partitioned import Partitioned
 from .dag import Node, Program
 
 Attributes = tuple[tuple[str, Any], ...]
@@ -47,7 +48,7 @@ def common_type(one: str, other: str) -> str:
 class Expression:
     """An operator applied to expressions, or (op Input) a value that is there.
 
-    `value` is an ndarray or a canonical sparse array of SciPy's.
+    `value` is an ndarray, a canonical sparse array of SciPy's, or one of these in blocks.
     """
 
     __slots__ = (
@@ -100,7 +101,9 @@ class Expression:
         self.op, self.operands, self.attributes = "Input", (), ()
         self.value, self.depth = value, 0
         self.shape, self.dtype = value.shape, type_name(value.dtype) or value.dtype.name
-        if hasattr(value, "tocsr"):
+        if isinstance(value, Partitioned):
+            self.layout, self.nnz = value.layout, value.nnz
+        elif hasattr(value, "tocsr"):
             self.layout, self.nnz = value.format, int(value.nnz)
         else:
             self.layout, self.nnz = "dense", None
@@ -194,6 +197,11 @@ class Region:
         return Program(tuple(nodes), tuple(sorted([*self.leaves, *varying])), self.outputs)
 
 
+def _held(value: Any) -> Hashable:
+    """Return how a value is held, as far as what runs depends on that."""
+    return (value.axis, value.rows) if isinstance(value, Partitioned) else ()
+
+
 def region(wanted: Sequence[Expression]) -> Region:
     """Return the program that computes the wanted expressions from the leaves under them.
 
@@ -221,7 +229,7 @@ def region(wanted: Sequence[Expression]) -> Region:
         told: Hashable = one.attributes
         name: Hashable = told
         if one.op == "Input":
-            told, name = (), id(one.value)
+            told, name = _held(one.value), id(one.value)
         elif one.op == "Constant":
             # By its text: 0.0 isn't -0.0, and True isn't 1.
             told, name = (), repr(one.attributes[0][1])

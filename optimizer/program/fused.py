@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overlo
 import numpy as np
 
 from ...catalog.errors import TensologError
+from ..blocks.partitioned import SHARE, Partitioned, cut, is_dask_array, of_array, of_dask
 from . import eager
 from .evaluate import is_sparse
 from .expression import leaf, type_name
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
     from ..fusion.plan import FusionPlan
 
+# Arrays beside operands in blocks are cut once, not for each region, from so many bytes on.
+_CUT_BYTES = 1 << 16
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -74,10 +77,13 @@ class Fused(Generic[P, R]):
 
     def _wrapped(self, trace: Trace, args: Any, kwargs: Any) -> tuple[Any, Any]:
         seen: dict[int, Any] = {}
-        return (
+        found = (
             tuple(_wrap(trace, one, seen) for one in args),
             {name: _wrap(trace, one, seen) for name, one in kwargs.items()},
         )
+        if trace.blocks:
+            _cut_alike(trace, seen)
+        return found
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
@@ -151,13 +157,46 @@ def _wrap(trace: Trace, value: Any, seen: dict[int, Any]) -> Any:
         return _wrap_array(trace, value, seen)
     if type(value) is LazyArray or hasattr(type(value), "_tensolog_real"):
         return _wrap(trace, eager.result(value), seen)  # of a call that is over
+    if is_dask_array(value):
+        return _wrap_blocks(trace, value, seen)
     if is_sparse(value) and hasattr(value, "asformat"):
         if id(value) not in seen:
-            from .sparse_arguments import wrap
+            from .sparse_arguments import cut_rows, wrap
 
             seen[id(value)] = wrap(trace, value)
+            cut_rows(seen[id(value)], trace.runner.engine.most_bytes)
         return seen[id(value)]
     return value
+
+
+def _wrap_blocks(trace: Trace, value: Any, seen: dict[int, Any]) -> Any:
+    """Return a lazy array in place of a dask array."""
+    if not type_name(value.dtype):
+        trace.runner.note(f"a dask array of type {value.dtype} isn't traced")
+        return value
+    trace.under_dask = True
+    if id(value) not in seen:
+        seen[id(value)] = _in_blocks(trace, of_dask(value))
+    return seen[id(value)]
+
+
+def _in_blocks(trace: Trace, value: Partitioned) -> LazyArray:
+    trace.blocks.append(value)
+    found = LazyArray(trace, leaf(value))
+    found._join(Family(found._expression))
+    return found
+
+
+def _cut_alike(trace: Trace, seen: dict[int, Any]) -> None:
+    """Cut arrays of as many rows as the largest operand in blocks as this one, once for a call."""
+    largest = max(trace.blocks, key=lambda one: one.nbytes)
+    for lazy in seen.values():
+        value = lazy._expression.value
+        if not isinstance(value, np.ndarray) or value.nbytes < _CUT_BYTES:
+            continue
+        if value.shape and value.shape[0] == largest.shape[largest.axis]:
+            lazy._expression.settle(cut(value, largest.rows))
+            lazy._join(Family(lazy._expression))
 
 
 def _wrap_array(trace: Trace, value: Any, seen: dict[int, Any]) -> Any:
@@ -165,7 +204,10 @@ def _wrap_array(trace: Trace, value: Any, seen: dict[int, Any]) -> Any:
         trace.runner.note(f"an argument of type {value.dtype} isn't traced")
         return value
     found = seen.get(id(value))
-    if found is None:
+    if found is None and value.ndim and value.nbytes > trace.runner.engine.most_bytes:
+        blocks = of_array(value, trace.runner.engine.most_bytes / SHARE)
+        found = seen[id(value)] = _in_blocks(trace, blocks)
+    elif found is None:
         found = seen[id(value)] = LazyArray(trace, leaf(value))
         found._join(Family(found._expression, value))
     return found
@@ -175,7 +217,7 @@ def _wrap_array(trace: Trace, value: Any, seen: dict[int, Any]) -> Any:
 def fuse(function: Callable[P, R], /) -> Fused[P, R]: ...
 @overload
 def fuse(
-    *, heuristic: Heuristic = "cost", threads: int | None = None
+    *, heuristic: Heuristic = "cost", threads: int | None = None, memory: float | None = None
 ) -> Callable[[Callable[P, R]], Fused[P, R]]: ...
 def fuse(
     function: Callable[P, R] | None = None,
@@ -183,6 +225,7 @@ def fuse(
     *,
     heuristic: Heuristic = "cost",
     threads: int | None = None,
+    memory: float | None = None,
 ) -> Any:
     """Run the NumPy code of a function as fused kernels.
 
@@ -195,8 +238,12 @@ def fuse(
     `heuristic` is how plans are chosen: by cost, or all, no_redundancy, none for comparison.
     `threads` limits the kernels' threads (None: all). Raises FuseError for a generator or for what
     is no Python function.
+
+    Dask arrays are taken as blocks of rows, and so are arrays of more than `memory` bytes: the same
+    kernels run over each block under Dask, where that costs less than to fetch it or fetching it
+    would exceed `memory` (None: half of the machine's). Calls raise BlocksError where neither goes.
     """
-    options = Options(heuristic, threads)
+    options = Options(heuristic, threads, memory)
     if heuristic not in ("cost", "all", "no_redundancy", "none"):
         raise FuseError(f"heuristic={heuristic!r} is none of cost, all, no_redundancy, none")
     if function is not None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from ...catalog.errors import TensologError
@@ -24,12 +27,26 @@ Heuristic = Literal["cost", "all", "no_redundancy", "none"]
 FEW_ELEMENTS = 256
 
 
+@cache
+def _half_of_memory() -> float:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2
+    except (AttributeError, ValueError, OSError):
+        return math.inf
+
+
 @dataclass(frozen=True)
 class Options:
     """How a fused function plans and runs."""
 
     heuristic: Heuristic = "cost"
     threads: int | None = None
+    memory: float | None = None
+
+    @property
+    def budget(self) -> float:
+        """The bytes that the values of a region may take: half of the machine's by default."""
+        return _half_of_memory() if self.memory is None else self.memory
 
 
 @dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ..blocks.plan import BlockPlan
 from ..fusion.plan import FusedOperator
 from .dag import Node, Program
 from .prepare import Prepared
@@ -40,11 +41,13 @@ def explain(name: str, runner: Runner) -> str:
     return "\n".join(lines)
 
 
-def region_text(prepared: Prepared) -> list[str]:
+def region_text(prepared: Prepared | BlockPlan) -> list[str]:
     """Return a region's operators in the order in which they run."""
     program = prepared.program
     lines = [_given(program, at) for at in program.inputs]
-    if prepared.plan is None or prepared.compiled is None:
+    if isinstance(prepared, BlockPlan):
+        lines += prepared.lines()
+    elif prepared.plan is None or prepared.compiled is None:
         lines += [_line(program, node) for node in program.nodes if not node.is_leaf]
         lines.append(f"all by NumPy: {prepared.refusal}")
     else:
@@ -83,7 +86,7 @@ def _operand(node: Node) -> str:
     return str(node.attributes["value"]) if node.op == "Constant" else f"%{node.id}"
 
 
-def relations(regions: Sequence[Prepared]) -> Mapping[str, Table]:
+def relations(regions: Sequence[Prepared | BlockPlan]) -> Mapping[str, Table]:
     """Return the kept regions, their programs and their plans as tables."""
     region: list[tuple[object, ...]] = []
     nodes: list[tuple[object, ...]] = []

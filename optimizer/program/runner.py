@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ..blocks.partitioned import Partitioned
+from .dag import Program
 from .expression import Expression, Region, region
 from .prepare import Options, Prepared, prepare
+
+if TYPE_CHECKING:
+    from ..blocks.plan import BlockPlan
 
 # A number of more characters was computed: it will be another one in the next call.
 _LITERAL = 8
@@ -22,7 +28,7 @@ class Computed:
     """One region of a call: why it was computed when it was, and how."""
 
     why: str
-    prepared: Prepared
+    prepared: Prepared | BlockPlan
     cached: bool
 
 
@@ -39,12 +45,14 @@ class Runner:
         self.notes[text] = self.notes.get(text, 0) + 1
 
     def run(self, wanted: Sequence[Expression], why: str) -> tuple[list[Any], list[Any]]:
-        """Return the values of expressions, and those of the leaves under them."""
+        """Return the values of expressions, and what they may be or share memory with."""
         found = region(wanted)
         prepared, inputs, cached = self.engine.prepared(found)
         if len(self.regions) < _KEPT:
             self.regions.append(Computed(why, prepared, cached))
-        return prepared.run(inputs), list(found.leaves.values())
+        taken = list(found.leaves.values())
+        taken += [one.source for one in taken if isinstance(one, Partitioned)]
+        return prepared.run(inputs), taken
 
 
 @dataclass
@@ -53,7 +61,7 @@ class _Structure:
 
     first: Mapping[int, str]
     varying: frozenset[int]
-    prepared: dict[frozenset[int], Prepared] = field(default_factory=dict)
+    prepared: dict[frozenset[int], Prepared | BlockPlan] = field(default_factory=dict)
 
 
 class Engine:
@@ -61,10 +69,11 @@ class Engine:
 
     def __init__(self, options: Options) -> None:
         self.options = options
+        self.most_bytes = math.inf if options.memory is None else options.memory
         self._lock = threading.Lock()
         self._structures: OrderedDict[Hashable, _Structure] = OrderedDict()
 
-    def prepared(self, found: Region) -> tuple[Prepared, list[Any], bool]:
+    def prepared(self, found: Region) -> tuple[Prepared | BlockPlan, list[Any], bool]:
         """Return what computes a region, its inputs, and whether it was known already.
 
         A number that differs from the first call's, such as a step size, becomes an input, and
@@ -89,12 +98,19 @@ class Engine:
         inputs = found.inputs(varying)
         if known is not None:
             return known, inputs, True
-        made = prepare(found.program(varying), self.options)
+        made = self._made(found.program(varying), inputs)
         with self._lock:
             made = structure.prepared.setdefault(varying, made)
         return made, inputs, False
 
-    def known(self) -> Sequence[Prepared]:
+    def _made(self, program: Program, inputs: Sequence[Any]) -> Prepared | BlockPlan:
+        if not any(isinstance(one, Partitioned) for one in inputs):
+            return prepare(program, self.options)
+        from ..blocks.plan import prepare_blocks
+
+        return prepare_blocks(program, inputs, self.options)
+
+    def known(self) -> Sequence[Prepared | BlockPlan]:
         """Return the prepared structures, the least recently used first."""
         with self._lock:
             kept = list(self._structures.values())

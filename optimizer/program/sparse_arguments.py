@@ -5,12 +5,16 @@ Columns are held as the rows of the transpose, coordinates as rows; duplicates a
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..blocks.partitioned import SHARE, bytes_of, of_array
 from .expression import TRACED, Expression, leaf
 from .trace import Trace
+
+if TYPE_CHECKING:
+    from .lazy_sparse import LazySparse
 
 
 def refusal(value: Any) -> str:
@@ -35,6 +39,16 @@ def wrap(trace: Trace, value: Any) -> Any:
         unknown = Expression("Input", (), value.shape, value.dtype.name, nnz=value.nnz)
         return LazySparse(trace, unknown, value.format, is_matrix, value, exposed=True)
     return LazySparse(trace, expression_of(value), value.format, is_matrix, value)
+
+
+def cut_rows(lazy: LazySparse, most_bytes: float) -> None:
+    """Hold a sparse operand of more bytes than that in blocks of rows, or of columns if CSC."""
+    held = lazy._expression.operands[0] if lazy._expression.operands else lazy._expression
+    if lazy._exposed or bytes_of(held.shape, held.dtype, held.nnz) <= most_bytes:
+        return
+    blocks = of_array(held.value, most_bytes / SHARE)
+    held.settle(blocks)
+    lazy._trace.blocks.append(blocks)
 
 
 def expression_of(value: Any) -> Expression:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..blocks.partitioned import Partitioned
 from . import contractions, reductions
 from .expression import TRACED, Expression, cast, common_type
 from .sparse import ZERO_TO_ZERO
@@ -119,7 +120,8 @@ def _alike(x: LazySparse, y: LazySparse) -> tuple[Expression, Expression]:
 def _is_finite(x: Expression) -> bool:
     """Whether the sparse values below have finite entries: then what isn't stored stays 0."""
     if x.is_leaf:
-        return x.layout == "dense" or bool(np.isfinite(x.value.data).all())
+        value = x.value.source if isinstance(x.value, Partitioned) else x.value
+        return x.layout == "dense" or bool(np.isfinite(value.data).all())
     return all(map(_is_finite, x.operands))
 
 

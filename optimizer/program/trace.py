@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
+from ..blocks.partitioned import Partitioned
 from .expression import Expression, constant, leaf, type_name
 from .liveness import caller_outside, unread_references
 
@@ -75,6 +76,8 @@ class Trace:
         self.kind = kind
         self.closed = False
         self.returned = False  # the function's own variables are gone
+        self.under_dask = False  # an argument was a dask array
+        self.blocks: list[Partitioned] = []  # the arguments in blocks
         self._arrays: list[weakref.ref[Any]] = []
         self._last_instruction = -1
         self._computed = False  # since the last iteration began
@@ -149,7 +152,24 @@ class Trace:
         """Compute an expression, and with it the waiting arrays that will be read."""
         if not expression.is_leaf:
             self._compute([expression], why)
-        return expression.value
+        value = expression.value
+        if isinstance(value, Partitioned):
+            return value.gathered(self.runner.engine.options.budget, why)
+        return value
+
+    def returned_value(self, expression: Expression) -> Any:
+        """Compute an expression that leaves the function: blocks that came from Dask go to Dask."""
+        if not expression.is_leaf:
+            self._compute([expression], "returned")
+        value = expression.value
+        if not isinstance(value, Partitioned) or value.source is not None:
+            return self.force(expression, "returned")
+        if value.given is not None:
+            return value.given
+        fits = value.nbytes <= self.runner.engine.options.budget
+        if value.layout != "dense" or (fits and not self.under_dask):
+            return self.force(expression, "returned")
+        return value.as_dask()
 
     def flush(self, why: str) -> None:
         """Compute the waiting arrays that will be read."""
@@ -259,6 +279,8 @@ def _rebase(lazy: Any, family: Family) -> None:
 
 def _own(value: Any, taken: Sequence[Any]) -> Any:
     """Return a value that shares no memory with others and can be written."""
+    if isinstance(value, Partitioned):
+        return value.copied() if any(value is other for other in taken) else value
     if not isinstance(value, np.ndarray):
         return value
     if value.base is None:  # memory of its own: shared only with itself and its views

@@ -1,0 +1,100 @@
+"""Here or in blocks, by cost and by what fits; kernels over blocks; what explain says."""
+
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import pytest
+from tensolog.optimizer.blocks.partitioned import BlocksError, of_array, of_dask
+from tensolog.optimizer.blocks.plan import BlockPlan
+
+from tensolog import fuse
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(3000, 8))
+y = RNG.normal(size=3000)
+
+
+def gradient(X: Any, y: Any, w: Any) -> Any:
+    error = X @ w - y
+    return X.T @ error / len(y), (error * error).sum()
+
+
+def the_plan(fused: Any) -> BlockPlan:
+    (region,) = fused._runner().regions
+    assert isinstance(region.prepared, BlockPlan)
+    return region.prepared
+
+
+def test_more_than_the_budget_runs_in_blocks_with_kernels() -> None:
+    fused = fuse(memory=100_000)(gradient)
+    found = fused(X, y, np.ones(8))
+    for left, right in zip(found, gradient(X, y, np.ones(8)), strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-12)
+    made = the_plan(fused)
+    assert made.in_blocks
+    assert made.here_s == float("inf")
+    assert made.kernels > 0
+    text = fused.explain()
+    assert "parts combined in a tree by add" in text
+    assert "a generated kernel" in text
+
+
+def test_what_fits_and_costs_less_here_runs_here() -> None:
+    """Small blocks: fetching them takes less time than handing out tasks."""
+    fused = fuse(gradient)
+    found = fused(da.from_array(X, chunks=(300, 8)), y, np.ones(8))
+    np.testing.assert_allclose(found[0], gradient(X, y, np.ones(8))[0], rtol=1e-12)
+    made = the_plan(fused)
+    assert not made.in_blocks
+    assert made.here_s < made.blocks_s
+    assert "gathered, and computed here" in fused.explain()
+
+
+def test_dask_arrays_that_do_not_fit_stay_dask_arrays() -> None:
+    given = da.from_array(X, chunks=(300, 4))
+    scaled, same = fuse(memory=100_000)(lambda X, w: (X * w, X))(given, np.arange(8.0))
+    assert isinstance(scaled, da.Array)
+    assert scaled.chunks == ((300,) * 10, (8,))
+    assert same is given
+    np.testing.assert_allclose(scaled.compute(), X * np.arange(8.0))
+
+
+def test_blocks_persist_over_regions() -> None:
+    def function(X: Any, y: Any, w: Any) -> Any:
+        for _ in range(3):
+            w = w - 1e-4 * gradient(X, y, w)[0]
+        return w
+
+    fused = fuse(memory=100_000)(function)
+    np.testing.assert_allclose(fused(X, y, np.ones(8)), function(X, y, np.ones(8)), rtol=1e-12)
+    assert [one.cached for one in fused._runner().regions] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda X: np.sort(X, axis=0), "memory budget"),
+        (lambda X: (X @ X.T).sum(axis=0), "memory budget"),
+        (lambda X: np.cumsum(X, axis=0), "memory budget"),
+    ],
+)
+def test_what_needs_all_rows_is_refused_where_they_do_not_fit(function: Any, message: str) -> None:
+    with pytest.raises(BlocksError, match=message):
+        fuse(memory=100_000)(function)(da.from_array(X, chunks=(300, 8)))
+
+
+@pytest.mark.parametrize("rows", [1, 7, 10, 49, 50, 99])
+def test_blocks_are_the_rows_in_order(rows: int) -> None:
+    given = X[:50]
+    blocks = of_array(given, rows * given[0].nbytes)
+    assert sum(blocks.rows) == len(given)
+    assert max(blocks.rows) <= rows
+    np.testing.assert_array_equal(blocks.copied().gathered(1e9, "a test"), given)
+    np.testing.assert_array_equal(blocks.as_dask().compute(), given)
+
+
+def test_a_dask_array_without_a_shape_is_refused() -> None:
+    unknown = da.from_array(X, chunks=(300, 8))
+    with pytest.raises(BlocksError, match="compute"):
+        of_dask(unknown[unknown[:, 0] > 0])
