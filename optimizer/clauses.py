@@ -1,26 +1,25 @@
-"""The clauses of rules, as an e-graph joins them: read once a process, and only those in demand."""
+"""The clauses of rules, to be joined in columns: read once a process, and only those in demand."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 
-from ...catalog.datalog.parser import parse_block
-from ...catalog.datalog.syntax import Clause, String
-from ...rules import Rule
-from ...rules.clause import clause_of
-from ...rules.compile import default_facts, graph_relations
-from ...rules.conditions import UsedOnlyHere
+from ..catalog.datalog.parser import parse_block
+from ..catalog.datalog.syntax import Clause, String
+from ..rules import Rule, nearly_text
+from ..rules.clause import clause_of
+from ..rules.compile import default_facts, graph_relations
+from ..rules.conditions import UsedOnlyHere
 from .arrays import Flags, Ints
-from .facts import Facts, Relation
-from .joins import Conjunction, Goal, Tables, conjunction_of, union
+from .joins import Conjunction, Goal, Table, Tables, conjunction_of, union
 
 Row = tuple[int, ...]
 NODES = ("call", "node")  # the relations whose atoms stand for nodes of a pattern
-USES = "private"  # what graph.dl derives of use counts, which an e-graph doesn't ask for
+USES = "private"  # what graph.dl derives of use counts
 
 
 @dataclass(frozen=True)
@@ -29,6 +28,10 @@ class Reading:
 
     structure: tuple[Conjunction, ...]
     match: tuple[Conjunction, ...]
+
+    def may_match(self, tables: Tables) -> bool:
+        """Whether the structure occurs; of a short rule nothing is known before it is matched."""
+        return not self.structure or any(len(tables.solve(c)[0]) for c in self.structure)
 
     def rows(self, tables: Tables, fresh: Flags | None) -> list[Row]:
         """The rows of the match relation, sorted; with `fresh`, those of a node that is fresh."""
@@ -58,45 +61,63 @@ def _solved(clause: Conjunction, tables: Tables, fresh: Flags | None) -> list[Se
     return found
 
 
-_READ: dict[Rule, Reading] = {}
+_READ: dict[tuple[Rule, bool], Reading] = {}
 
 
-def readings(rules: Collection[Rule]) -> dict[Rule, Reading]:
-    """The clauses of rules.
+def readings(rules: Collection[Rule], *, uses: bool) -> dict[Rule, Reading]:
+    """The clauses of rules; with `uses`, interior values must have no other users.
 
-    That an interior value has no other user is left out: a rewrite takes nothing away here, and
-    whether it pays is for the costs to say.
+    In an e-graph they may: a rewrite takes nothing away there, and whether it pays is for the costs
+    to say.
     """
-    if new := [rule for rule in rules if rule not in _READ]:
+    if new := [rule for rule in rules if (rule, uses) not in _READ]:
         texts = []
         for rule in new:
             clause = clause_of(rule)
-            kept = [part for part in clause.parts if not isinstance(part.condition, UsedOnlyHere)]
+            kept = [p for p in clause.parts if uses or not isinstance(p.condition, UsedOnlyHere)]
             texts.append(replace(clause, parts=kept).text())
-        found = _by_relation(parse_block("\n".join(texts), "rules in an e-graph").clauses)
+        found = _by_relation(parse_block("\n".join(texts), "rules").clauses)
         for rule in new:
             structure = found.get(f"pattern_{rule.name}", ())
-            _READ[rule] = Reading(structure, found[f"match_{rule.name}"])
-    return {rule: _READ[rule] for rule in rules}
+            _READ[rule, uses] = Reading(structure, found[f"match_{rule.name}"])
+    return {rule: _READ[rule, uses] for rule in rules}
+
+
+@cache
+def near_clauses(rule: Rule) -> Mapping[str, tuple[Conjunction, ...]]:
+    """The relations of a rule by name: structure, matches, and what nearly matches."""
+    texts = (clause_of(rule).text(), nearly_text(rule))
+    return _by_relation(parse_block("\n".join(texts), rule.name).clauses)
 
 
 @cache
 def derived() -> Mapping[str, tuple[Conjunction, ...]]:
-    """What rules/graph.dl derives, use counts left out."""
+    """What rules/graph.dl derives, but for use counts: those need an aggregate, and are given."""
     clauses = parse_block(graph_relations(), "rules/graph.dl").clauses
     return _by_relation([clause for clause in clauses if clause.head.name != USES])
 
 
-def stated(rules: Sequence[Rule], facts: Facts) -> dict[str, Relation]:
-    """The facts that rules come with: defaults of attributes, choices of operators."""
+def stated(rules: Sequence[Rule], symbol: Callable[[str], int]) -> dict[str, Table]:
+    """The facts that rules come with: defaults of attributes, choices of operators.
+
+    `symbol` numbers the texts.
+    """
     rows: dict[str, list[list[int]]] = {"default_attribute": [], "choice": []}
-    for clause in parse_block(default_facts(rules), "facts of rules").clauses:
-        texts = [a.value for a in clause.head.arguments if isinstance(a, String)]
-        rows[clause.head.name].append([facts.symbol(text) for text in texts])
+    for name, *texts in _texts(tuple(rules)):
+        rows[name].append([symbol(text) for text in texts])
     return {
         "default_attribute": list(np.array(rows["default_attribute"], np.int64).reshape(-1, 3).T),
         "choice": list(np.array(rows["choice"], np.int64).reshape(-1, 2).T),
     }
+
+
+@lru_cache(maxsize=64)
+def _texts(rules: tuple[Rule, ...]) -> tuple[tuple[str, ...], ...]:
+    """Relation and texts of each fact."""
+    return tuple(
+        (clause.head.name, *(a.value for a in clause.head.arguments if isinstance(a, String)))
+        for clause in parse_block(default_facts(rules), "facts of rules").clauses
+    )
 
 
 def _by_relation(clauses: Sequence[Clause]) -> dict[str, tuple[Conjunction, ...]]:

@@ -175,7 +175,7 @@ class _Run:
                 CostModel(catalog, threads=setting.threads),
                 budget_s=setting.budget * MEASURING_SHARE,
             )
-        self.planner = Planner(catalog.connection, setting, phases, rules, graph, self.prices)
+        self.planner = Planner(setting, phases, rules, graph, self.prices)
         self.plans: list[Plan] = []
         self.known = {signature(graph)}
         self.winner = self.original
@@ -268,7 +268,7 @@ class _Run:
         with self.phases("explaining"):
             rules = (*self.planner.always, *self.planner.explorative)
             last = self.plans[-1] if self.plans else original
-            near = near_misses(self.catalog.connection, rules, last.graph)
+            near = near_misses(rules, last.graph)
             steps = last.steps if winner is original else winner.steps
             if winner is original:
                 steps = [lost(step, last) for step in steps]

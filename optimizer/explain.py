@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import duckdb
-
-from ..catalog.datalog import evaluate, parse
-from ..rules import Rule, compile_misses, describe_miss
+from ..catalog.datalog.syntax import String
+from ..rules import Rule, describe_miss, is_reported
 from ..rules import near_misses as find_near_misses
+from .clauses import near_clauses, readings
 from .graph import Graph
-from .relations import load_facts
-from .rewrite import Step, with_place
+from .rewrite import Step, tables_of, with_place
 
 if TYPE_CHECKING:
     from .report.schema import NearMiss
@@ -110,15 +108,55 @@ def _misses(near: Sequence[NearMiss]) -> list[str]:
     return lines
 
 
-def near_misses(
-    connection: duckdb.DuckDBPyConnection, rules: Sequence[Rule], graph: Graph
-) -> list[NearMiss]:
+class _Nearly(Mapping[str, "_Rows"]):
+    """The relations that near misses are read from, for the rules whose structure occurs."""
+
+    def __init__(self, rules: Sequence[Rule], graph: Graph) -> None:
+        self.symbols: dict[str, int] = {}
+        self.tables = tables_of(graph, rules, self.symbols)
+        self.rules = [
+            rule
+            for rule, reading in readings(rules, uses=True).items()
+            if reading.may_match(self.tables)
+        ]
+        self.names: list[str] = []
+        for rule in self.rules:
+            clauses = near_clauses(rule)
+            self.tables.define(clauses)
+            self.names += clauses
+            for conjunction in clauses.get(f"nearly_{rule.name}", ()):
+                for term in conjunction.head:
+                    if isinstance(term, String):
+                        self.symbols.setdefault(term.value, len(self.symbols))
+
+    def __getitem__(self, name: str) -> _Rows:
+        columns = [column.tolist() for column in self.tables.rows(name)]
+        if name.startswith("nearly_") and columns:
+            texts = list(self.symbols)
+            columns[0] = [texts[number] for number in columns[0]]
+        return _Rows(list(zip(*columns, strict=True)))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    rows: list[tuple[Any, ...]]
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return self.rows
+
+
+def near_misses(rules: Sequence[Rule], graph: Graph) -> list[NearMiss]:
     """List the places in a graph where all conditions of a rule hold but one."""
-    possible = with_place(rules, graph)
+    possible = [rule for rule in with_place(rules, graph) if is_reported(rule)]
     if not possible:
         return []
-    program = parse(compile_misses(possible), "near misses")
-    relations = evaluate(program, connection, inputs=load_facts(connection, graph))
+    relations = _Nearly(possible, graph)
     return [
         {
             "rule": miss.rule.name,
@@ -126,5 +164,5 @@ def near_misses(
             "condition": miss.condition,
             "detail": describe_miss(miss.rule, miss.condition, miss.match, graph),
         }
-        for miss in find_near_misses(possible, relations, graph)
+        for miss in find_near_misses(relations.rules, relations, graph)
     ]

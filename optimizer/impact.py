@@ -102,7 +102,7 @@ def impact_of(
             why = f"it is not for opset {graph.opset()} or not for {target}"
             return Impact(name, len(graph.nodes), (), (), total, why)
         tell("matching", 0, 1, name)
-        matches = Matcher(scratch.connection, [rule]).find(graph)
+        matches = Matcher([rule]).find(graph)
         trials = [(match, weigh(graph, match, types, sizes)) for match in matches]
         kernels = [k for _, trial in trials if trial for k in (*trial.before, *trial.after)]
         prices.measure(
@@ -126,7 +126,7 @@ def impact_of(
                     measured="measured" not in step.reason,
                 )
             )
-        near = near_misses(scratch.connection, [rule], graph)
+        near = near_misses([rule], graph)
         return Impact(
             name,
             len(graph.nodes),

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...catalog.datalog.syntax import (
+from ..catalog.datalog.syntax import (
     Atom,
     Clause,
     Comparison,
@@ -111,7 +111,7 @@ def conjunction_of(clause: Clause) -> Conjunction:
         elif isinstance(literal, Negation):
             goals.append(_goal(literal.atom, negated=True, tests=tests))
         elif not (isinstance(literal, Truth) and literal.value):
-            raise DatalogError.at(literal.position, "the e-graph can't join this literal")
+            raise DatalogError.at(literal.position, "joins can't join this literal")
     return Conjunction(clause.head.arguments, tuple(goals), tuple(tests))
 
 
@@ -158,9 +158,13 @@ class Tables:
         symbols: Mapping[str, int],
     ) -> None:
         self._rows: dict[str, Table] = dict(given)
-        self._clauses, self._symbols = clauses, symbols
+        self._clauses, self._symbols = dict(clauses), symbols
         self._chosen: dict[object, Ints] = {}
         self._indexes: dict[object, tuple[Values, Ints]] = {}
+
+    def define(self, clauses: Mapping[str, Sequence[Conjunction]]) -> None:
+        """Derive more relations."""
+        self._clauses |= clauses
 
     def rows(self, name: str) -> Table:
         """The columns of a relation."""
@@ -320,7 +324,7 @@ class Tables:
             left, right = (self._value(argument, frame) for argument in term.arguments)
             with np.errstate(divide="ignore", over="ignore"):  # another literal rules it out
                 return _COMPUTE[term.name](left, right)
-        raise DatalogError.at(term.position, "the e-graph can't compute this term")
+        raise DatalogError.at(term.position, "joins can't compute this term")
 
 
 def _is_ready(test: Test, frame: Frame) -> bool:

@@ -6,8 +6,6 @@ import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-import duckdb
-
 from ..rules import Rule, load_rules
 from .egraph.costs import Costs
 from .egraph.egraph import EGraph
@@ -95,7 +93,6 @@ def answer(
     graph: Graph,
     name: str,
     asked: Question,
-    connection: duckdb.DuckDBPyConnection,
     prices: Prices,
     steps: Sequence[Step] = (),
 ) -> NodeStory:
@@ -120,7 +117,7 @@ def answer(
         plan_ns=None,
         own_ns=None,
         steps=[step for step in steps if graph.node_name(number) in step.nodes],
-        refusals=_refusals(graph, number, connection, setting, chosen, every),
+        refusals=_refusals(graph, number, setting, chosen, every),
     )
     small = graph.copy()
     gone = _cleaned(small, number, setting.fold_limit)
@@ -187,7 +184,6 @@ def _growth(growth: Growth) -> str:
 def _refusals(
     graph: Graph,
     number: int,
-    connection: duckdb.DuckDBPyConnection,
     setting: Setting,
     chosen: Sequence[Rule],
     every: Sequence[Rule],
@@ -205,13 +201,13 @@ def _refusals(
             "condition",
             (miss.get("detail") or miss["condition"]).removeprefix(f"{miss['rule']}: "),
         )
-        for miss in near_misses(connection, concerned(chosen), graph)
+        for miss in near_misses(concerned(chosen), graph)
         if name in miss["nodes"]
     ]
     names = {rule.name for rule in chosen}
     others = {rule.name: rule for rule in reversed(every) if rule.name not in names}
     barred = concerned(list(others.values()))
-    for match in Matcher(connection, barred).find(graph):
+    for match in Matcher(barred).find(graph):
         if number in match.nodes.values():
             nodes = tuple(graph.node_name(other) for other in match.nodes.values())
             reason = _why_barred(match.rule, graph.opset(), setting)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-import duckdb
-
 from ..rules import Rule
 from .contest import Plan
 from .graph import Graph
@@ -22,7 +20,6 @@ class Planner:
 
     def __init__(
         self,
-        connection: duckdb.DuckDBPyConnection,
         setting: Setting,
         phases: Phases,
         rules: Sequence[Rule],
@@ -30,18 +27,13 @@ class Planner:
         prices: Prices,
     ) -> None:
         """Choose the rules that may be applied to this model at all."""
-        self.connection, self.setting, self.phases, self.prices = (
-            connection,
-            setting,
-            phases,
-            prices,
-        )
+        self.setting, self.phases, self.prices = setting, phases, prices
         self.original, self.base = original, tuple(rules)
         self.always = setting.select(rules, original, "always")
         self.explorative = setting.select(rules, original, "explore")
 
     def _matcher(self, rules: Sequence[Rule]) -> Matcher:
-        return Matcher(self.connection, rules, (*self.always, *self.explorative))
+        return Matcher(rules)
 
     def simplify(self, name: str, rules: Collection[Rule] | None = None) -> Plan:
         """Derive a plan by folding, sharing, and what is always an improvement.

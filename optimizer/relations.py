@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 
-import duckdb
-import pyarrow as pa
+import numpy as np
 
 from ..catalog.operators import schema_for
 from ..rules import ABSENT, attribute_text
 from .graph import Constant, Graph
+from .joins import Table, Values
 
-NUMBER, SYMBOL, FLOAT = pa.int64(), pa.string(), pa.float64()
-COLUMNS: dict[str, tuple[pa.DataType, ...]] = {
+NUMBER, SYMBOL, FLOAT = "number", "symbol", "float"
+COLUMNS: dict[str, tuple[str, ...]] = {
     "node": (NUMBER, SYMBOL),
     "reads": (NUMBER, NUMBER, NUMBER),
     "gives": (NUMBER, NUMBER, NUMBER),
@@ -78,21 +78,33 @@ def graph_facts(graph: Graph) -> dict[str, list[tuple[object, ...]]]:
     return facts
 
 
-def load_facts(connection: duckdb.DuckDBPyConnection, graph: Graph) -> dict[str, str]:
-    """Put a graph's facts before a connection; return relation name -> table to read it from."""
-    tables: dict[str, str] = {}
+def fact_columns(graph: Graph, symbols: dict[str, int]) -> dict[str, Table]:
+    """A graph's facts as columns, with how often each value of its own is used: private(v, uses).
+
+    Texts are numbers; `symbols` numbers them, and takes up those that are new.
+    """
+    found: dict[str, Table] = {}
     for name, rows in graph_facts(graph).items():
         columns = list(zip(*rows, strict=True)) if rows else [()] * len(COLUMNS[name])
-        arrays = [
-            pa.array(column, type_) for column, type_ in zip(columns, COLUMNS[name], strict=True)
+        found[name] = [
+            _column(column, kind, symbols)
+            for column, kind in zip(columns, COLUMNS[name], strict=True)
         ]
-        table = f"fact_{name}"
-        arrow = pa.table(arrays, names=[f"c{i}" for i in range(len(arrays))])
-        connection.register("facts_in", arrow)
-        connection.execute(f"CREATE OR REPLACE TEMP TABLE {table} AS SELECT * FROM facts_in")
-        connection.unregister("facts_in")
-        tables[name] = table
-    return tables
+    counts = Counter(v for node in graph.nodes.values() for v in node.inputs if v != ABSENT)
+    pinned = {*graph.graph_outputs, *(v for n in graph.nodes.values() for v in n.captures)}
+    own = [value for value in graph.producer if value not in pinned]
+    found["private"] = [
+        np.array(own, np.int64),
+        np.array([counts[value] for value in own], np.int64),
+    ]
+    return found
+
+
+def _column(values: Sequence[object], kind: str, symbols: dict[str, int]) -> Values:
+    if kind == "symbol":
+        numbers = [symbols.setdefault(str(text), len(symbols)) for text in values]
+        return np.array(numbers, np.int64)
+    return np.array(values, np.float64 if kind == "float" else np.int64)
 
 
 def is_plain(value: object) -> bool:

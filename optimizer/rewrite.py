@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
-import duckdb
 import onnx
 from onnx import AttributeProto, helper, numpy_helper, shape_inference
 
-from ..catalog.datalog import Program, evaluate, parse
 from ..rules import (
     ABSENT,
     Match,
@@ -18,14 +15,15 @@ from ..rules import (
     Rule,
     RuleError,
     check_conditions,
-    compile_program,
     instantiate,
-    matches,
+    match_of,
 )
+from .clauses import derived, readings, stated
 from .fold import fold_constants
 from .graph import Graph, Node
 from .infer import infer_node, same_type, sharpen
-from .relations import load_facts
+from .joins import Tables
+from .relations import fact_columns
 from .simplify import remove_dead, remove_dead_constants, share_constants, share_subexpressions
 
 # A rule base whose rules undo one another would run for ever; no real model needs as many rounds.
@@ -49,39 +47,33 @@ class Step:
 
 
 class Matcher:
-    """Rules, compiled once, that find their matches in any graph."""
+    """Rules that find their matches in any graph."""
 
-    def __init__(
-        self,
-        connection: duckdb.DuckDBPyConnection,
-        rules: Sequence[Rule],
-        among: Sequence[Rule] | None = None,
-    ) -> None:
-        """Match `rules`; matchers of the same `among`, rules and more, share one program."""
-        self.connection = connection
+    def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = tuple(rules)
-        self._among = self.rules if among is None else tuple(among)
 
     def find(self, graph: Graph) -> list[Match]:
         """List the matches whose conditions hold, in a deterministic order.
 
-        Only rules whose operators all occur in the graph are evaluated.
+        Only rules whose operators all occur in the graph are looked at.
         """
         rules = with_place(self.rules, graph)
         if not rules:
             return []
-        relations = evaluate(
-            _program(self._among),
-            self.connection,
-            inputs=load_facts(self.connection, graph),
-            only=[f"match_{rule.name}" for rule in rules],
-        )
+        tables = tables_of(graph, rules, {})
         return [
             match
-            for rule in rules
-            for match in matches(rule, relations)
+            for rule, reading in readings(rules, uses=True).items()
+            for match in (match_of(rule, row) for row in reading.rows(tables, None))
             if check_conditions(match, graph) is None
         ]
+
+
+def tables_of(graph: Graph, rules: Sequence[Rule], symbols: dict[str, int]) -> Tables:
+    """What holds for a graph, and what rules state; `symbols` takes up the texts, numbered."""
+    given = fact_columns(graph, symbols)
+    given |= stated(rules, lambda text: symbols.setdefault(text, len(symbols)))
+    return Tables(given, derived(), symbols)
 
 
 def with_place(rules: Sequence[Rule], graph: Graph) -> tuple[Rule, ...]:
@@ -90,12 +82,6 @@ def with_place(rules: Sequence[Rule], graph: Graph) -> tuple[Rule, ...]:
     return tuple(
         rule for rule in rules if all(present & set(node.operators) for node in rule.match)
     )
-
-
-@lru_cache(maxsize=64)
-def _program(rules: tuple[Rule, ...]) -> Program:
-    """Compile rules once a process."""
-    return parse(compile_program(rules), "rules")
 
 
 class RewriteError(Exception):

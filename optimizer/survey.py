@@ -57,7 +57,7 @@ def explain_model(
         sizes_from(graph, input_shapes or {})
         always = setting.select(base, graph, "always")
         explorative = setting.select(base, graph, "explore")
-        fired = simplify(graph, Matcher(catalog.connection, always), fold_limit=FOLD_LIMIT)
+        fired = simplify(graph, Matcher(always), fold_limit=FOLD_LIMIT)
         weighed = [
             Step(
                 rule=match.rule.name,
@@ -69,9 +69,9 @@ def explain_model(
                 equal=match.rule.equal,
                 summary=match.rule.summary,
             )
-            for match in Matcher(catalog.connection, explorative).find(graph)
+            for match in Matcher(explorative).find(graph)
         ]
-        near = near_misses(catalog.connection, (*always, *explorative), graph)
+        near = near_misses((*always, *explorative), graph)
         seen = {step.rule for step in (*fired, *weighed)} | {miss["rule"] for miss in near}
         idle = [known.name for known in base if known.name not in seen]
         explanation = Explanation(_name_of(model), fired, weighed, near, idle)
@@ -104,7 +104,7 @@ def explain_node(
         graph.types = infer_types(graph)
         sizes = next(guesses(graph, sizes_from(graph, input_shapes or {})))
         asked = Question(setting, applicable() if rules is None else tuple(rules), sizes)
-        return answer(graph, name, asked, scratch.connection, _stored_prices(catalog, setting))
+        return answer(graph, name, asked, _stored_prices(catalog, setting))
 
 
 def explain_node_of(
@@ -115,7 +115,7 @@ def explain_node_of(
         graph = workshop.read(skeleton_model(catalog, model_id))
         graph.types = infer_types(graph)
         prices = _stored_prices(catalog, asked.setting)
-        return answer(graph, name, asked, catalog.connection, prices, steps)
+        return answer(graph, name, asked, prices, steps)
 
 
 def _stored_prices(catalog: Catalog, setting: Setting) -> Prices:

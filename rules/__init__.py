@@ -3,8 +3,15 @@
 from .compile import attribute_text, compile_program
 from .errors import RuleError
 from .load import load_rules, select_rules
-from .match import check_conditions, matches
-from .misses import NearMiss, compile_misses, describe_miss, near_misses
+from .match import check_conditions, match_of, matches
+from .misses import (
+    NearMiss,
+    compile_misses,
+    describe_miss,
+    is_reported,
+    near_misses,
+    nearly_text,
+)
 from .parser import parse_rules
 from .rewrite import instantiate
 from .rows import rule_rows, store_rules
@@ -28,9 +35,12 @@ __all__ = [
     "compile_program",
     "describe_miss",
     "instantiate",
+    "is_reported",
     "load_rules",
+    "match_of",
     "matches",
     "near_misses",
+    "nearly_text",
     "parse_rules",
     "rule_rows",
     "select_rules",

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-import duckdb
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from .bound import Bound
 from .compile import columns, remainder
@@ -13,7 +12,14 @@ from .syntax import Rule
 from .view import GraphView, Match
 
 
-def matches(rule: Rule, relations: Mapping[str, duckdb.DuckDBPyRelation]) -> list[Match]:
+class Rows(Protocol):
+    """The rows of an evaluated relation."""
+
+    def fetchall(self) -> Sequence[tuple[Any, ...]]:
+        """Give them all."""
+
+
+def matches(rule: Rule, relations: Mapping[str, Rows]) -> list[Match]:
     """Read the matches of one rule from the evaluated program, in a stable order."""
     rows = relations[f"match_{rule.name}"].fetchall()
     return [match_of(rule, row) for row in sorted(rows)]

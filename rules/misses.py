@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import duckdb
-
 from .atoms import declared, joined, quoted
 from .bound import Bound
 from .clause import Clause, clause_of
@@ -30,7 +28,7 @@ from .conditions import (
     conditions,
 )
 from .lengths import Within
-from .match import match_of, matches
+from .match import Rows, match_of, matches
 from .syntax import Name, Rule
 from .view import ABSENT, Match, NamedView
 
@@ -60,12 +58,16 @@ def compile_misses(rules: Sequence[Rule]) -> str:
     for rule in rules:
         if not is_reported(rule):
             continue
-        clause = clause_of(rule)
-        if text := _nearly(clause):
+        if text := nearly_text(rule):
             parts.append(f"{text}.output nearly_{rule.name}\n")
         if len(rule.match) > 1:
-            parts.append(f"{_reached(clause)}.output reached_{rule.name}\n")
+            parts.append(f"{_reached(clause_of(rule))}.output reached_{rule.name}\n")
     return "\n".join(parts)
+
+
+def nearly_text(rule: Rule) -> str:
+    """The relation `nearly_<Name>` of a rule; nothing where no condition is left to Datalog."""
+    return _nearly(clause_of(rule))
 
 
 def is_reported(rule: Rule) -> bool:
@@ -128,7 +130,7 @@ def _reached(clause: Clause) -> str:
 
 def near_misses(
     rules: Sequence[Rule],
-    relations: Mapping[str, duckdb.DuckDBPyRelation],
+    relations: Mapping[str, Rows],
     view: NamedView,
 ) -> list[NearMiss]:
     """Read the near misses from the evaluated program: exactly one condition fails.
@@ -153,7 +155,7 @@ def near_misses(
     return list(unique.values())
 
 
-def _rows(rule: Rule, relations: Mapping[str, duckdb.DuckDBPyRelation]) -> list[tuple[str, Match]]:
+def _rows(rule: Rule, relations: Mapping[str, Rows]) -> list[tuple[str, Match]]:
     name = f"nearly_{rule.name}"
     if name not in relations:
         return []

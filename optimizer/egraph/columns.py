@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arrays import Column, Flags, Ints, Keys, linked, mixed, segments, summed
+from ..arrays import Column, Flags, Ints, Keys, linked, mixed, segments, summed
 
 NONE = -1  # the class of an operand or output that is left out
 

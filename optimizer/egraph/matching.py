@@ -7,14 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...rules import Match, Rule, check_conditions
+from ...rules import Match, Rule, check_conditions, match_of
 from ...rules.compile import columns
-from ...rules.match import match_of
-from .arrays import Ints
-from .clauses import Row, derived, readings, stated
+from ..arrays import Ints
+from ..clauses import Row, derived, readings, stated
+from ..joins import Tables
 from .egraph import EGraph
 from .facts import Facts
-from .joins import Tables
 from .places import Places
 from .view import View
 
@@ -27,7 +26,7 @@ class Patterns:
     def __init__(self, egraph: EGraph, rules: Sequence[Rule]) -> None:
         self.egraph, self.rules = egraph, tuple(rules)
         self.facts = Facts(egraph)
-        self._stated = stated(self.rules, self.facts)
+        self._stated = stated(self.rules, self.facts.symbol)
 
     def tables(self, nodes: Ints) -> Tables:
         """What holds for some e-nodes."""
@@ -40,7 +39,7 @@ class Patterns:
         stamps = np.zeros(columns.size, np.int64)
         living = columns.living()
         stamps[living] = columns.stamps_of(living)
-        read = readings(asked)
+        read = readings(asked, uses=False)
         for rule, since in asked.items():
             yield rule, read[rule].rows(tables, None if since == ANY else stamps >= since)
 

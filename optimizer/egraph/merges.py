@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...rules import Match, Rule, check_conditions
-from ...rules.match import match_of
+from ...rules import Match, Rule, check_conditions, match_of
 from .application import apply_matches
 from .columns import NONE
 from .costs import UNUSABLE, Costs, free_classes

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensolog.optimizer.egraph.arrays import linked
+from tensolog.optimizer.arrays import linked
 from tensolog.optimizer.egraph.columns import NONE, Columns, Rows
 
 LEAVES = 4

@@ -90,7 +90,7 @@ def test_both_engines_find_the_same_in_an_architecture(name):
 
 
 @settings(
-    max_examples=5,
+    max_examples=3,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

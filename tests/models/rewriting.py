@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 
-import duckdb
 from tensolog.optimizer.convert import load_graph, to_model
 from tensolog.optimizer.infer import infer_types
 from tensolog.optimizer.rewrite import Matcher, apply_all, simplify
@@ -21,17 +20,6 @@ def shipped_rules():
     return load_rules()
 
 
-@functools.cache
-def connection():
-    return duckdb.connect()
-
-
-@functools.lru_cache(maxsize=64)
-def matcher(rules):
-    """Compile a selection of rules; selections repeat, compiling is slow."""
-    return Matcher(connection(), rules)
-
-
 def half_of(rules, random):
     """Draw a random half of the rules, kept in their order."""
     return tuple(rule for rule in rules if random.random() < 0.5)
@@ -42,8 +30,8 @@ def rewritten(model, rules, *, target="onnxruntime-cpu"):
     graph = load_graph(model)
     graph.types = infer_types(graph)
     setting = Setting(target=target)
-    always = matcher(tuple(setting.select(rules, graph, "always")))
-    explorative = matcher(tuple(setting.select(rules, graph, "explore")))
+    always = Matcher(setting.select(rules, graph, "always"))
+    explorative = Matcher(setting.select(rules, graph, "explore"))
     steps = simplify(graph, always, fold_limit=FOLD_LIMIT)
     for _ in range(ROUNDS):
         applied = apply_all(graph, explorative.find(graph), set())
