@@ -126,6 +126,9 @@ def _of_names(rule: Rule) -> Iterator[Candidate]:
         yield Candidate(f"{name} > 0", 3)
         yield Candidate(f"{name} >= 0", 2)
         yield Candidate(f"{name} = 1", 8)
+    for one, other in combinations(sorted(known.scalars), 2):
+        yield Candidate(f"{one} <= {other}", 3)
+        yield Candidate(f"{other} <= {one}", 3)
     by_attribute: dict[str, list[str]] = {}
     for name, (_, attribute) in sorted(known.attributes.items()):
         by_attribute.setdefault(attribute, []).append(name)

@@ -23,6 +23,7 @@ from ..instance import Instance, instances
 from ..model_view import dtype_name
 from ..prover.compose import Composition, UndescribedError, algebra_of
 from ..prover.statement import Equation, Origin, Statement
+from ..prover.wording import symbol_worded
 from ..schemas import plain
 from ..syntax import Rule
 from .arithmetic import Array, Assignment, Number
@@ -337,7 +338,8 @@ def shown(
 def summarize(difference: Difference, symbols: Mapping[str, Number] | None = None) -> str:
     """What a difference is, in one line."""
     named = difference.assignment.symbols if symbols is None else symbols
-    sizes = ", ".join(f"{n} = {v}" for n, v in sorted(named.items()))
+    operands = frozenset(difference.assignment.arrays)
+    sizes = ", ".join(f"{symbol_worded(n, operands)} = {v}" for n, v in sorted(named.items()))
     at = f" at {sizes}" if sizes else ""
     if difference.kind == "shape" or not difference.output:
         return f"{difference.text}{at}"

@@ -130,7 +130,7 @@ class Space:
             return whole
         known = self._folded.get(whole.text)
         if known is None:
-            known = whole.map(self._fold_atom)
+            known = self._exact(whole.map(self._fold_atom))
             self._folded[whole.text] = known
         return known
 
@@ -141,6 +141,28 @@ class Space:
         if whole.kind in ("and", "or"):
             return joined(whole.kind, [self.fold_constraint(part) for part in whole.parts])
         return compared(whole.kind, self.fold(whole.whole)) if whole.whole.opaque else whole
+
+    def _exact(self, whole: Polynomial) -> Polynomial:
+        """Return an equal polynomial, where b * (a // b) is a if that leaves no rest."""
+        for monomial, coefficient in whole.terms.items():
+            for name in monomial:
+                atom = whole.opaque.get(name)
+                if atom is None or atom.function != "//" or not self._leaves_no_rest(atom):
+                    continue
+                of, by = atom.arguments
+                left = list(monomial)
+                left.remove(name)
+                part = Polynomial({tuple(left): coefficient}, whole.opaque)
+                times, rest = divided(part, by)
+                if times.terms and not rest.terms:
+                    without = whole - Polynomial({monomial: coefficient}, whole.opaque)
+                    return self._exact(without + times * of)
+        return whole
+
+    def _leaves_no_rest(self, atom: Opaque) -> bool:
+        of, by = atom.arguments
+        exact = equals(Polynomial({(atom.text,): 1}, {atom.text: atom}) * by, of)
+        return exact in self.ambient or exact in self.solver.assumptions
 
     def _fold_atom(self, name: str, atom: Opaque | None) -> Polynomial:
         if atom is None:
@@ -241,12 +263,26 @@ class Space:
             for part in factors
         )
 
+    def _factored(self, by: Polynomial) -> Iterable[Polynomial]:
+        """Yield b * (a // b) for a size a of which it is known that this leaves no rest."""
+        if by.variable is None:
+            return
+        for one in self.solver.assumptions:
+            atoms = list(one.whole.atoms()) if one.kind == "eq" else []
+            if len(atoms) == 1 and atoms[0].function == "//" and atoms[0].arguments[0] == by:
+                (atom,) = atoms
+                if self._leaves_no_rest(atom):
+                    quotient = Polynomial({(atom.text,): 1}, {atom.text: atom})
+                    yield quotient * atom.arguments[1]
+
     def in_range(self, rest: Polynomial, by: Polynomial) -> bool:
         """Whether 0 <= rest < by is seen from the ranges of indices."""
         if rest.number is not None:
             return rest.number >= 0 and self.solver.bound(by - rest.number) >= 1
         name = rest.variable
         if name is not None and self.extents.get(name) == by:
+            return True
+        if any(self.in_range(rest, other) for other in self._factored(by)):
             return True
         for scale, small in self._digits(rest):
             if not small.terms:
