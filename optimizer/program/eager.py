@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ..blocks.partitioned import Partitioned
 from .expression import leaf, type_name
 from .trace import Family, Trace, is_lazy
 
@@ -30,33 +29,6 @@ def real(value: Any) -> Any:
         return type(value)._make(real(item) for item in value)
     as_real = getattr(kind, "_tensolog_real", None)
     return value if as_real is None else as_real(value)
-
-
-def result(value: Any) -> Any:
-    """Return a value as it leaves the fused function: with real arrays that own their memory."""
-    kind = type(value)
-    if is_lazy(value):
-        if value._scalar:
-            return value._value("returned")
-        family = value._family
-        if family is None or _in_blocks(family.root.value):
-            return value._trace.returned_value(value._expression)
-        if family.array is not None or len(family.living()) > 1:
-            return value._trace.memory(value, "returned")
-        return value._trace.returned_value(value._expression)
-    if kind in (tuple, list):
-        return kind(result(item) for item in value)
-    if kind is dict:
-        return {key: result(item) for key, item in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_make"):
-        return type(value)._make(result(item) for item in value)
-    as_result = getattr(kind, "_tensolog_result", None)
-    return value if as_result is None else as_result(value)
-
-
-def _in_blocks(value: Any) -> bool:
-    """Whether a value isn't in this process: views of it are values of their own, as Dask's are."""
-    return isinstance(value, Partitioned) and value.source is None
 
 
 def lazies(value: Any) -> list[Any]:

@@ -13,10 +13,10 @@ import numpy as np
 
 from ...catalog.errors import TensologError
 from ..blocks.partitioned import SHARE, Partitioned, cut, is_dask_array, of_array, of_dask
-from . import eager
 from .evaluate import is_sparse
 from .expression import leaf, type_name
 from .lazy import LazyArray
+from .leaving import result
 from .prepare import Heuristic, Options
 from .runner import Engine, Runner
 from .trace import Family, Trace
@@ -65,8 +65,10 @@ class Fused(Generic[P, R]):
             found: Any = self._function(*arguments, **named)
             del arguments, named
             trace.returned = True
-            found = eager.result(found)
+            found = result(found)
             trace.close()
+            if trace.held():
+                result([*args, *kwargs.values()])
         except Exception:
             trace.abandon()
             raise
@@ -156,7 +158,7 @@ def _wrap(trace: Trace, value: Any, seen: dict[int, Any]) -> Any:
     if type(value) is np.ndarray:
         return _wrap_array(trace, value, seen)
     if type(value) is LazyArray or hasattr(type(value), "_tensolog_real"):
-        return _wrap(trace, eager.result(value), seen)  # of a call that is over
+        return _wrap(trace, result(value), seen)  # of a call that is over
     if is_dask_array(value):
         return _wrap_blocks(trace, value, seen)
     if is_sparse(value) and hasattr(value, "asformat"):

@@ -11,6 +11,7 @@ import numpy as np
 
 from . import eager, reductions, ufuncs, views
 from .expression import Expression
+from .leaving import result
 from .trace import Family, Lazy, Trace, View
 
 # Methods of ndarray that write into it.
@@ -311,7 +312,7 @@ class LazyArray(Lazy):
         return eager.real(item) in self._value("in")
 
     def __reduce__(self) -> Any:
-        return eager.result(self).__reduce__()
+        return result(self).__reduce__()
 
     def __getattr__(self, name: str) -> Any:
         # NumPy and others probe for optional protocols by name: those aren't an ndarray's.

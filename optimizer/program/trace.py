@@ -88,6 +88,10 @@ class Trace:
         """Remember a lazy array, and compute what waits when a loop has come around."""
         self._arrays.append(weakref.ref(lazy))
 
+    def held(self) -> bool:
+        """Whether Python still holds a lazy array somewhere."""
+        return bool(self._living())
+
     def _living(self) -> list[Any]:
         """Return the lazy arrays that Python still holds."""
         found = [(reference, reference()) for reference in self._arrays]

@@ -1,5 +1,7 @@
 """Functions that write: into arguments, views, results, and what others hold meanwhile."""
 
+import collections
+import dataclasses
 import threading
 from typing import Any
 
@@ -323,3 +325,53 @@ def test_generators_are_refused() -> None:
 def test_errors_that_numpy_should_raise_are_raised() -> None:
     with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
         fuse(lambda X: 1 / (X * 0))(np.ones(3))
+
+
+@dataclasses.dataclass
+class State:
+    weights: Any
+    history: list[Any]
+    more: Any = None
+
+
+def test_what_holds_arrays_keeps_its_identity() -> None:
+    """Objects, lists and dicts that leave, or that were passed, hold real arrays afterwards."""
+
+    @fuse
+    def function(X: Any, state: State, log: list[Any], found: dict[str, Any]) -> Any:
+        state.weights = X.sum(axis=0)
+        state.history.append(X.mean())
+        log.append([X * 2])
+        found["norm"] = np.linalg.norm(X)
+        objects = np.empty(2, object)
+        objects[0] = X.T
+        made = collections.defaultdict(list, {"state": state})
+        made["deque"] = collections.deque([X - 1])
+        return log, made, State(X + 1, [], objects)
+
+    state, log, found = State(None, []), [1], {}
+    first, made, other = function(X, state, log, found)
+    assert first is log
+    assert made["state"] is state
+    assert type(made) is collections.defaultdict
+    np.testing.assert_allclose(state.weights, X.sum(axis=0))
+    kinds = [type(one) for one in (state.weights, log[1][0], made["deque"][0], other.weights)]
+    assert kinds == [np.ndarray] * 4
+    assert type(state.history[0]) is type(found["norm"]) is np.float64
+    assert type(other.more[0]) is np.ndarray
+
+
+def test_attributes_that_a_method_sets_are_arrays() -> None:
+    class Model:
+        def __init__(self) -> None:
+            self.weights = np.zeros(4)
+
+        @fuse
+        def step(self, X: Any) -> None:
+            self.weights = self.weights + X.sum(axis=0)
+
+    model = Model()
+    model.step(X)
+    model.step(X)
+    assert type(model.weights) is np.ndarray
+    np.testing.assert_allclose(model.weights, 2 * X.sum(axis=0))

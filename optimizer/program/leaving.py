@@ -1,0 +1,107 @@
+"""What leaves a fused function: real arrays, in whatever holds them.
+
+Lists, dicts and objects keep their identity: what stands for an array in them is replaced. Those
+that were passed to the function are looked through only where something is still held somewhere.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from ..blocks.partitioned import Partitioned
+from .trace import is_lazy
+
+_PLAIN = frozenset([bool, int, float, complex, str, bytes, type(None)])
+_NO_CONTAINERS = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
+# Objects within objects are looked through to this depth.
+_DEPTH = 4
+
+
+def result(value: Any) -> Any:
+    """Return a value as it leaves the function, with real arrays that own their memory."""
+    return _Leaving().value(value, _DEPTH)
+
+
+class _Leaving:
+    """Goes through a value once; `seen` holds the containers on the way by their identity."""
+
+    def __init__(self) -> None:
+        self.seen: dict[int, Any] = {}
+
+    def value(self, value: Any, depth: int) -> Any:
+        kind = type(value)
+        if kind in _PLAIN:
+            return value
+        if kind is np.ndarray:
+            if value.dtype.hasobject:
+                self._array_of_objects(value, depth)
+            return value
+        if is_lazy(value):
+            return _array(value)
+        as_result = getattr(kind, "_tensolog_result", None)
+        if as_result is not None:
+            return as_result(value)
+        if id(value) in self.seen or not depth:
+            return value
+        self.seen[id(value)] = value
+        if isinstance(value, tuple):
+            return self._tuple(value, depth)
+        if isinstance(value, list | deque):
+            for place, item in enumerate(value):
+                found = self.value(item, depth)
+                if found is not item:
+                    value[place] = found
+        elif isinstance(value, dict):
+            for key, item in list(value.items()):
+                found = self.value(item, depth)
+                if found is not item:
+                    value[key] = found
+        elif not isinstance(value, _NO_CONTAINERS):
+            self._object(value, depth - 1)
+        return value
+
+    def _tuple(self, value: Any, depth: int) -> Any:
+        items = [self.value(item, depth) for item in value]
+        if all(new is old for new, old in zip(items, value, strict=True)):
+            return value
+        make = getattr(type(value), "_make", None)
+        return tuple(items) if make is None else make(items)
+
+    def _array_of_objects(self, value: Any, depth: int) -> None:
+        if value.dtype.kind != "O" or not value.flags.writeable:
+            return
+        for place, item in np.ndenumerate(value):
+            found = self.value(item, depth)
+            if found is not item:
+                value[place] = found
+
+    def _object(self, value: Any, depth: int) -> None:
+        """Look through the attributes that an object has of its own."""
+        names = [*getattr(value, "__dict__", ())]
+        slots = getattr(type(value), "__slots__", ())
+        names += [slots] if isinstance(slots, str) else [*slots]
+        for name in names:
+            item = getattr(value, name, None)
+            found = self.value(item, depth)
+            if found is not item:
+                object.__setattr__(value, name, found)
+
+
+def _array(lazy: Any) -> Any:
+    if lazy._scalar:
+        return lazy._value("returned")
+    family = lazy._family
+    if family is None or _in_blocks(family.root.value):
+        return lazy._trace.returned_value(lazy._expression)
+    if family.array is not None or len(family.living()) > 1:
+        return lazy._trace.memory(lazy, "returned")
+    return lazy._trace.returned_value(lazy._expression)
+
+
+def _in_blocks(value: Any) -> bool:
+    """Whether a value isn't in this process: views of it are values of their own, as Dask's are."""
+    return isinstance(value, Partitioned) and value.source is None
