@@ -224,6 +224,8 @@ class _Run:
         screening = screen(self.planner, contest, self.workshop, racing * SCREENING_SHARE)
         if screening.laps:
             self.propose(select(self.planner, contest, screening))
+        if "rounding" in self.setting.allow:
+            self.propose(self.planner.attend("by blocks", (self.original, *self.plans)[-1]))
         racing -= min(racing * SCREENING_SHARE, time.monotonic() - start_s)
         for plan in self.plans:
             with self.phases("verifying", plan.name):

@@ -8,6 +8,7 @@ from pathlib import Path
 from ..rules import Rule
 from .contest import Plan
 from .graph import Graph
+from .masked_attention import split_masked_attention
 from .phases import Phases
 from .price import Prices
 from .rewrite import Matcher, clean, simplify
@@ -107,6 +108,13 @@ class Planner:
             left = [rule for rule in rules if rule.name not in derived.without]
             plans.append(self.explore(own, grown, sizes, left))
         return plans
+
+    def attend(self, name: str, start: Plan) -> Plan:
+        """Derive a plan from another by computing attention under constant masks by blocks."""
+        plan = Plan(name, start.graph.copy())
+        with self.phases("rewriting", name):
+            plan.steps = start.steps + split_masked_attention(plan.graph)
+        return plan
 
     def matching(self, plan: Plan, rules: Sequence[Rule]) -> list[Rule]:
         """List the rules that match somewhere in a plan's graph."""
