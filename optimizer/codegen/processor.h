@@ -13,10 +13,18 @@ static int leaf_7(unsigned wanted) {
   unsigned a, b, c, d;
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & wanted) == wanted;
 }
-static int has_avx2(void) { return enabled(0x6) && leaf_7(1u << 5); }
+/* Asked once: a virtual machine answers each time by leaving it, which takes longer than many a
+   kernel. Threads that ask at once find out the same. */
+static int has_avx2(void) {
+  static int known = -1;
+  if (known < 0) known = enabled(0x6) && leaf_7(1u << 5);
+  return known;
+}
 /* F, DQ, BW, VL, beside AVX2 */
 static int has_avx512(void) {
-  return enabled(0xe6) && leaf_7(1u << 5 | 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31);
+  static int known = -1;
+  if (known < 0) known = enabled(0xe6) && leaf_7(1u << 5 | 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31);
+  return known;
 }
 #else
 static int has_avx2(void) { return 0; }

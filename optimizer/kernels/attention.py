@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from ...rules import ABSENT
 from ..codegen.scalar import LoweringError
 from .affine import Affine, Extent, Map
 from .attention_text import Between, attention_text, moves, own_place, renamed
@@ -146,7 +147,7 @@ def _lowered(meanings: Meanings, match: Match, allowed: Collection[int]) -> Foun
     )
     check(shapes)
     text = attention_text(extents, accesses, inputs, written)
-    region = Region(nodes, inputs, (output,), scores, 1)
+    region = Region(nodes, _read(meanings, nodes), (output,), scores, 1)
     names = label([graph.nodes[n].op_type for n in nodes if n not in moved])
     kernel = Kernel(
         "",
@@ -216,6 +217,20 @@ def _result(
             moved = graph.nodes[user].outputs[0]
             return moved, _whole(loops), frozenset({user})
     return value, _whole(loops), frozenset()
+
+
+def _read(meanings: Meanings, nodes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return what nodes read that none of them produces, shapes and axes included."""
+    graph = meanings.graph
+    produced = {value for number in nodes for value in graph.nodes[number].outputs}
+    return tuple(
+        dict.fromkeys(
+            value
+            for number in nodes
+            for value in graph.nodes[number].inputs
+            if value != ABSENT and value not in produced
+        )
+    )
 
 
 def _whole(loops: tuple[int, ...]) -> Map:

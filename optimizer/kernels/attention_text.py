@@ -309,7 +309,7 @@ def attention_text(
         "      if (none) top = NAN;",
         "      #pragma omp simd reduction(+:mass)",
         "      for (i64 j = from; j < to; j++) {",
-        "        const float t = exp_32(s[j] - top);",
+        "        const float t = brief_fall_32(s[j] - top);",
         "        s[j] = t; mass += t;",
         "      }",
         "      inverse[r] = 1.0f / mass;",

@@ -201,7 +201,9 @@ class Cells:
                 one, other = (index_of(t, frame.known, self.ranges) for t in (left, right))
                 return self.ranges.compare(function, one, other)
             case Apply(function, arguments):
-                found = Apply(function, tuple(self._resolve(one, frame) for one in arguments))
+                found = self._quicker(
+                    Apply(function, tuple(self._resolve(one, frame) for one in arguments)), frame
+                )
                 shared = self._bodies.get(found)
                 return found if shared is None else Read(f"c{shared}", ())
             case Select(condition, then, otherwise):
@@ -211,6 +213,34 @@ class Cells:
                 return Select(chosen, self._resolve(then, frame), self._resolve(otherwise, frame))
             case _:
                 raise LoweringError(f"{term} as a number")
+
+    def _quicker(self, term: Apply, frame: _Frame) -> Term:
+        """Return a term that differs in rounding alone: a cube without pow, a row's inverse.
+
+        What is divided by a row's root, or by the mass of a softmax, is multiplied by the inverse:
+        the one lies between 1e-23 and 1e19, the other is at least 1, or else both give the same.
+        """
+        match term:
+            case Apply("pow", (base, int() | float() as exponent)) if exponent == 3:
+                return Apply("*", (Apply("*", (base, base)), base))
+            case Apply("/", (numerator, divisor)) if not isinstance(numerator, int | float):
+                softmax = self.meanings.graph.nodes[frame.node].op_type == "Softmax"
+                number = self._row_of(divisor)
+                if number is None:
+                    return term
+                root = self.cells[number].term
+                if softmax or (isinstance(root, Apply) and root.function == "sqrt"):
+                    divided = Apply("/", (1.0, Read(f"c{number}", ())))
+                    inverse = self._numbered(divided, boolean=False)
+                    return Apply("*", (numerator, Read(f"c{inverse}", ())))
+        return term
+
+    def _row_of(self, term: Term) -> int | None:
+        """Return the cell that a resolved term is, if it is the same all along the row."""
+        operands = _operands(term)
+        if not operands or not all(self.cells[one].row for one in operands):
+            return None
+        return self._numbered(term, boolean=False)
 
     def _read(self, tensor: str, place: Map, frame: _Frame) -> Term:
         for local in frame.expansion.locals:

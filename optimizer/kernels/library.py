@@ -63,7 +63,7 @@ def build(
     texts = [(f"run_{kernel.name}", kernel.text) for kernel in distinct]
     supports = dict.fromkeys(kernel.support for kernel in distinct if kernel.support)
     name, text = texts[0]
-    texts[0] = (name, "\n".join([_text("call.h"), *map(_text, supports), text]))
+    texts[0] = (name, "\n".join([_text("call.h"), _text("brief.h"), *map(_text, supports), text]))
     parts = [
         "#include <stdio.h>",
         unit(texts, levels, compiler),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from dataclasses import dataclass, replace
 
 from ..codegen.scalar import LoweringError
@@ -23,6 +24,10 @@ MAGNIFYING = frozenset(
     | {"Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual", "And", "Or", "Xor"}
     | {"LpNormalization", "ReduceLogSum", "ReduceLogSumExp", "ReduceL2", "Sinh", "Tan"}
 )
+
+
+# Functions that are shorter where subnormal numbers don't count (brief.h).
+_BRIEF = re.compile(r"\b(exp|sigmoid|tanh|softplus)_32\(")
 
 
 @dataclass(frozen=True)
@@ -121,6 +126,8 @@ def label(operators: list[str]) -> str:
 
 def named(kernel: Kernel) -> Kernel:
     """Name a kernel by what it is: equal ones have one text in a library."""
+    if kernel.flushes:
+        kernel = replace(kernel, text=_BRIEF.sub(r"brief_\1_32(", kernel.text))
     told = (kernel.text, kernel.shapes, kernel.block, kernel.grain, kernel.slots, kernel.room)
     digest = hashlib.sha256(repr((*told, kernel.flushes, kernel.arrange)).encode()).hexdigest()[:12]
     name = f"{kernel.label}_{digest}"

@@ -7,21 +7,25 @@ little more than a load, and kept in a row of scratch memory otherwise.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...catalog.operators.terms import Read
 from ..codegen import cells as codegen_cells
 from ..codegen.loops import IDENTITY, Fold, combine, simd_loop
 from ..codegen.scalar import LoweringError, expression
 from .affine import Extent
-from .cells import Access, Cells
+from .cells import SLOW_COST, Access, Cells
 from .loops import Groups
 
 # A cell that costs less than this is computed anew: a load and a store are 1 each.
 KEPT_COST = 2.0
 # Cells of a row that are computed at a time, where nothing is reduced along it.
 BLOCK = 4096
+# Sums of a row that are added up side by side, where adding takes longer than the cells.
+STREAMS = 4
+MOST_FOLDS = 1000
 
 
 @dataclass(frozen=True)
@@ -172,14 +176,15 @@ class Writer:
                 if not output.row and cells.cells[output.cell].level == stage:
                     body.append(f"q{at}[j] = {texts[output.cell]};")
                     written.add(output.cell)
-            lines += self._loop(body, folds)
+            cost = max((cells.cells[one].cost for one in roots), default=0.0)
+            lines += self._loop(body, folds, cost)
         for at, output in enumerate(self._outputs(cells)):
             if output.row:
                 text = self._row(cells, output.cell, lines, named)
                 lines.append(f"    q{at}[0] = {text};")
         return lines
 
-    def _loop(self, body: Sequence[str], folds: Sequence[Fold]) -> list[str]:
+    def _loop(self, body: Sequence[str], folds: Sequence[Fold], cost: float) -> list[str]:
         if not body and not folds:
             return []
         if not folds:
@@ -191,14 +196,38 @@ class Writer:
         lines += [
             "    for (i64 start = from; start < to; start += TILE) {",
             "      const i64 stop = LEAST(start + TILE, to);",
-            *(f"      {fold.declare()}" for fold in folds),
-            *simd_loop("j", "start", "stop", body, folds, "      "),
         ]
-        for fold in folds:
-            whole = f"w{fold.reduction.node}"
-            one = combine(fold.reduction.kind, "float32", whole, fold.result())
-            lines.append(f"      {whole} = {one};")
+        lines += self._streams(body, folds) if cost < SLOW_COST else self._stream(body, folds)
         return [*lines, "    }"]
+
+    def _stream(self, body: Sequence[str], folds: Sequence[Fold]) -> list[str]:
+        lines = [f"      {fold.declare()}" for fold in folds]
+        lines += simd_loop("j", "start", "stop", body, folds, "      ")
+        return [*lines, *(_gathered(fold, fold.result()) for fold in folds)]
+
+    def _streams(self, body: Sequence[str], folds: Sequence[Fold]) -> list[str]:
+        """Return a loop over several parts of a tile at once: sums don't wait for each other."""
+        lines = ["      const i64 part = (stop - start) / 64 * 16;"]
+        all_folds = [[_of_part(fold, part) for fold in folds] for part in range(STREAMS)]
+        every = [fold for part in all_folds for fold in part]
+        lines += [f"      {fold.declare()}" for fold in every]
+        inside: list[str] = []
+        for part, own in enumerate(all_folds):
+            shifted = [line.replace("[j]", f"[j + {part} * part]") for line in body]
+            shifted = [
+                re.sub(r"\[(\d+) \* j\]", rf"[\1 * (j + {part} * part)]", x) for x in shifted
+            ]
+            steps = [fold.step().replace("[j]", f"[j + {part} * part]") for fold in own]
+            inside += ["{", *(f"  {line}" for line in (*shifted, *steps)), "}"]
+        clauses = "".join(fold.clause() for fold in every)
+        lines += [
+            f"      #pragma omp simd{clauses}",
+            "      for (i64 j = start; j < start + part; j++) {",
+            *(f"        {line}" for line in inside),
+            "      }",
+            *simd_loop("j", f"start + {STREAMS} * part", "stop", body, all_folds[0], "      "),
+        ]
+        return [*lines, *(_gathered(fold, fold.result()) for fold in every)]
 
     def _part(self, cells: Cells, start: int, end: int | None) -> list[str]:
         """Return the loop over one part of the row; nothing is reduced along it."""
@@ -291,6 +320,16 @@ class Writer:
         for size in sizes:
             product *= int(size)
         return f"(i64){product}"
+
+
+def _of_part(fold: Fold, part: int) -> Fold:
+    """Return a fold with accumulators of its own; the first part has the fold's."""
+    return Fold(replace(fold.reduction, node=fold.reduction.node + part * MOST_FOLDS))
+
+
+def _gathered(fold: Fold, result: str) -> str:
+    whole = f"w{fold.reduction.node % MOST_FOLDS}"
+    return f"      {whole} = {combine(fold.reduction.kind, 'float32', whole, result)};"
 
 
 class _Sizes(dict[str, str | float | bool]):
