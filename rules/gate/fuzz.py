@@ -251,8 +251,8 @@ def execute(sides: Sides, feeds: Mapping[str, Array]) -> Run:
 def ends_the_process(sides: Sides) -> bool:
     """Whether a division by 0 inside of ONNX Runtime may kill the process that runs it.
 
-    Div and Mod of integers don't look at their divisor; a mean of no integers, Einsum and a Reshape
-    to -1 divide by sizes.
+    Div and Mod of integers don't look at their divisor; a mean of no integers, Einsum, a Reshape to
+    -1 and poolings divide by sizes.
     """
     nodes = {n.op_type for model in (sides.source, sides.target) for n in model.graph.node}
     integers = any(np.dtype(o.dtype).kind in "iu" for o in sides.operands)
@@ -260,7 +260,8 @@ def ends_the_process(sides: Sides) -> bool:
     view = sides.instance.view
     empty = any(0 in (view.shape(at) or ()) for at in range(len(view.names)))
     divides = nodes & ({"Div", "Mod", "ReduceMean"} if empty else {"Div", "Mod"})
-    return bool((integers and divides) or (empty and nodes & {"Einsum", "Reshape"}))
+    sized = nodes & {"Einsum", "Reshape"} or any("Pool" in name for name in nodes)
+    return bool((integers and divides) or (empty and sized))
 
 
 # --------------------------------------------------------------------------------- judgement

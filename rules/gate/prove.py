@@ -27,8 +27,13 @@ if TYPE_CHECKING:
 TIMEOUT_S = 60.0
 SEARCH_S = 5.0
 INFER_S = 20.0
-# What a single statement may take, in seconds of work.
+# What a single statement may take, in seconds of work: at first, and where no numbers are found on
+# which the sides differ.
+_FIRST_S = 2.0
 _STATEMENT_S = 20.0
+# After so much work on statements that are all proved, one of many may still be false: look.
+_LONG_S = 1.5
+_LOOK_S = 1.0
 # What rechecking may take where the proof has left it no time.
 _RECHECK_S = 5.0
 # A short look for numbers against what was proved.
@@ -93,16 +98,38 @@ class _Gate:
         if self.rule.equal == "partial" and self.rule.region is None:
             return self.regional()
         outcomes: list[Outcome] = []
+        look_at = now() + _LONG_S
         for statement in stated:
-            outcome = self.prove(statement)
+            outcome = self.prove(statement, _FIRST_S)
+            found = None
+            if _is_open(outcome):
+                found = self.look(stated, outcome)
+                if found is None and self.left() > 0:
+                    self.cases.pop()
+                    outcome = self.prove(statement, _STATEMENT_S)
+            elif now() > look_at:
+                look_at = float("inf")
+                found = self.look(stated, outcome)
             outcomes.append(outcome)
-            if outcome.status != "proved" and not cannot_arise(outcome):
+            if found is not None:
+                return self.refuted(found)
+            if _is_open(outcome):
                 return self.open(stated, outcomes)
         if all(map(cannot_arise, outcomes)):
             return self.answer("refused", "its conditions can't hold together: it says nothing")
         return self.closed(stated, outcomes)
 
-    def prove(self, statement: Statement) -> Outcome:
+    def look(self, stated: Sequence[Statement], outcome: Outcome) -> Counterexample | None:
+        """Look for numbers for a moment, before more time goes into a proof that may not exist."""
+        if not self.search:
+            return None
+        return _counterexample(self.rule, stated, min(_LOOK_S, self.search), outcome)
+
+    def refuted(self, found: Counterexample) -> Verdict:
+        verdict = replace(self.answer("refuted", found.summary), counterexample=found)
+        return self.conditional(verdict)
+
+    def prove(self, statement: Statement, seconds: float) -> Outcome:
         from ..prover.prove import prove
         from ..prover.statement import Outcome
         from ..prover.wording import worded
@@ -111,7 +138,7 @@ class _Gate:
         if left <= 0:
             outcome = Outcome("open", "there was no time left for it")
         else:
-            outcome = prove(statement, min(_STATEMENT_S, left))
+            outcome = prove(statement, min(seconds, left))
             outcome = replace(outcome, reason=worded(outcome.reason, statement))
         never = cannot_arise(outcome)
         status = "proved" if never else outcome.status
@@ -178,9 +205,7 @@ class _Gate:
         reason = f"{stated[len(outcomes) - 1].title}: {last.reason}".removeprefix(": ")
         verdict = self.answer("unknown", reason)
         found = _counterexample(self.rule, stated, self.search, last)
-        if found is not None:
-            verdict = replace(verdict, status="refuted", reason=found.summary, counterexample=found)
-        return self.conditional(verdict)
+        return self.conditional(verdict) if found is None else self.refuted(found)
 
     # ---- where the region of a partial equivalence is not given
     def regional(self) -> Verdict:
@@ -215,6 +240,10 @@ class _Gate:
         if again.verdict().status not in ("proved", "bounded"):
             return verdict
         return replace(verdict, conditions=found)
+
+
+def _is_open(outcome: Outcome) -> bool:
+    return outcome.status != "proved" and not cannot_arise(outcome)
 
 
 def _algebras(stated: Sequence[Statement]) -> tuple[str, ...]:
