@@ -20,6 +20,27 @@ _HEADS = {
 }
 _NUMBERED = re.compile(r"(?<![\w.])([A-Za-z_][\w.]*?)((?:\.\d+)+)(?![\w.]*\w)")
 
+# What was tried, and what it means for the rule.
+_MEANINGS = (
+    (
+        re.compile(r"(.*): the coefficients of (.+) differ"),
+        r"\1: both sides are not seen to be equal: what they have of \2 differs",
+    ),
+    (
+        re.compile(r"(.*): the solver can't tell the coefficients of (.+)"),
+        r"\1: the solver doesn't tell whether both sides have the same of \2",
+    ),
+    (
+        re.compile(r"the source needs (.+) where the other doesn't"),
+        r"the left side has a value only where \1, the right side elsewhere, too",
+    ),
+    (
+        re.compile(r"the target needs (.+) where the other doesn't"),
+        r"the right side has a value only where \1, the left side elsewhere, too",
+    ),
+    (re.compile(r"(.+) doesn't hold for all sizes"), r"it doesn't follow for all sizes: \1"),
+)
+
 
 def worded(text: str, statement: Statement) -> str:
     """Return a reason with the indices of the output as i0, i1, …, sizes and entries by the rule.
@@ -33,6 +54,9 @@ def worded(text: str, statement: Statement) -> str:
         number = int(found[1]) - 1
         return f"i{number}" if number < rank else f"j{number - rank}"
 
+    for said, meant in _MEANINGS:
+        if (found := said.fullmatch(text)) is not None:
+            text = found.expand(meant)
     text = _INDEX.sub(index, text)
     text = _BOUND.sub(lambda found: f"k{found[1]}", text)
     text = text.replace("#INT", "(an integer)")

@@ -28,6 +28,14 @@ INTERNAL = re.compile(r"@|%|#|\b[VM]a?x?\d|\.\d")
         ("exists %0: %0 < i@3 + i@5", "exists k0: k0 < i2 + j1"),
         ("those of V1^-1/2 X differ", "those of (a value on the way)^-1/2 X differ"),
         ("Max0[i@1, 0] or #INT", "(a largest element) or (an integer)"),
+        (
+            "Y: the coefficients of X differ",
+            "Y: both sides are not seen to be equal: what they have of X differs",
+        ),
+        (
+            "the target needs X[i@1] > 0 where the other doesn't",
+            "the right side has a value only where X[i0] > 0, the left side elsewhere, too",
+        ),
         ("not decided in 2.0 s, at 3.14", "not decided in 2.0 s, at 3.14"),
         ("vacuous: the assumptions", "vacuous: the assumptions"),
         ("X1 and MaxPool2 and Y.5", "X1 and MaxPool2 and Y.5"),
