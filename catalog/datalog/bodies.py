@@ -53,7 +53,7 @@ class Table:
 
 
 class Body:
-    """One conjunction under translation."""
+    """One conjunction under translation; `symbols` spells its constants where they have numbers."""
 
     def __init__(
         self,
@@ -61,10 +61,12 @@ class Body:
         tables: Mapping[str, Table],
         special: Mapping[Atom, Table] | None = None,
         outer: Body | None = None,
+        symbols: Mapping[str, str] | None = None,
     ) -> None:
         self.kinds = kinds
         self.tables = tables
         self.special = special or {}
+        self.symbols: Mapping[str, str] | None = outer.symbols if outer else symbols
         self.names: itertools.count[int] = outer.names if outer else itertools.count()
         self.values: dict[str, str] = dict(outer.values) if outer else {}
         self.sources: list[str] = []
@@ -342,6 +344,8 @@ class Body:
         """Translate an expression whose variables are bound."""
         if isinstance(node, Variable):
             return self.values[node.name]
+        if isinstance(node, String) and self.symbols is not None:
+            return self.symbols[node.value]
         if isinstance(node, Number | String):
             kind = self.kinds.of(node)
             return constant(literal_value(node, kind), kind)

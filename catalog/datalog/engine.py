@@ -13,7 +13,7 @@ from .expressions import SQL_TYPE
 from .liveness import Liveness
 from .plan import union
 from .program import Program
-from .steps import MAX_VALUES, Loop, Relation, Step, create, quoted
+from .steps import MAX_VALUES, Loop, Numbered, Relation, Step, create, quoted
 from .syntax import DatalogError, Position
 
 _ARROW = {
@@ -23,6 +23,7 @@ _ARROW = {
     "symbol": pa.string(),
 }
 _PREFIX = "dl:"
+MANY_ROWS = 1_000  # symbols of a recursion that reads fewer rows stay strings
 
 
 class Relations(Mapping[str, duckdb.DuckDBPyRelation]):
@@ -152,6 +153,7 @@ class _Run:
         tables = {r.name: r.sql for r in program.relations.values()}
         self.liveness = Liveness(connection, tables, program.probes)
         self.created = {create(r.sql, ""): r.name for r in program.relations.values()}
+        self.given: dict[str, int] = {}  # how many rows were read into each input
 
     def read(self, relation: Relation, source: str | None, schema: str | None) -> None:
         """Copy an input, cast to the declared kinds, without duplicates."""
@@ -174,7 +176,8 @@ class _Run:
             relation.rules or relation.facts or relation.dominances or relation.is_equivalence
         )
         try:
-            self._execute(create(relation.sql if alone else relation.input_sql, query))
+            table = relation.sql if alone else relation.input_sql
+            self.given[relation.name] = self._execute(create(table, query))
         except duckdb.Error as error:
             text = _first_line(error)
             raise _error(
@@ -213,17 +216,33 @@ class _Run:
             self._execute(create(self.program.relations[step.relations[0]].sql, union(alive)))
             for statement in step.statements[1:]:
                 self._execute(statement)
+        elif step.numbered is not None and self._reads_much(step, step.numbered):
+            for statement in step.numbered.statements:
+                self._execute(statement)
         else:
             for statement in step.statements:
                 self._execute(statement)
 
-    def _execute(self, statement: str) -> None:
-        """Run a statement; where it makes a relation's table, note how many rows that has."""
-        rows = self.connection.execute(statement).fetchall()
+    def _reads_much(self, step: Step, numbered: Numbered) -> bool:
+        """Say whether a recursion reads so much that numbering its symbols first may pay."""
+        own = sum(
+            self.given.get(name, 0) + len(self.program.relations[name].facts)
+            for name in step.relations
+        )
+        return own + sum(self.liveness.rows.get(name, 0) for name in numbered.reads) >= MANY_ROWS
+
+    def _execute(self, statement: str) -> int:
+        """Run a statement; where it makes a table, give its number of rows.
+
+        If the table is a relation's, the number is noted.
+        """
+        result = self.connection.execute(statement).fetchall()
+        rows = int(result[0][0]) if result and isinstance(result[0][0], int) else 0
         head = statement.partition(" AS ")[0] + " AS "
         name = self.created.get(head)
-        if name is not None and rows:
-            self.liveness.rows[name] = int(rows[0][0])
+        if name is not None and result:
+            self.liveness.rows[name] = rows
+        return rows
 
 
 def _load_facts(relation: Relation, connection: duckdb.DuckDBPyConnection) -> None:
@@ -295,6 +314,8 @@ def explain(program: Program) -> str:
             continue
         if step.loop is None:
             lines.extend(f"{statement};" for statement in step.statements)
+            if step.numbered is not None:
+                lines.append(f"-- its symbols are numbered first where it reads {MANY_ROWS:,} rows")
         else:
             lines.extend(f"{statement};" for statement in step.loop.start)
             lines.append("-- repeat while something is new (subsumption takes tuples away)")

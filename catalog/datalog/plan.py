@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from .bodies import Body, Table
 from .expressions import constant
+from .interning import Numbering, View, begin, moves_symbols, reads
+from .kinds import SYMBOL
 from .liveness import needs
 from .recursion import Layout, composes, extreme
 from .steps import (
@@ -13,6 +15,7 @@ from .steps import (
     MAX_VALUES,
     Dominance,
     Loop,
+    Numbered,
     Part,
     Relation,
     Rule,
@@ -31,6 +34,7 @@ class Compiler:
     def __init__(self, relations: Mapping[str, Relation]) -> None:
         self.relations = relations
         self.tables = {r.name: Table(r.sql, r.columns) for r in relations.values()}
+        self.view = View(self.tables)
         self.kinds = {r.name: r.kinds for r in relations.values()}
         self._selected: dict[Rule, Part] = {}
 
@@ -49,16 +53,18 @@ class Compiler:
                 return Step(stratum.relations, True, (), parts, empty, loop)
         else:
             statements = self._recursive(members)
+            numbered = self._numbered(members)
+            return Step(stratum.relations, True, tuple(statements), parts, empty, None, numbered)
         return Step(stratum.relations, True, tuple(statements), parts, empty)
 
     # -- SELECTs
 
     def select(
-        self, rule: Rule, special: Mapping[Atom, Table] | None = None
+        self, rule: Rule, special: Mapping[Atom, Table] | None = None, view: View | None = None
     ) -> tuple[list[str], str]:
         """Translate a clause into its selected values and its FROM and WHERE."""
-        clause = rule.clause
-        body = Body(rule.kinds, self.tables, special)
+        clause, view = rule.clause, view or self.view
+        body = Body(rule.kinds, view.tables, special, symbols=view.symbols)
         needed = {v.name for a in clause.head.arguments for v in expression_variables(a)}
         body.add(clause.body, needed)
         values = [body.sql(argument) for argument in clause.head.arguments] or ["TRUE"]
@@ -100,8 +106,8 @@ class Compiler:
             parts.append(self._selected[rule])
         return parts
 
-    def _empty(self, relation: Relation) -> str:
-        columns = zip(relation.columns, relation.types, strict=True)
+    def _empty(self, relation: Relation, view: View | None = None) -> str:
+        columns = zip(relation.columns, (view or self.view).types(relation), strict=True)
         return "SELECT " + ", ".join(f"NULL::{t} AS {c}" for c, t in columns) + " WHERE FALSE"
 
     # -- statements
@@ -163,19 +169,47 @@ class Compiler:
         return base, recursive
 
     def _recursive(self, members: Sequence[Relation]) -> list[str]:
+        base, _ = self._split(members)
+        starts = {r.name: self._base(r, base[r.name]) for r in members}
+        return self._fixpoint(members, starts, self.view)
+
+    def _numbered(self, members: Sequence[Relation]) -> Numbered | None:
+        """Compile a recursion with its symbols numbered; None where it computes with them."""
         base, recursive = self._split(members)
+        rules = [rule for _, rule, _ in recursive]
+        started = [r for r in members if self._base(r, base[r.name])]
+        if not started or not any(SYMBOL in r.kinds for r in members):
+            return None
+        if not all(map(moves_symbols, rules)):
+            return None
+        own = {r.name for r in members}
+        read = [self.relations[name] for name in reads(rules) if name not in own]
+        numbering = Numbering(started, read, rules)
+        starts = {r.name: [numbering.start(r)] if r in started else [] for r in members}
+        statements = [
+            *(begin(r, union(self._base(r, base[r.name]))) for r in started),
+            *numbering.encode(),
+            *self._fixpoint(members, starts, numbering.view(self.tables)),
+            *numbering.decode(members),
+        ]
+        every = reads(rule for r in members for rule in r.rules)
+        return Numbered(tuple(name for name in every if name not in own), tuple(statements))
+
+    def _fixpoint(
+        self, members: Sequence[Relation], starts: Mapping[str, Sequence[str]], view: View
+    ) -> list[str]:
+        """Compile the recursion of a component from the SELECTs that its relations start from."""
+        _, recursive = self._split(members)
         if len(members) == 1 and len(recursive) == 1:
             relation, rule, atoms = recursive[0]
             if composes(rule.clause, atoms):
-                return self._composition(relation, rule, atoms, base[relation.name])
-        layout = Layout(members)
-        starts = [
-            layout.wrap(relation, part)
-            for relation in members
-            for part in self._base(relation, base[relation.name])
+                return self._composition(relation, rule, atoms, starts[relation.name], view)
+        layout = Layout(members, view)
+        wrapped = [
+            layout.wrap(relation, part) for relation in members for part in starts[relation.name]
         ]
-        if not starts:
-            return [create(r.sql, self._empty(r)) for r in members]
+        if not wrapped:
+            return [create(view.target(r), self._empty(r, view)) for r in members]
         rounds = []
         for relation, rule, atoms in recursive:
             for delta in atoms:
@@ -183,39 +217,44 @@ class Compiler:
                     atom: layout.table(atom.name, "r" if atom is delta else "recurring.r")
                     for atom in atoms
                 }
-                values, tail = self.select(rule, special)
+                values, tail = self.select(rule, special, view)
                 rounds.append("SELECT " + layout.spread(relation, values) + tail)
         query = (
             f"WITH RECURSIVE r({', '.join(layout.slots)}) AS ("
-            f"{union(starts)} UNION ({' UNION ALL '.join(rounds)}))"
+            f"{union(wrapped)} UNION ({' UNION ALL '.join(rounds)}))"
         )
         if len(members) == 1:
-            return [create(members[0].sql, f"{query} SELECT * FROM r")]
+            return [create(view.target(members[0]), f"{query} SELECT * FROM r")]
         shared = quoted(members[0].table + ":component")
         return [
             create(shared, f"{query} SELECT * FROM r"),
-            *(create(r.sql, layout.extract(r, shared)) for r in members),
+            *(create(view.target(r), layout.extract(r, shared)) for r in members),
             f"DROP TABLE {shared}",
         ]
 
     def _composition(
-        self, relation: Relation, rule: Rule, atoms: Sequence[Atom], base: Sequence[Rule]
+        self,
+        relation: Relation,
+        rule: Rule,
+        atoms: Sequence[Atom],
+        parts: Sequence[str],
+        view: View,
     ) -> list[str]:
         """Compute p(x, z) :- p(x, y), p(y, z) from its base, linearly: composition associates."""
-        parts = self._base(relation, base)
+        target = view.target(relation)
         if not parts:
-            return [create(relation.sql, self._empty(relation))]
+            return [create(target, self._empty(relation, view))]
         start = quoted(relation.table + ":base")
         special = {
             atoms[0]: Table("r", relation.columns),
             atoms[1]: Table(start, relation.columns),
         }
-        values, tail = self.select(rule, special)
+        values, tail = self.select(rule, special, view)
         query = (
             f"WITH RECURSIVE r({', '.join(relation.columns)}) AS (SELECT * FROM {start} UNION "
             f"SELECT {_named(values, relation.columns)}{tail}) SELECT * FROM r"
         )
-        return [create(start, union(parts)), create(relation.sql, query), f"DROP TABLE {start}"]
+        return [create(start, union(parts)), create(target, query), f"DROP TABLE {start}"]
 
     def _extreme(self, relation: Relation) -> list[str] | None:
         """Compute a min or max closure with one keyed CTE; None where it is none."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .bodies import Table
+from .interning import View
 from .steps import Relation
 from .syntax import Atom, Clause, Expression, Variable, literal_expressions
 
@@ -12,7 +13,7 @@ from .syntax import Atom, Clause, Expression, Variable, literal_expressions
 class Layout:
     """The columns of a component's one table: a tag, and slots that its relations share."""
 
-    def __init__(self, members: Sequence[Relation]) -> None:
+    def __init__(self, members: Sequence[Relation], view: View) -> None:
         self.single = len(members) == 1
         self.tags = {r.name: i for i, r in enumerate(members)}
         self.columns: dict[str, tuple[str, ...]] = {}
@@ -20,13 +21,13 @@ class Layout:
         if self.single:
             relation = members[0]
             self.columns[relation.name] = relation.columns
-            self.slots = dict(zip(relation.columns, relation.types, strict=True))
+            self.slots = dict(zip(relation.columns, view.types(relation), strict=True))
             return
         self.slots["tag"] = "USMALLINT"
         for relation in members:
             used: dict[str, int] = {}
             columns = []
-            for kind in relation.types:
+            for kind in view.types(relation):
                 used[kind] = used.get(kind, -1) + 1
                 slot = f"{kind.lower()}{used[kind]}"
                 self.slots[slot] = kind

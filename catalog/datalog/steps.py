@@ -93,6 +93,18 @@ class Step:
     parts: tuple[Part, ...]
     empty: tuple[str, ...]
     loop: Loop | None = None
+    numbered: Numbered | None = None
+
+
+@dataclass(frozen=True)
+class Numbered:
+    """Statements that do what a step's do with numbers in the place of symbols.
+
+    They pay where the relations that are read hold many rows.
+    """
+
+    reads: tuple[str, ...]
+    statements: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from unittest import mock
 
 import duckdb
 from hypothesis import HealthCheck, given, settings
-from tensolog.catalog.datalog import liveness
+from tensolog.catalog.datalog import engine, liveness
 
 from .conftest import sets
 from .programs import programs
@@ -15,10 +15,11 @@ from .reference import run as reference
 @given(programs())
 def test_random_programs_agree_with_the_naive_evaluator(text):
     expected = reference(text)
-    # Every constant is probed, and the second run finds the first one's tables.
+    # Every constant is probed; the second run finds the first one's tables, and numbers symbols.
     with (
         mock.patch.object(liveness, "ENOUGH", 1),
         duckdb.connect(":memory:") as connection,
     ):
         assert sets(text, connection) == expected
-        assert sets(text, connection) == expected
+        with mock.patch.object(engine, "MANY_ROWS", 0):
+            assert sets(text, connection) == expected
