@@ -18,8 +18,7 @@ import numpy as np
 
 from ..program.dag import Program
 from ..program.evaluate import extend
-from ..program.prepare import Options, Prepared, prepare
-from ..program.rewrite import rewrite
+from ..program.prepare import Options, Prepared, prepare, rewritten
 from .partitioned import (
     BlocksError,
     Partitioned,
@@ -56,6 +55,7 @@ class BlockPlan:
     rows: tuple[int, ...]
     here_s: float
     blocks_s: float
+    rules: tuple[str, ...] = ()
     local: Prepared | None = None
     passes: dict[tuple[int, int], Pass] = field(default_factory=dict)
     refusal: str | None = None
@@ -215,7 +215,7 @@ def prepare_blocks(program: Program, inputs: Sequence[Any], options: Options) ->
 
     Raises BlocksError for what neither runs in blocks nor fits into the memory budget.
     """
-    after = rewrite(program)
+    after, rules = rewritten(program)
     given = zip(after.inputs, inputs, strict=True)
     held = {at: one for at, one in given if isinstance(one, Partitioned)}
     rows = max(held.values(), key=lambda one: one.nbytes).rows
@@ -232,6 +232,7 @@ def prepare_blocks(program: Program, inputs: Sequence[Any], options: Options) ->
         rows,
         _here_s(after, held, options),
         0.0,
+        rules,
     )
     too_large = _too_large(after, placed, options.budget)
     made.blocks_s = math.inf if too_large else _blocks_s(made, options)

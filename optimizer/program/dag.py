@@ -37,7 +37,7 @@ OPSET = 28
 LEAVES = frozenset(["Input", "Constant"])
 
 # Inputs of a specification that are lists or numbers known beforehand: here they are attributes.
-_LISTS: Mapping[str, tuple[str, ...]] = {
+LISTS: Mapping[str, tuple[str, ...]] = {
     "ReduceSum": ("axes",),
     "ReduceMean": ("axes",),
     "ReduceMax": ("axes",),
@@ -159,7 +159,7 @@ class Program:
         if spec is None:
             raise ProgramError(f"{node.op} has no specification")
         shapes: list[Sequence[int] | None] = [self.nodes[i].shape for i in node.inputs]
-        listed = _LISTS.get(node.op, ())
+        listed = LISTS.get(node.op, ())
         values: dict[int, object] = {}
         attributes = {name: v for name, v in node.attributes.items() if name not in listed}
         for name in listed:
@@ -170,7 +170,7 @@ class Program:
         if node.op.startswith("Reduce") and node.attributes.get("axes") == ():
             attributes["noop_with_empty_axes"] = 1
         if node.op == "Cast":
-            attributes["to"] = _type_code(node.dtype)
+            attributes["to"] = type_code(node.dtype)
         return spec.expand(shapes, attributes, values=values, outputs=1)
 
     def __str__(self) -> str:
@@ -182,7 +182,8 @@ def _specification(op: str) -> Specification | None:
     return specification("", op, OPSET)
 
 
-def _type_code(name: str) -> int:
+def type_code(name: str) -> int:
+    """Return ONNX's number of a type."""
     from onnx import TensorProto
 
     onnx_name = {"float32": "FLOAT", "float64": "DOUBLE"}.get(name, name.upper())

@@ -51,11 +51,15 @@ class Options:
 
 @dataclass
 class Prepared:
-    """A program, the program after rewriting, and how it runs; `refusal` says why by NumPy."""
+    """A program, the program after rewriting, and how it runs; `refusal` says why by NumPy.
+
+    `rules` names the rules of the rule base that were applied, in order.
+    """
 
     traced: Program
     program: Program
     options: Options
+    rules: tuple[str, ...] = ()
     plan: FusionPlan | None = None
     compiled: CompiledPlan | None = None
     refusal: str | None = None
@@ -93,7 +97,8 @@ def prepare(program: Program, options: Options) -> Prepared:
         return Prepared(
             program, program, options, refusal="too few elements to repay a kernel's call"
         )
-    made = Prepared(program, rewrite(program), options)
+    after, rules = rewritten(program)
+    made = Prepared(program, after, options, rules)
     if any(not node.size for node in program.nodes):
         made.refusal = "an array without elements: there is nothing to gain"
         return made
@@ -114,6 +119,19 @@ def prepare(program: Program, options: Options) -> Prepared:
     return made
 
 
+def rewritten(program: Program) -> tuple[Program, tuple[str, ...]]:
+    """Return a program rewritten, and the rules of the rule base that did so."""
+    after = rewrite(program)
+    try:
+        from .ruled import apply_rules
+
+        ruled, names = apply_rules(after)
+    except Exception as defect:
+        _defect(defect)
+        return after, ()
+    return (rewrite(ruled), names) if names else (after, ())
+
+
 def _few(program: Program) -> bool:
     """Whether NumPy has computed all nodes before a kernel would have begun."""
     dense = all(node.layout == "dense" for node in program.nodes)
@@ -124,7 +142,7 @@ def _defect(error: Exception) -> str:
     """Warn of a defect, which is to be heard of although the function can still return."""
     told = f"a defect: {type(error).__name__}: {error}"
     warnings.warn(
-        f"tensolog.fuse fell back to NumPy after {told} (report it, please, with the program that "
+        f"tensolog.fuse left something out after {told} (report it, please, with the program that "
         "explain() shows)",
         RuntimeWarning,
         stacklevel=3,

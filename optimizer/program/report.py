@@ -45,6 +45,8 @@ def region_text(prepared: Prepared | BlockPlan) -> list[str]:
     """Return a region's operators in the order in which they run."""
     program = prepared.program
     lines = [_given(program, at) for at in program.inputs]
+    if prepared.rules:
+        lines.append(f"rewritten by {', '.join(prepared.rules)}")
     if isinstance(prepared, BlockPlan):
         lines += prepared.lines()
     elif prepared.plan is None or prepared.compiled is None:
@@ -90,6 +92,7 @@ def relations(regions: Sequence[Prepared | BlockPlan]) -> Mapping[str, Table]:
     """Return the kept regions, their programs and their plans as tables."""
     region: list[tuple[object, ...]] = []
     nodes: list[tuple[object, ...]] = []
+    rules: list[tuple[object, ...]] = []
     found: dict[str, Table] = {}
     for number, one in enumerate(regions, start=1):
         plan = one.plan
@@ -103,6 +106,7 @@ def relations(regions: Sequence[Prepared | BlockPlan]) -> Mapping[str, Table]:
                 None if plan is None else plan.planning_s,
             )
         )
+        rules += [(number, position, name) for position, name in enumerate(one.rules)]
         for node in one.program.nodes:
             attributes = ", ".join(f"{name}={value}" for name, value in node.attributes.items())
             computed = (node.op, list(node.inputs), attributes)
@@ -120,6 +124,7 @@ def relations(regions: Sequence[Prepared | BlockPlan]) -> Mapping[str, Table]:
             (*["region_id", "node_id", "op", "inputs", "attributes"], *_VALUE, "is_output"),
             nodes,
         ),
+        "region_rule": (("region_id", "position", "rule"), rules),
         **found,
     }
 

@@ -1,0 +1,158 @@
+"""The rules of the rule base applied to a program, before it is planned.
+
+Rules that hold exactly, NaN and signs of zeros included, are applied where they are always an
+improvement, and otherwise where the program costs less by counts of operations. Of those that hold
+up to rounding only the ones about sums and products of matrices are applied, where that costs less:
+so the tolerance and the reservation about infinities are those of a reordered product. A rule is
+applied only while its proof in the ledger holds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import pickle
+import sys
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+from ...rules import Rule, load_rules
+from ...rules.gate.ledger import admitted
+from ...rules.gate.versions import library, normaliser
+from ..rewrite import Matcher, RewriteError, apply_match, with_place
+from .dag import Program
+from .translate import TranslationError, graph_of, program_of
+
+# Rounds of matching, each of which leaves the program cheaper by one rule.
+_ROUNDS = 12
+
+# Operators that every part of a program can be computed with: here, by kernels, in blocks.
+_KNOWN = frozenset(
+    [
+        *("Abs", "Neg", "Sign", "Ceil", "Floor", "Round", "Exp", "Log", "Sqrt", "Reciprocal"),
+        *("Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Tanh", "Asinh", "Acosh"),
+        *("Atanh", "IsNaN", "IsInf", "Sigmoid", "Erf", "Not", "Identity", "Cast", "Where", "Mod"),
+        *("Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "And", "Or", "Xor", "Equal", "Greater"),
+        *("Less", "GreaterOrEqual", "LessOrEqual", "MatMul", "Transpose", "Reshape", "Expand"),
+        *("Squeeze", "Unsqueeze", "Slice", "Concat", "CumSum", "ReduceSum", "ReduceMax"),
+        *("ReduceMin", "ReduceProd", "ReduceMean", "ReduceSumSquare"),
+    ]
+)
+_SUMMING = frozenset(["MatMul", "ReduceSum", "ReduceMean"])
+_LINEAR = _SUMMING | {"Add", "Sub", "Transpose", "Concat", "Slice", "Reshape", "Expand"}
+_DEAR = frozenset(["Exp", "Log", "Pow", "Tanh", "Sigmoid", "Erf", "Div", "Sqrt"])
+
+
+def apply_rules(program: Program) -> tuple[Program, tuple[str, ...]]:
+    """Return a program that computes the same, and the rules that were applied, in order."""
+    applied: list[str] = []
+    refused: set[tuple[str, tuple[int, ...]]] = set()
+    rules = tuple(rule for rule in usable() if _occurs(rule, program))
+    for _ in range(_ROUNDS if rules else 0):
+        found = _round(program, rules, applied, refused)
+        if found is None:
+            break
+        program = found
+    return program, tuple(applied)
+
+
+def _occurs(rule: Rule, program: Program) -> bool:
+    present = {node.op for node in program.nodes}
+    return all(present & set(node.operators) for node in rule.match)
+
+
+def _round(
+    program: Program,
+    rules: Sequence[Rule],
+    applied: list[str],
+    refused: set[tuple[str, tuple[int, ...]]],
+) -> Program | None:
+    """Apply the first match that pays; None where none does."""
+    graph = graph_of(program)
+    for match in Matcher(with_place(rules, graph)).find(graph):
+        key = (match.rule.name, tuple(sorted(match.nodes.values())))
+        if key in refused:
+            continue
+        changed = graph.copy()
+        try:
+            apply_match(changed, match)
+            after = program_of(changed, program)
+        except (RewriteError, TranslationError):
+            refused.add(key)
+            continue
+        if _cost(after) < _cost(program) * (1.0 if _is_exact(match.rule) else 0.95):
+            applied.append(match.rule.name)
+            refused.clear()  # nodes have other numbers now
+            return after
+        refused.add(key)
+    return None
+
+
+def _cost(program: Program) -> float:
+    """Return the operations of a program, each node computed on its own; a node counts as some."""
+    total = 0.0
+    for node in program.nodes:
+        if node.is_leaf:
+            continue
+        operands = [program.nodes[at] for at in node.inputs]
+        if node.op == "MatMul":
+            work = 2.0 * node.size * operands[0].shape[-1]
+        else:
+            moved = max([node.size, *(one.size for one in operands)])
+            work = moved * (8.0 if node.op in _DEAR else 1.0)
+        total += 8.0 + work + node.size
+    return total
+
+
+def _is_exact(rule: Rule) -> bool:
+    return rule.equal == "exact" and not rule.finite_math
+
+
+@cache
+def usable() -> tuple[Rule, ...]:
+    """Return the rules that may be applied to programs, kept on disk as read and admitted."""
+    from ..codegen.compiler import cache_folder
+
+    entry = cache_folder() / f"rules-{_version()}.pickle"
+    try:
+        held: tuple[Rule, ...] = pickle.loads(entry.read_bytes())
+        return held
+    except Exception:  # absent, cut off, or of another version: read anew
+        found = tuple(rule for rule in admitted(load_rules()) if _is_usable(rule))
+    _keep(entry, found)
+    return found
+
+
+def _keep(entry: Path, found: tuple[Rule, ...]) -> None:
+    with contextlib.suppress(OSError):
+        entry.parent.mkdir(parents=True, exist_ok=True)
+        written = entry.with_suffix(f".{os.getpid()}")
+        written.write_bytes(pickle.dumps(found))
+        written.replace(entry)
+
+
+def _version() -> str:
+    """Return what the usable rules depend on: rules, proofs, prover, specifications, Python."""
+    digest = hashlib.sha256(f"{sys.version}{normaliser()}{library()}{__name__}".encode())
+    folder = resources.files(load_rules.__module__.rpartition(".")[0])
+    for file in sorted(folder.iterdir(), key=lambda one: one.name):
+        if file.name.endswith((".rules", ".jsonl", ".py")):
+            digest.update(file.read_bytes())
+    digest.update((resources.files(str(__package__)) / "ruled.py").read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _is_usable(rule: Rule) -> bool:
+    operators = [set(node.operators) for node in (*rule.match, *rule.rewrite)]
+    if rule.target or not rule.match:
+        return False
+    known = all(one & _KNOWN for one in operators[: len(rule.match)])
+    if not known or not all(one <= _KNOWN for one in operators[len(rule.match) :] if len(one) == 1):
+        return False
+    if _is_exact(rule):
+        return True
+    matched = {name for one in operators[: len(rule.match)] for name in one}
+    return bool(matched & _SUMMING) and all(one <= _LINEAR for one in operators)
