@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 from onnx import helper, numpy_helper
+from tensolog.catalog.operators.contributed import DOMAINS
 
 COUNTER = count()
 
@@ -62,6 +63,9 @@ def apply(replacement, view):
             graph.node.append(helper.make_node("Identity", [existing], [old]))
     _drop_dead(graph)
     _sort(graph)
+    known = {opset.domain for opset in model.opset_import}
+    for domain in {node.domain for node in graph.node} & DOMAINS.keys() - known:
+        model.opset_import.append(helper.make_opsetid(domain, DOMAINS[domain]))
     return model
 
 
