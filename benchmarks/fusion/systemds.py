@@ -84,7 +84,7 @@ print(total)
 
 
 def times_ms(name: str, rows: int, threads: int, rounds: int) -> dict[str, float]:
-    """Return the median milliseconds of a program in each mode, warm; raise MissingError without it."""
+    """Return a program's median milliseconds in each mode, warm; raise MissingError without it."""
     if name not in _SCRIPTS:
         raise MissingError("no script")
     given, computed = _SCRIPTS[name]
