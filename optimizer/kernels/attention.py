@@ -159,6 +159,7 @@ def _lowered(meanings: Meanings, match: Match, allowed: Collection[int]) -> Foun
         grain=GRAIN,
         arrange="arrange_attention",
         support="attention.h",
+        skips=written.is_masked,
     )
     return Found(region, named(kernel))
 

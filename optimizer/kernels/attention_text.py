@@ -67,6 +67,12 @@ class Between:
         self._last = len(shape) - 1
         self._others = others
 
+    @property
+    def is_masked(self) -> bool:
+        """Tell whether scores are added to a mask, or chosen by one, in the end."""
+        steps = self.steps()
+        return self.mask(["s", *map(str, range(len(steps)))], steps) is not None
+
     def steps(self) -> list[int]:
         """Return how far elements are apart along a row of each load."""
         found = []

@@ -36,8 +36,9 @@ from .trial import KERNEL, OPERATORS, measured
 MOST_KINDS = 12
 # Of the time, what racing kernels alone may take, and at least for each.
 ALONE_SHARE, ALONE_LEAST_S = 0.3, 0.05
-# A kernel that isn't faster than this alone, relative to what it replaces, isn't tried further.
-PROMISING = 0.95
+# A kernel that isn't faster than this alone, relative to what it replaces, isn't tried further:
+# but for an attention, which in the model may have a mask that leaves half of it out.
+PROMISING, PROMISING_MASKED, MASKED_SHARE = 0.95, 1.3, 0.5
 SUMMARY = "Operators that ONNX Runtime leaves apart, computed by one generated kernel."
 
 
@@ -64,8 +65,21 @@ class Kind:
         """What all regions of it are expected to save."""
         if self.alone is None:
             return 0.0
-        one = self.alone[OPERATORS].median_ns - self.alone[KERNEL].median_ns
-        return one * len(self.found)
+        before, after = self.alone[OPERATORS].median_ns, self.alone[KERNEL].median_ns
+        if self.may_skip:
+            after *= MASKED_SHARE
+        return (before - after) * len(self.found)
+
+    @property
+    def may_skip(self) -> bool:
+        """Tell whether the kernel leaves out what a mask makes nothing."""
+        return self.found[0].kernel.skips
+
+    @property
+    def is_promising(self) -> bool:
+        """Tell whether it was fast enough alone to be tried in the model."""
+        limit = PROMISING_MASKED if self.may_skip else PROMISING
+        return self.alone is not None and self.alone[KERNEL].ratio < limit
 
 
 @dataclass
@@ -94,8 +108,7 @@ class Fusing:
             self.library = build([kind.found[0].kernel for kind in self.kinds])
         self._race_alone(budget_s * ALONE_SHARE)
         promising = sorted(self.kinds, key=lambda kind: -kind.gain_ns)
-        promising = [kind for kind in promising if kind.gain_ns > 0][:MOST_KINDS]
-        promising = [kind for kind in promising if _is_promising(kind)]
+        promising = [kind for kind in promising if kind.is_promising][:MOST_KINDS]
         if not promising:
             return []
         self._race_in_model(promising, budget_s - (time.monotonic() - start_s))
@@ -210,12 +223,13 @@ def fused_plans(
     plans: Sequence[Plan],
     budget_s: float,
 ) -> list[Plan]:
-    """Fuse operators of the plan that promises most; return what may race, verified.
+    """Fuse operators of the plan that changed the model least; return what may race, verified.
 
-    Raises CompilerError where there is no C compiler.
+    Other rewrites take operators apart, or name the runtime's own, for the sake of the kernels that
+    the runtime has. Raises CompilerError where there is no C compiler.
     """
-    sound = [plan for plan in plans if not plan.refusal and not plan.execution.libraries]
-    base = min(sound, key=_expected_ns, default=contest.original)
+    sound = [plan for plan in plans if not plan.refusal and plan.execution.is_default]
+    base = min(sound, key=_changes, default=contest.original)
     fused = Fusing(base, contest, workshop, phases).plans(budget_s)
     for plan in fused:
         with phases("verifying", plan.name):
@@ -224,14 +238,8 @@ def fused_plans(
     return fused
 
 
-def _expected_ns(plan: Plan) -> float:
-    if plan.lap is not None:
-        return plan.lap.median_ns
-    return plan.predicted_ns or float("inf")
-
-
-def _is_promising(kind: Kind) -> bool:
-    return kind.alone is not None and kind.alone[KERNEL].ratio < PROMISING
+def _changes(plan: Plan) -> int:
+    return sum(step.accepted for step in plan.steps)
 
 
 def _disjoint(kinds: Sequence[Kind]) -> list[Kind]:

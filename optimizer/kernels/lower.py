@@ -51,7 +51,8 @@ class Kernel:
     """A kernel's text and tables, and the values of the graph that it is called with.
 
     `label` names the operators that it computes. Equal kernels have equal names. `support` is a
-    file of C that the text needs, `arrange` a function that says how the work is divided.
+    file of C that the text needs, `arrange` a function that says how the work is divided. `skips`
+    says that work is left out where a mask allows it.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Kernel:
     flushes: bool = True
     arrange: str = ""
     support: str = ""
+    skips: bool = False
 
 
 def lower_region(meanings: Meanings, region: Region) -> Kernel:

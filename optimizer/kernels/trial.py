@@ -21,7 +21,7 @@ from .region import Region
 
 OPERATORS, KERNEL = "operators", "kernel"
 # Constants that the operators are given as what they are; larger ones only have a shape.
-TELLING_ELEMENTS = 1 << 16
+TELLING_ELEMENTS = 1 << 20
 
 
 def measured(
