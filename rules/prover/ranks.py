@@ -41,7 +41,7 @@ from dataclasses import dataclass
 
 from ..conditions import optional_values
 from ..lengths import Row, Within, measure_of, separate
-from ..syntax import Call, Name, PatternNode, Rule, Star, walk
+from ..syntax import Binary, Call, Name, PatternNode, Rule, Star, walk
 from .joining import joined
 from .listed import expressions_of, joins
 from .moves import moves_alike
@@ -52,6 +52,9 @@ from .statement import Outcome, Statement
 
 # Up to this rank all permutations are tried, and of what has an axis more.
 _PERMUTED = 3
+# Of so many axes that no number speaks of, permutations show what they may do: two of them know no
+# permutation but those that undo themselves.
+_TURNED = 3
 
 
 @dataclass(frozen=True)
@@ -114,6 +117,8 @@ class _Lengths:
             return False
         if longest < most:
             return self._ends(name, most)
+        if self.reach + _TURNED > known and any(map(self._permutes, self.rule.match)):
+            return False
         if not any(extent.places for extent in extents):
             return joins(self.rule, name, longest)
         smaller = {
@@ -147,7 +152,18 @@ class _Lengths:
 
     def _permutes(self, node: PatternNode) -> bool:
         """Whether a node permutes the axes of a tensor of any rank, each way as it likes."""
-        free = {name for name, value in node.attributes if isinstance(value, Name)}
+        said = {
+            side.text
+            for one in self.rule.given
+            if isinstance(one, Binary) and one.operator == "="
+            for side, other in ((one.left, one.right), (one.right, one.left))
+            if isinstance(side, Name) and not isinstance(other, Name)
+        }
+        free = {
+            name
+            for name, value in node.attributes
+            if isinstance(value, Name) and value.text not in said
+        }
         shape = self.rule.operand(node.inputs[0].value or "").shape if node.inputs else None
         known = shape is not None and not any(isinstance(size, Star) for size in shape)
         return "perm" in free and not known

@@ -27,6 +27,7 @@ from ..syntax import (
     Rule,
     Star,
     Unary,
+    walk,
 )
 
 # Attributes and inputs that hold axes, and the functions whose values are lengths, axes or lists of
@@ -139,7 +140,10 @@ class _Reader:
             case Call(function, arguments):
                 for at, argument in enumerate(arguments):
                     if at in _LENGTHS.get(function, ()):
-                        self._front(self._offset(argument))
+                        offset = self._offset(argument)
+                        self._front(offset)
+                        if any(map(self._from_end, walk(argument))):
+                            self.reach.end = max(self.reach.end, offset)
                     inner = axes and function in ("min", "max", "plus", "sum")
                     self.visit(argument, axes=inner or at in _PLACES.get(function, ()))
                 if function in ("min", "max") and any(map(self._counts, arguments)):
@@ -172,8 +176,12 @@ class _Reader:
                 return text in self.axes
             case Name(text):
                 return text in self.axes
-            case Call("dim" | "sizes" | "shape" | "size" | "prod" | "dtype" | "fits"):
+            case Call("dim" | "sizes" | "shape" | "size" | "dtype" | "fits"):
                 return False
+            case Call("sum" | "prod", arguments):
+                return any(self._counts(one) or self._as_many(one) for one in arguments)
+            case Call("repeat", (item, _)):
+                return self._counts(item)
             case Call(_, arguments):
                 return any(map(self._counts, arguments))
             case Index(of):
@@ -184,6 +192,22 @@ class _Reader:
                 return self._counts(left) or self._counts(right)
             case ListOf(items):
                 return any(map(self._counts, items))
+            case _:
+                return False
+
+    def _from_end(self, part: Expression) -> bool:
+        """Whether it is a length less a number."""
+        return isinstance(part, Binary) and part.operator == "-" and self._counts(part.left)
+
+    def _as_many(self, part: Expression) -> bool:
+        """Whether a list is of numbers that are told, as many as a length says."""
+        match part:
+            case Call("repeat", (_, number)):
+                return self._counts(number)
+            case Call("plus" | "times" | "take" | "drop", arguments):
+                return any(map(self._as_many, arguments))
+            case Binary("++", left, right):
+                return self._as_many(left) or self._as_many(right)
             case _:
                 return False
 
@@ -206,8 +230,12 @@ class _Reader:
                 return 0
             case Call("len", (Name(text) | Star(text),)):
                 return self.beside.get(text, 0)
-            case Call("min" | "max", arguments):
+            case Call("min" | "max" | "plus", arguments):
                 return sum(map(self._offset, arguments))
+            case Call("sum" | "prod" | "times") if self._counts(part):
+                return inf
+            case Call("repeat", (item, _)):
+                return self._offset(item)
             case Call():
                 return 0
             case ListOf(items):
@@ -218,7 +246,9 @@ class _Reader:
                 one, other = self._offset(left), self._offset(right)
                 if _is_number(left) and _is_number(right):
                     return one * other
-                return other if _is_number(left) else one if _is_number(right) else inf
+                if _is_number(left) and one >= 1:  # less of it would be more of a length
+                    return other
+                return one if _is_number(right) and other >= 1 else inf
             case Binary("/" | "//" | "%"):
                 return inf
             case Binary(_, left, right):

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from tensolog.catalog.operators.parser import parse as parse_specification
 from tensolog.rules import load_rules
+from tensolog.rules.gate.search import find_first
 from tensolog.rules.parser import parse_rules
 from tensolog.rules.prover import listed
-from tensolog.rules.prover.cases import statements
+from tensolog.rules.prover.cases import _statements, statements
 from tensolog.rules.prover.listed import alike_everywhere, block_alike
 from tensolog.rules.prover.moves import moves_alike
 from tensolog.rules.prover.prove import prove
@@ -18,6 +20,11 @@ from tensolog.rules.prover.reach import reach
 from tensolog.rules.prover.statement import Outcome
 
 RULES = {rule.name: rule for rule in load_rules()}
+JUDGED = Path(__file__).parents[1] / "gate" / "judged" / "ranks.rules"
+SMALL = parse_rules(JUDGED.read_text(), "ranks.rules")
+# Permutations of five axes are too many to write out, and so are three added axes; of more parts
+# than two only those of higher ranks are.
+_BEYOND = {"KeepLastPlaces", "UndoSwapOfTwo", "SqueezeTwo", "CountParts"}
 
 
 def rule_of(text):
@@ -280,3 +287,23 @@ def test_what_is_no_such_movement(text):
 def test_another_rule_of_the_form_is_found():
     rule = RULES["PushGatherThroughUnary"]
     assert moves_alike(replace(rule, match=rule.match[::-1]))
+
+
+# ------------------------------------------------------- true at small ranks and lengths only
+
+
+@pytest.mark.parametrize("rule", SMALL, ids=[rule.name for rule in SMALL])
+def test_what_is_false_from_some_rank_on_is_not_proved_for_all(rule):
+    """Each is true of all cases that are looked at: nothing but the argument keeps it bounded."""
+    found = statements(rule)
+    outcomes = [prove(one) for one in found]
+    assert {one.status for one in outcomes if not one.vacuous} == {"proved"}
+    assert lift(rule, found, outcomes).within
+
+
+@pytest.mark.parametrize("name", sorted({rule.name for rule in SMALL} - _BEYOND))
+def test_what_is_false_from_some_rank_on_is_false_there(name):
+    (rule,) = (rule for rule in SMALL if rule.name == name)
+    longer = [one for by in (1, 2) for one in _statements(rule, by, [])]
+    assert any(prove(one).status == "open" for one in longer)
+    assert find_first(longer, 2.0) is not None
