@@ -12,6 +12,7 @@ from .conditions import (
     Condition,
     HasAttribute,
     HasDefaults,
+    HasRoom,
     HasShape,
     HasType,
     Holds,
@@ -30,6 +31,7 @@ from .conditions import (
 from .expressions import Facts, evaluate, fits, names_in, operands_in, same
 from .functions import Symbol, UnknownError, Value, integer, number, sequence
 from .lengths import Within, measure_of
+from .room import finds_room
 from .syntax import Expression, Input, Literal, Name, Output, Star
 from .view import ABSENT, GraphView, Match
 
@@ -279,6 +281,8 @@ class Bound(Facts):
                 return self.listed(node, value, side) == self.lists[value]
             case IsComputable(expression):
                 return _is_known(self.evaluate(expression))
+            case HasRoom(node):
+                return self._has_room(node)
             case IsKnown(dimension):
                 return isinstance(self.names.get(dimension), int)
             case Holds(expression):
@@ -288,6 +292,15 @@ class Bound(Facts):
             case UsedOnlyHere() | UnusedOutputs():
                 return True  # only Datalog counts users
         raise UnknownError
+
+    def _has_room(self, node: str) -> bool:
+        n, view = self.match.nodes[node], self.view
+        shapes = [None if v == ABSENT else view.shape(v) for v in view.inputs(n)]
+        if any(s is None and v != ABSENT for s, v in zip(shapes, view.inputs(n), strict=True)):
+            return True
+        attributes = {name: schemas.plain(raw) for name, raw in view.attributes(n).items()}
+        outputs = len(view.outputs(n))
+        return finds_room(self.operator(node), self.rule.opset_to, shapes, attributes, outputs)
 
     def _has_shape(self, value: str, declared: tuple[Expression, ...]) -> bool:
         shape = self.shape_of(value)

@@ -13,6 +13,7 @@ from functools import cache
 from .expressions import names_in, operands_in
 from .format import expression_text
 from .lengths import Within
+from .room import needs_room
 from .schemas import attribute_names, max_outputs
 from .syntax import Expression, Name, PatternNode, Rule, Star
 
@@ -168,6 +169,16 @@ class IsComputable:
 
 
 @dataclass(frozen=True)
+class HasRoom:
+    """The windows of the node fit into its image, as far as sizes are known."""
+
+    node: str
+
+    def __str__(self) -> str:
+        return f"the windows of {self.node} fit"
+
+
+@dataclass(frozen=True)
 class Holds:
     """A comparison, or `fits`, of the rule's `given`."""
 
@@ -191,6 +202,7 @@ Condition = (
     | UnusedOutputs
     | IsKnown
     | IsComputable
+    | HasRoom
     | Holds
     | Within
 )
@@ -290,6 +302,7 @@ def conditions(rule: Rule) -> tuple[Condition, ...]:
         *(Holds(expression) for expression in rule.given),
         *(IsKnown(name) for name in sorted(_computed_with(rule))),
         *(IsComputable(e) for e in dict.fromkeys(_made_with(rule)) if operands_in(e)),
+        *(HasRoom(n.name) for n in rule.match if any(map(needs_room, n.operators))),
         *rule.proved_for,
     )
 
