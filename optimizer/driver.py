@@ -23,6 +23,7 @@ from .contest import ORIGINAL, Contest, Plan
 from .explain import near_misses
 from .fold import FOLD_LIMIT
 from .infer import infer_types
+from .keep import keep_plans
 from .kernels.candidates import fused_plans
 from .kernels.library import require_compiler
 from .node_story import Question
@@ -37,7 +38,7 @@ from .result import Optimization
 from .rewrite import Step
 from .screening import screen, select
 from .search import bound_types, order_by_bound
-from .setting import CLASSES, SEARCHES, TARGETS, OptionError, Setting
+from .setting import CLASSES, SEARCHES, TARGETS, Setting
 from .signature import signature
 from .sizes import sizes_from
 from .view import drawn_graph, operator_costs, predicted_ns
@@ -87,9 +88,9 @@ def optimize(
     is an open Catalog, a path, or None for the user's own. `progress` is called with
     (phase, done, total, detail). `rules` replaces the shipped rules that are
     proved, and is taken as it is. `fold_limit`, in bytes, bounds a folded constant that is larger
-    than what it was computed from. `search` is "gains" for single rewrites that gain, or "egraph"
-    for an e-graph as well, whose plan takes part where it is expected to be the faster one;
-    `keep` is a DuckDB file that the e-graph is written to.
+    than what it was computed from. `search` is "egraph" for the best plans of an e-graph beside
+    single rewrites that gain, or "gains" for those alone. `keep` is a DuckDB file that the plans
+    are written to, and the e-graph if there is one.
 
     Raises ModelError for a model that can't be read, CatalogError for a catalog that can't be used,
     OptionError for an option with an impossible value.
@@ -104,8 +105,6 @@ def optimize(
         seed=seed,
         search=search,
     )
-    if keep is not None and search != "egraph":
-        raise OptionError("there is an e-graph to keep only with search='egraph'")
     if setting.fuses:
         require_compiler()
     kept = None if keep is None else Path(keep)
@@ -279,6 +278,8 @@ class _Run:
             for plan in (original, *self.plans)
         ]
         deviations = [item for plan in self.plans for item in plan.deviations]
+        if self.kept is not None:
+            keep_plans((original, *self.plans), candidates, self.kept)
         with self.phases("recording"), self.catalog.transaction():
             result_id = self.model_id
             if winner is not original:

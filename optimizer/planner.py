@@ -85,6 +85,7 @@ class Planner:
         """
         from .egraph.keep import keep
         from .egraph.search import search
+        from .egraph.standing import tried
 
         with self.phases("searching", name):
             found = search(
@@ -99,14 +100,16 @@ class Planner:
             )
             if kept is not None:
                 keep(found, kept)
+            left = tried(found.egraph, found.growth, found.costs)
         plans = []
         for place, derived in enumerate(found.plans):
             clean(derived.graph, self.setting.fold_limit)
             own = name if place == 0 else f"{name} {place + 1}"
             grown = Plan(own, derived.graph, steps=[*start.steps, *derived.steps])
             rules = (*self.always, *self.explorative)
-            left = [rule for rule in rules if rule.name not in derived.without]
-            plans.append(self.explore(own, grown, sizes, left))
+            allowed = [rule for rule in rules if rule.name not in derived.without]
+            plans.append(self.explore(own, grown, sizes, allowed))
+        plans[0].steps += left
         return plans
 
     def attend(self, name: str, start: Plan) -> Plan:

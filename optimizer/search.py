@@ -177,7 +177,8 @@ def judge(trial: Trial, prices: Prices) -> Step:
     change = f"{_microseconds(before)} -> {_microseconds(after)}"
     if gain > noise:
         return replace(step, accepted=True, reason=f"cheaper: {change}")
-    return replace(step, reason=f"not cheaper beyond noise: {change}")
+    word = "higher cost" if gain < -noise else "not cheaper beyond noise"
+    return replace(step, reason=f"{word}: {change}")
 
 
 def _microseconds(cost: Cost) -> str:

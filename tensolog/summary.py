@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 TOP_OPERATORS = 8
 SHOWN_STEPS = 12
+SHOWN_LEFT = 5
 FEW_ROUNDS = 5  # fewer give no interval worth showing
 
 
@@ -20,6 +21,7 @@ def summary_text(summary: Summary, source: str, target: str) -> str:
     parts = [
         _headline(summary, source, target),
         _applied(summary.get("steps", [])),
+        _left(summary.get("steps", [])),
         _operators(summary),
         _deviations(summary.get("deviations", []), summary["chosen"]),
         _candidates(summary.get("candidates", [])),
@@ -115,6 +117,22 @@ def _applied(steps: Sequence[Step]) -> str:
     rest = len(rows) - len(shown)
     more = f"\n  and {rest} more rules (--json or --report lists them all)" if rest else ""
     return f"Applied\n{columns(shown, right=(1, 2, 3))}{more}"
+
+
+def _left(steps: Sequence[Step]) -> str:
+    """One line per rule that was weighed and would cost more, the closest first."""
+    least: dict[str, float] = {}
+    for step in steps:
+        before, after = step["cost_before_ns"], step["cost_after_ns"]
+        if not step["accepted"] and before is not None and after is not None and after > before:
+            least[step["rule"]] = min(after - before, least.get(step["rule"], after - before))
+    rows = [
+        (rule, f"+{format_time(more)}", "(higher cost)")
+        for rule, more in sorted(least.items(), key=lambda entry: entry[1])
+    ]
+    rest = len(rows) - SHOWN_LEFT
+    more = f"\n  and {rest} more rules" if rest > 0 else ""
+    return f"Tried and left\n{columns(rows[:SHOWN_LEFT], right=(1,))}{more}" if rows else ""
 
 
 def _gain(steps: Sequence[Step]) -> str:

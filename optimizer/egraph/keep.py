@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import duckdb
-import pyarrow as pa
-
-from ...catalog.errors import TensologError
+from ..keep import write_tables
 from .columns import NONE
 from .search import Found
 from .trace import name_of
@@ -34,10 +31,16 @@ COMMENT ON TABLE e_match IS 'Matches that were applied, in order.';
 COMMENT ON COLUMN e_match.nodes IS 'E-nodes matched.';
 COMMENT ON COLUMN e_match.made IS 'E-nodes of the right side, new ones or not.';
 COMMENT ON COLUMN e_match.refusal IS 'Why it was not applied; empty where it was.';
-CREATE OR REPLACE TABLE e_choice (
-    position INTEGER, class_id BIGINT, node_id BIGINT, cost_ns DOUBLE
+CREATE OR REPLACE TABLE e_plan (
+    rank INTEGER, cost_ns DOUBLE, bound_ns DOUBLE, without VARCHAR[]
 );
-COMMENT ON TABLE e_choice IS 'The plan: the e-node that each class is computed by, in order.';
+COMMENT ON TABLE e_plan IS 'Plans that were taken out, the cheapest first.';
+COMMENT ON COLUMN e_plan.bound_ns IS 'What no plan is below; of the first one alone.';
+COMMENT ON COLUMN e_plan.without IS 'Rules that it had to do without.';
+CREATE OR REPLACE TABLE e_choice (
+    rank INTEGER, position INTEGER, class_id BIGINT, node_id BIGINT, cost_ns DOUBLE
+);
+COMMENT ON TABLE e_choice IS 'Of each plan the e-node that each class is computed by, in order.';
 """
 
 
@@ -46,21 +49,7 @@ def keep(found: Found, path: Path) -> None:
 
     Raises TensologError where the file can't be written.
     """
-    try:
-        with duckdb.connect(str(path)) as connection:
-            connection.execute(SCHEMA).fetchall()
-            for table, rows in _tables(found).items():
-                if not rows:
-                    continue
-                names = list(rows[0])
-                arrow = pa.table({name: [row[name] for row in rows] for name in names})
-                connection.register("rows_in", arrow)
-                connection.execute(
-                    f"INSERT INTO {table} ({', '.join(names)}) SELECT * FROM rows_in"
-                ).fetchall()
-                connection.unregister("rows_in")
-    except duckdb.Error as error:
-        raise TensologError(f"can't keep the search in {path}: {error}") from error
+    write_tables(path, SCHEMA, _tables(found))
 
 
 def _tables(found: Found) -> dict[str, list[dict[str, object]]]:
@@ -104,13 +93,30 @@ def _tables(found: Found) -> dict[str, list[dict[str, object]]]:
         }
         for number, application in enumerate(found.growth.applications)
     ]
+    plans: list[dict[str, object]] = [
+        {
+            "rank": rank,
+            "cost_ns": plan.cost_ns,
+            "bound_ns": found.bound_ns if rank == 1 else None,
+            "without": list(plan.without),
+        }
+        for rank, plan in enumerate(found.plans, 1)
+    ]
     chosen: list[dict[str, object]] = [
-        {"position": place, "class_id": class_, "node_id": choice.node, "cost_ns": choice.cost}
-        for place, (class_, choice) in enumerate(found.merged.selection.items())
+        {
+            "rank": rank,
+            "position": place,
+            "class_id": class_,
+            "node_id": choice.node,
+            "cost_ns": choice.cost,
+        }
+        for rank, plan in enumerate(found.plans, 1)
+        for place, (class_, choice) in enumerate(plan.selection.items())
     ]
     return {
         "e_node": nodes,
         "e_class": list(classes.values()),
         "e_match": matches,
+        "e_plan": plans,
         "e_choice": chosen,
     }

@@ -47,6 +47,11 @@ class Found:
     costs: Costs = field(repr=False)
 
     @property
+    def bound_ns(self) -> float:
+        """What no plan of single results is below, as far as the e-graph goes."""
+        return min(self.extraction.bound, self.cost_ns)
+
+    @property
     def graph(self) -> Graph:
         """The graph of the cheapest plan."""
         return self.plans[0].graph

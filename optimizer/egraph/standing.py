@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..rewrite import Step
 from .columns import NONE
 from .costs import Costs, own_nodes, problem_of
 from .egraph import EGraph
@@ -22,6 +23,8 @@ from .trace import name_of
 
 # Programs that are looked for to answer one question.
 MOST_PROGRAMS = 40
+# Rules that a plan is compared with, and the classes of all problems solved for that.
+MOST_RULES, MOST_CLASSES = 12, 60_000
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,15 @@ def standing(egraph: EGraph, growth: Growth, costs: Costs, number: int) -> Stand
     return _Asker(egraph, growth, costs).answer(number)
 
 
+def tried(egraph: EGraph, growth: Growth, costs: Costs) -> list[Step]:
+    """What was applied and is not in the cheapest plan: a step a rule, at the first of its places.
+
+    Says what the plan would take more, for as many rules as that takes little time for.
+    """
+    asker = _Asker(egraph, growth, costs)
+    return asker.left(min(MOST_RULES, MOST_CLASSES // max(1, len(asker.problem.choices))))
+
+
 class _Asker:
     def __init__(self, egraph: EGraph, growth: Growth, costs: Costs) -> None:
         self.egraph, self.growth, self.costs = egraph, growth, costs
@@ -99,6 +111,48 @@ class _Asker:
     def _now(self, node: int) -> int:
         (found,) = self.egraph.columns.current(np.array([node], np.int64)).tolist()
         return int(found)
+
+    def left(self, most: int) -> list[Step]:
+        """The rules that the plan does without, dearest last."""
+        now, taken = self._now_all(), {choice.node for choice in self.best.selection.values()}
+        places: dict[str, list[Application]] = {}
+        used: set[str] = set()
+        for application in self.growth.applications:
+            made = {now[node] for node in application.made}
+            if made & taken:
+                used.add(application.rule)
+            elif application.made and not application.refusal:
+                places.setdefault(application.rule, []).append(application)
+        steps = []
+        open_ = [(rule, found) for rule, found in places.items() if rule not in used]
+        for rule, found in open_[:most]:
+            first = found[0]
+            names = tuple(name_of(self.egraph, now[node]) for node in first.nodes)
+            use = self._use(first, names, {now[node] for node in first.made}, taken)
+            if use.more_ns is None or use.more_ns <= 0:
+                continue
+            steps.append(
+                Step(
+                    rule=rule,
+                    nodes=names,
+                    removed=0,
+                    added=len(first.made),
+                    accepted=False,
+                    reason=f"higher cost: the plan would take {use.more_ns / 1000:.1f} µs more"
+                    + (f" at the first of {len(found)} places" if len(found) > 1 else ""),
+                    equal=first.equal,
+                    summary=first.summary,
+                    cost_before_ns=self.best.cost,
+                    cost_after_ns=self.best.cost + use.more_ns,
+                )
+            )
+        return sorted(steps, key=lambda step: (step.cost_after_ns, step.rule))
+
+    def _now_all(self) -> dict[int, int]:
+        """E-node -> the living one that it has come to equal, for all that matches touched."""
+        flat = sorted({n for a in self.growth.applications for n in (*a.nodes, *a.made)})
+        current = self.egraph.columns.current(np.array(flat, np.int64)).tolist()
+        return dict(zip(flat, current, strict=True))
 
     # -------------------------------------------------------------------------------- ways
 
@@ -181,10 +235,7 @@ class _Asker:
 
     def _uses(self, node: int) -> list[Use]:
         """The matches that involve an e-node, each rule and place once."""
-        flat = sorted({n for a in self.growth.applications for n in (*a.nodes, *a.made)})
-        now = dict(
-            zip(flat, self.egraph.columns.current(np.array(flat, np.int64)).tolist(), strict=True)
-        )
+        now = self._now_all()
         taken = {choice.node for choice in self.best.selection.values()}
         found: dict[tuple[str, tuple[str, ...]], Use] = {}
         for application in self.growth.applications:

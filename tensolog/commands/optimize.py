@@ -41,16 +41,16 @@ if TYPE_CHECKING:
 @click.option("--unproven", is_flag=True, help="Apply rules that are not proved as well.")
 @click.option(
     "--search",
-    type=click.Choice(["gains", "egraph"]),
-    default="gains",
+    type=click.Choice(["egraph", "gains"]),
+    default="egraph",
     show_default=True,
-    help="By single rewrites that gain, or by an e-graph as well.",
+    help="By an e-graph beside single rewrites that gain, or by those alone.",
 )
 @click.option(
     "--keep",
     metavar="FILE.duckdb",
     type=click.Path(path_type=Path),
-    help="Write the e-graph there as tables: e_node, e_class, e_match, e_choice.",
+    help="Write the plans there as tables, with their costs and steps, and the e-graph.",
 )
 @shared.catalog_option
 @click.option(
@@ -95,9 +95,7 @@ def optimize(
       tensolog optimize model.onnx -o fast.onnx --json | jq .nodes_after
     """
     if keep is not None:
-        if search != "egraph":
-            raise click.UsageError("--keep writes the e-graph of --search egraph")
-        keep = shared.output_file(keep, what="the e-graph")
+        keep = shared.output_file(keep, what="the plans")
     written = shared.output_file(_output(model, output, in_place), what="the model")
     if report is not None:
         report = shared.output_file(report, what="the report")

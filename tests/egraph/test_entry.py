@@ -51,7 +51,7 @@ def test_outputs_stay_and_the_e_graph_is_kept(tmp_path):
     with duckdb.connect(str(kept), read_only=True) as tables:
         counts = [
             tables.execute(f"SELECT count(*) FROM {name}").fetchall()[0][0]
-            for name in ("e_node", "e_class", "e_match", "e_choice")
+            for name in ("e_node", "e_class", "e_match", "e_plan", "e_choice", "plan", "plan_step")
         ]
         assert all(counts)
         strays = tables.execute(
@@ -59,13 +59,23 @@ def test_outputs_stay_and_the_e_graph_is_kept(tmp_path):
             "WHERE operator IS NULL"
         ).fetchall()
         assert strays == [(0,)]
+        raced = tables.execute("SELECT plan, ratio FROM plan WHERE ratio IS NOT NULL").fetchall()
+        timed = [(c.candidate, c.ratio) for c in result.candidates if c.ratio is not None]
+        assert raced == timed
 
 
-def test_there_is_nothing_to_keep_without_an_e_graph(tmp_path):
-    with pytest.raises(OptionError, match="egraph"):
-        tensolog.optimize(scaled_products(), catalog=":memory:", keep=tmp_path / "search.duckdb")
+def test_plans_of_single_gains_are_kept_without_an_e_graph(tmp_path):
+    kept = tmp_path / "search.duckdb"
+    options = {"threads": 1, "budget": 0.5, "search": "gains", "keep": kept}
+    tensolog.optimize(scaled_products(), catalog=":memory:", rules=load_rules(), **options)
+    with duckdb.connect(str(kept), read_only=True) as tables:
+        names = {
+            name for (name,) in tables.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+        }
+        assert names == {"plan", "plan_step"}
+        assert tables.execute("SELECT plan FROM plan").fetchall()[0] == ("original",)
 
 
 def test_an_unknown_search_is_refused():
-    with pytest.raises(OptionError, match="gains, egraph"):
+    with pytest.raises(OptionError, match="egraph, gains"):
         tensolog.optimize(scaled_products(), catalog=":memory:", search="luck")

@@ -121,6 +121,19 @@ def test_explain(cli, small_model, tmp_path):
     assert leftovers(tmp_path, "small.onnx") == []
 
 
+def test_explain_tells_the_story_of_a_node(cli, small_model, tmp_path):
+    name = onnx.load(small_model).graph.node[0].output[0]
+    told = cli("explain", small_model, "--node", name)
+    assert told.code == 0, told.err
+    assert "the model" in told.out or "since" in told.out
+    values = json.loads(cli("explain", small_model, "--node", name, "--json").out)
+    assert {"node", "operator", "fate", "ways", "uses", "refusals"} <= set(values)
+    assert "no node" in cli("explain", small_model, "--node", "Nothing").refused()
+    both = cli("explain", small_model, "--node", name, "--rule", "EliminateIdentity")
+    assert "exclude each other" in both.refused()
+    assert leftovers(tmp_path, "small.onnx") == []
+
+
 def test_profile_measures_once(cli, small_model):
     first = cli("profile", small_model, "--budget", "5", "--threads", "1")
     assert first.code == 0, first.err

@@ -53,7 +53,11 @@ def test_near_misses_name_their_rule_once():
 
 
 def test_refused_steps_are_not_listed_as_applied():
-    assert "MergeConvsSharingInput" not in summary_text(sample(), "in.onnx", "out.onnx")
+    text = summary_text(sample(), "in.onnx", "out.onnx")
+    applied, _, left = text.partition("Tried and left")
+    assert "MergeConvsSharingInput" not in applied
+    (line,) = (line for line in left.splitlines() if "MergeConvsSharingInput" in line)
+    assert line.split() == ["MergeConvsSharingInput", "+20.0", "µs", "(higher", "cost)"]
 
 
 def test_needs_no_more_than_the_headline():
