@@ -10,8 +10,9 @@ import numpy as np
 
 from . import eager
 from . import sparse_operators as traced
+from .evaluate import is_sparse
 from .expression import Expression
-from .sparse_arguments import expression_of, wrap
+from .sparse_arguments import expression_of, shares_pattern, wrap
 from .trace import Trace, UnsupportedError
 
 # Ufuncs that NumPy answers with a method of the sparse object; it has others of its own for floor,
@@ -289,14 +290,25 @@ class LazySparse:
 
     def _given_away(self, what: str) -> Any:
         """Return the object that it stands for, to be read and written from now on."""
-        self._trace.flush(f"{what} gives the memory away")
         self._exposed = True
-        return self._tensolog_real()
+        return self._writable(f"{what} gives the memory away")
+
+    def _writable(self, why: str) -> Any:
+        """Return the object that it stands for, to be written, when what waits is computed.
+
+        What was computed from it may have its pattern in the same memory, and gets its own.
+        """
+        self._trace.flush(why)
+        value = self._tensolog_real()
+        for other in self._trace.living():
+            held = other._expression.value
+            if other is not self and is_sparse(held) and shares_pattern(held, value):
+                other._expression.settle(held.copy())
+        return value
 
     def __setitem__(self, key: Any, value: Any) -> None:
         key, value = eager.real(key), eager.real(value)
-        self._trace.flush("an assignment into a sparse operand")
-        self._tensolog_real()[key] = value
+        self._writable("an assignment into a sparse operand")[key] = value
         self._read_again()
 
     def _read_again(self) -> None:
@@ -312,8 +324,7 @@ class LazySparse:
         if not hasattr(self.__class__, name) or not (scaled or self._format in _WRITTEN):
             return NotImplemented
         other = eager.real(other)
-        self._trace.flush("a sparse operand is written")
-        value = self._tensolog_real()
+        value = self._writable("a sparse operand is written")
         found = getattr(value, name)(other)
         if found is not value:
             return found if found is NotImplemented else self._adopted(found)

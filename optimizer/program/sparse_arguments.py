@@ -71,6 +71,19 @@ def _canonical(rows: Any, given: Any) -> Any:
     return rows
 
 
+def shares_pattern(found: Any, value: Any) -> bool:
+    """Whether a sparse object has its places, but not its entries, in another one's memory."""
+    places = [getattr(value, name, None) for name in ("indices", "indptr")]
+    own = [getattr(found, name, None) for name in ("indices", "indptr")]
+    shared = any(
+        np.may_share_memory(one, other)
+        for one in own
+        for other in places
+        if isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
+    )
+    return shared and not np.may_share_memory(found.data, value.data)
+
+
 def transposed(x: Expression) -> Expression:
     """Return the transpose of a sparse expression."""
     layout = {"csr": "csc", "csc": "csr"}[x.layout]

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import numpy as np
 
 from ..blocks.partitioned import Partitioned
+from .evaluate import is_sparse
 from .expression import Expression, constant, leaf, type_name
 from .liveness import caller_outside, unread_references
 
@@ -90,9 +91,9 @@ class Trace:
 
     def held(self) -> bool:
         """Whether Python still holds a lazy array somewhere."""
-        return bool(self._living())
+        return bool(self.living())
 
-    def _living(self) -> list[Any]:
+    def living(self) -> list[Any]:
         """Return the lazy arrays that Python still holds."""
         found = [(reference, reference()) for reference in self._arrays]
         self._arrays = [reference for reference, lazy in found if lazy is not None]
@@ -192,7 +193,9 @@ class Trace:
         self._computed = True
         values, taken = self.runner.run(expressions, why)
         for expression, value in zip(expressions, values, strict=True):
-            expression.settle(_own(value, taken))
+            if not _is_sparse_view(expression):
+                value = _own(value, taken)
+            expression.settle(value)
             taken.append(expression.value)
 
     def _waiting(self) -> Iterator[Expression]:
@@ -200,7 +203,7 @@ class Trace:
 
         An array that only local variables hold which are never read again is left out.
         """
-        waiting = [lazy for lazy in self._living() if _waits(lazy)]
+        waiting = [lazy for lazy in self.living() if _waits(lazy)]
         if not waiting:
             return
         unread: dict[int, int] = {}
@@ -250,7 +253,7 @@ class Trace:
         if self.closed:
             return
         try:
-            for lazy in [one for one in self._living() if not one._expression.is_leaf]:
+            for lazy in [one for one in self.living() if not one._expression.is_leaf]:
                 family = lazy._family
                 if family is not None and len(family.living()) > 1:
                     self.memory(lazy, "kept beyond the call")
@@ -281,10 +284,20 @@ def _rebase(lazy: Any, family: Family) -> None:
         family.root, lazy._views = lazy._expression, ()
 
 
+def _is_sparse_view(expression: Expression) -> bool:
+    """Whether SciPy's value shares memory with an argument: a sparse argument's transpose does."""
+    while expression.op == "Transpose" and expression.layout != "dense":
+        (expression,) = expression.operands
+    return expression.is_leaf and expression.layout != "dense"
+
+
 def _own(value: Any, taken: Sequence[Any]) -> Any:
     """Return a value that shares no memory with others and can be written."""
     if isinstance(value, Partitioned):
         return value.copied() if any(value is other for other in taken) else value
+    if is_sparse(value):
+        held = [other.data for other in taken if is_sparse(other)]
+        return value.copy() if any(np.may_share_memory(value.data, one) for one in held) else value
     if not isinstance(value, np.ndarray):
         return value
     if value.base is None:  # memory of its own: shared only with itself and its views

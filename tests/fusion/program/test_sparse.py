@@ -1,5 +1,7 @@
 """Sparse arguments of all formats and kinds give what SciPy gives."""
 
+import copy
+import pickle
 import warnings
 from typing import Any
 
@@ -30,6 +32,8 @@ KINDS: dict[str, Any] = {
     "int": (S * 10).astype(int),
     "bool": S.astype(bool),
     "lil": S.tolil(),
+    "bsr": S.tobsr(),
+    "dok": S.todok(),
     "empty": sp.csr_array((M, N)),
     "duplicates and explicit zeros": sp.coo_array(
         (np.r_[AT.data, 1, 2, 0], (np.r_[AT.row, 0, 0, 3], np.r_[AT.col, 0, 0, 3])), shape=(M, N)
@@ -54,7 +58,19 @@ S * np.float64(3); S * np.float32(3); S.astype(np.float32); S.copy(); S.T; S; S.
 S.toarray() + 1; S.T.toarray(); S + D; D - S; S - S; S.tocsc() @ v; S.tocoo(); S.tocsr() @ v
 S[2]; S[1:3]; S > 0.5; S != 0; S.data; S.nnz; S.getnnz(); S.shape; S.dtype; S.format; S.diagonal()
 sp.vstack([S, S]); sp.issparse(S); isinstance(S, sp.sparray); S @ S.T; S.T @ S; S.eliminate_zeros()
-S * D; S * v; D * S; S ** 2; np.exp(S); S + 1; S.tolil(); S.log1p(); np.expm1(S); sp.linalg.norm(S)
+S * D; S * v; D * S; S ** 2; np.exp(S); S + 1; S.tolil(); S.log1p(); np.expm1(S); S.nonzero()[0]
+S.multiply([2.0]); S.multiply(np.array(3.0)); S.multiply(np.array([[2.0]])); S / 0; S / 4; S * 0
+S.maximum(0.5); S.minimum(0); S.power(0.5); S.power(-1); S / D; S / np.float32(2); np.multiply(S, 2)
+np.sign(S); np.floor(S); np.sqrt(S); np.rint(S); np.trunc(S); np.negative(S); round(S); -abs(S)
+[row.sum() for row in S]; S[0].sum(); [S[i].nnz for i in range(3)]; bool(S); 0.5 in S
+copy.copy(S) * 2; copy.deepcopy(S).sum(); pickle.loads(pickle.dumps(S)) @ v; S.count_nonzero()
+(S != 0).multiply(D); (S > 0.1).sum(axis=0); sp.diags(w) @ S; S @ sp.diags(v); S.T.multiply(w).sum()
+S.sum(axis=0) * 2; np.asarray(S.sum(axis=1)).ravel() + w; w @ (S @ v); (S @ V).argmin(axis=1)
+"""
+
+WRITES = """
+S *= 2; S /= 4; S *= 0.5; S += S; S -= S; S.data *= 2; S.data[:] = abs(S.data); S.data = S.data ** 2
+S.setdiag(5.0); S.eliminate_zeros(); S.sum_duplicates(); S.sort_indices(); S[0, 0] = 9.0
 """
 
 
@@ -66,8 +82,35 @@ def test_as_scipy(kind: str) -> None:
             check(text.strip(), KINDS[kind])
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.usefixtures("node_by_node")
+@pytest.mark.parametrize("kind", [one for one in KINDS if one != "lil"])
+@pytest.mark.parametrize("text", [one for one in WRITES.replace("\n", ";").split(";") if one])
+def test_writes_as_scipy(text: str, kind: str) -> None:
+    """What is read before, what after, and the argument itself."""
+    names: dict[str, Any] = {"v": v}
+    lines = ["before = S @ v", "B = S * 1.0", text.strip(), "return before, S @ v, B @ v, S"]
+    exec("def function(S):\n    " + "\n    ".join(lines), names)
+    one, other = KINDS[kind].copy(), KINDS[kind].copy()
+    try:
+        expected = names["function"](one)
+    except Exception as error:
+        with pytest.raises(type(error)):
+            fuse(names["function"])(other)
+        return
+    found = fuse(names["function"])(other)
+    assert [type(each) for each in found] == [type(each) for each in expected]
+    for left, right in zip(
+        [*found[:3], other.toarray()], [*expected[:3], one.toarray()], strict=True
+    ):
+        np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-12)
+        assert left.dtype == right.dtype
+    assert (found[3] is other) == (expected[3] is one)
+
+
 def check(text: str, given: Any) -> None:
     names = {"np": np, "sp": sp, "D": D, "U": U, "V": V, "v": v, "w": w, "c": c}
+    names |= {"copy": copy, "pickle": pickle}
     plain = eval(f"lambda S: ({text})", names)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
