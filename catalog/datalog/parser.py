@@ -80,6 +80,7 @@ def parse_block(text: str, path: str, define: Mapping[str, str] | None = None) -
     except VisitError as error:
         raise error.orig_exc from None
     block.clauses.extend(facts)
+    block.notes.extend(source.notes)
     return block
 
 

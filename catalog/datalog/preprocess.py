@@ -28,6 +28,7 @@ class Source:
     origins: list[tuple[str, int]] = field(default_factory=list)
     columns: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     once: set[str] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def text(self) -> str:
@@ -155,7 +156,9 @@ class _Preprocessor:
         elif word == "error":
             raise DatalogError.at(position, f"#error {rest}".strip())
         elif word not in ("", "pragma", "line", "warning"):
-            raise DatalogError.at(position, f"unknown preprocessor directive #{word}")
+            # Souffle's scanner drops what its preprocessor lets through: "# vim: ..." is common.
+            place = f"{position.path}:{position.line}"
+            self.source.notes.append(f"{place}: #{word} is no directive: a comment")
 
     def _include(self, name: str, position: Position, depth: int) -> None:
         if len(name) < 2 or (name[0], name[-1]) not in (('"', '"'), ("<", ">")):

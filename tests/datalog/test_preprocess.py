@@ -88,3 +88,9 @@ def test_endless_includes_are_refused(tmp_path):
     (tmp_path / "self.dl").write_text('#include "self.dl"\n')
     with pytest.raises(DatalogError, match="include each other"):
         parse('#include "self.dl"', str(tmp_path / "main.dl"))
+
+
+def test_a_hash_line_that_is_no_directive_is_a_comment_with_a_note():
+    source = preprocess("# vim: set filetype=prolog:\n#if 0\n# not this\n#endif\na(1).", "p.dl")
+    assert source.text.split() == ["a(1)."]
+    assert source.notes == ["p.dl:1: #vim is no directive: a comment"]
