@@ -49,7 +49,7 @@ def graph_of(model):
 
 
 def searched(model, rules, seed=0, price=None, target="onnxruntime-cpu", **options):
-    """Search a model; returns (result as a model, what was found)."""
+    """Search a model; returns (the best plan as a model, what was found)."""
     graph = graph_of(model)
     setting = Setting(target=target)
     chosen = [r for tag in ("always", "explore") for r in setting.select(rules, graph, tag)]
@@ -61,5 +61,10 @@ def searched(model, rules, seed=0, price=None, target="onnxruntime-cpu", **optio
         fold_limit=FOLD_LIMIT,
         **options,
     )
-    clean(found.graph, FOLD_LIMIT)
-    return to_model(found.graph), found
+    return modelled(found.plans[0]), found
+
+
+def modelled(plan):
+    """A plan that was taken out, as a model."""
+    clean(plan.graph, FOLD_LIMIT)
+    return to_model(plan.graph)

@@ -1,17 +1,23 @@
 """Whatever is taken out of an e-graph computes what the model computed, whatever it costs."""
 
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
 import onnx
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tensolog.optimizer.egraph.saturate import Budget
 
 from ..models.agreement import disagreement
 from ..models.random_graphs import graphs
-from .pricing import searched, shipped_rules
+from ..models.rewriting import half_of
+from .pricing import modelled, searched, shipped_rules
 
 SETTINGS = settings(
-    max_examples=10,
+    max_examples=150,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -19,10 +25,11 @@ BUDGET = Budget(rounds=3, nodes=600, factor=4)
 
 
 @SETTINGS
-@given(graphs(least_steps=4, most_steps=20), st.integers(0, 1000))
-def test_random_graphs_agree_under_any_prices(graph, seed):
+@given(graphs(least_steps=4, most_steps=20), st.integers(0, 1000), st.integers(0, 2))
+def test_random_graphs_agree_under_any_prices(graph, seed, selection):
     model, feeds, exact = graph
-    result, found = searched(model, shipped_rules(), seed, budget=BUDGET)
+    rules = (shipped_rules(), half_of(shipped_rules(), random.Random(seed)), ())[selection]
+    result, found = searched(model, rules, seed, budget=BUDGET)
     onnx.checker.check_model(result)
     problem = disagreement(model, result, feeds, exact=exact)
     fired = sorted({step.rule for step in found.steps})
@@ -30,7 +37,19 @@ def test_random_graphs_agree_under_any_prices(graph, seed):
     assert found.cost_ns <= found.own_cost_ns + 1e-6
 
 
-@SETTINGS
+@settings(SETTINGS, max_examples=50)
+@given(graphs(least_steps=6, most_steps=20), st.integers(0, 1000))
+def test_the_next_best_plans_agree_too(graph, seed):
+    model, feeds, exact = graph
+    _, found = searched(model, shipped_rules(), seed, budget=BUDGET, count=4)
+    costs = [plan.cost_ns for plan in found.plans]
+    assert costs == sorted(costs)
+    for plan in found.plans:
+        problem = disagreement(model, modelled(plan), feeds, exact=exact)
+        assert problem is None, f"{problem}; without {', '.join(plan.without)}"
+
+
+@settings(SETTINGS, max_examples=50)
 @given(graphs(symbolic=True, least_steps=4, most_steps=20), st.integers(0, 1000))
 def test_random_graphs_with_an_open_dimension_agree(graph, seed):
     model, feeds, exact = graph
@@ -56,10 +75,30 @@ def test_without_rules_nothing_changes_but_what_is_computed_twice():
     assert found.steps == []
 
 
-@pytest.mark.parametrize("seed", [7])
-def test_equal_questions_have_equal_answers(seed):
-    from ..optimizer.test_driver import conv_model
+PLANS = """
+import hashlib, sys
+from tests.egraph.pricing import modelled, searched, shipped_rules
+from benchmarks.zoo import build
+_, found = searched(build("llama", tiny=True), shipped_rules(), seed=7, count=4)
+for plan in found.plans:
+    print(plan.without, plan.cost_ns, [(step.rule, step.nodes) for step in plan.steps])
+    print(hashlib.sha256(modelled(plan).SerializeToString(deterministic=True)).hexdigest())
+"""
 
-    built = conv_model()
-    first, second = (searched(built, shipped_rules(), seed)[0] for _ in range(2))
-    assert first.SerializeToString() == second.SerializeToString()
+
+def test_equal_costs_give_equal_plans_whatever_the_process():
+    """Nothing may depend on the order of a set, which another process has otherwise."""
+    root = Path(__file__).resolve().parents[2]
+    printed = [
+        subprocess.run(
+            [sys.executable, "-c", PLANS],
+            cwd=root,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert printed[0] == printed[1]
+    assert printed[0].count("\n") == 8

@@ -16,8 +16,7 @@ SETTINGS = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
-# Matching all rules takes a while, whatever the graph's size: few graphs, and large ones.
-MATCHING = settings(SETTINGS, max_examples=15)
+MATCHING = settings(SETTINGS, max_examples=150)
 
 
 @SETTINGS
@@ -42,7 +41,7 @@ def test_rewritten_graph_agrees(graph, selection, seed):
     assert problem is None, f"{problem}; fired: {', '.join(sorted(fired))}"
 
 
-@MATCHING
+@settings(MATCHING, max_examples=50)
 @given(graphs(symbolic=True, least_steps=6, most_steps=30))
 def test_rewritten_graph_with_an_open_dimension_agrees(graph):
     model, feeds, exact = graph
