@@ -70,7 +70,12 @@ static APART float attention_longest(const float *panels, i64 M, i64 N) {
 }
 static APART float attention_square(const float *row, i64 step, i64 n) {
   float s = 0;
-  for (i64 k = 0; k < n; k++) s += row[k * step] * row[k * step];
+  if (step == 1) {
+    _Pragma("omp simd reduction(+:s)")
+    for (i64 k = 0; k < n; k++) s += row[k] * row[k];
+  } else {
+    for (i64 k = 0; k < n; k++) s += row[k * step] * row[k * step];
+  }
   return s;
 }
 static APART int attention_finite(const float *x, i64 n) {
