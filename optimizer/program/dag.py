@@ -149,6 +149,24 @@ class Program:
                 found[operand].append(node.id)
         return tuple(map(tuple, found))
 
+    @cached_property
+    def schedule(self) -> tuple[tuple[Node, tuple[int, ...]], ...]:
+        """The nodes that compute what the outputs need, in order; the operands read there last."""
+        needed: set[int] = set()
+        waiting = list(self.outputs)
+        while waiting:
+            at = waiting.pop()
+            if at not in needed:
+                needed.add(at)
+                waiting += self.nodes[at].inputs
+        found: list[tuple[Node, tuple[int, ...]]] = []
+        kept = set(self.outputs)
+        for node in reversed(self.nodes):
+            if node.id in needed and node.op != "Input":
+                found.append((node, tuple(sorted(set(node.inputs) - kept))))
+                kept |= set(node.inputs)
+        return tuple(reversed(found))
+
     def expansion(self, node_id: int) -> Expansion:
         """Return shape and value of a node as terms of index notation.
 

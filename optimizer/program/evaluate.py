@@ -76,24 +76,12 @@ _REDUCE: Mapping[str, Any] = {
 
 def run(program: Program, inputs: Sequence[Value]) -> list[Value]:
     """Return the outputs of a program, computed node by node; values are dropped after use."""
-    values: dict[int, Value] = {}
-    given = dict(zip(program.inputs, inputs, strict=True))
-    uses = [len(readers) for readers in program.consumers]
-    for output in program.outputs:
-        uses[output] += 1
-    needed = reachable(program)
+    values: dict[int, Value] = dict(zip(program.inputs, inputs, strict=True))
     with np.errstate(all="ignore"):
-        for node in program.nodes:
-            if node.id not in needed:
-                continue
-            if node.op == "Input":
-                values[node.id] = given[node.id]
-                continue
+        for node, dropped in program.schedule:
             values[node.id] = evaluate(node, [values[operand] for operand in node.inputs])
-            for operand in set(node.inputs):
-                uses[operand] -= 1
-                if not uses[operand]:
-                    del values[operand]
+            for operand in dropped:
+                del values[operand]
     return [values[output] for output in program.outputs]
 
 
@@ -102,18 +90,6 @@ def extend(values: dict[int, Value], nodes: Iterable[Node]) -> None:
     with np.errstate(all="ignore"):
         for node in nodes:
             values[node.id] = evaluate(node, [values[operand] for operand in node.inputs])
-
-
-def reachable(program: Program) -> frozenset[int]:
-    """Return the nodes that an output depends on."""
-    found: set[int] = set()
-    waiting = list(program.outputs)
-    while waiting:
-        node = waiting.pop()
-        if node not in found:
-            found.add(node)
-            waiting += program.nodes[node].inputs
-    return frozenset(found)
 
 
 def evaluate(node: Node, operands: Sequence[Value]) -> Value:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tensolog.optimizer.program import prepare
 from tensolog.optimizer.program.fused import FuseError
 from tensolog.optimizer.program.liveness import live_after
 
@@ -188,3 +189,21 @@ def test_an_unknown_heuristic_is_refused() -> None:
 def test_the_name_is_part_of_the_package() -> None:
     assert "fuse" in dir(tensolog)
     assert fuse(descend).__name__ == "descend"
+
+
+def test_few_elements_are_left_to_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By cost alone, and by shapes alone: so results don't depend on what was called before."""
+    monkeypatch.setattr(prepare, "FEW_ELEMENTS", 256)
+
+    def function(x: Any, y: Any) -> Any:
+        return x * np.exp(y) - x.sum()
+
+    fused = fuse(function)
+    np.testing.assert_array_equal(fused(X[0], y[:8]), function(X[0], y[:8]))
+    assert fused.kernels == 0
+    assert "too few elements" in fused.explain()
+    fused(X, y[:8])
+    assert fused.kernels > 0
+    planned = fuse(heuristic="all")(function)
+    planned(X[0], y[:8])
+    assert planned.kernels > 0
