@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from . import functions
-from .arithmetic import definition, guarded, plus, tidy, times
+from .arithmetic import definition, guarded, plus, tidy, times, unfolded
 from .choices import chosen, outer_truth, settled
 from .composed import composed
 from .constraint import FALSE, Constraint, within
 from .definedness import Nonempty, Path
 from .equality import place_of
+from .heads import argument_of
 from .monotone import Element, element_of, layer_of, undominated
 from .normal import (
     Place,
@@ -69,6 +70,10 @@ def _members(kind: str, element: Element, space: Space) -> list[Product]:
         if kind == "prod" and len(whole) == 1 and whole[0].plain and len(whole[0].factors) > 1:
             for part in _parts(whole[0]):  # the product of products is one of all their factors
                 note([part], inner)
+            return
+        if kind == "prod" and _is_exponential(whole):
+            factors = whole[0].factors
+            found.append(space.renamed(Product(1, element.bound, inner.guards, factors)))
             return
         value = abstracted(whole, space)
         place = Place(f"C:{value}") if isinstance(value, Fraction) else value
@@ -161,13 +166,38 @@ def _interned(kind: str, members: Sequence[Product], space: Space, path: Path) -
     if kind == "max":
         return _largest([element_of(member, space) for member in members], space)
     if kind == "prod":
-        heads = dict.fromkeys(place_of(member).head for member in members)
-        places = [
-            interned(kind, [one for one in members if place_of(one).head == head], space)
-            for head in heads
-        ]
-        return [Product(1, (), (), multiplied((place, Fraction(1)) for place in places))]
+        return _product(members, space)
     return single(interned(kind, members, space))
+
+
+def _is_exponential(whole: Sum) -> bool:
+    """Whether a sum is a power of one exponential."""
+    return (
+        len(whole) == 1
+        and whole[0].plain
+        and whole[0].coefficient == 1
+        and [place.head[:4] for place in whole[0].factors] == ["exp("]
+    )
+
+
+def _product(members: Sequence[Product], space: Space) -> list[Product]:
+    """Return the product of elements: that of exponentials is the exponential of a sum."""
+    exponents: list[Product] = []
+    others: dict[str, list[Product]] = {}
+    for member in members:
+        ((place, exponent),) = member.factors.items()
+        if place.head.startswith("exp("):
+            exponents.append(
+                Product(exponent, member.bound, member.guards, {argument_of(place): Fraction(1)})
+            )
+        else:
+            others.setdefault(place.head, []).append(member)
+    places = [interned("prod", some, space) for some in others.values()]
+    found = [Product(1, (), (), multiplied((place, Fraction(1)) for place in places))]
+    if exponents:
+        total = unfolded(tidy(exponents, space), space)
+        found = times(found, functions.exponential(total, space), space)
+    return found
 
 
 def _largest(elements: Sequence[Element], space: Space, *, least: bool = False) -> list[Product]:
@@ -179,6 +209,9 @@ def _largest(elements: Sequence[Element], space: Space, *, least: bool = False) 
         elements = undominated(spread, least, space)
     if len(elements) == 1 and elements[0].plain:
         return list(elements[0].whole)
+    if len(elements) == 1 and (apart := _apart(elements[0])) is not None:
+        # each index is chosen by itself
+        return [part for one in apart for part in _largest([one], space, least=least)]
     layer = layer_of(elements, space) or composed(
         elements, space, lambda inner: _largest(inner, space)
     )
@@ -200,6 +233,36 @@ def _largest(elements: Sequence[Element], space: Space, *, least: bool = False) 
     found = interned("max", members, space)
     functions.note_sign(found, space)
     return scaled(single(found), sign)
+
+
+def _apart(element: Element) -> list[Element] | None:
+    """Return elements, over indices that share nothing, of which an element is the sum.
+
+    None where it is no sum of such. Every index is one that has a value.
+    """
+    own = set(element.bound)
+    if any(guard.variables.isdisjoint(own) for guard in element.guards):
+        return None
+    groups: list[set[str]] = []
+    wholes = [product.variables & own for product in element.whole]
+    for names in (*(guard.variables & own for guard in element.guards), *wholes):
+        joined = [group for group in groups if group & names]
+        groups = [group for group in groups if not group & names]
+        groups += [set(names).union(*joined)] if names else []
+    used = [group for group in groups if any(group & names for names in wholes)]
+    if len(used) < 2:
+        return None
+    found = []
+    for at, group in enumerate(used):
+        whole = [
+            product
+            for product, names in zip(element.whole, wholes, strict=True)
+            if group & names or (not names and at == 0)
+        ]
+        bound = tuple(name for name in element.bound if name in group)
+        guards = tuple(guard for guard in element.guards if guard.variables & group)
+        found.append(Element(bound, guards, whole))
+    return found
 
 
 def _spread(element: Element, least: bool, space: Space) -> list[Element]:

@@ -259,7 +259,10 @@ def _reciprocal(
 def _root(
     elements: Sequence[Element], varied: Sequence[Product], known: Sequence[Fraction], space: Space
 ) -> Layer | None:
-    """Take off x ^ e for e > 0, where x isn't negative since it has a root or is seen not to be."""
+    """Take off x ^ e for e > 0, where x isn't negative since it has a root or is seen not to be.
+
+    An even power of what may be negative is one of its size.
+    """
     exponents = {e for product in varied for e in product.factors.values()}
     if len(exponents) != 1 or any(value not in (0, 1) for value in known):
         return None
@@ -268,7 +271,8 @@ def _root(
         return None
     whole_exponent = exponent.denominator == 1
     places = [place for product in varied for place in product.factors]
-    if whole_exponent and not all(map(space.never_below_zero, places)):
+    signed = whole_exponent and not all(map(space.never_below_zero, places))
+    if signed and exponent % 2:
         return None
     if not whole_exponent and any(len(product.factors) != 1 for product in varied):
         return None
@@ -276,7 +280,8 @@ def _root(
     for element in elements:
         if known_number(element.whole) is None:
             factors = dict.fromkeys(element.whole[0].factors, Fraction(1))
-            element = element.of(unfolded([Product(1, (), (), factors)], space))
+            inner_whole = unfolded([Product(1, (), (), factors)], space)
+            element = element.of(absolute(inner_whole, space) if signed else inner_whole)
         inner.append(element)
     return Layer(tuple(inner), lambda whole: raised(whole, exponent, space))
 
