@@ -3,7 +3,6 @@
 import numpy as np
 import onnx
 import pytest
-import tensolog
 from onnx import helper
 from tensolog.optimizer.codegen import CompilerError
 from tensolog.optimizer.contest import Contest
@@ -12,6 +11,8 @@ from tensolog.optimizer.kernels.library import DOMAIN
 from tensolog.optimizer.kernels.trial import KERNEL, OPERATORS
 from tensolog.optimizer.setting import KERNELS_TARGET
 from tensolog.profiles.race import Lap
+
+import tensolog
 from tests.kernels.build import kernels_of, model, needs_compiler, opened
 
 node = helper.make_node
