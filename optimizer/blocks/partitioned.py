@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...catalog.errors import TensologError
+from .mapped import blocks_of_file
 
 # A block is at most this share of the memory budget: some run at once, each with its results.
 SHARE = 16
@@ -139,14 +140,20 @@ def _even(total: int, most: int) -> list[int]:
 def cut(value: Any, rows: Sequence[int], axis: int = 0) -> Partitioned:
     """Return a value's blocks of so many rows.
 
-    Each travels with the task that hands it on, so that a worker's end loses none.
+    Each travels with the task that hands it on, so that a worker's end loses none; those of a file
+    that is mapped are read from it.
     """
     dask = loaded()
-    parts = [dask.delayed(block, pure=False, traverse=False) for block in pieces(value, rows, axis)]
+    parts = None
+    if isinstance(value, np.memmap) and not axis:
+        parts = blocks_of_file(value, tuple(rows), dask)
+    if parts is None:
+        whole = [dask.delayed(one, pure=False, traverse=False) for one in pieces(value, rows, axis)]
+        parts = persisted(*whole)
     nnz = int(value.nnz) if hasattr(value, "tocsr") else None
     layout = "dense" if nnz is None else value.format
     return Partitioned(
-        persisted(*parts),
+        parts,
         rows,
         value.shape,
         value.dtype,
@@ -166,12 +173,11 @@ def persisted(*parts: Any) -> list[Any]:
 
 
 def pieces(value: Any, rows: Sequence[int], axis: int = 0) -> list[Any]:
-    """Return a value's blocks as copies; of a file that is mapped, as views of it."""
+    """Return a value's blocks as copies."""
     found = []
     for start, count in zip(itertools.accumulate(rows, initial=0), rows, strict=False):
         window = (slice(None),) * axis + (slice(start, start + count),)
-        block = value[window]
-        found.append(block if isinstance(block, np.memmap) else block.copy())
+        found.append(value[window].copy())
     return found
 
 

@@ -157,6 +157,8 @@ def _wrap(trace: Trace, value: Any, seen: dict[int, Any]) -> Any:
         return tuple(_wrap(trace, one, seen) for one in value)
     if type(value) is np.ndarray:
         return _wrap_array(trace, value, seen)
+    if type(value) is np.memmap and value.nbytes > trace.runner.engine.most_bytes:
+        return _wrap_array(trace, value, seen)
     if type(value) is LazyArray or hasattr(type(value), "_tensolog_real"):
         return _wrap(trace, result(value), seen)  # of a call that is over
     if is_dask_array(value):

@@ -94,6 +94,23 @@ def test_blocks_are_the_rows_in_order(rows: int) -> None:
     np.testing.assert_array_equal(blocks.as_dask().compute(), given)
 
 
+@pytest.mark.parametrize("window", [slice(None), slice(100, 2500)])
+def test_a_file_that_is_mapped_is_read_by_the_tasks(tmp_path: Any, window: slice) -> None:
+    held = np.memmap(tmp_path / "rows", np.float64, "w+", offset=24, shape=X.shape)
+    held[...] = X
+    held.flush()
+    fused = fuse(memory=50_000)(lambda X, y, w: gradient(X, y, w)[0])
+    found = fused(held[window], y[window], np.ones(8))
+    np.testing.assert_allclose(found, gradient(X[window], y[window], np.ones(8))[0], rtol=1e-12)
+    assert the_plan(fused).in_blocks
+    copied = np.memmap(tmp_path / "rows", np.float64, "c", offset=24, shape=X.shape)
+    copied[7] = 1e3
+    other = fused(copied[window], y[window], np.ones(8))
+    np.testing.assert_allclose(
+        other, gradient(copied[window], y[window], np.ones(8))[0], rtol=1e-12
+    )
+
+
 def test_a_dask_array_without_a_shape_is_refused() -> None:
     unknown = da.from_array(X, chunks=(300, 8))
     with pytest.raises(BlocksError, match="compute"):
