@@ -1,8 +1,8 @@
 """The memo table and the interesting points of programs: templates.dl, run by the engine.
 
 One run costs about 50 ms of planning in DuckDB, whether it is of one program or of a hundred.
-What it derives depends on the structure and on how extents compare, so that it is kept by the
-facts themselves: a second program of the same facts costs nothing.
+What it derives depends on the structure and on how extents compare, so that it is kept by just
+that, here and on disk: a program of the same structure costs nothing, whatever its sizes are.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...catalog.datalog import Program as Rules
 from ...catalog.datalog import evaluate, parse
 from ..program.dag import Program
-from .facts import Facts, Row, facts
+from . import kept
+from .facts import Facts, Row, facts, ranked
 
 if TYPE_CHECKING:
     import duckdb
@@ -35,6 +36,9 @@ _EMPTY = {
     "node": "SELECT 0, '', '', 0, 0, 0",
 }
 _KEPT = 256
+_DERIVED = ("fuses", "opens", "closes", "point", "joins", "partition")
+
+Relations = dict[str, list[tuple[Any, ...]]]
 
 
 @dataclass
@@ -54,10 +58,14 @@ _kept: OrderedDict[Facts, Conditions] = OrderedDict()
 
 def conditions(program: Program, refused: frozenset[str] = frozenset()) -> Conditions:
     """Derive the conditions of one program, or find those of an earlier one with its facts."""
-    described = facts([program], refused)
+    described = ranked(facts([program], refused))
     found = _kept.get(described)
     if found is None:
-        (found,) = _derive(described, [len(program.nodes)])
+        relations = kept.load(described)
+        if relations is None:
+            relations = _derive(described)
+            kept.keep(described, relations)
+        (found,) = _divide(relations, [len(program.nodes)])
         _kept[described] = found
         if len(_kept) > _KEPT:
             _kept.popitem(last=False)
@@ -68,7 +76,8 @@ def all_conditions(
     programs: Sequence[Program], refused: frozenset[str] = frozenset()
 ) -> list[Conditions]:
     """Derive the conditions of many programs in one run."""
-    return _derive(facts(programs, refused), [len(program.nodes) for program in programs])
+    sizes = [len(program.nodes) for program in programs]
+    return _divide(_derive(facts(programs, refused)), sizes)
 
 
 @cache
@@ -85,15 +94,16 @@ def _connection(process: int) -> duckdb.DuckDBPyConnection:
     return duckdb.connect(config={"threads": 1})
 
 
-def _derive(described: Facts, sizes: Sequence[int]) -> list[Conditions]:
+def _derive(described: Facts) -> Relations:
     # A cursor of its own: another thread may plan at the same time.
     with _connection(os.getpid()).cursor() as cursor:
         inputs = {name: _values(name, rows) for name, rows in described}
         relations = evaluate(_rules(), cursor, inputs=inputs)
-        derived = {
-            name: relations[name].fetchall()
-            for name in ("fuses", "opens", "closes", "point", "joins", "partition")
-        }
+        return {name: relations[name].fetchall() for name in _DERIVED}
+
+
+def _divide(derived: Relations, sizes: Sequence[int]) -> list[Conditions]:
+    """Return what was derived of each of several programs of so many nodes."""
     owner: list[tuple[Conditions, int]] = []
     found = []
     for size in sizes:

@@ -69,6 +69,19 @@ def facts(programs: Sequence[Program], refused: frozenset[str] = frozenset()) ->
     return tuple((name, tuple(dict.fromkeys(found))) for name, found in rows.items())
 
 
+def ranked(described: Facts) -> Facts:
+    """Return facts with extents by their order alone: templates.dl only compares them.
+
+    0 and 1 stay, and the others, with what is skinny among them, are counted up from 2.
+    """
+    table = dict(described)
+    extents = {extent for row in table["node"] for extent in row[-2:]} | {SKINNY}
+    rank = {extent: at + 2 for at, extent in enumerate(sorted(extents - {0, 1}, key=int))}
+    rank |= {0: 0, 1: 1}
+    nodes = tuple((*row[:-2], *(rank[extent] for extent in row[-2:])) for row in table["node"])
+    return tuple({**table, "node": nodes, "skinny": ((rank[SKINNY],),)}.items())
+
+
 def _describe(
     program: Program, first: int, refused: frozenset[str], rows: dict[str, list[Row]]
 ) -> None:

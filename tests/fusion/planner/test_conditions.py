@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+from tensolog.optimizer.fusion import conditions as planner_conditions
 from tensolog.optimizer.fusion.conditions import all_conditions, conditions
 from tensolog.optimizer.fusion.facts import facts
 
@@ -272,6 +273,42 @@ def test_conditions_of_one_shape_are_derived_once():
     other = again.program(again.sum(again.op("Exp", again.given(33, 22))))
     assert conditions(program) is conditions(other)
     assert conditions(program) is not conditions(program, frozenset(["Exp"]))
+
+
+def test_conditions_depend_on_how_extents_compare_alone():
+    """Of all cases the same is derived for ranks as for extents, and for others of their order."""
+    programs = []
+    for make, _ in CASES.values():
+        b = Build()
+        programs.append(b.program(*make(b)[2]))
+    for program, held in zip(programs, all_conditions(programs), strict=True):
+        assert conditions(program) == held
+
+    def chain(m, n):
+        b = Build()
+        return b.program(b.matmul(b.t(x := b.given(m, n)), b.matmul(x, b.given(n))))
+
+    assert conditions(chain(1000, 100)) is conditions(chain(2000, 65))
+    assert conditions(chain(1000, 100)) is not conditions(chain(1000, 63))  # skinny
+    assert conditions(chain(1000, 100)) is not conditions(chain(100, 1000))
+
+
+def test_conditions_are_kept_on_disk(tmp_path, monkeypatch):
+    monkeypatch.setenv("TENSOLOG_CONDITIONS", str(tmp_path))
+    b = Build()
+    program = b.program(b.sum(b.op("Tanh", b.op("Mul", b.given(31, 22), b.given(31, 22)))))
+    kept_here = planner_conditions._kept
+    kept_here.clear()
+    first = conditions(program)
+    (entry,) = tmp_path.iterdir()
+    kept_here.clear()
+    monkeypatch.setattr(planner_conditions, "_derive", None)
+    assert conditions(program) == first
+    monkeypatch.undo()
+    monkeypatch.setenv("TENSOLOG_CONDITIONS", str(tmp_path))
+    entry.write_text("{", encoding="utf-8")
+    kept_here.clear()
+    assert conditions(program) == first  # derived anew
 
 
 def test_dead_nodes_have_no_facts():
