@@ -31,7 +31,7 @@ from .openings import alternatives
 from .phases import Phases, Progress
 from .planner import Planner
 from .price import Prices, kernels_of_graph
-from .qualifying import qualify
+from .qualifying import is_roomy, qualify
 from .realize import Workshop
 from .record import record_plan
 from .result import Optimization
@@ -215,7 +215,8 @@ class _Run:
         if self.setting.search == "egraph":
             # From the model as it is: what is always applied is a choice there too.
             bare = self.planner.simplify("no rules", rules=())
-            for plan in self.planner.grow("e-graph", bare, self.sizes, BEST_PLANS, self.kept):
+            count = BEST_PLANS if is_roomy(contest) else 1
+            for plan in self.planner.grow("e-graph", bare, self.sizes, count, self.kept):
                 if self.predicted(plan) < self.predicted(self.original):
                     self.propose(plan)
         racing = self.setting.budget * (1 - MEASURING_SHARE) + max(0.0, self.prices.left_s)

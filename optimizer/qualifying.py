@@ -2,6 +2,8 @@
 
 Between plans that are raced in turns the time is shared; with many, each has too few laps to show
 a gain of a few percent. What comes in far behind the others needs no more laps to be left out.
+Models so large that few sessions may be alive at once race in small groups anyway, and to load
+them again takes longer than it saves.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ def qualify(contest: Contest, plans: Sequence[Plan], budget_s: float) -> list[Pl
     The others keep the lap with which they were left out.
     """
     sound = [plan for plan in plans if not plan.refusal]
-    if len(sound) <= FINALISTS:
+    if len(sound) <= FINALISTS or not is_roomy(contest):
         return sound
     laps = contest.time_what_runs(
         [contest.original, *sound], budget_s, phase="qualifying", reference=ORIGINAL
@@ -32,3 +34,8 @@ def qualify(contest: Contest, plans: Sequence[Plan], budget_s: float) -> list[Pl
     )
     chosen = {plan.name for plan in timed[:FINALISTS]}
     return [plan for plan in sound if plan.name in chosen]
+
+
+def is_roomy(contest: Contest) -> bool:
+    """Whether the finalists' sessions may be alive at once: where not, each plan costs loading."""
+    return contest.seats >= FINALISTS

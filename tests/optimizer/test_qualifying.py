@@ -14,8 +14,8 @@ from .builders import model, value
 class Contest:
     """Stands for the real one: laps as given, a plan without one can't be timed."""
 
-    def __init__(self, ratios):
-        self.original = Plan("original", None)
+    def __init__(self, ratios, seats=FINALISTS):
+        self.original, self.seats = Plan("original", None), seats
         self.ratios, self.asked = ratios, []
 
     def time_what_runs(self, plans, budget_s, *, phase, reference):
@@ -34,6 +34,12 @@ def plans(*names):
 def test_few_plans_race_at_once():
     contest, few = Contest({}), plans(*"abc"[:FINALISTS])
     assert qualify(contest, few, 1.0) == few
+    assert not contest.asked
+
+
+def test_plans_too_large_to_be_alive_together_race_at_once():
+    contest, many = Contest({}, seats=FINALISTS - 1), plans(*"abcde")
+    assert qualify(contest, many, 1.0) == many
     assert not contest.asked
 
 
