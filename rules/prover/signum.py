@@ -60,6 +60,6 @@ def _sign_place(place: Place, space: Space) -> Place:
     if place.head.startswith("sign("):
         return place
     found = Place(f"sign({place.head})", place.indices)
-    if space.never_below_zero(place):
+    if space.never_below_zero(place) and place.head != "#INT":  # which is another one elsewhere
         space.idempotent.add(found.head)
     return found
