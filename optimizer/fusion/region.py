@@ -57,6 +57,7 @@ class Region:
         self._below = {number: mask(below) for number, below in self.below.items()}
         self._operators: dict[tuple[Roots, int], Operator | None] = {}
         self._covers: dict[tuple[Roots, int], Operator | None] = {}
+        self._floors: dict[tuple[Roots, int], float] = {}
 
     def _worth(self, candidate: int) -> tuple[float, int]:
         """Put first what is expensive to compute again: it decides most."""
@@ -129,12 +130,28 @@ class Region:
         best: list[Operator] | None = None
         least = math.inf
         for grouping in self._groupings:
-            found = [self.operator(group, stored) for group in grouping]
-            complete = [one for one in found if one is not None]
-            cost = sum(one.cost_s for one in complete)
-            if len(complete) == len(found) and cost < least:
-                best, least = complete, cost
+            if sum(self._least_s(group, stored) for group in grouping) >= least:
+                continue
+            found: list[Operator] = []
+            cost = 0.0
+            for group in grouping:
+                operator = self.operator(group, stored)
+                cost += math.inf if operator is None else operator.cost_s
+                if operator is None or cost >= least:
+                    break
+                found.append(operator)
+            else:
+                best, least = found, cost
         return best
+
+    def _least_s(self, roots: Roots, stored: int) -> float:
+        """Return seconds that no operator of these roots undercuts."""
+        held, _ = self.closure(roots, stored | self.forced)
+        key = (roots, held)
+        found = self._floors.get(key)
+        if found is None:
+            found = self._floors[key] = self.minima.operator_s(roots, held, 0, 0)
+        return found
 
     def operator(self, roots: Roots, stored: int) -> Operator | None:
         """Return the cheapest operator of these roots that reads stored nodes only, or None."""
