@@ -15,6 +15,18 @@ Cases with another operator, element type or spelling are looked at for length R
 computed with an element doesn't depend on where it stands: of them it is enough that an axis can
 be taken away.
 
+Joining (joining.py). Let two axes, of sizes m and n, go together: every tensor has both or neither,
+wherever one is read at an index the other is read at one that runs together with it, over the
+elements of a result or within one reduction, and sizes are told as the product m * n only. Then
+each pair of indices (i, j) can be taken for one index of an axis of m * n elements, and what
+differs at some m and n differs where the two axes are one. If each case of length R has an axis
+that can be sliced away or two that can be joined, so that a case of length R - 1 is left, then
+R + 1 follows from R: of R + 1 axes, too, two are of one kind, since R axes are of fewer kinds.
+
+Permutations. Where a rule permutes axes as it likes, R must leave three axes at least that no
+number in its text speaks of: of two, each permutation undoes itself, so that they don't show what
+others do.
+
 Separation (separation.py). Let no constraint or index expression connect variables of two axes of
 the list. Then in each class of products that have the same factors the two sides differ by
 
