@@ -18,6 +18,7 @@ import onnx
 
 from ...profiles.race import Lap, verdict
 from ...profiles.session import open_session
+from ..codegen.compiler import FLAGS
 from ..contest import Contest, Plan
 from ..graph import Graph
 from ..infer import infer_types
@@ -276,12 +277,17 @@ def regions(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
     return [*found, *Grower(meanings, set(allowed) - taken).regions()]
 
 
-def fused_graph(graph: Graph) -> tuple[Graph, Library] | None:
-    """Fuse all regions of a graph, whatever they gain; None where there are none."""
+def fused_graph(
+    graph: Graph, *, levels: Sequence[str] | None = None, flags: Sequence[str] = FLAGS
+) -> tuple[Graph, Library] | None:
+    """Fuse all regions of a graph, whatever they gain; None where there are none.
+
+    `levels` and `flags` are those of `library.build`.
+    """
     fused = graph.copy()
     found = regions(Meanings(fused), fused.nodes)
     placed = [one for one in found if place(fused, one.region.nodes, one.kernel)]
     if not placed:
         return None
-    library = build([one.kernel for one in placed])
+    library = build([one.kernel for one in placed], levels=levels, flags=flags)
     return embed(fused, library.domain), library

@@ -128,12 +128,28 @@ def label(operators: list[str]) -> str:
 
 def named(kernel: Kernel) -> Kernel:
     """Name a kernel by what it is: equal ones have one text in a library."""
+    kernel = replace(kernel, shapes=_renamed(kernel.shapes))
     if kernel.flushes:
         kernel = replace(kernel, text=_BRIEF.sub(r"brief_\1_32(", kernel.text))
     told = (kernel.text, kernel.shapes, kernel.block, kernel.grain, kernel.slots, kernel.room)
     digest = hashlib.sha256(repr((*told, kernel.flushes, kernel.arrange)).encode()).hexdigest()[:12]
     name = f"{kernel.label}_{digest}"
     return replace(kernel, name=name, text=kernel.text.replace("NAME", f"run_{name}"))
+
+
+def _renamed(shapes: Shapes) -> Shapes:
+    """Number the dimensions that are known at run time: their names differ from layer to layer."""
+    names: dict[str, str] = {}
+
+    def new(size: Extent) -> Extent:
+        return size if isinstance(size, int) else names.setdefault(size, f"n{len(names)}")
+
+    return replace(
+        shapes,
+        inputs=tuple((dtype, tuple(map(new, shape))) for dtype, shape in shapes.inputs),
+        extents=tuple(map(new, shapes.extents)),
+        outputs=tuple((tuple(map(new, shape)), place) for shape, place in shapes.outputs),
+    )
 
 
 def check(shapes: Shapes) -> None:

@@ -24,7 +24,7 @@ static inline int flush_begin(void) { return 0; }
 static inline void flush_end(int old) { (void)old; }
 #endif
 
-typedef struct { int16_t access, axis, loop, coefficient; } index_term;   /* loop -1: an offset */
+typedef struct { int16_t access, axis, loop; i64 coefficient; } index_term; /* loop -1: an offset */
 typedef struct { int16_t operand, axis, loop; i64 size; } axis_check;      /* loop -1: of `size` */
 typedef struct { int16_t rank; int16_t loop[MOST_AXES]; i64 size[MOST_AXES]; } output_shape;
 

@@ -5,6 +5,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tensolog.optimizer.codegen import find_compiler
+from tensolog.optimizer.codegen.unit import native_level
 from tensolog.optimizer.convert import load_graph, to_model
 from tensolog.optimizer.infer import infer_types
 from tensolog.optimizer.kernels.candidates import fused_graph
@@ -29,11 +30,11 @@ def model(nodes, inputs, outputs, constants=(), opset=20):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
 
 
-def fused(proto):
+def fused(proto, **options):
     """The model with all regions fused that can be, and its library; None where there is none."""
     graph = load_graph(proto)
     graph.types = infer_types(graph)
-    found = fused_graph(graph)
+    found = fused_graph(graph, **{"levels": (native_level(),), **options})
     if found is None:
         return None
     return to_model(found[0]), found[1]
@@ -56,9 +57,9 @@ def kernels_of(proto):
     return [node.op_type for node in proto.graph.node if node.domain.startswith(DOMAIN)]
 
 
-def check(proto, *feeds, expect=None, threads=1):
+def check(proto, *feeds, expect=None, threads=1, **options):
     """Compare the fused model with the original; `expect` is how many kernels it has to have."""
-    found = fused(proto)
+    found = fused(proto, **options)
     if found is None:
         assert not expect, "nothing was fused"
         return None

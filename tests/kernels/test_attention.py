@@ -153,19 +153,23 @@ def test_an_empty_batch():
     check(proto, feeds(0, 2, 5, 6, 8, 8), expect=1)
 
 
-@settings(max_examples=12, deadline=None)
-@given(
-    st.tuples(*(st.integers(1, 3) for _ in range(2))),
-    st.tuples(*(st.sampled_from([1, 2, 6, 31, 49, 97]) for _ in range(4))),
-    st.sampled_from([None, "add", "choose"]),
-    st.integers(0, 1000),
-)
-def test_any_sizes(batch, sizes, kind, seed):
+@st.composite
+def any_attention(draw):
+    """A model and what it is given: sizes around those of blocks and panels, a mask or none."""
+    batch = draw(st.integers(1, 3))
+    sizes = [draw(st.sampled_from([1, 2, 6, 31, 49, 97])) for _ in range(4)]
+    kind = draw(st.sampled_from([None, "add", "choose"]))
+    seed = draw(st.integers(0, 1000))
     queries, keys, depth, width = sizes
-    names = ("b", 2, "s", "t", depth, width)
     mask = None if kind is None else [1, 1, "s", "t"]
-    proto = heads_apart(*names, mask=mask, choose=kind == "choose")
-    given = feeds(batch[0], 2, *sizes, seed=seed)
+    proto = heads_apart("b", 2, "s", "t", depth, width, mask=mask, choose=kind == "choose")
+    given_ = feeds(batch, 2, *sizes, seed=seed)
     if kind is not None:
-        given["mask"] = normal(1, 1, queries, keys, seed=seed) * 100
-    check(proto, given)
+        given_["mask"] = normal(1, 1, queries, keys, seed=seed) * 100
+    return proto, given_
+
+
+@settings(max_examples=12, deadline=None)
+@given(any_attention())
+def test_any_sizes(case):
+    check(*case)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from onnx import helper
 from tensolog.optimizer.codegen import CompilerError
+from tensolog.optimizer.codegen.unit import LEVELS, native_level
 from tensolog.optimizer.kernels import library as libraries
 
 from tests.kernels.build import check, fused, kernels_of, model, needs_compiler, opened
@@ -38,6 +39,28 @@ def test_a_chain_is_one_operator_of_any_number_of_rows():
 @needs_compiler
 def test_threads_of_the_runtime_share_the_work():
     check(chain(), rows(20_000), expect=1, threads=2)
+
+
+@needs_compiler
+@pytest.mark.parametrize("level", list(LEVELS)[list(LEVELS).index(native_level()) :])
+def test_each_instruction_set_computes_the_same(level):
+    nodes = [
+        node("MatMul", ["x", "k"], ["s"]),
+        node("Softmax", ["s"], ["p"], axis=-1),
+        node("MatMul", ["p", "v"], ["a"]),
+        node("Gelu", ["a"], ["g"], approximate="tanh"),
+        node("LayerNormalization", ["g", "w"], ["y"], axis=-1),
+    ]
+    rng = np.random.default_rng(0)
+    sizes = {"k": (24, 50), "v": (50, 24), "w": (24,)}
+    constants = {n: rng.standard_normal(s).astype(np.float32) for n, s in sizes.items()}
+    proto = model(nodes, {"x": ["n", 24]}, {"y": ["n", 24]}, constants)
+    check(proto, {"x": rows(70)["x"]}, expect=2, levels=(level,))
+
+
+@needs_compiler
+def test_all_instruction_sets_in_one_library():
+    check(chain(), rows(50), expect=1, levels=None)
 
 
 @needs_compiler

@@ -125,6 +125,25 @@ def test_what_is_computed_outside_of_a_region_does_not_come_between():
     check(proto, {"x": normal(4, 4)})
 
 
+def test_layers_whose_sizes_have_other_names_share_a_kernel():
+    nodes = [node("Mish", ["x"], ["y"]), node("Mish", ["z"], ["w"])]
+    proto = model(nodes, {"x": ["a", 8], "z": ["b", 8]}, {"y": ["a", 8], "w": ["b", 8]})
+    changed, _ = check(proto, {"x": normal(3, 8), "z": normal(5, 8)}, expect=2)
+    assert len(set(kernels_of(changed))) == 1
+
+
+def test_offsets_and_steps_of_more_than_sixteen_bits():
+    nodes = [
+        node("Slice", ["x", "start", "end", "last"], ["s"]),
+        node("Reshape", ["s", "shape"], ["r"]),
+        node("Mish", ["r"], ["y"]),
+    ]
+    constants = {"start": ints(40000), "end": ints(120000), "last": ints(-1)}
+    constants["shape"] = ints(2, 40000)
+    proto = model(nodes, {"x": [1, 120000]}, {"y": [2, 40000]}, constants)
+    check(proto, {"x": normal(1, 120000)})
+
+
 def test_integers_stay_outside():
     nodes = [node("Cast", ["x"], ["i"], to=TensorProto.INT64), node("Cast", ["i"], ["y"], to=1)]
     assert fused(model(nodes, {"x": [4]}, {"y": [4]})) is None

@@ -1,0 +1,81 @@
+"""Run the libraries of random regions and attentions under AddressSanitizer and UBSan.
+
+    python -m tests.kernels.sanitize 200
+
+The interpreter has to start with the sanitizer's library loaded, so that this starts another one.
+Ends with 0 if nothing was found, 77 where the compiler has no such library.
+"""
+
+import os
+import subprocess
+import sys
+
+from hypothesis import HealthCheck, Phase, given, settings
+from tensolog.optimizer.codegen import find_compiler
+from tensolog.optimizer.codegen.compiler import FLAGS
+
+from tests.fusion.codegen.sanitize import MISSING, runtime
+
+from .build import check, model
+from .test_attention import any_attention
+from .test_regions import programs
+
+_SANITIZED = (*FLAGS, "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+
+def main(examples):
+    """Start the interpreter under the sanitizer; return how it ended."""
+    preloaded = runtime()
+    if preloaded is None:
+        print("the compiler has no AddressSanitizer to load: nothing was run")
+        return MISSING
+    environment = {
+        **os.environ,
+        # the sanitizer wants to know of C++'s exceptions, which ONNX Runtime uses, from the start
+        "LD_PRELOAD": f"{preloaded}:{_standard_library()}",
+        "PYTHONMALLOC": "malloc",
+        "ASAN_OPTIONS": "detect_leaks=0:halt_on_error=1:alloc_dealloc_mismatch=0",
+        "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+    }
+    command = [sys.executable, "-m", __spec__.name, "--inside", str(examples)]
+    return subprocess.run(command, env=environment).returncode
+
+
+def _standard_library():
+    asked = [*find_compiler().command, "-print-file-name=libstdc++.so.6"]
+    return subprocess.run(asked, capture_output=True, text=True).stdout.strip()
+
+
+def inside(examples):
+    """Under the sanitizer: regions and attentions, compared with ONNX Runtime as well."""
+    repeated = settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        derandomize=examples < 50,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate],
+    )
+
+    @repeated
+    @given(programs())
+    def regions(case):
+        nodes, inputs, outputs, constants, feeds = case
+        check(model(nodes, inputs, outputs, constants), feeds, threads=2, flags=_SANITIZED)
+
+    @repeated
+    @given(any_attention())
+    def attentions(case):
+        proto, feeds = case
+        check(proto, feeds, threads=2, flags=_SANITIZED)
+
+    regions()
+    attentions()
+    print(f"{examples} regions and {examples} attentions: clean")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--inside"]:
+        inside(int(sys.argv[2]))
+    else:
+        sys.exit(main(int((sys.argv[1:] or ["100"])[0])))

@@ -1,0 +1,18 @@
+"""A slice of the campaign under the sanitizers."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.fusion.codegen.sanitize import MISSING
+from tests.kernels.build import needs_compiler
+
+
+@needs_compiler
+def test_random_kernels_are_clean():
+    command = [sys.executable, "-m", "tests.kernels.sanitize", "4"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode == MISSING:
+        pytest.skip(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
