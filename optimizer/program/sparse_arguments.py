@@ -64,6 +64,9 @@ def expression_of(value: Any) -> Expression:
 
 
 def _canonical(rows: Any, given: Any) -> Any:
+    if given.format != "coo" and given.has_canonical_format:
+        rows.has_canonical_format = True  # known of it from the first call on: entries aren't read
+        return rows
     if not rows.has_canonical_format:
         if np.may_share_memory(rows.data, given.data):
             rows = rows.copy()
