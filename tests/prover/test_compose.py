@@ -90,7 +90,7 @@ def test_opaque_and_unknown_operators_have_no_meaning():
     with pytest.raises(UndescribedError):
         whole.node("ArgMax", ["A"], {}, ["Y"])
     with pytest.raises(UndescribedError):
-        whole.node("com.microsoft:FusedConv", ["A"], {}, ["Y"])
+        whole.node("com.example:FusedConv", ["A"], {}, ["Y"])
 
 
 @pytest.mark.parametrize(
