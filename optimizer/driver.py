@@ -225,7 +225,7 @@ class _Run:
         if screening.laps:
             self.propose(select(self.planner, contest, screening))
         if "rounding" in self.setting.allow:
-            self.propose(self.planner.attend("by blocks", (self.original, *self.plans)[-1]))
+            self.propose(self.planner.attend("by blocks", (*self.plans[::-1], self.original)))
         racing -= min(racing * SCREENING_SHARE, time.monotonic() - start_s)
         for plan in self.plans:
             with self.phases("verifying", plan.name):

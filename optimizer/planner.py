@@ -112,11 +112,18 @@ class Planner:
         plans[0].steps += left
         return plans
 
-    def attend(self, name: str, start: Plan) -> Plan:
-        """Derive a plan from another by computing attention under constant masks by blocks."""
-        plan = Plan(name, start.graph.copy())
+    def attend(self, name: str, starts: Sequence[Plan]) -> Plan:
+        """Derive a plan by computing attention under constant masks by blocks.
+
+        From the first of `starts` that shows such attention; equal to the last one where none does.
+        """
         with self.phases("rewriting", name):
-            plan.steps = start.steps + split_masked_attention(plan.graph)
+            for start in starts:
+                plan = Plan(name, start.graph.copy())
+                found = split_masked_attention(plan.graph)
+                plan.steps = start.steps + found
+                if found:
+                    break
         return plan
 
     def matching(self, plan: Plan, rules: Sequence[Rule]) -> list[Rule]:

@@ -13,7 +13,7 @@ from onnx import helper, numpy_helper, shape_inference
 
 from . import schemas
 from .conditions import optional_values, types_of
-from .expressions import Facts, evaluate
+from .expressions import Facts, evaluate, names_in
 from .functions import UnknownError, Value
 from .model_view import dtype_name
 from .sampling import PARAMETERS, SHAPED, RejectedError, Sampler
@@ -343,6 +343,9 @@ class Builder(Facts):
         return self.rng.choice([0.5, 2.0, -1.5, 3.0, 0.125])
 
     def _literal(self, node: PatternNode, position: int, name: str, literal: Expression) -> None:
+        if isinstance(literal, ListOf):  # sizes that nothing else binds: a Reshape's or Expand's
+            for free in sorted(names_in(literal) - self.names.keys() - self.tensors.keys()):
+                self.names[free] = self.sampler.size()
         value = evaluate(literal, self.names, self)
         if isinstance(literal, ListOf) or isinstance(value, tuple):
             self.tensors[name] = _Tensor("int64", (len(value),), np.asarray(value, np.int64))
