@@ -20,7 +20,8 @@ from .search import bound_types
 from .setting import OptionError, Setting
 from .simplify import remove_dead, share_constants, share_subexpressions
 
-SHOWN = 12  # lines of a kind in the text; the JSON has them all
+# Lines of a kind, and nodes of a match, in the text; the JSON has them all.
+SHOWN, SHOWN_NODES = 12, 4
 
 
 @dataclass(frozen=True)
@@ -169,7 +170,9 @@ def _fate(story: NodeStory, found: Standing) -> str:
     if not found.is_needed:
         if any(way.note.startswith("known") for way in found.ways):
             return "computed before the model runs"
-        return "not needed in the cheapest plan"
+        rules = dict.fromkeys(use.rule for use in found.uses if use.state == "in the plan")
+        by = f": taken over by {', '.join(rules)}" if rules else ""
+        return f"not needed in the cheapest plan{by}"
     rules = dict.fromkeys(way.rule for way in found.ways if way.is_chosen)
     return f"replaced in the cheapest plan by {', '.join(rules)}"
 
@@ -252,7 +255,8 @@ def _way_line(way: Way) -> str:
 
 
 def _use_line(use: Use) -> str:
-    where = f" at {', '.join(use.nodes)}"
+    rest = len(use.nodes) - SHOWN_NODES
+    where = f" at {', '.join(use.nodes[:SHOWN_NODES])}" + (f" and {rest} more" * (rest > 0))
     if use.state == "costs more":
         return f"  {use.rule}: not taken{_more(use.more_ns, use.detail, False)}{where}"
     detail = f": {use.detail}" if use.detail else ""

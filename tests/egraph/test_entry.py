@@ -48,6 +48,9 @@ def test_outputs_stay_and_the_e_graph_is_kept(tmp_path):
         x = RNG.standard_normal((64, 64)).astype(np.float32)
         assert np.allclose(run(result.model, {"x": x})[0], run(built, {"x": x})[0], atol=1e-4)
         assert result.explain()
+        told = result.story("p")
+        assert told.operator == "MatMul" and told.ways
+        assert result.explain(node="p") == told.text()
     with duckdb.connect(str(kept), read_only=True) as tables:
         counts = [
             tables.execute(f"SELECT count(*) FROM {name}").fetchall()[0][0]
