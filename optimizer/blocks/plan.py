@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -234,11 +234,14 @@ def prepare_blocks(program: Program, inputs: Sequence[Any], options: Options) ->
         0.0,
         rules,
     )
-    too_large = _too_large(after, placed, options.budget)
+    if not any(one.nodes for one in made.rounds):
+        made.local = prepare(program, options)  # all of it needs whole operands
+    here = {at for at, one in held.items() if one.source is not None}
+    too_large = _too_large(after, placed, options.budget, here)
     made.blocks_s = math.inf if too_large else _blocks_s(made, options)
     if made.blocks_s == math.inf and made.here_s == math.inf:
         raise BlocksError(too_large or "nothing of it can be computed in blocks")
-    if made.here_s < made.blocks_s:
+    if made.here_s < made.blocks_s and made.local is None:
         made.local = prepare(program, options)
     return made
 
@@ -250,10 +253,15 @@ def _machine(options: Options) -> Any:
     return Machine(cores=options.threads or default_threads())
 
 
-def _too_large(program: Program, placed: Places, budget: float) -> str:
-    """Return what would exceed the memory budget although it is computed in blocks; "" for none."""
+def _too_large(program: Program, placed: Places, budget: float, here: Collection[int]) -> str:
+    """Return what would exceed the memory budget although it is computed in blocks; "" for none.
+
+    Operands that are in this process already, those `here`, take no more of it as a whole.
+    """
     for at, why in placed.gathered.items():
         node = program.nodes[at]
+        if at in here:
+            continue
         size = bytes_of(node.shape, node.dtype, node.nnz)
         if size > budget:
             return (

@@ -84,6 +84,24 @@ def test_what_needs_all_rows_is_refused_where_they_do_not_fit(function: Any, mes
         fuse(memory=100_000)(function)(da.from_array(X, chunks=(300, 8)))
 
 
+def test_rows_of_an_array_that_is_here_are_taken_here() -> None:
+    """Batches: an array beyond the budget is in memory all the same; a view of it takes none."""
+
+    def train(X: Any, y: Any, w: Any) -> Any:
+        for start in range(0, len(X), 500):
+            batch = slice(start, start + 500)
+            w = w - 0.1 * gradient(X[batch], y[batch], w)[0]
+        return w, X.mean(axis=0)
+
+    fused = fuse(memory=100_000)(train)
+    for left, right in zip(fused(X, y, np.ones(8)), train(X, y, np.ones(8)), strict=True):
+        np.testing.assert_allclose(left, right, rtol=1e-12)
+    first = fused._runner().regions[0].prepared
+    assert isinstance(first, BlockPlan)
+    assert not first.in_blocks
+    assert first.kernels > 0
+
+
 @pytest.mark.parametrize("rows", [1, 7, 10, 49, 50, 99])
 def test_blocks_are_the_rows_in_order(rows: int) -> None:
     given = X[:50]
