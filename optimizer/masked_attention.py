@@ -84,7 +84,7 @@ def blocks_of(masked: np.ndarray[Any, Any]) -> list[Block]:
     rows = masked.shape[-2]
     count = max(2, -(-rows // ROWS))
     size = -(-rows // count // STEP) * STEP or STEP
-    seen = ~masked.reshape(-1, *masked.shape[-2:]).all(axis=0)
+    seen = np.any(~masked.reshape(-1, *masked.shape[-2:]), axis=0)
     found: list[Block] = []
     for start in range(0, rows, size):
         end = min(start + size, rows)
@@ -96,7 +96,7 @@ def blocks_of(masked: np.ndarray[Any, Any]) -> list[Block]:
 def work(blocks: Sequence[Block], masked: np.ndarray[Any, Any]) -> float:
     """Give the part of the scores that is computed by blocks."""
     rows, columns = masked.shape[-2:]
-    return sum((b - a) * (h - low) for a, b, low, h in blocks) / (rows * columns)
+    return float(sum((b - a) * (h - low) for a, b, low, h in blocks) / (rows * columns))
 
 
 def masked_by(mask: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
