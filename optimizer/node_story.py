@@ -130,6 +130,9 @@ def answer(
     growth = saturate(egraph, single, rounding="rounding" in setting.allow)
     found = standing(egraph, growth, Costs(egraph, prices), number)
     story.ways, story.uses = found.ways, found.uses
+    # Graphs ask that interior values have no other user, an e-graph doesn't.
+    used = {(use.rule, use.nodes) for use in story.uses}
+    story.refusals = [r for r in story.refusals if (r.rule, r.nodes) not in used]
     story.plan_ns, story.own_ns = found.plan_ns, found.own_ns
     story.fate = _fate(story, found)
     story.growth = _growth(growth)
