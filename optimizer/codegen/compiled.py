@@ -64,6 +64,9 @@ class CompiledPlan:
         return [values[output] for output in self.program.outputs]
 
     def _interpret(self, step: Step, values: dict[int, Value]) -> None:
+        if len(step.nodes) == 1:
+            extend(values, [self.program.nodes[step.nodes[0]]])
+            return
         inner = dict(values)
         nodes = (self.program.nodes[node_id] for node_id in step.nodes)
         extend(inner, (node for node in nodes if not node.is_leaf))

@@ -22,11 +22,22 @@ from .graph import Graph
 from .heuristics import fuse_all, fuse_no_redundancy, stored_by
 from .machine import Limits, Machine
 from .masks import mask, members
-from .plan import FusionPlan, Heuristic, MemoEntry, Partition, PlanCounts, Point
+from .plan import (
+    FusedOperator,
+    FusionPlan,
+    Heuristic,
+    MemoEntry,
+    Partition,
+    PlanCounts,
+    Point,
+)
 from .price import INFINITE, Prices
 from .region import Operator, Region
 
 _KEPT = 1024
+# A kernel's call takes as long as this many of NumPy's, over arrays of up to so many elements.
+_FEW = 4
+_SMALL = 512
 
 
 class FusionError(TensologError):
@@ -118,6 +129,10 @@ def make_plan(
     for number in graph.forced - partitioned:
         operators.append(_alone(prices, number, heuristic))
         bound_s += operators[-1].cost_s
+    chosen_s = sum(one.cost_s for one in operators)
+    if heuristic == "cost":
+        operators = _without_small(prices, operators)
+    cost_s = sum(one.cost_s for one in operators)
     total = PlanCounts(
         sum(one.space for one in counts),
         sum(one.costed for one in counts),
@@ -127,12 +142,38 @@ def make_plan(
     )
     return FusionPlan(
         steps(graph, operators),
-        sum(one.cost_s for one in operators),
+        cost_s,
         heuristic,
         memo_table(graph),
         tuple(partitions),
         total,
-        bound_s=bound_s if heuristic == "cost" else 0.0,
+        bound_s=bound_s + cost_s - chosen_s if heuristic == "cost" else 0.0,
+    )
+
+
+def _without_small(prices: Prices, operators: Sequence[Operator]) -> list[Operator]:
+    """Leave to NumPy what it does before a kernel is called: few nodes of few elements.
+
+    Costs take both calls to be equally long, so that nothing is gained there by storing a node.
+    """
+    graph = prices.graph
+    stored = {output for one in operators for output in one.outputs}
+    found: list[Operator] = []
+    plain: dict[int, Operator] = {}
+    for one in operators:
+        if not isinstance(one, FusedOperator) or not _is_small(graph, one):
+            found.append(one)
+            continue
+        for number in one.nodes:
+            if number in one.outputs or number not in stored:
+                plain[number] = prices.plain(number)
+    return [*found, *plain.values()]
+
+
+def _is_small(graph: Graph, operator: FusedOperator) -> bool:
+    around = [graph.nodes[number] for number in (*operator.nodes, *operator.inputs)]
+    return len(operator.nodes) <= _FEW and all(
+        node.nnz is None and node.size <= _SMALL for node in around
     )
 
 

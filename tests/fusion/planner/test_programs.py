@@ -125,6 +125,23 @@ def test_heuristics_lose_clearly_on_one_program():
         assert planned("glm", heuristic).cost_s > 2 * planned("glm").cost_s
 
 
+def test_what_is_over_before_a_kernel_is_called_is_left_to_numpy():
+    def fused(size, more=0):
+        b = Build()
+        value = b.op("Mul", b.given(size), b.given(size))
+        for _ in range(more):
+            value = b.op("Exp", value)
+        program = b.program(b.sum(value), b.op("Abs", b.given(5000)))
+        (held,) = all_conditions([program])
+        found = make_plan(program, held, TWO_CORES)
+        assert found.complete
+        return [len(one.nodes) for one in found.fused]
+
+    assert fused(10) == [1]
+    assert sorted(fused(1000)) == [1, 2]
+    assert sorted(fused(10, more=5)) == [1, 7]
+
+
 def test_a_row_beyond_the_block_is_not_walked():
     wide = planned("chain", limits=Limits(block_columns=99))
     assert [one.template for one in wide.fused if one.template == "Row"] == []
