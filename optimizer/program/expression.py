@@ -89,7 +89,11 @@ class Expression:
 
         An operand just built for this one, such as a Cast, isn't counted anew: it adds little.
         """
-        self.depth = 1 + max((operand.depth for operand in self.operands), default=-1)
+        depth = 0
+        for operand in self.operands:
+            if operand.depth >= depth:
+                depth = operand.depth + 1
+        self.depth = depth
 
     @property
     def is_leaf(self) -> bool:
@@ -141,10 +145,11 @@ def cast(operand: Expression, dtype: str) -> Expression:
 
 def elementwise(op: str, *operands: Expression, dtype: str | None = None) -> Expression:
     """Return an operator applied with broadcasting; raises ValueError where shapes don't fit."""
-    first = operands[0]
-    shape = first.shape
-    if any(operand.shape != shape for operand in operands[1:]):
-        shape = np.broadcast_shapes(*(operand.shape for operand in operands))
+    shape = operands[0].shape
+    for operand in operands:
+        if operand.shape != shape:
+            shape = np.broadcast_shapes(*[each.shape for each in operands])
+            break
     return Expression(op, operands, shape, dtype or operands[-1].dtype)
 
 

@@ -113,7 +113,7 @@ class Trace:
                     expression.measure()
                 self._computed = False
             self._last_instruction = frame.f_lasti
-        if any(operand.depth >= DEPTH for operand in expression.operands):
+        if expression.depth > DEPTH:
             self.flush(f"a chain of {DEPTH} operators")
             expression.measure()
 

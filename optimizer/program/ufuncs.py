@@ -95,7 +95,7 @@ def apply(
 ) -> Any:
     """Answer NumPy's question about a ufunc with a lazy array among its operands."""
     function = ufunc if method == "__call__" else getattr(ufunc, method)
-    if any(_overrides(one) for one in inputs):
+    if any(map(_overrides, inputs)):
         trace.flush("another type answers")
         return function(*eager.real(tuple(inputs)), **eager.real(dict(options)))
     try:
@@ -124,22 +124,26 @@ def _overrides(value: Any) -> bool:
 
 
 def _call(trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any], options: Mapping[str, Any]) -> Any:
+    raise_if_errors_are_asked_for()
+    if not options:
+        expression = expression_of(trace, ufunc, inputs)
+        return made(trace, expression, not expression.shape)
     out = options.get("out")
     for name, value in options.items():
         if name == "dtype" and value is not None:
             continue
         if name != "out" and (name not in _DEFAULTS or value is not _DEFAULTS[name]):
             raise UnsupportedError(f"{name}=")
-    raise_if_errors_are_asked_for()
     expression = expression_of(trace, ufunc, inputs, options.get("dtype"))
     if out is not None:
         return _into(trace, out, expression)
-    return made(trace, expression, scalar=not expression.shape)
+    return made(trace, expression, not expression.shape)
 
 
 def raise_if_errors_are_asked_for() -> None:
     """Leave to NumPy what the user wants to hear of, such as a division by zero."""
-    if "raise" in (states := np.geterr().values()) or "call" in states:
+    states = np.geterr().values()
+    if "raise" in states or "call" in states:
         raise UnsupportedError("np.errstate asks for errors")
 
 
@@ -191,37 +195,49 @@ def expression_of(
         return matmul(trace, left, right, dtype)
     if ufunc.nout != 1 or len(inputs) != ufunc.nin:
         raise UnsupportedError("several results")
-    if any(hasattr(type(one), "_tensolog_real") for one in inputs):
-        raise UnsupportedError("a sparse operand")
-    weak = [type(one) in (int, float) for one in inputs]
-    operands = [
-        None if is_weak else operand(trace, one) for one, is_weak in zip(inputs, weak, strict=True)
-    ]
-    types: list[Any] = [
-        type(one) if expression is None else np.dtype(expression.dtype)
-        for one, expression in zip(inputs, operands, strict=True)
-    ]
-    try:
-        loop = _loop(ufunc, tuple(types), dtype)
-    except TypeError as error:
-        raise UnsupportedError("a type that the function doesn't take") from error
-    if any(name not in TRACED for name in loop):
-        raise UnsupportedError(f"the type {next(name for name in loop if name not in TRACED)}")
+    operands: list[Expression | None] = []
+    types: list[Any] = []
+    for one in inputs:
+        kind = type(one)
+        if kind is int or kind is float:
+            operands.append(None)
+            types.append(kind)
+        else:
+            found = operand(trace, one)
+            operands.append(found)
+            types.append(found.dtype)
+    loop, direct = _loop(ufunc, tuple(types), dtype)
     try:
         ready = [
-            number(one, name) if expression is None else cast(expression, name)
-            for one, expression, name in zip(inputs, operands, loop, strict=False)
+            number(one, name) if found is None else cast(found, name)
+            for one, found, name in zip(inputs, operands, loop, strict=False)
         ]
+        if direct:
+            return elementwise(direct, *ready, dtype="bool" if direct in _COMPARING else loop[-1])
         return _operator(ufunc, ready, loop[-1])
     except (ValueError, OverflowError) as error:
         raise UnsupportedError("operands that don't fit") from error
 
 
 @lru_cache(maxsize=1024)
-def _loop(ufunc: np.ufunc, types: tuple[Any, ...], dtype: Any) -> tuple[str, ...]:
-    """Return the types that NumPy computes in: of the operands, then of the result."""
+def _loop(ufunc: np.ufunc, types: tuple[Any, ...], dtype: Any) -> tuple[tuple[str, ...], str]:
+    """Return the types that NumPy computes in, of operands and result, and the operator.
+
+    That is the one that means just the same; "" where _operator knows more. Raises UnsupportedError
+    for types that the function doesn't take or that aren't traced.
+    """
+    given = [np.dtype(one) if isinstance(one, str) else one for one in types]
     chosen: Any = {} if dtype is None else {"signature": (*[None] * ufunc.nin, np.dtype(dtype))}
-    return tuple(one.name for one in ufunc.resolve_dtypes((*types, None), **chosen))
+    try:
+        loop = tuple(one.name for one in ufunc.resolve_dtypes((*given, None), **chosen))
+    except TypeError as error:
+        raise UnsupportedError("a type that the function doesn't take") from error
+    for name in loop:
+        if name not in TRACED:
+            raise UnsupportedError(f"the type {name}")
+    op = _OPERATORS.get(ufunc, "")
+    plain = op and op != "Mod" and np.dtype(loop[0]).kind == "f"
+    return loop, op if plain else ""
 
 
 def number(value: Any, dtype: str) -> Expression:
