@@ -58,6 +58,13 @@ class EGraph:
         """Whether a class's value depends on constants alone."""
         return self.known[self.find(value)]
 
+    def working(self) -> int:
+        """Count the e-nodes that are run with the model, if they are chosen."""
+        columns = self.columns
+        nodes, _, values = columns.gives(columns.living())
+        run = nodes[~np.array(self.known, bool)[values]]
+        return len(np.unique(run))
+
     def constant(self, value: int) -> Constant | None:
         """A class's value, where it is known already."""
         number = self.constants.get(self.find(value))

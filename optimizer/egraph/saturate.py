@@ -23,8 +23,9 @@ class Budget:
     """Limits of growth. Those that count decide alike on any machine; seconds, of the
     processor, are the last resort.
 
-    `nodes` is the number of e-nodes, or `factor` times that of the start if that is more;
-    `matches` is what one rule may have in a round before it pauses.
+    `nodes` is the number of e-nodes that do not depend on constants alone, or `factor` times that
+    of all at the start if that is more; `matches` is what one rule may have in a round before it
+    pauses.
     """
 
     rounds: int = 8
@@ -79,8 +80,9 @@ def saturate(
         growth.sizes.append(size)
         if progress is not None:
             progress("searching", round_ + 1, budget.rounds, f"{size[1]} e-nodes")
-        if size[1] > most:
-            growth.ended = f"{size[1]} e-nodes are more than {most}"
+        work = egraph.working()
+        if work > most:
+            growth.ended = f"{work} e-nodes are more than {most}"
             break
         if time.process_time() > deadline:
             growth.ended = f"{budget.seconds} seconds are over"
