@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import combinations, permutations
+from itertools import combinations, permutations, product
 
 from ...catalog.operators import Specification
 from ...catalog.operators.terms import Term, apply
 from .compose import UndescribedError
 from .enumeration import Choices, Kind, NoCaseError
 from .rule_terms import Value
+from .spelling import Spelling
 
 FLAGS = frozenset(
     (
@@ -63,8 +64,9 @@ class Options:
     """Chooses attributes and lists; `symbol` makes an unknown number, `assume` restricts one.
 
     `stretch` notes the length of a list that might have any. `texts` are the Einsum equations to
-    choose from, `counted` the names of axes with which the rule calculates: for those it matters
-    everywhere in which order they are, and whether they are counted from the end.
+    choose from, `signs` and `orders` the names of axes for which it matters in the whole rule
+    whether they are counted from the end, and in which order they are; of those in `lengths` there
+    are so many.
     """
 
     def __init__(
@@ -74,10 +76,10 @@ class Options:
         assume: Callable[[Term], None],
         stretch: Callable[[str, int, int], None],
         texts: Sequence[str],
-        counted: frozenset[str],
+        spelling: Spelling,
     ) -> None:
         self.choices, self.symbol, self.assume, self.stretch = choices, symbol, assume, stretch
-        self.texts, self.counted = texts, counted
+        self.texts, self.spelling = texts, spelling
 
     # ------------------------------------------------------------------------ attributes
 
@@ -144,28 +146,37 @@ class Options:
         """Axes in any order, each once; `none`: there may be none of them."""
         sets = [one for count in range(1, rank + 1) for one in combinations(range(rank), count)]
         sets = [*sets[1:], *sets[:1], *([()] if none else [])]
+        if (length := self.spelling.lengths.get(label)) is not None:
+            sets = [one for one in sets if len(one) == length]
         chosen = self.choices.pick(label, sets)
         if not chosen:
             return ()
         return self._spelled(label, chosen, rank)
 
     def _spelled(self, label: str, places: tuple[int, ...], rank: int) -> tuple[int, ...]:
-        """Axes in some order, all or some of them counted from the end."""
-        orders = [places, places[::-1], (*places[1:], *places[:1])]
-        orders = list(dict.fromkeys(orders))
-        order = self.choices.pick(f"order of {label}", orders, self._kind(label))
-        end = tuple(place - rank for place in order)
-        both = tuple(two[at % 2] for at, two in enumerate(zip(order, end, strict=True)))
-        ways = list(dict.fromkeys((order, end, both)))
-        return self.choices.pick(f"sign of {label}", ways, self._kind(label))
+        """Axes in some order, all or some of them counted from the end.
 
-    def _kind(self, label: str) -> Kind:
-        """Whether it matters everywhere how axes are spelled."""
-        return "index" if label in self.counted else "form"
+        In every order and every spelling where those matter: a rule may speak of a single one.
+        """
+        orders = [places, places[::-1], (*places[1:], *places[:1])]
+        if label in self.spelling.orders:
+            orders += permutations(places)
+        kind: Kind = "index" if label in self.spelling.orders else "form"
+        order = self.choices.pick(f"order of {label}", list(dict.fromkeys(orders)), kind)
+        each = [(place, place - rank) for place in order]
+        ways = [order, tuple(end for _, end in each)]
+        ways.append(tuple(two[at % 2] for at, two in enumerate(each)))
+        if label in self.spelling.signs:
+            ways += product(*each)
+        return self.choices.pick(f"sign of {label}", list(dict.fromkeys(ways)), self._sign(label))
+
+    def _sign(self, label: str) -> Kind:
+        """Whether it matters in the whole rule how axes are counted."""
+        return "index" if label in self.spelling.signs else "form"
 
     def _signed(self, label: str, front: int, end: int) -> int:
         """An axis counted from the front or from the end."""
-        return self.choices.pick(f"sign of {label}", (front, end), self._kind(label))
+        return self.choices.pick(f"sign of {label}", (front, end), self._sign(label))
 
     # ----------------------------------------------------------------------------- lists
 

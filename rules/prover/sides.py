@@ -24,9 +24,7 @@ from ..syntax import (
     Binary,
     Call,
     Expression,
-    Index,
     Input,
-    ListOf,
     Literal,
     Name,
     Operand,
@@ -51,6 +49,7 @@ from .rule_terms import (
     same,
     spliced,
 )
+from .spelling import spelling
 from .statement import Extent, Obligation
 
 # Lengths of lists of dimensions, the richest first, by how many such lists the rule has.
@@ -151,7 +150,7 @@ class Left(Side):
             self._restrict,
             self._stretch,
             _equations(rule),
-            calculated_with(rule),
+            spelling(rule),
         )
         self.dtypes = self._choose_types()
 
@@ -894,53 +893,6 @@ def _permutes_once(rule: Rule) -> bool:
     return len(names) == 1 and not any(
         operator.startswith(choosing) for node in rule.match for operator in node.operators
     )
-
-
-@cache
-def calculated_with(rule: Rule) -> frozenset[str]:
-    """The names that expressions do more with than to hand them on or to count them from the front.
-
-    `axis(i, X)`, `dim(X, i)`, `sizes(A, i)` and `axes(ints(a), r)` mean the same however an axis is
-    counted; `i + 1` and `ints(a)[0]` don't.
-    """
-    found: set[str] = set()
-
-    def visit(part: Expression, plain: bool) -> None:
-        match part:
-            case Name(text) | Star(text):
-                if not plain:
-                    found.add(text)
-            case Call("axis" | "axes" | "dim" | "sizes", arguments):
-                for argument in arguments:
-                    visit(argument, True)
-            case Call("ints", (Name(text),)):
-                visit(Name(text), plain)
-            case Call("len" | "rank" | "shape" | "dtype"):
-                return
-            case Call(_, arguments) | ListOf(arguments):
-                for argument in arguments:
-                    visit(argument, False)
-            case Index(of, items):
-                for argument in (of, *items):
-                    visit(argument, plain)
-            case Unary(_, operand):
-                visit(operand, False)
-            case Binary("=" | "!=" | "in" | "and" | "or" | "++", left, right):
-                visit(left, plain)
-                visit(right, plain)
-            case Binary(_, left, right):
-                visit(left, False)
-                visit(right, False)
-
-    for expression in rule.given:
-        visit(expression, False)
-    for node in (*rule.match, *rule.rewrite):
-        for _, expression in node.attributes:
-            visit(expression, True)
-        for item in node.inputs:
-            if item.literal is not None:
-                visit(item.literal, False)
-    return frozenset(found)
 
 
 def _ranks_of(equations: Sequence[str], at: int) -> tuple[int, ...]:
