@@ -236,17 +236,21 @@ class _Run:
         racing *= 1 - QUALIFYING_SHARE if len(finalists) < len(self.plans) else 1
         if self.setting.for_runtime:
             sound = sorted((self.original, *finalists), key=lambda plan: plan.predicted_ns or 0.0)
-            opened = alternatives(contest, sound, racing * OPENING_SHARE)
+            start_s, share_s = time.monotonic(), racing * OPENING_SHARE
+            opened = alternatives(contest, sound, share_s)
             self.plans += opened
             finalists += opened
-            racing *= 1 - OPENING_SHARE
+            racing -= min(share_s, time.monotonic() - start_s)
         if self.setting.fuses:
+            start_s, share_s = time.monotonic(), racing * KERNELS_SHARE
             fused = fused_plans(
-                contest, self.workshop, self.phases, finalists, racing * KERNELS_SHARE
+                contest, self.workshop, self.phases, finalists, share_s, self.prices.fused
             )
+            for plan in fused:
+                plan.predicted_ns = self.predicted(plan)
             self.plans += fused
             finalists += fused
-            racing *= 1 - KERNELS_SHARE
+            racing -= min(share_s, time.monotonic() - start_s)
         self.winner = contest.race(finalists, racing)
 
     def _price(self) -> None:

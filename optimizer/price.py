@@ -25,6 +25,8 @@ class Prices:
         self.model = model
         self.left_s = budget_s
         self.measured = 0
+        # What fused kernels cost, by their operators' names: they run with their library only.
+        self.fused: dict[str, Cost] = {}
 
     def measure(self, kernels: Iterable[Kernel], progress: Progress | None = None) -> None:
         """Measure what has no stored cost yet, in the order given, while the budget lasts."""
@@ -39,7 +41,7 @@ class Prices:
 
     def total(self, kernels: Sequence[Kernel]) -> Cost:
         """Add up kernels; the sum is a bound as soon as one that matters is."""
-        costs = [(kernel, self.model.cost(kernel)) for kernel in kernels]
+        costs = [(kernel, self.cost(kernel)) for kernel in kernels]
         bounded = any(
             cost.source == "bound" and not kernel.is_constant and self._is_open(kernel)
             for kernel, cost in costs
@@ -51,7 +53,11 @@ class Prices:
         )
 
     def _is_open(self, kernel: Kernel) -> bool:
-        return self.model.cost(kernel).source == "bound"
+        return self.cost(kernel).source == "bound"
+
+    def cost(self, kernel: Kernel) -> Cost:
+        """Give what a kernel costs as far as it was measured, else its bound."""
+        return self.fused.get(kernel.op_type) or self.model.cost(kernel)
 
 
 def kernel_of(

@@ -22,7 +22,7 @@ SHOWN_CHARACTERS = 60
 
 def predicted_ns(kernels: Mapping[int, Kernel], prices: Prices) -> float:
     """Add up what the nodes of a graph are expected to cost."""
-    return sum(prices.model.cost(kernel).ns for kernel in kernels.values())
+    return sum(prices.cost(kernel).ns for kernel in kernels.values())
 
 
 def operator_costs(
@@ -44,7 +44,7 @@ def operator_costs(
                     "after_ns": 0.0,
                 },
             )
-            cost = prices.model.cost(kernels[number]).ns if number in kernels else 0.0
+            cost = prices.cost(kernels[number]).ns if number in kernels else 0.0
             if side == "before":
                 row["calls_before"] += 1
                 row["before_ns"] += cost
@@ -78,7 +78,7 @@ def drawn_graph(
             "rule": rules.get(number) or node.rule or None,
         }
         if prices is not None and number in kernels:
-            cost = prices.model.cost(kernels[number])
+            cost = prices.cost(kernels[number])
             drawn["cost_ns"] = cost.ns
             drawn["cost_source"] = cost.source
         nodes.append(drawn)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import onnx
 
+from ...profiles.costs import Cost
 from ...profiles.race import Lap, verdict
 from ...profiles.session import open_session
 from ..codegen.compiler import FLAGS
@@ -223,15 +224,22 @@ def fused_plans(
     phases: Phases,
     plans: Sequence[Plan],
     budget_s: float,
+    costs: dict[str, Cost],
 ) -> list[Plan]:
     """Fuse operators of the plan that changed the model least; return what may race, verified.
 
-    Other rewrites take operators apart, or name the runtime's own, for the sake of the kernels that
+    What kernels were measured to cost is added to `costs`, by the names of their operators. Other
+    rewrites take operators apart, or name the runtime's own, for the sake of the kernels that
     the runtime has. Raises CompilerError where there is no C compiler.
     """
     sound = [plan for plan in plans if not plan.refusal and plan.execution.is_default]
     base = min(sound, key=_changes, default=contest.original)
-    fused = Fusing(base, contest, workshop, phases).plans(budget_s)
+    fusing = Fusing(base, contest, workshop, phases)
+    fused = fusing.plans(budget_s)
+    for kind in fusing.kinds:
+        if kind.alone is not None:
+            lap = kind.alone[KERNEL]
+            costs[kind.name] = Cost(lap.median_ns, lap.spread_ns, "measured")
     for plan in fused:
         with phases("verifying", plan.name):
             plan.source = workshop.place_plan(plan.name, plan.graph)

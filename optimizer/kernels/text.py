@@ -234,8 +234,9 @@ class Writer:
         body: list[str] = []
         texts: dict[int, str] = {}
         rows: list[str] = []
+        named: set[int] = set()
         for one in cells.outputs:
-            self._cell(cells, one, texts, body, rows, set(), set(), [])
+            self._cell(cells, one, texts, body, rows, named, set(), [])
         body += [f"q{at}[j] = {texts[one]};" for at, one in enumerate(cells.outputs)]
         stop = "to" if end is None else f"LEAST(to, {end})"
         lines = ["    {", *rows, f"    const i64 start = from > {start} ? from : {start};"]

@@ -144,6 +144,19 @@ def test_offsets_and_steps_of_more_than_sixteen_bits():
     check(proto, {"x": normal(1, 120000)})
 
 
+def test_two_outputs_of_a_row_in_parts_read_what_is_the_same_along_it():
+    nodes = [
+        node("Add", ["x", "r"], ["a"]),
+        node("Slice", ["a", "zero", "two", "last"], ["left"]),
+        node("Slice", ["a", "two", "end", "last"], ["right"]),
+        node("Concat", ["right", "left"], ["b"], axis=-1),
+    ]
+    constants = {"zero": ints(0), "two": ints(2), "end": ints(2**60), "last": ints(-1)}
+    sizes = {"a": [3, 4], "b": [3, 4]}
+    proto = model(nodes, {"x": [3, 4], "r": [3, 1]}, sizes, constants)
+    check(proto, {"x": normal(3, 4), "r": normal(3, 1)}, expect=1)
+
+
 def test_integers_stay_outside():
     nodes = [node("Cast", ["x"], ["i"], to=TensorProto.INT64), node("Cast", ["i"], ["y"], to=1)]
     assert fused(model(nodes, {"x": [4]}, {"y": [4]})) is None
