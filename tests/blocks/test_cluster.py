@@ -58,10 +58,10 @@ def test_a_killed_worker_loses_nothing(client: Any) -> None:
     seen = threading.Event()
 
     def kill() -> None:
-        seen.wait()
+        seen.wait(timeout=60)
         os.kill(next(iter(before.values())), signal.SIGKILL)
 
-    killer = threading.Thread(target=kill)
+    killer = threading.Thread(target=kill, daemon=True)
     killer.start()
 
     @fuse(memory=200_000)
