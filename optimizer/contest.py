@@ -28,6 +28,8 @@ MOVES_INTEGERS = frozenset(
 )
 # Of the race, what a second one may take, in which the winner must win again.
 CONFIRMING_SHARE = 0.3
+# Runs of a plan in the shortest race: to learn shapes, to warm up, to choose the length of a lap.
+LEAST_RUNS = 8
 # A model that has to be opened in a certain way must be worth it.
 LEAST_GAIN_BY_OPTIONS = 0.02
 # What sessions alive at once may hold, and what the whole process may. A session takes about the
@@ -230,11 +232,16 @@ class Contest:
         return max(1, self._room - 1)
 
     @property
+    def entry_s(self) -> float:
+        """Seconds that a plan takes at least in a race: its session opened, and a few runs."""
+        return self._verifier.session.opening_s + LEAST_RUNS * self._verifier.session.run_s
+
+    @property
     def _room(self) -> int:
         """How many sessions may be alive at once without breaking the memory promise."""
         promised = PROMISED_MODELS * self.size_bytes + PROMISED_BYTES - resident_bytes()
         room = min(RACE_MODELS * self.size_bytes + RACE_BYTES, promised)
-        session = max(self.size_bytes + SESSION_BYTES, self._verifier.session_bytes)
+        session = max(self.size_bytes + SESSION_BYTES, self._verifier.session.size_bytes)
         return int(room / session)
 
     def _first_that_runs(self, given: Mapping[str, int], widened: Path | None) -> Verifier:

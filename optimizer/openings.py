@@ -31,6 +31,7 @@ FUSIONS = {
     "SkipLayerNormalization": ("SkipLayerNormFusion", "BiasSkipLayerNormFusion"),
     "SkipSimplifiedLayerNormalization": ("SkipLayerNormFusion", "BiasSkipLayerNormFusion"),
 }
+LEAST_ENTRY_S = 1e-3
 # The level at which only operators of ONNX's own remain, apart from what stands in the model.
 PLAIN_LEVEL = "basic"
 
@@ -38,16 +39,19 @@ PLAIN_LEVEL = "basic"
 def alternatives(contest: Contest, plans: Sequence[Plan], budget_s: float) -> list[Plan]:
     """Race each plan's ways to be opened against the runtime's own, briefly; return what wins.
 
-    `plans` come in the order of their promise; the later ones may find the time spent. What is
-    returned is verified, and counts only if it wins the final race too.
+    `plans` come in the order of their promise; the later ones may find the time spent, and of large
+    models few ways are tried. What is returned is verified, and counts only if it wins the final
+    race too.
     """
     end = time.monotonic() + budget_s
     found: list[Plan] = []
     for number, plan in enumerate(plans):
         left = end - time.monotonic()
-        if left <= 0:
+        # No less than a plan takes with one way beside it, and to see what it runs.
+        share = max(left / (len(plans) - number), 3 * contest.entry_s)
+        if share > left:
             break
-        found += _of_one(contest, plan, left / (len(plans) - number))
+        found += _of_one(contest, plan, share)
     for plan in found:
         contest.verify(plan)
     return found
@@ -55,6 +59,7 @@ def alternatives(contest: Contest, plans: Sequence[Plan], budget_s: float) -> li
 
 def _of_one(contest: Contest, plan: Plan, budget_s: float) -> list[Plan]:
     ways = list(_ways(contest, plan))
+    ways = ways[: max(1, int(budget_s / max(contest.entry_s, LEAST_ENTRY_S)) - 2)]
     if not ways:
         return []
     laps = contest.time_what_runs([plan, *ways], budget_s, phase="opening", reference=plan.name)
@@ -72,7 +77,8 @@ def _ways(contest: Contest, plan: Plan) -> Iterator[Plan]:
     with suppress(Exception):  # a plan that does not run under its profiler races as it is
         run = contest.operators_run(plan)
         made = run - Counter(node.op_type for node in plan.graph.nodes.values())
-        left_out = dict.fromkeys(FUSIONS[name] for name in sorted(made) if name in FUSIONS)
+        often = (name for name, _ in made.most_common() if name in FUSIONS)
+        left_out = dict.fromkeys(FUSIONS[name] for name in often)
         yield opened(plan, Execution(PLAIN_LEVEL))
         for transformers in left_out:
             yield opened(plan, DEFAULTS.without(*transformers))

@@ -8,6 +8,7 @@ runtime's optimizer, plus a few units in the last place of the output's scale.
 from __future__ import annotations
 
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +59,15 @@ class Deviation:
         return self.max_relative <= self.tolerance
 
 
+@dataclass(frozen=True)
+class SessionCost:
+    """What a session takes: memory, activations included, and seconds to open it and to run."""
+
+    size_bytes: int
+    opening_s: float
+    run_s: float
+
+
 class Verifier:
     """The original's outputs on several inputs, on disk, and what deviates from them by how much.
 
@@ -77,11 +87,8 @@ class Verifier:
         self._feeds = dict(feeds)
         self._threads = threads
         self.outputs: list[str] = []
-        # The most that a session of the original took, its activations included.
-        self.session_bytes = 0
-        self._store("original", original, DEFAULTS)
+        self.session = self._store("original", original, DEFAULTS)
         self._store("plain", original, AS_WRITTEN)
-        session_bytes = self.session_bytes
         self.yardstick = "original"
         if wide is not None:
             try:
@@ -89,7 +96,6 @@ class Verifier:
                 self.yardstick = "wide"
             except Exception:  # an operator without a double kernel: the original must do
                 self.yardstick = "original"
-        self.session_bytes = session_bytes
 
     def close(self) -> None:
         """Remove the stored outputs."""
@@ -115,11 +121,12 @@ class Verifier:
                 found.append(Deviation(name, distribution, output, absolute, relative, tolerance))
         return found
 
-    def _store(self, kind: str, source: Source, execution: Execution) -> None:
-        before = resident_bytes()
+    def _store(self, kind: str, source: Source, execution: Execution) -> SessionCost:
+        before, start = resident_bytes(), time.monotonic()
         session = open_session(
             source, threads=self._threads, execution=execution, flush_denormals=False
         )
+        opening_s, run_s = time.monotonic() - start, 0.0
         self.outputs = [entry.name for entry in session.get_outputs()]
         for distribution, feeds in self._feeds.items():
             wide = {entry.name: entry.type for entry in session.get_inputs()}
@@ -128,11 +135,15 @@ class Verifier:
                 for name, array in feeds.items()
                 if name in wide
             }
-            for position, array in enumerate(session.run(None, cast)):
+            start = time.monotonic()
+            results = session.run(None, cast)
+            run_s = time.monotonic() - start  # the first ones also reserve memory: the last counts
+            for position, array in enumerate(results):
                 np.save(self._path(kind, distribution, position), _storable(array))
-        self.session_bytes = max(self.session_bytes, resident_bytes() - before)
+        cost = SessionCost(resident_bytes() - before, opening_s, run_s)
         del session
         release_memory()
+        return cost
 
     def _load(self, kind: str, distribution: str, position: int) -> Array:
         path = self._path(kind, distribution, position)

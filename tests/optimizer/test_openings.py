@@ -25,14 +25,17 @@ def lap(ratio):
 class Simulated:
     """A contest in which each way to open a model has a given speed."""
 
+    entry_s = 0.01
+
     def __init__(self, speeds, run=()):
         self.speeds, self.run = speeds, Counter(run)
-        self.verified = []
+        self.verified, self.raced = [], []
 
     def operators_run(self, plan):
         return self.run
 
     def time_what_runs(self, plans, budget_s, *, phase, reference):
+        self.raced = plans[1:]
         known = {p.name: self.speeds[p.execution] for p in plans if p.execution in self.speeds}
         return {name: lap(speed / known[reference]) for name, speed in known.items()}
 
@@ -71,6 +74,15 @@ def test_what_is_faster_takes_part(speeds, found):
 def test_without_time_nothing_is_tried():
     contest = Simulated({DEFAULTS: 1.0, NO_SKIP: 0.5}, RUN)
     assert alternatives(contest, [Plan(ORIGINAL, None)], budget_s=0.0) == []
+
+
+@pytest.mark.parametrize(("entry_s", "tried"), [(0.01, 3), (0.22, 2), (0.3, 1), (0.4, 0)])
+def test_of_large_models_few_ways_are_tried(entry_s, tried):
+    contest = Simulated({DEFAULTS: 1.0, NO_SKIP: 0.9, NO_GELU: 0.9, Execution("basic"): 0.9}, RUN)
+    contest.entry_s = entry_s
+    plan = Plan(ORIGINAL, Graph(onnx.ModelProto(), []))
+    alternatives(contest, [plan], budget_s=1.0)
+    assert len(contest.raced) == tried
 
 
 def test_options_must_be_worth_it():
