@@ -19,7 +19,7 @@ import onnx
 from ...profiles.costs import Cost
 from ...profiles.race import Lap, verdict
 from ...profiles.session import open_session
-from ..codegen.compiler import FLAGS
+from ..codegen.compiler import FLAGS, CompilerError
 from ..contest import Contest, Plan
 from ..graph import Graph
 from ..infer import infer_types
@@ -73,6 +73,18 @@ class Kind:
         return (before - after) * len(self.found)
 
     @property
+    def refusal(self) -> str:
+        """Say why it isn't used: it was slower, or another one has some of its nodes."""
+        if self.alone is None:
+            return "not measured alone"
+        times = [self.alone[name].median_ns / 1000 for name in (OPERATORS, KERNEL)]
+        if not self.is_promising:
+            return f"no faster alone: {times[0]:.1f} µs -> {times[1]:.1f} µs"
+        if self.whole is not None and verdict(self.whole) != "faster":
+            return f"no help in the model: {self.whole.ratio:.3f} of its time"
+        return "less gain than another kernel for some of its nodes"
+
+    @property
     def may_skip(self) -> bool:
         """Tell whether the kernel leaves out what a mask makes nothing."""
         return self.found[0].kernel.skips
@@ -93,7 +105,6 @@ class Fusing:
     workshop: Workshop
     phases: Phases
     kinds: list[Kind] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
 
     def plans(self, budget_s: float) -> list[Plan]:
         """Return the plans with fused kernels that take part in the race; none where none gain.
@@ -107,7 +118,7 @@ class Fusing:
             self.kinds = self._kinds()
             if not self.kinds:
                 return []
-            self.library = build([kind.found[0].kernel for kind in self.kinds])
+            self.kinds, self.library = _compiled(self.kinds)
         self._race_alone(budget_s * ALONE_SHARE)
         promising = sorted(self.kinds, key=lambda kind: -kind.gain_ns)
         promising = [kind for kind in promising if kind.is_promising][:MOST_KINDS]
@@ -183,8 +194,8 @@ class Fusing:
     def _race_in_model(self, kinds: Sequence[Kind], budget_s: float) -> None:
         if len(kinds) == 1:
             return
-        plans = {f"kind {at}": self._plan(f"kind {at}", [k]) for at, k in enumerate(kinds)}
-        placed = [plan for plan in plans.values() if plan is not None]
+        plans = [self._plan(f"kind {at}", [k], self.library) for at, k in enumerate(kinds)]
+        placed = [plan for plan in plans if plan is not None]
         for plan in placed:
             plan.source = self.workshop.place_plan(plan.name, plan.graph)
         laps = self.contest.time_what_runs(
@@ -195,8 +206,13 @@ class Fusing:
 
     # --------------------------------------------------------------------------------- plans
 
-    def _plan(self, name: str, kinds: Sequence[Kind]) -> Plan | None:
-        """Return the base with the regions of some kinds fused; None where none can be."""
+    def _plan(
+        self, name: str, kinds: Sequence[Kind], library: Library | None = None
+    ) -> Plan | None:
+        """Return the base with the regions of some kinds fused; None where none can be.
+
+        `library` may have more kernels than these; without one, the plan gets its own.
+        """
         graph = self.graph.copy()
         steps, kernels = [], {}
         for kind in kinds:
@@ -207,15 +223,45 @@ class Fusing:
                     steps.append(_step(kind, names))
         if not kernels:
             return None
-        library = build([kernels[key] for key in sorted(kernels)])
+        if library is None:
+            library = build([kernels[key] for key in sorted(kernels)])
         self.workshop.place_file(library.path, library.name)
         opened = replace(self.base.execution, libraries=(Path(library.name),))
         return Plan(
             name,
             embed(graph, library.domain),
-            steps=[*self.base.steps, *steps],
+            steps=[*self.base.steps, *steps, *self._left_out(kinds)],
             execution=opened,
         )
+
+    def _left_out(self, chosen: Sequence[Kind]) -> list[Step]:
+        """Say of the kinds that a plan is without why."""
+        found = []
+        for kind in self.kinds:
+            if kind not in chosen:
+                names = tuple(self.graph.node_name(n) for n in kind.found[0].region.nodes)
+                step = _step(kind, names)
+                found.append(replace(step, accepted=False, reason=kind.refusal))
+        return found
+
+
+def _compiled(kinds: Sequence[Kind]) -> tuple[list[Kind], Library]:
+    """Compile the kernels of kinds together, without any that the compiler refuses."""
+    try:
+        return list(kinds), build([kind.found[0].kernel for kind in kinds])
+    except CompilerError:
+        accepted = [kind for kind in kinds if _compiles(kind)]
+        if not accepted:
+            raise
+        return accepted, build([kind.found[0].kernel for kind in accepted])
+
+
+def _compiles(kind: Kind) -> bool:
+    try:
+        build([kind.found[0].kernel])
+    except CompilerError:
+        return False
+    return True
 
 
 def fused_plans(

@@ -1,12 +1,14 @@
 """Attention as one kernel: any mask, any sizes, and what is left out contributes nothing."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
 
-from tests.kernels.build import check, kernels_of, model, needs_compiler
+from tests.kernels.build import check, fused, kernels_of, model, needs_compiler, opened
 
 pytestmark = needs_compiler
 node = helper.make_node
@@ -146,6 +148,24 @@ def test_probabilities_that_are_an_output_keep_the_operators():
     proto.graph.output.append(helper.make_tensor_value_info("p", 1, [1, 2, 9, 9]))
     changed, _ = check(proto, feeds(1, 2, 9, 9, 8, 8))
     assert not any(name.startswith("Attention") for name in kernels_of(changed))
+
+
+def test_several_threads_run_one_session():
+    proto = heads_apart("b", 2, "s", "t", 16, 16, mask=[1, 1, "s", "t"])
+    changed, library = fused(proto)
+    session, original = opened(changed, library, threads=2), opened(proto)
+    given = [
+        {**feeds(2, 2, size, size, 16, 16), "mask": causal(size, size, LOWEST)}
+        for size in (20, 70, 33)
+    ]
+    wanted = [original.run(None, one)[0] for one in given]
+
+    def run(at):
+        (found,) = session.run(None, given[at % 3])
+        return np.abs(found - wanted[at % 3]).max()
+
+    with ThreadPoolExecutor(4) as pool:
+        assert max(pool.map(run, range(60))) < 1e-4
 
 
 def test_an_empty_batch():
