@@ -128,14 +128,21 @@ class Compiler:
     def _prune(self, relation: Relation) -> Iterator[str]:
         """Remove the tuples that another one subsumes, all at once."""
         if relation.dominances:
-            beaten = " UNION ALL ".join(
-                self.beaten(d, relation.sql, relation.sql) for d in relation.dominances
-            )
-            columns = ", ".join(relation.columns)
-            yield create(relation.sql, f"SELECT {columns} FROM {relation.sql} EXCEPT ({beaten})")
+            yield self._remove(relation, relation.sql)
+
+    def _remove(self, relation: Relation, winners: str) -> str:
+        """Remove the tuples that those of another table subsume, all at once.
+
+        A relation stays where it is: a round costs what it finds, not what has been found.
+        """
+        lost = self._beaten(relation, relation.sql, winners)
+        return f"DELETE FROM {relation.sql} WHERE rowid IN ({lost})"
+
+    def _beaten(self, relation: Relation, losers: str, winners: str) -> str:
+        return " UNION ALL ".join(self.beaten(d, losers, winners) for d in relation.dominances)
 
     def beaten(self, dominance: Dominance, losers: str, winners: str) -> str:
-        """Select the tuples of `losers` that one of `winners` subsumes."""
+        """Number the rows of `losers` that one of `winners` subsumes."""
         subsumption = dominance.subsumption
         relation = self.relations[subsumption.dominated.name]
         special = {
@@ -148,9 +155,7 @@ class Compiler:
         # The two atoms come first, under these two aliases.
         differ = " OR ".join(f"t0.{c} <> t1.{c}" for c in relation.columns)
         body.conditions.append(f"({differ})")
-        columns = [f"t0.{c}" for c in relation.columns]
-        columns[0] = body.guard(columns[0])
-        return "SELECT " + _named(columns, relation.columns) + body.tail()
+        return f"SELECT {body.guard('t0.rowid')} AS id" + body.tail()
 
     def _split(
         self, members: Sequence[Relation]
@@ -302,24 +307,14 @@ class Compiler:
             delta, new = _delta(relation), _new(relation)
             start.append(create(delta, f"SELECT * FROM {relation.sql}"))
             columns = ", ".join(relation.columns)
-            beaten = [
-                *(self.beaten(d, new, new) for d in relation.dominances),
-                *(self.beaten(d, new, relation.sql) for d in relation.dominances),
-            ]
-            if beaten:
-                settle.append(
-                    create(
-                        delta, f"SELECT {columns} FROM {new} EXCEPT ({' UNION ALL '.join(beaten)})"
-                    )
-                )
-                lost = " UNION ALL ".join(
-                    self.beaten(d, relation.sql, delta) for d in relation.dominances
-                )
-                settle.append(
-                    create(relation.sql, f"SELECT {columns} FROM {relation.sql} EXCEPT ({lost})")
-                )
-            else:
-                settle.append(create(delta, f"SELECT {columns} FROM {new}"))
+            kept = f"SELECT {columns} FROM {new} AS n"
+            if relation.dominances:
+                every = f"(SELECT * FROM {new} UNION ALL SELECT * FROM {relation.sql})"
+                beaten = self._beaten(relation, new, every)
+                kept += f" ANTI JOIN ({beaten}) AS b ON n.rowid = b.id"
+            settle.append(create(delta, kept))
+            if relation.dominances:
+                settle.append(self._remove(relation, delta))
             settle.append(f"INSERT INTO {relation.sql} SELECT {columns} FROM {delta}")
         for relation, rule, atoms in recursive:
             for atom in atoms:
@@ -335,7 +330,10 @@ class Compiler:
         derived = []
         for relation in members:
             every = " UNION ALL ".join(derive[relation.name] or [self._empty(relation)])
-            query = f"SELECT * FROM ({every}) EXCEPT SELECT * FROM {relation.sql}"
+            same = " AND ".join(f"r.{c} = n.{c}" for c in relation.columns)
+            query = (
+                f"SELECT DISTINCT n.* FROM ({every}) AS n ANTI JOIN {relation.sql} AS r ON {same}"
+            )
             derived.append(create(_new(relation), query))
         counts = " + ".join(f"(SELECT count(*) FROM {_delta(r)})" for r in members)
         finish = [f"DROP TABLE IF EXISTS {t}" for r in members for t in (_delta(r), _new(r))]

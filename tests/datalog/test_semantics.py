@@ -276,6 +276,24 @@ def test_subsumption_outside_recursion(run):
     assert run(text + "a(_, x) <= a(_, y) :- x < y.")["a"] == {("q", 5)}
 
 
+def test_subsumption_inside_recursion(run):
+    text = (
+        ".decl e(x:number, y:number, w:number)\n"
+        "e(0, 1, 4). e(0, 2, 1). e(2, 1, 3). e(2, 3, 9). e(1, 3, 1). e(3, 0, 1). e(3, 4, 1).\n"
+        ".decl d(x:number, c:number, from:number) .decl far(x:number, c:number)\n"
+        "d(0, 0, -1). d(y, c + w, x) :- far(x, c), e(x, y, w). far(x, c) :- d(x, c, _).\n"
+        "far(x, c) <= far(x, b) :- b < c.\n"
+    )
+    # With ties, with the least witness, and with the last of them.
+    ties = run(text + "d(x, c, _) <= d(x, b, _) :- b < c.")
+    assert ties["d"] == {(0, 0, -1), (2, 1, 0), (1, 4, 0), (1, 4, 2), (3, 5, 1), (4, 6, 3)}
+    assert ties["far"] == {(0, 0), (1, 4), (2, 1), (3, 5), (4, 6)}
+    first = run(text + "d(x, c, f) <= d(x, b, g) :- b < c ; b = c, g <= f.")
+    assert first["d"] == ties["d"] - {(1, 4, 2)}
+    last = run(text + "d(x, c, f) <= d(x, b, g) :- b < c.\nd(x, c, f) <= d(x, c, g) :- f < g.")
+    assert last["d"] == ties["d"] - {(1, 4, 0)}
+
+
 def test_nonlinear_and_mutual_recursion(run):
     found = run(
         ".decl e(x:number, y:number) e(1, 2). e(2, 3). e(3, 4). e(4, 1).\n"
