@@ -65,6 +65,8 @@ def always_needed(problem: Problem) -> set[int]:
         if class_ not in needed:
             needed.add(class_)
             queue += without[class_]
+            if len(problem.choices[class_]) == 1:  # of many needs, all count
+                queue += problem.choices[class_][0].needs
     return needed
 
 

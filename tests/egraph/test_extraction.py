@@ -13,6 +13,7 @@ from tensolog.optimizer.egraph.problem import (
     in_order,
     reduced,
 )
+from tensolog.optimizer.egraph.regions import REMEMBERED
 
 
 @st.composite
@@ -90,6 +91,16 @@ def test_sharing_decides_where_trees_mislead():
     found = extract(problem, {0: own[0], 1: own[1]})
     assert found.cost == 10.0
     assert {choice.node for choice in found.selection.values()} == {3, 4, 5}
+
+
+def test_an_operator_may_need_more_classes_than_are_remembered():
+    many = range(1, 2 * REMEMBERED)
+    choices = {0: (Choice(0, 1.0, tuple(many)),)}
+    for class_ in many:
+        twice = Choice(2 * class_ + 1, 3.0, ())
+        choices[class_] = (Choice(2 * class_, 2.0, ()), *((twice,) if class_ % 2 else ()))
+    found = extract(Problem(choices, (0,)), {c: offered[-1] for c, offered in choices.items()})
+    assert found.cost == 1.0 + 2.0 * len(many)
 
 
 def test_an_operator_of_two_outputs_is_paid_once():
