@@ -19,7 +19,7 @@ from .attention_text import Between, attention_text, moves, own_place, renamed
 from .cells import Access
 from .grow import MOVES, Found
 from .loops import Groups
-from .lower import MOST_AXES, MOST_LOOPS, Kernel, Shapes, check, label, named
+from .lower import MOST_AXES, MOST_LOOPS, Kernel, Shapes, check, flushes, label, named
 from .region import Meanings, Region
 
 # Products and sums that are worth a task of their own.
@@ -160,6 +160,7 @@ def _lowered(meanings: Meanings, match: Match, allowed: Collection[int]) -> Foun
         arrange="arrange_attention",
         support="attention.h",
         skips=written.is_masked,
+        flushes=flushes(meanings, chain),
     )
     return Found(region, named(kernel))
 

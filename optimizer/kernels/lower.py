@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from ..codegen.scalar import LoweringError
@@ -20,12 +21,12 @@ MOST_PARTS = 8
 GRAIN = 16384.0
 # Operators that tell subnormal numbers from zero, or make large ones of them.
 MAGNIFYING = frozenset(
-    {"Log", "Sqrt", "Reciprocal", "Div", "Pow", "Sign", "Mod", "Where", "Not", "Asin", "Atanh"}
-    | {"Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual", "And", "Or", "Xor"}
-    | {"LpNormalization", "ReduceLogSum", "ReduceLogSumExp", "ReduceL2", "Sinh", "Tan"}
+    {"Log", "Sqrt", "Reciprocal", "Div", "Pow", "Sign", "Mod", "Asin", "Atanh", "Sinh", "Tan"}
+    | {"Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual"}
+    | {"LpNormalization", "ReduceLogSum", "ReduceLogSumExp", "ReduceL2"}
 )
-
-
+# A number by which dividing doesn't count as that.
+LEAST_DIVISOR = 1e-3
 # Functions that are shorter where subnormal numbers don't count (brief.h).
 _BRIEF = re.compile(r"\b(exp|sigmoid|tanh|softplus)_32\(")
 
@@ -115,9 +116,23 @@ def lower_region(meanings: Meanings, region: Region) -> Kernel:
             block=0 if writer.reduces else BLOCK,
             grain=max(1024, int(GRAIN / max(1.0, cost / 4))),
             slots=len(writer.kept),
-            flushes=not MAGNIFYING & set(operators),
+            flushes=flushes(meanings, region.nodes),
         )
     )
+
+
+def flushes(meanings: Meanings, nodes: Iterable[int]) -> bool:
+    """Tell whether nodes have no use for subnormal numbers, so that these may count as zero."""
+    for number in nodes:
+        node = meanings.graph.nodes[number]
+        if node.op_type not in MAGNIFYING:
+            continue
+        second = meanings.scalar(node.inputs[1]) if len(node.inputs) > 1 else None
+        divides = node.op_type == "Div" and second is not None and abs(second) >= LEAST_DIVISOR
+        grows = node.op_type == "Pow" and second is not None and second >= 1
+        if not divides and not grows:
+            return False
+    return True
 
 
 def label(operators: list[str]) -> str:
