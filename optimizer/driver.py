@@ -273,11 +273,11 @@ class _Run:
         winner, original = self.winner, self.original
         with self.phases("explaining"):
             rules = (*self.planner.always, *self.planner.explorative)
-            last = self.plans[-1] if self.plans else original
-            near = near_misses(rules, last.graph)
-            steps = last.steps if winner is original else winner.steps
+            closest = self._closest() if winner is original else winner
+            near = near_misses(rules, closest.graph)
+            steps = closest.steps
             if winner is original:
-                steps = [lost(step, last) for step in steps]
+                steps = [lost(step, closest) for step in steps]
         candidates = [
             candidate_of(plan, winner=plan is winner, raced=not self.problem)
             for plan in (original, *self.plans)
@@ -340,6 +340,13 @@ class _Run:
             catalog=self.catalog,
             catalog_path=self.catalog.path,
         )
+
+    def _closest(self) -> Plan:
+        """The plan that came closest to winning, the last one derived where none was raced."""
+        raced = [(plan.lap.ratio, place) for place, plan in enumerate(self.plans) if plan.lap]
+        if raced:
+            return self.plans[min(raced)[1]]
+        return self.plans[-1] if self.plans else self.original
 
     def kernels(self, plan: Plan) -> dict[int, Kernel]:
         """Give a plan's kernels under the sizes it is measured with."""
