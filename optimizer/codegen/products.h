@@ -10,6 +10,7 @@ static APART void E(dots)(const T *A, i64 sa, const T *restrict b, T *restrict c
   for (; r + 4 <= R; r += 4) {
     const T *a0 = A + r * sa, *a1 = a0 + sa, *a2 = a1 + sa, *a3 = a2 + sa;
     T t[4] = {0, 0, 0, 0}, s[4];
+    T *const whole = sc == 1 && K <= TILE ? c + r : s;
     for (i64 from = 0; from < K; from += TILE) {
       const i64 to = LEAST(from + TILE, K);
       i64 k = from;
@@ -25,10 +26,10 @@ static APART void E(dots)(const T *A, i64 sa, const T *restrict b, T *restrict c
         s0 = E(FMA_VEC)(E(PART)(a0 + k, n), x, s0); s1 = E(FMA_VEC)(E(PART)(a1 + k, n), x, s1);
         s2 = E(FMA_VEC)(E(PART)(a2 + k, n), x, s2); s3 = E(FMA_VEC)(E(PART)(a3 + k, n), x, s3);
       }
-      E(sum_four)(s0, s1, s2, s3, s);
-      for (int i = 0; i < 4; i++) t[i] += s[i];
+      E(sum_four)(s0, s1, s2, s3, whole);
+      if (whole == s) for (int i = 0; i < 4; i++) t[i] += s[i];
     }
-    for (int i = 0; i < 4; i++) c[(r + i) * sc] = t[i];
+    if (whole == s) for (int i = 0; i < 4; i++) c[(r + i) * sc] = t[i];
   }
   for (; r < R; r++) {
     const T *a = A + r * sa;
@@ -121,9 +122,36 @@ static inline void E(add_four)(T *c, T *d, const T *const *a, const T *b, i64 sb
 #undef PUT_REST
 }
 
+/* c += the sum over r of b[r] A[r] for rows of a few vectors: sums stay in registers */
+static inline void E(add_rows)(T *c, const T *A, i64 sa, const T *b, i64 sb, i64 R, i64 M) {
+  const V one = E(SET)(1);
+#define STEP(load, put) \
+  V s0 = load(c + m), s1 = E(SET)(0), s2 = s1, s3 = s1; \
+  i64 r = 0; \
+  for (; r + 4 <= R; r += 4) { \
+    const T *const a = A + r * sa + m, *const w = b + r * sb; \
+    s0 = E(FMA_VEC)(load(a), E(SET)(w[0]), s0); s1 = E(FMA_VEC)(load(a + sa), E(SET)(w[sb]), s1); \
+    s2 = E(FMA_VEC)(load(a + 2 * sa), E(SET)(w[2 * sb]), s2); s3 = E(FMA_VEC)(load(a + 3 * sa), E(SET)(w[3 * sb]), s3); \
+  } \
+  for (; r < R; r++) s1 = E(FMA_VEC)(load(A + r * sa + m), E(SET)(b[r * sb]), s1); \
+  put(c + m, E(FMA_VEC)(E(FMA_VEC)(s0, one, s1), one, E(FMA_VEC)(s2, one, s3)))
+#define REST(p) E(PART)(p, M - m)
+#define PUT_REST(p, v) E(PUT_PART)(p, M - m, v)
+  i64 m = 0;
+  for (; m + L <= M; m += L) { STEP(E(FULL), E(PUT)); }
+  if (m < M) { STEP(REST, PUT_REST); }
+#undef STEP
+#undef REST
+#undef PUT_REST
+}
+
 /* C += the sum over r of b[r] A[r], for each of the N columns b of B (R x N, sb apart):
    C is N x M, so that its rows are as long as A's; they are sc apart */
 static APART void E(gather)(const T *A, i64 sa, const T *B, i64 sb, T *C, i64 sc, i64 R, i64 M, i64 N) {
+  if (M <= 4 * L) {
+    for (i64 n = 0; n < N; n++) E(add_rows)(C + n * sc, A, sa, B + n, sb, R, M);
+    return;
+  }
   i64 r = 0;
   for (; r + 4 <= R; r += 4) {
     const T *const first = A + r * sa, *const a[4] = {first, first + sa, first + 2 * sa, first + 3 * sa};
