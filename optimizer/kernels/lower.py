@@ -28,7 +28,7 @@ MAGNIFYING = frozenset(
 # A number by which dividing doesn't count as that.
 LEAST_DIVISOR = 1e-3
 # Functions that are shorter where subnormal numbers don't count (brief.h).
-_BRIEF = re.compile(r"\b(exp|sigmoid|tanh|softplus)_32\(")
+_BRIEF = re.compile(r"\b(exp|sigmoid|tanh|softplus|erf)_32\(")
 
 
 @dataclass(frozen=True)

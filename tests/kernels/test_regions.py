@@ -1,12 +1,14 @@
 """Which nodes one kernel computes, and that it computes them."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
-from tests.kernels.build import check, fused, kernels_of, model, needs_compiler
+from tests.kernels.build import check, fused, kernels_of, model, needs_compiler, opened
 
 pytestmark = needs_compiler
 node = helper.make_node
@@ -160,6 +162,33 @@ def test_two_outputs_of_a_row_in_parts_read_what_is_the_same_along_it():
 def test_integers_stay_outside():
     nodes = [node("Cast", ["x"], ["i"], to=TensorProto.INT64), node("Cast", ["i"], ["y"], to=1)]
     assert fused(model(nodes, {"x": [4]}, {"y": [4]})) is None
+
+
+@pytest.mark.parametrize("name", ["Exp", "Sigmoid", "Tanh", "Softplus", "Erf"])
+def test_functions_over_their_whole_range(name):
+    """Against float64: a few units in the last place, subnormal results aside."""
+    exact = {
+        "Exp": np.exp,
+        "Sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+        "Tanh": np.tanh,
+        "Softplus": lambda x: np.logaddexp(0, x),
+        "Erf": np.vectorize(math.erf, otypes=[np.float64]),
+    }[name]
+    edges = [0.0, -0.0, 1.0, -1.0, 4.0, 20.0, 87.3, 88.7, 88.75, 90.0, 104.0, 3e38, np.inf]
+    steps = np.concatenate([np.geomspace(1e-37, 200, 20001), np.linspace(0, 100, 20001), edges])
+    x = np.concatenate([steps, -steps]).astype(np.float32)
+    x = np.concatenate([x, np.array([0x7FC00001, 0xFFC12345], np.uint32).view(np.float32)])
+    changed, library = fused(model([node(name, ["x"], ["y"])], {"x": [len(x)]}, {"y": [len(x)]}))
+    (y,) = opened(changed, library).run(None, {"x": x})
+    with np.errstate(all="ignore"):
+        true = exact(x.astype(np.float64))
+        rounded = true.astype(np.float32)
+    assert np.array_equal(np.isnan(y), np.isnan(x))
+    assert np.array_equal(np.isinf(y), np.isinf(rounded))
+    normal_ = np.isfinite(rounded) & (np.abs(rounded) >= np.finfo(np.float32).tiny)
+    error = np.abs(y[normal_] - true[normal_]) / np.spacing(np.abs(rounded[normal_]))
+    assert error.max() <= 3.5
+    assert np.abs(y[np.isfinite(rounded) & ~normal_]).max(initial=0) <= np.finfo(np.float32).tiny
 
 
 UNARY = ["Tanh", "Sigmoid", "Softplus", "Mish", "Erf", "Relu", "Neg", "Abs", "HardSwish", "Gelu"]
