@@ -28,72 +28,17 @@ from ..realize import Workshop
 from ..rewrite import Step
 from ..search import bound_types
 from .attention import attentions
-from .embed import RULE, embed, place
+from .embed import embed, place
 from .grow import Found, Grower
+from .kinds import Kind, disjoint, step_of
 from .library import Library, build
 from .region import Meanings
-from .trial import KERNEL, OPERATORS, measured
+from .trial import KERNEL, measured
 
 # More kinds share too little time to be told apart; those that promise most are tried.
 MOST_KINDS = 12
 # Of the time, what racing kernels alone may take, and at least for each.
 ALONE_SHARE, ALONE_LEAST_S = 0.3, 0.05
-# A kernel that isn't faster than this alone, relative to what it replaces, isn't tried further:
-# but for an attention, which in the model may have a mask that leaves half of it out.
-PROMISING, PROMISING_MASKED, MASKED_SHARE = 0.95, 1.3, 0.5
-SUMMARY = "Operators that ONNX Runtime leaves apart, computed by one generated kernel."
-
-
-@dataclass
-class Kind:
-    """Regions that one kernel computes, and what was measured of it; gains are in nanoseconds."""
-
-    found: list[Found]
-    alone: dict[str, Lap] | None = None
-    whole: Lap | None = None
-
-    @property
-    def name(self) -> str:
-        """The kernel's name."""
-        return self.found[0].kernel.name
-
-    @property
-    def nodes(self) -> set[int]:
-        """All nodes that the regions cover."""
-        return {number for one in self.found for number in one.region.nodes}
-
-    @property
-    def gain_ns(self) -> float:
-        """What all regions of it are expected to save."""
-        if self.alone is None:
-            return 0.0
-        before, after = self.alone[OPERATORS].median_ns, self.alone[KERNEL].median_ns
-        if self.may_skip:
-            after *= MASKED_SHARE
-        return (before - after) * len(self.found)
-
-    @property
-    def refusal(self) -> str:
-        """Say why it isn't used: it was slower, or another one has some of its nodes."""
-        if self.alone is None:
-            return "not measured alone"
-        times = [self.alone[name].median_ns / 1000 for name in (OPERATORS, KERNEL)]
-        if not self.is_promising:
-            return f"no faster alone: {times[0]:.1f} µs -> {times[1]:.1f} µs"
-        if self.whole is not None and verdict(self.whole) != "faster":
-            return f"no help in the model: {self.whole.ratio:.3f} of its time"
-        return "less gain than another kernel for some of its nodes"
-
-    @property
-    def may_skip(self) -> bool:
-        """Tell whether the kernel leaves out what a mask makes nothing."""
-        return self.found[0].kernel.skips
-
-    @property
-    def is_promising(self) -> bool:
-        """Tell whether it was fast enough alone to be tried in the model."""
-        limit = PROMISING_MASKED if self.may_skip else PROMISING
-        return self.alone is not None and self.alone[KERNEL].ratio < limit
 
 
 @dataclass
@@ -127,9 +72,9 @@ class Fusing:
         self._race_in_model(promising, budget_s - (time.monotonic() - start_s))
         helpful = [k for k in promising if k.whole is not None and verdict(k.whole) == "faster"]
         harmless = [k for k in promising if k.whole is None or verdict(k.whole) != "slower"]
-        chosen = [self._plan("kernels", _disjoint(harmless))]
+        chosen = [self._plan("kernels", disjoint(harmless))]
         if helpful and len(helpful) < len(harmless):
-            chosen.append(self._plan("helpful kernels", _disjoint(helpful)))
+            chosen.append(self._plan("helpful kernels", disjoint(helpful)))
         return [plan for plan in chosen if plan is not None]
 
     # --------------------------------------------------------------------------------- kinds
@@ -140,9 +85,9 @@ class Fusing:
         everything = regions(meanings, self.graph.nodes)
         left = Grower(meanings, self._left_alone()).regions()
         kinds: dict[tuple[str, tuple[tuple[int, ...], ...]], Kind] = {}
-        for disjoint in (left, everything):
+        for sort in (left, everything):
             of: dict[str, list[Found]] = {}
-            for one in disjoint:
+            for one in sort:
                 of.setdefault(one.kernel.name, []).append(one)
             for name, found in of.items():
                 kinds.setdefault((name, tuple(one.region.nodes for one in found)), Kind(found))
@@ -220,7 +165,7 @@ class Fusing:
                 names = tuple(graph.node_name(number) for number in one.region.nodes)
                 if place(graph, one.region.nodes, one.kernel):
                     kernels[one.kernel.name] = one.kernel
-                    steps.append(_step(kind, names))
+                    steps.append(step_of(kind, names))
         if not kernels:
             return None
         if library is None:
@@ -240,7 +185,7 @@ class Fusing:
         for kind in self.kinds:
             if kind not in chosen:
                 names = tuple(self.graph.node_name(n) for n in kind.found[0].region.nodes)
-                step = _step(kind, names)
+                step = step_of(kind, names)
                 found.append(replace(step, accepted=False, reason=kind.refusal))
         return found
 
@@ -295,33 +240,6 @@ def fused_plans(
 
 def _changes(plan: Plan) -> int:
     return sum(step.accepted for step in plan.steps)
-
-
-def _disjoint(kinds: Sequence[Kind]) -> list[Kind]:
-    """Choose kinds whose regions don't overlap, those that gain most first."""
-    chosen: list[Kind] = []
-    taken: set[int] = set()
-    for kind in sorted(kinds, key=lambda kind: -kind.gain_ns):
-        if not kind.nodes & taken:
-            chosen.append(kind)
-            taken |= kind.nodes
-    return chosen
-
-
-def _step(kind: Kind, names: tuple[str, ...]) -> Step:
-    alone = kind.alone
-    return Step(
-        rule=RULE,
-        nodes=names,
-        removed=len(names),
-        added=1,
-        accepted=True,
-        reason=f"one kernel, {kind.name}",
-        equal="rounding",
-        summary=SUMMARY,
-        cost_before_ns=alone[OPERATORS].median_ns if alone else None,
-        cost_after_ns=alone[KERNEL].median_ns if alone else None,
-    )
 
 
 def regions(meanings: Meanings, allowed: Collection[int]) -> list[Found]:

@@ -1,0 +1,97 @@
+"""Kinds of regions: those that one kernel computes, and what was measured of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...profiles.race import Lap, verdict
+from ..rewrite import Step
+from .embed import RULE
+from .grow import Found
+from .trial import KERNEL, OPERATORS
+
+# A kernel that isn't faster than this alone, relative to what it replaces, isn't tried further:
+# but for an attention, which in the model may have a mask that leaves half of it out.
+PROMISING, PROMISING_MASKED, MASKED_SHARE = 0.95, 1.3, 0.5
+SUMMARY = "Operators that ONNX Runtime leaves apart, computed by one generated kernel."
+
+
+@dataclass
+class Kind:
+    """Regions that one kernel computes, and what was measured of it; gains are in nanoseconds."""
+
+    found: list[Found]
+    alone: dict[str, Lap] | None = None
+    whole: Lap | None = None
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+        return self.found[0].kernel.name
+
+    @property
+    def nodes(self) -> set[int]:
+        """All nodes that the regions cover."""
+        return {number for one in self.found for number in one.region.nodes}
+
+    @property
+    def gain_ns(self) -> float:
+        """What all regions of it are expected to save."""
+        if self.alone is None:
+            return 0.0
+        before, after = self.alone[OPERATORS].median_ns, self.alone[KERNEL].median_ns
+        if self.may_skip:
+            after *= MASKED_SHARE
+        return (before - after) * len(self.found)
+
+    @property
+    def refusal(self) -> str:
+        """Say why it isn't used: it was slower, or another one has some of its nodes."""
+        if self.alone is None:
+            return "not measured alone"
+        times = [self.alone[name].median_ns / 1000 for name in (OPERATORS, KERNEL)]
+        if not self.is_promising:
+            return f"no faster alone: {times[0]:.1f} µs -> {times[1]:.1f} µs"
+        if self.whole is not None and verdict(self.whole) != "faster":
+            return f"no help in the model: {self.whole.ratio:.3f} of its time"
+        return "less gain than another kernel for some of its nodes"
+
+    @property
+    def may_skip(self) -> bool:
+        """Tell whether the kernel leaves out what a mask makes nothing."""
+        return self.found[0].kernel.skips
+
+    @property
+    def is_promising(self) -> bool:
+        """Tell whether it was fast enough alone to be tried in the model."""
+        limit = PROMISING_MASKED if self.may_skip else PROMISING
+        return self.alone is not None and self.alone[KERNEL].ratio < limit
+
+
+def disjoint(kinds: Sequence[Kind]) -> list[Kind]:
+    """Choose kinds whose regions don't overlap, those that gain most first."""
+    chosen: list[Kind] = []
+    taken: set[int] = set()
+    for kind in sorted(kinds, key=lambda kind: -kind.gain_ns):
+        if not kind.nodes & taken:
+            chosen.append(kind)
+            taken |= kind.nodes
+    return chosen
+
+
+def step_of(kind: Kind, names: tuple[str, ...]) -> Step:
+    """Describe one region fused, its nodes by their names."""
+    alone = kind.alone
+    return Step(
+        rule=RULE,
+        nodes=names,
+        removed=len(names),
+        added=1,
+        accepted=True,
+        reason=f"one kernel, {kind.name}",
+        equal="rounding",
+        summary=SUMMARY,
+        cost_before_ns=alone[OPERATORS].median_ns if alone else None,
+        cost_after_ns=alone[KERNEL].median_ns if alone else None,
+    )
