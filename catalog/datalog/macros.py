@@ -13,6 +13,7 @@ _TOKEN = re.compile(
 )
 _DEFINITION = re.compile(r"([A-Za-z_]\w*)(\(([^)]*)\))?[ \t]*(.*)", re.DOTALL)
 _MAX_DEPTH = 64
+_PLACES = ("__FILE__", "__LINE__")
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,9 @@ class Macros:
     """The macros defined so far."""
 
     def __init__(self, define: Mapping[str, str]) -> None:
-        self._table = {
-            name: Macro(name, None, tuple(tokens_of(body))) for name, body in define.items()
-        }
+        self._table = {name: Macro(name, None, ()) for name in _PLACES}
+        for name, body in define.items():
+            self._table[name] = Macro(name, None, tuple(tokens_of(body)))
 
     def __contains__(self, name: str) -> bool:
         return name in self._table
@@ -58,7 +59,9 @@ class Macros:
 
     def mentioned(self, line: str) -> bool:
         """Say whether a line names a macro."""
-        return bool(self._table) and any(token in self._table for token in tokens_of(line))
+        if len(self._table) == len(_PLACES) and "__" not in line:
+            return False
+        return any(token in self._table for token in tokens_of(line))
 
     def text(self, text: str, position: Position) -> str:
         """Expand a text without keeping track of columns."""
@@ -118,6 +121,9 @@ class Macros:
         macro = self._table[tokens[index]]
         if len(hidden) > _MAX_DEPTH:
             raise DatalogError.at(position, f"macro {macro.name} expands too deeply")
+        if macro.name in _PLACES:
+            here = str(position.line) if macro.name == "__LINE__" else _quoted(position.path)
+            return [here], index + 1
         inner = hidden | {macro.name}
         if macro.parameters is None:
             return self._expand(_paste(list(macro.body)), inner, position), index + 1
@@ -164,7 +170,10 @@ def _bound(macro: Macro, arguments: list[list[str]], position: Position) -> dict
 
 def _stringified(tokens: list[str]) -> str:
     """Apply the # operator."""
-    text = "".join(" " if token.isspace() else token for token in tokens)
+    return _quoted("".join(" " if token.isspace() else token for token in tokens))
+
+
+def _quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 

@@ -36,6 +36,7 @@ def out(text, **define):
         ("#define F(all...) a(all)\nF(1, 2)", "\na(1, 2)"),
         ('@[a = {"]", (b)}] c @![d]\n@f(1) @@g', "                  c\n@f(1) @@g"),
         ("@[a // ]\n] b", "\n  b"),
+        ("#define AT __LINE__\na(__FILE__, AT,\n__LINE__)", '\na("p.dl", 2,\n3)'),
     ],
 )
 def test_text(text, result):
