@@ -85,22 +85,23 @@ class Options:
 
     def attribute(self, node: Node, name: str, label: str) -> Value:
         """A value of an attribute; None leaves it at its default. `label` names its symbols."""
-        kind = next(
+        described = next(
             (a.type for block in node.meaning.blocks for a in block.attributes if a.name == name),
             None,
         )
-        if kind is None or name in LEFT_ALONE:
+        if described is None or name in LEFT_ALONE:
             return None
         pick = self.choices.pick
         if name in FLAGS:
             default = 1 if name in ("keepdims", "upper", "count_include_pad") else 0
             moves = name in ("keepdims", "transA", "transB")
-            return pick(label, (default, 1 - default), "index" if moves else "form")
+            kind = "index" if moves else self._form(label)
+            return pick(label, (default, 1 - default), kind)
         if name in WORDS:
-            return pick(label, WORDS[name], "form")
+            return pick(label, WORDS[name], self._form(label))
         match name:
             case "mode":
-                return pick(label, self._modes(node), "form")
+                return pick(label, self._modes(node), self._form(label))
             case "perm":
                 return pick(label, _orders(node.rank))
             case "axis":
@@ -113,16 +114,16 @@ class Options:
                 return self._symbols(label, node.outputs, "dimension")
             case "equation":
                 return pick(label, self.texts)
-            case "p" if kind == "int":
-                return pick(label, (2, 1), "form")
+            case "p" if described == "int":
+                return pick(label, (2, 1), self._form(label))
             case "kernel_shape" if len(node.shapes) > 1:
                 weight = node.shapes[1]
                 return None if weight is None else tuple(weight[2:])
         if name in SPATIAL:
             count = node.spatial * (2 if name == "pads" else 1)
             return tuple(self.symbol(f"{label}.{at}", "integer") for at in range(count))
-        if kind in ("int", "float"):
-            return self.symbol(label, "integer" if kind == "int" else "real")
+        if described in ("int", "float"):
+            return self.symbol(label, "integer" if described == "int" else "real")
         raise UndescribedError(f"any {name} of {node.operator} is more than can be written out")
 
     def _modes(self, node: Node) -> tuple[str, ...]:
@@ -168,15 +169,15 @@ class Options:
         ways.append(tuple(two[at % 2] for at, two in enumerate(each)))
         if label in self.spelling.signs:
             ways += product(*each)
-        return self.choices.pick(f"sign of {label}", list(dict.fromkeys(ways)), self._sign(label))
+        return self.choices.pick(f"sign of {label}", list(dict.fromkeys(ways)), self._form(label))
 
-    def _sign(self, label: str) -> Kind:
-        """Whether it matters in the whole rule how axes are counted."""
+    def _form(self, label: str) -> Kind:
+        """The kind of a form: that of an index where the rule calculates with what has it."""
         return "index" if label in self.spelling.signs else "form"
 
     def _signed(self, label: str, front: int, end: int) -> int:
         """An axis counted from the front or from the end."""
-        return self.choices.pick(f"sign of {label}", (front, end), self._sign(label))
+        return self.choices.pick(f"sign of {label}", (front, end), self._form(label))
 
     # ----------------------------------------------------------------------------- lists
 
@@ -229,22 +230,19 @@ class Options:
         """A target of Reshape: sizes, a 0 that copies, a -1 that takes what is left."""
         count = self.choices.pick(f"rank of {label}", (2, 1, 0))
         self.stretch(f"dim({label}, 0)", count, 2)
-        forms: list[dict[int, Term]] = [{}]
-        forms += [{at: 0} for at in range(min(count, rank))]
-        forms += [{at: -1} for at in range(count)]
-        if count > 1 and rank:
-            forms.append({0: 0, count - 1: -1})
-        form = self.choices.pick(f"form of {label}", forms, "form")
+        each = [(None, *([0] if at < rank else []), -1) for at in range(count)]
+        forms = [form for form in product(*each) if form.count(-1) <= 1]
+        form = self.choices.pick(f"form of {label}", forms, self._form(label))
         return tuple(
-            form[at] if at in form else self.symbol(f"{label}.{at}", "dimension")
-            for at in range(count)
+            self.symbol(f"{label}.{at}", "dimension") if number is None else number
+            for at, number in enumerate(form)
         )
 
     def _steps(self, label: str, count: int) -> tuple[Term, ...]:
         steps = self._symbols(label, count, "integer")
         turns = [tuple((1, -1)[(at + first) % 2] for at in range(count)) for first in (0, 1)]
         ways = list(dict.fromkeys([(1,) * count, (-1,) * count, *turns]))
-        signs = self.choices.pick(f"direction of {label}", ways, "form")
+        signs = self.choices.pick(f"direction of {label}", ways, self._form(label))
         for step, sign in zip(steps, signs, strict=True):
             self.assume(apply(">=", step, 1) if sign > 0 else apply("<=", step, -1))
         return steps

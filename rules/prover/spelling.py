@@ -1,4 +1,4 @@
-"""How axes are spelled in a rule, in which order and from which end, and where that matters."""
+"""How axes, flags and targets are spelled in a rule, and where it matters in the whole of it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ..syntax import Binary, Call, Expression, Index, ListOf, Literal, Name, Rul
 
 @dataclass(frozen=True)
 class Spelling:
-    """The names of axes for which it matters in the whole rule how they are spelled.
+    """The names for which it matters in the whole rule how they are spelled: axes, flags, targets.
 
-    `signs`: whether they are counted from the front or from the end. `orders`: which of them comes
-    first. `lengths`: how many of them the rule asks for.
+    `signs`: whether axes are counted from the front or from the end, which word or flag it is.
+    `orders`: which of several axes comes first. `lengths`: how many of them the rule asks for.
     """
 
     signs: frozenset[str]
