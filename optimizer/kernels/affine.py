@@ -7,7 +7,7 @@ axis all do. Quotients and remainders are resolved by the loops' extents where t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...catalog.operators.terms import Apply, Symbol, Term, Variable
@@ -161,10 +161,3 @@ def _divided(index: Affine, divisor: int, ranges: Ranges) -> tuple[Affine, Affin
     if low < 0 or high is None or high >= divisor:
         raise LoweringError("a reshape that isn't known to split an axis evenly")
     return quotient, rest
-
-
-def axis_map(rank: int, loops: int, shape: Sequence[Extent]) -> Map:
-    """Return how an array of the trailing axes of all loops is read; axes of one are at 0."""
-    return tuple(
-        Affine() if shape[axis] == 1 else loop(loops - rank + axis) for axis in range(rank)
-    )

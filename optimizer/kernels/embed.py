@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import onnx
 
-from ..convert import to_model, type_proto
+from ..convert import type_proto
 from ..graph import Graph, Node
 from .lower import Kernel
 
 RULE = "FuseKernel"
+# The domain of kernels whose library isn't built yet.
+PENDING = "tensolog.kernels"
 
 
 def place(graph: Graph, nodes: tuple[int, ...], kernel: Kernel) -> bool:
@@ -30,9 +30,6 @@ def place(graph: Graph, nodes: tuple[int, ...], kernel: Kernel) -> bool:
             _restore(graph, number, node)
         return False
     return True
-
-
-PENDING = "tensolog.kernels"
 
 
 def embed(graph: Graph, domain: str) -> Graph:
@@ -69,14 +66,3 @@ def _restore(graph: Graph, number: int, node: Node) -> None:
         graph.producer[value] = number
     for value in node.reads:
         graph.users.setdefault(value, set()).add(number)
-
-
-def model_with(graph: Graph, domain: str) -> onnx.ModelProto:
-    """Write a graph with kernels as a model."""
-    return to_model(embed(graph, domain))
-
-
-def kernels_in(graph: Graph, kernels: Mapping[str, Kernel]) -> list[Kernel]:
-    """List the kernels that a graph's nodes name, each once, in order of their names."""
-    named = {node.op_type for node in graph.nodes.values() if node.domain == PENDING}
-    return [kernels[name] for name in sorted(named)]
