@@ -39,6 +39,8 @@ from .trial import KERNEL, measured
 MOST_KINDS = 12
 # Of the time, what racing kernels alone may take, and at least for each.
 ALONE_SHARE, ALONE_LEAST_S = 0.3, 0.05
+# Models beyond this aren't written as the runtime optimizes them.
+MOST_WRITTEN_BYTES = 448 << 20
 
 
 @dataclass
@@ -94,7 +96,12 @@ class Fusing:
         return list(kinds.values())
 
     def _left_alone(self) -> set[int]:
-        """List the nodes that ONNX Runtime's optimizer leaves as they are."""
+        """List the nodes that ONNX Runtime's optimizer leaves as they are; all where nobody knows.
+
+        The optimized model holds all weights: of a large one it isn't written.
+        """
+        if self.contest.size_bytes > MOST_WRITTEN_BYTES:
+            return set(self.graph.nodes)
         with tempfile.TemporaryDirectory(prefix="tensolog-optimized-") as folder:
             path = Path(folder) / "optimized.onnx"
             try:
