@@ -15,6 +15,8 @@ from tensolog import fuse
 from ..fusion.program.compare import compare
 from ..fusion.program.random_programs import random_case
 
+pytest.importorskip("dask", reason="values in blocks need Dask: pip install 'tensolog[dask]'")
+
 RNG = np.random.default_rng(0)
 M, N = 53, 6
 X, Y = RNG.normal(size=(M, N)), RNG.normal(size=(M, N))

@@ -2,13 +2,16 @@
 
 from typing import Any
 
-import dask.array as da
 import numpy as np
 import pytest
 from tensolog.optimizer.blocks.partitioned import BlocksError, of_array, of_dask
 from tensolog.optimizer.blocks.plan import BlockPlan
 
 from tensolog import fuse
+
+da = pytest.importorskip(
+    "dask.array", reason="values in blocks need Dask: pip install 'tensolog[dask]'"
+)
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(3000, 8))
