@@ -15,7 +15,18 @@ from .format import expression_text
 from .lengths import Within
 from .room import needs_room
 from .schemas import attribute_names, max_outputs
-from .syntax import Expression, Name, PatternNode, Rule, Star
+from .syntax import (
+    Binary,
+    Call,
+    Expression,
+    Literal,
+    Name,
+    PatternNode,
+    Rule,
+    Star,
+    Unary,
+    walk,
+)
 
 
 @dataclass(frozen=True)
@@ -300,6 +311,7 @@ def conditions(rule: Rule) -> tuple[Condition, ...]:
         *_list_conditions(rule),
         *_use_conditions(rule),
         *(Holds(expression) for expression in rule.given),
+        *(Holds(expression) for expression in _targets(rule)),
         *(IsKnown(name) for name in sorted(_computed_with(rule))),
         *(IsComputable(e) for e in dict.fromkeys(_made_with(rule)) if operands_in(e)),
         *(HasRoom(n.name) for n in rule.match if any(map(needs_room, n.operators))),
@@ -326,6 +338,22 @@ def _literal_conditions(rule: Rule) -> Iterator[Condition]:
         for position, item in enumerate(node.inputs):
             if item.literal is not None and item.value is not None:
                 yield IsLiteral(item.value, item.literal, neighbour(node, position))
+
+
+def _targets(rule: Rule) -> Iterator[Expression]:
+    """That a Reshape gives the sizes which the rule lists: a 0 among them might copy another."""
+    for node in rule.match:
+        target = node.inputs[1].literal if len(node.inputs) > 1 else None
+        if node.op_type == "Reshape" and target is not None and not _has_signs(target):
+            yield Binary("=", Call("shape", (Name(node.outputs[0].value),)), target)
+
+
+def _has_signs(target: Expression) -> bool:
+    """Whether a target of Reshape has a 0 or a -1 that is meant as one."""
+    return any(
+        (isinstance(part, Literal) and part.value == 0) or isinstance(part, Unary)
+        for part in walk(target)
+    )
 
 
 def _attribute_conditions(rule: Rule) -> Iterator[Condition]:
