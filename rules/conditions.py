@@ -351,7 +351,7 @@ def _targets(rule: Rule) -> Iterator[Expression]:
 def _has_signs(target: Expression) -> bool:
     """Whether a target of Reshape has a 0 or a -1 that is meant as one."""
     return any(
-        (isinstance(part, Literal) and part.value == 0) or isinstance(part, Unary)
+        (isinstance(part, Literal) and part.value in (0, -1)) or isinstance(part, Unary)
         for part in walk(target)
     )
 

@@ -25,6 +25,7 @@ _HINTS = {
     "ELSE": "`else`",
     "INT": "a number",
     "NAME": "a name",
+    "QUALIFIED": "a name",
     "COMMA": "`,`",
     "OP": "`op`",
 }

@@ -46,7 +46,7 @@ EQUATIONS = (
         "conditional",
     ),
     ("conv2d(1,1,0,0,input_7,Iconv(3,3)) == input_7", "proved"),
-    ("conv2d(1,1,1,0,input_7,Iconv(3,3)) == input_7", "refuted"),
+    ("conv2d(1,1,1,0,input_7,Iconv(3,3)) == input_7", "refused"),
     ("poolavg(2,2,2,2,1,input_7) == conv2d(2,2,1,0,input_7,Cpool(2,2))", "proved"),
     # Right up to images of 5 x 5.
     ("poolmax(9,9,1,1,0,poolmax(9,9,1,1,0,input_7)) == poolmax(9,9,1,1,0,input_7)", "refuted"),

@@ -55,8 +55,8 @@ def optimize(source, catalog, **options):
 
 def test_a_clear_gain_is_taken_and_the_outputs_stay(catalog):
     built = slow_model()
-    result = optimize(built, catalog, budget=3)
-    assert result.chosen != ORIGINAL
+    result = optimize(built, catalog, budget=8)
+    assert result.chosen != ORIGINAL, result.verdict
     assert any(step.accepted for step in result.plan)
     onnx.checker.check_model(result.model)
     x = RNG.standard_normal((4, 65536)).astype(np.float32)

@@ -131,7 +131,7 @@ class Facts:
         if head == "size":
             return self.bound.names[tail]
         if head == "form":
-            return {at: v for at, v in enumerate(self.contents(tail)) if v in (0, -1)}
+            return tuple(v if v in (0, -1) else None for v in self.contents(tail))
         if head == "direction" and tail:
             steps = tuple(1 if step > 0 else -1 for step in self.contents(tail))
             return steps if steps in options else steps[:1]
