@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -139,10 +140,9 @@ def race(original: str, optimized: str, *, threads: int, budget: float) -> dict[
 
 def compare(original: str, optimized: str) -> dict[str, Any]:
     """Return the largest deviation over input distributions, relative to the output's scale."""
-    import numpy as np
     import onnx
-    import onnxruntime
-    from tensolog.profiles.execution import embedded
+
+    import tensolog
 
     from .zoo import DISTRIBUTIONS, random_feeds
 
@@ -154,17 +154,21 @@ def compare(original: str, optimized: str) -> dict[str, Any]:
     del model
     outputs = []
     for path in (original, optimized):  # one session at a time: large models need the memory
-        options = onnxruntime.SessionOptions()
-        embedded(Path(path)).apply(options, Path(path).parent)
-        session = onnxruntime.InferenceSession(path, options)
+        session = tensolog.open_session(path)
         outputs.append([session.run(None, feeds) for feeds in draws])
         del session
+    return {"deviation": max(map(deviation, *outputs))}
+
+
+def deviation(expected: Sequence[Any], actual: Sequence[Any]) -> float:
+    """Return how far outputs are from those expected, relative to the scale of each."""
+    import numpy as np
+
     largest = 0.0
-    for expected, actual in zip(*outputs, strict=True):
-        for before, after in zip(expected, actual, strict=True):
-            scale = float(np.max(np.abs(before), initial=0.0)) or 1.0
-            largest = max(largest, float(np.max(np.abs(before - after), initial=0.0)) / scale)
-    return {"deviation": largest}
+    for before, after in zip(expected, actual, strict=True):
+        scale = float(np.max(np.abs(before), initial=0.0)) or 1.0
+        largest = max(largest, float(np.max(np.abs(before - after), initial=0.0)) / scale)
+    return largest
 
 
 def rewrite(peer: str, path: str, out: str) -> dict[str, Any]:
@@ -187,7 +191,6 @@ def contest(
     tiny: bool,
 ) -> dict[str, Any]:
     """Race peers against ONNX Runtime on one model; those that can't run it are refused."""
-    import numpy as np
     import onnx
     from tensolog.profiles.machine import available_memory_bytes
     from tensolog.profiles.race import race as race_models
@@ -207,11 +210,7 @@ def contest(
         except Exception as error:  # whatever a peer raises is its reason to refuse
             refused[entrant] = " ".join(str(error).split())[:200]
             continue
-        deviations[entrant] = max(
-            float(np.max(np.abs(mine - theirs), initial=0.0))
-            / (float(np.max(np.abs(theirs), initial=0.0)) or 1.0)
-            for mine, theirs in zip(found, expected, strict=True)
-        )
+        deviations[entrant] = deviation(expected, found)
     laps = race_models(
         {entrant: sources[entrant] for entrant in deviations},
         feeds,
