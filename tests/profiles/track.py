@@ -1,0 +1,42 @@
+"""A track for races of simulated models: nothing on it depends on the machine or its load."""
+
+import numpy as np
+
+
+class Track:
+    """Simulated models: time passes when they run, noise is shared by nobody."""
+
+    def __init__(self, times, noise=0.05, load_s=0.0):
+        self.now = 0.0
+        self.alive = 0
+        self.most_alive = 0
+        self.log = []
+        self._times = times
+        self._noise = noise
+        self._load_s = load_s
+        self._random = np.random.default_rng(7)
+
+    def clock(self):
+        return self.now
+
+    def load(self, name):
+        return Model(self, name)
+
+
+class Model:
+    def __init__(self, track, name):
+        self._track, self._name = track, name
+        track.now += track._load_s
+        track.alive += 1
+        track.most_alive = max(track.most_alive, track.alive)
+
+    def __del__(self):
+        self._track.alive -= 1
+
+    def time(self, runs=1):
+        track = self._track
+        track.log.append((self._name, runs))
+        noise = np.exp(track._noise * track._random.standard_normal())
+        ns = track._times[self._name] * noise
+        track.now += ns * runs * 1e-9
+        return ns
