@@ -33,8 +33,9 @@ from .bounds import parts_of
 from .compose import Composition, UndescribedError, algebra_of, described
 from .element_types import opsets, signature, type_problem
 from .enumeration import Choice, Choices, ContradictionError, NoCaseError, cases
+from .left import Left
 from .moves import of_one, only_reads
-from .sides import Left, Right
+from .right import Right
 from .statement import Equation, Obligation, Origin, Statement
 
 # Each attempt replaces symbols that the one before found to equal something; two are the rule.

@@ -9,7 +9,9 @@ from tensolog.rules.conditions import bindings
 from tensolog.rules.prover.cases import statement_of
 from tensolog.rules.prover.compose import Composition, algebra_of, described
 from tensolog.rules.prover.enumeration import Choices, NoCaseError
-from tensolog.rules.prover.sides import Left, Right, progressions
+from tensolog.rules.prover.left import Left
+from tensolog.rules.prover.patterns import progressions
+from tensolog.rules.prover.right import Right
 from tensolog.rules.view import ABSENT
 
 

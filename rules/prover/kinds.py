@@ -1,0 +1,119 @@
+"""What one lowering knows of a statement, and in which algebra a term is an element."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ...catalog.operators.expand import Definition
+from ...catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term, Variable
+from .definedness import Condition
+from .normal import Product
+from .signs import Signs
+from .space import Space
+from .statement import Algebra, Operand
+
+COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
+INDEX = ("+", "-", "*", "//", "%", "neg", "max", "min", "abs", "floor", "ceil")
+CONNECTIVES = ("and", "or", "not", "xor", "to_bool")
+PREDICATES = ("isnan", "is_positive_inf", "is_negative_inf")
+INTEGERS: Mapping[str, tuple[int, int]] = {
+    **{f"int{bits}": (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (4, 8, 16, 32, 64)},
+    **{f"uint{bits}": (0, 2**bits - 1) for bits in (4, 8, 16, 32, 64)},
+}
+
+
+@dataclass
+class Kinds:
+    """The definitions of one statement, and the kinds of their terms."""
+
+    space: Space
+    definitions: Mapping[str, Definition]
+    operands: Mapping[str, Operand]
+    algebras: Mapping[str, Algebra]
+    types: Mapping[str, str] = field(default_factory=dict)
+    signs: Signs = field(default_factory=lambda: Signs({}, lambda _: None))
+    facts: list[Condition] = field(default_factory=list)
+    # Whether |x| and the larger of two are chosen by their order, case by case.
+    by_order: bool = False
+    # Whether what holds where an element is read simplifies the element.
+    in_context: bool = False
+    _memory: dict[tuple[str, str, str], tuple[list[Product], list[Condition]]] = field(
+        default_factory=dict
+    )
+
+    def algebra(self, tensor: str) -> Algebra:
+        """Return the algebra of the elements of a tensor."""
+        if tensor in self.operands:
+            return self.operands[tensor].algebra
+        return self.algebras.get(tensor, "real")
+
+    def is_index(self, term: Term) -> bool:
+        """Whether a term is an integer made of dimensions, indices and elements."""
+        match term:
+            case bool() | float():
+                return False
+            case int() | Variable():
+                return True
+            case Symbol(_, kind):
+                return kind != "real"
+            case Apply(function, arguments):
+                return function in INDEX and all(map(self.is_index, arguments))
+            case Select(_, then, otherwise):
+                return self.is_index(then) and self.is_index(otherwise)
+            case Read(tensor, _):
+                return self.algebra(tensor) == "integer"
+            case _:
+                return False
+
+    def is_truth(self, term: Term) -> bool:
+        """Whether a term is a truth value."""
+        match term:
+            case bool():
+                return True
+            case Apply(function, _):
+                return function in COMPARISONS + PREDICATES + CONNECTIVES
+            case Read(tensor, _):
+                return self.algebra(tensor) == "boolean"
+            case Reduce(kind):
+                return kind in ("any", "all")
+            case Select(_, then, otherwise):
+                return self.is_truth(then) and self.is_truth(otherwise)
+            case _:
+                return False
+
+    def kind(self, *terms: Term) -> Algebra:
+        """Return the algebra in which terms are elements."""
+        if all(map(self.is_truth, terms)):
+            return "boolean"
+        if all(self._integral(term) for term in terms):
+            return "integer"
+        return "real"
+
+    def _integral(self, term: Term) -> bool:
+        match term:
+            case Apply(function, arguments):
+                if function == "int32" or function[3:] in INTEGERS:
+                    return True
+                if function in ("real", "pi") or function.startswith("to_"):
+                    return False
+                return all(map(self._integral, arguments))
+            case Select(_, then, otherwise):
+                return self._integral(then) and self._integral(otherwise)
+            case Reduce():
+                return self._integral(term.body)
+            case _:
+                return self.is_index(term) or self.is_truth(term)
+
+
+def reads_elements(term: Term) -> bool:
+    """Whether a term reads an element outside of a reduction."""
+    match term:
+        case Read():
+            return True
+        case Apply(_, arguments):
+            return any(map(reads_elements, arguments))
+        case Select(condition, then, otherwise):
+            return reads_elements(condition) or reads_elements(then) or reads_elements(otherwise)
+        case _:
+            return False
