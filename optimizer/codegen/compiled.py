@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from ..fusion.plan import FusedOperator, FusionPlan
 from ..program.dag import Program
-from ..program.evaluate import evaluate, extend
+from ..program.evaluate import evaluate
 from .compiler import FLAGS, CompilerError, find_compiler, library
 from .launch import Function, exported
 from .lower import Kernel, lower
@@ -54,22 +56,25 @@ class CompiledPlan:
         threads = threads or default_threads()
         values = dict(self._constants)
         values.update(zip(self.program.inputs, inputs, strict=True))
-        for step, last in zip(self.steps, self._last_uses, strict=True):
-            if step.kernel is not None and step.function is not None:
-                values |= step.kernel.run(step.function, values, threads)
-            else:
-                self._interpret(step, values)
-            for node_id in last:
-                values.pop(node_id, None)
+        with np.errstate(all="ignore"):
+            for step, last in zip(self.steps, self._last_uses, strict=True):
+                if step.kernel is not None and step.function is not None:
+                    values |= step.kernel.run(step.function, values, threads)
+                else:
+                    self._interpret(step, values)
+                for node_id in last:
+                    values.pop(node_id, None)
         return [values[output] for output in self.program.outputs]
 
     def _interpret(self, step: Step, values: dict[int, Value]) -> None:
         if len(step.nodes) == 1:
-            extend(values, [self.program.nodes[step.nodes[0]]])
+            node = self.program.nodes[step.nodes[0]]
+            values[node.id] = evaluate(node, [values[at] for at in node.inputs])
             return
         inner = dict(values)
-        nodes = (self.program.nodes[node_id] for node_id in step.nodes)
-        extend(inner, (node for node in nodes if not node.is_leaf))
+        for node in (self.program.nodes[node_id] for node_id in step.nodes):
+            if not node.is_leaf:
+                inner[node.id] = evaluate(node, [inner[at] for at in node.inputs])
         values.update((at, inner[at]) for at in step.outputs)
 
     @cached_property

@@ -68,10 +68,8 @@ class FlatKernel:
             place += VIEW
             made[at] = result.T if turned else result
         start(function, arguments, threads if count >= 1 << 15 else 1)
-        if self.finishes:
-            with np.errstate(all="ignore"):
-                for column, one in enumerate(self.finishes):
-                    made[one.node] = one.apply(partial[:, column], count)
+        for column, one in enumerate(self.finishes):
+            made[one.node] = one.apply(partial[:, column], count)
         return made
 
     def _turned(self, arrays: Sequence[Array]) -> bool:

@@ -54,8 +54,7 @@ class RowKernel:
         known = dict(values)
         if self.before:
             extend(known, self.before)
-        with np.errstate(all="ignore"):
-            _Call(self, known).run(function, threads)
+        _Call(self, known).run(function, threads)
         if self.after:
             extend(known, self.after)
         return {at: known[at] for at in self.outputs}

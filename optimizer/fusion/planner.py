@@ -151,6 +151,12 @@ def make_plan(
     )
 
 
+def unfused_s(program: Program, machine: Machine) -> float:
+    """Return the seconds that a program takes node by node."""
+    prices = Prices(Graph(program, Conditions()), machine, Limits())
+    return sum(prices.plain(number).cost_s for number in prices.graph.forced)
+
+
 def _without_small(prices: Prices, operators: Sequence[Operator]) -> list[Operator]:
     """Leave to NumPy what it does before a kernel is called: few nodes of few elements.
 

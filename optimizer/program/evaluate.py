@@ -99,10 +99,11 @@ def evaluate(node: Node, operands: Sequence[Value]) -> Value:
     """
     if node.op == "Constant":
         return np.asarray(node.attributes["value"], dtype=node.dtype)
-    if any(is_sparse(operand) for operand in operands):
-        from .sparse import evaluate_sparse
+    for operand in operands:
+        if type(operand) is not np.ndarray and is_sparse(operand):
+            from .sparse import evaluate_sparse
 
-        return evaluate_sparse(node, operands)
+            return evaluate_sparse(node, operands)
     return np.asarray(_dense(node, operands))
 
 

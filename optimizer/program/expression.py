@@ -147,9 +147,12 @@ def elementwise(op: str, *operands: Expression, dtype: str | None = None) -> Exp
     """Return an operator applied with broadcasting; raises ValueError where shapes don't fit."""
     shape = operands[0].shape
     for operand in operands:
-        if operand.shape != shape:
+        if operand.shape == shape or not operand.shape:
+            continue
+        if shape:
             shape = np.broadcast_shapes(*[each.shape for each in operands])
             break
+        shape = operand.shape
     return Expression(op, operands, shape, dtype or operands[-1].dtype)
 
 
@@ -225,12 +228,16 @@ def region(wanted: Sequence[Expression]) -> Region:
         if id(one) in place:
             stack.pop()
             continue
-        missing = [operand for operand in one.operands if id(operand) not in place]
-        if missing:
-            stack += reversed(missing)
-            continue
+        below = one.operands
+        if below:
+            waiting = len(stack)
+            for operand in reversed(below):
+                if id(operand) not in place:
+                    stack.append(operand)
+            if len(stack) > waiting:
+                continue
         stack.pop()
-        operands = tuple([place[id(operand)] for operand in one.operands])
+        operands = tuple([place[id(operand)] for operand in below])
         told: Hashable = one.attributes
         name: Hashable = told
         if one.op == "Input":

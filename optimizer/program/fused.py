@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # Arrays beside operands in blocks are cut once, not for each region, from so many bytes on.
 _CUT_BYTES = 1 << 16
+# So many kinds of calls of a function are known not to need tracing.
+_DIRECT = 1024
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -53,11 +55,17 @@ class Fused(Generic[P, R]):
         self._engine = Engine(options)
         self._last = threading.local()
         self._latest: Runner | None = None
+        # Calls that aren't traced, by signature, with what became of the one that was.
+        self._direct: dict[Hashable, Runner] = {}
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return what the function returns."""
         if any(map(_is_traced, args)) or any(map(_is_traced, kwargs.values())):
             return cast(R, self._function(*args, **kwargs))  # part of the function around it
+        signature = _signature(args, kwargs)
+        if signature in self._direct:
+            self._last.runner = self._latest = self._direct[signature]
+            return cast(R, self._function(*args, **kwargs))
         runner = Runner(self._engine)
         trace = Trace(runner, self._function.__code__, LazyArray)
         try:
@@ -75,6 +83,8 @@ class Fused(Generic[P, R]):
         finally:
             trace.closed = True
             self._last.runner = self._latest = runner
+        if signature is not None and runner.needless and len(self._direct) < _DIRECT:
+            self._direct[signature] = runner
         return cast(R, found)
 
     def _wrapped(self, trace: Trace, args: Any, kwargs: Any) -> tuple[Any, Any]:
@@ -142,6 +152,22 @@ class Fused(Generic[P, R]):
         if found is None:
             raise FuseError(f"{self._function.__qualname__} wasn't called yet: call it first")
         return found
+
+
+def _signature(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
+    """Return what calls that do the same have in common; None where values alone can't tell."""
+    parts: list[Any] = []
+    for one in (*args, *kwargs.values()):
+        kind = type(one)
+        if kind is np.ndarray:
+            parts.append((one.shape, one.dtype.char))
+        elif kind is float or isinstance(one, np.generic):
+            parts.append(kind)
+        elif one is None or kind in (int, bool, str):
+            parts.append(one)
+        else:
+            return None
+    return (len(args), *kwargs, *parts)
 
 
 def _is_traced(value: Any) -> bool:

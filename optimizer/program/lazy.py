@@ -341,7 +341,7 @@ def _binary(name: str, ufunc: np.ufunc, reflected: bool, in_place: bool) -> Call
             return ufunc(self, other, out=(self,))
         inputs = (other, self) if reflected else (self, other)
         if type(other) in _KNOWN:
-            return ufuncs.apply(self._trace, ufunc, "__call__", inputs, {})
+            return ufuncs.operator(self._trace, ufunc, inputs)
         if hasattr(type(other), "tocsr"):
             return NotImplemented
         return ufunc(*inputs)
@@ -390,6 +390,6 @@ for _name, _ufunc in {
 }.items():
 
     def _unary(self: LazyArray, _ufunc: np.ufunc = _ufunc) -> Any:
-        return ufuncs.apply(self._trace, _ufunc, "__call__", (self,), {})
+        return ufuncs.operator(self._trace, _ufunc, (self,))
 
     setattr(LazyArray, f"__{_name}__", _unary)

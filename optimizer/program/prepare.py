@@ -7,11 +7,13 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from ...catalog.errors import TensologError
-from .dag import Program
+from .dag import Node, Program
 from .evaluate import run
 from .rewrite import rewrite
 
@@ -22,9 +24,12 @@ if TYPE_CHECKING:
 Heuristic = Literal["cost", "all", "no_redundancy", "none"]
 
 
-# Programs of up to so many elements, of all nodes together, aren't planned: a kernel's call takes
-# as long as NumPy takes for some tens of such nodes.
-FEW_ELEMENTS = 256
+# Tracing a call takes so long, and a share of it for each operator. What NumPy has computed before
+# then is left to it: `Fused` calls a function as it is, from its second call on, where all of a
+# call's regions were. 0 plans all of them.
+TRACING_S = 40e-6
+_EACH = 0.2
+SOONER = "NumPy is done sooner than the tracing of it"
 
 
 @cache
@@ -83,20 +88,23 @@ class Prepared:
 
     def _checked(self, values: Sequence[Any]) -> list[Any]:
         """Return the outputs; raise ValueError for one that isn't what the program says."""
-        for at, value in zip(self.program.outputs, values, strict=True):
-            node = self.program.nodes[at]
+        for value, (node, dtype) in zip(values, self._expected, strict=True):
             held = value.format if hasattr(value, "tocsr") else "dense"
-            if (value.shape, value.dtype.name, held) != (node.shape, node.dtype, node.layout):
+            if value.shape != node.shape or value.dtype != dtype or held != node.layout:
                 raise ValueError(f"{node} came as {value.dtype} {value.shape} {held}")
         return list(values)
+
+    @cached_property
+    def _expected(self) -> list[tuple[Node, np.dtype[Any]]]:
+        """The outputs' nodes, and their types: asking a type for its name takes microseconds."""
+        nodes = (self.program.nodes[at] for at in self.program.outputs)
+        return [(node, np.dtype(node.dtype)) for node in nodes]
 
 
 def prepare(program: Program, options: Options) -> Prepared:
     """Return a program ready to run; what can't be planned or compiled is left to NumPy."""
-    if options.heuristic == "cost" and _few(program):
-        return Prepared(
-            program, program, options, refusal="too few elements to repay a kernel's call"
-        )
+    if options.heuristic == "cost" and _sooner(program):
+        return Prepared(program, program, options, refusal=SOONER)
     after, rules = rewritten(program)
     made = Prepared(program, after, options, rules)
     if any(not node.size for node in program.nodes):
@@ -132,10 +140,17 @@ def rewritten(program: Program) -> tuple[Program, tuple[str, ...]]:
     return (rewrite(ruled), names) if names else (after, ())
 
 
-def _few(program: Program) -> bool:
-    """Whether NumPy has computed all nodes before a kernel would have begun."""
-    dense = all(node.layout == "dense" for node in program.nodes)
-    return dense and sum(node.size for node in program.nodes) <= FEW_ELEMENTS
+def _sooner(program: Program) -> bool:
+    """Whether NumPy computes a dense program in less time than it takes to trace it."""
+    operators = [node for node in program.nodes if not node.is_leaf]
+    limit_s = TRACING_S * (1 + _EACH * len(operators))
+    largest = max((node.size for node in program.nodes), default=0)
+    if any(node.layout != "dense" for node in program.nodes) or largest * 1e-10 > limit_s:
+        return False  # a single pass over that array takes longer
+    from ..fusion.machine import Machine
+    from ..fusion.planner import unfused_s
+
+    return unfused_s(program, Machine()) < limit_s
 
 
 def _defect(error: Exception) -> str:

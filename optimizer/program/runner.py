@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..blocks.partitioned import Partitioned
 from .dag import Program
 from .expression import Expression, Region, region
-from .prepare import Options, Prepared, prepare
+from .prepare import SOONER, Options, Prepared, prepare
 
 if TYPE_CHECKING:
     from ..blocks.plan import BlockPlan
@@ -39,6 +39,14 @@ class Runner:
     engine: Engine
     regions: list[Computed] = field(default_factory=list)
     notes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def needless(self) -> bool:
+        """Whether tracing gained nothing: NumPy alone would have been done sooner."""
+        return all(
+            isinstance(one.prepared, Prepared) and one.prepared.refusal == SOONER
+            for one in self.regions
+        )
 
     def note(self, text: str) -> None:
         """Remember something that explain should say."""

@@ -112,6 +112,18 @@ def apply(
         return eager.call(trace, function, inputs, options, str(refusal))
 
 
+def operator(trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
+    """Answer an operator of Python's between operands of which none answers for itself."""
+    try:
+        if trace.closed:
+            raise UnsupportedError("after the call")
+        raise_if_errors_are_asked_for()
+        expression = expression_of(trace, ufunc, inputs)
+        return made(trace, expression, not expression.shape)
+    except UnsupportedError as refusal:
+        return eager.call(trace, ufunc, inputs, {}, str(refusal))
+
+
 def _overrides(value: Any) -> bool:
     """Whether another type answers for itself: NumPy then asks it, with real arrays."""
     kind = type(value)

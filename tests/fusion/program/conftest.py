@@ -9,7 +9,7 @@ from tensolog.optimizer.program import prepare, runner
 @pytest.fixture(autouse=True)
 def plan_small_programs_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Test kernels on arrays for which NumPy would do."""
-    monkeypatch.setattr(prepare, "FEW_ELEMENTS", 0)
+    monkeypatch.setattr(prepare, "TRACING_S", 0.0)
 
 
 @pytest.fixture

@@ -128,7 +128,7 @@ def test_a_module_that_calls_keeps_its_variables() -> None:
     assert found.stdout.split() == ["6.0", "3.0"]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def planned() -> Any:
     fused = fuse(lambda X, y, w: X.T @ (y * (X @ w)))
     fused(X, y, np.ones(8))
@@ -191,19 +191,48 @@ def test_the_name_is_part_of_the_package() -> None:
     assert fuse(descend).__name__ == "descend"
 
 
-def test_few_elements_are_left_to_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_arrays_are_left_to_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     """By cost alone, and by shapes alone: so results don't depend on what was called before."""
-    monkeypatch.setattr(prepare, "FEW_ELEMENTS", 256)
+    monkeypatch.setattr(prepare, "TRACING_S", 40e-6)
 
     def function(x: Any, y: Any) -> Any:
         return x * np.exp(y) - x.sum()
 
+    large = np.tile(X, (400, 1))
     fused = fuse(function)
     np.testing.assert_array_equal(fused(X[0], y[:8]), function(X[0], y[:8]))
     assert fused.kernels == 0
-    assert "too few elements" in fused.explain()
-    fused(X, y[:8])
+    assert "NumPy is done sooner" in fused.explain()
+    fused(large, y[:8])
     assert fused.kernels > 0
     planned = fuse(heuristic="all")(function)
     planned(X[0], y[:8])
     assert planned.kernels > 0
+
+
+def test_what_needs_no_tracing_is_called_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prepare, "TRACING_S", 40e-6)
+    seen = []
+
+    @fuse
+    def function(x: Any, power: int = 2, *, scale: Any = None) -> Any:
+        seen.append(type(x))
+        return x**power if scale is None else x**power * scale
+
+    for _ in range(3):
+        np.testing.assert_array_equal(function(X, 3), X**3)
+    assert [one is np.ndarray for one in seen] == [False, True, True]
+    assert "NumPy is done sooner" in function.explain()
+    seen.clear()
+    # Each is another kind of call: of numbers only the type counts, of switches the value.
+    for given in ((X[:5], 3), (X, 2), (X.astype(np.float32), 3)):
+        np.testing.assert_array_equal(function(*given), given[0] ** given[1])
+    function(X, 3, scale=0.5)
+    function(X, 3, scale=0.25)
+    assert [one is np.ndarray for one in seen] == [False, False, False, False, True]
+    seen.clear()
+    large = np.tile(X, (400, 1))
+    for _ in range(2):
+        np.testing.assert_allclose(function(large, 3), large**3)
+    function(X, 3, scale=[1.0] * 8)  # a list may hold anything
+    assert [one is np.ndarray for one in seen] == [False, False, False]
