@@ -1,17 +1,16 @@
-"""Plans against the original: outputs compared, then timed end to end; the winner must be sure."""
+"""Plans against the original, on generated inputs: outputs compared, and timed end to end."""
 
 from __future__ import annotations
 
-import sys
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..profiles.feeds import DISTRIBUTIONS, random_feeds
 from ..profiles.operators_run import operators_run
-from ..profiles.race import Lap, RaceError, race, verdict
+from ..profiles.race import Lap, RaceError, race
 from ..profiles.session import DEFAULTS, Execution, resident_bytes
 from .graph import Graph
 from .phases import Phases
@@ -26,12 +25,10 @@ ORIGINAL = "original"
 MOVES_INTEGERS = frozenset(
     {"Cast", "Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Unsqueeze"}
 )
-# Of the race, what a second one may take, in which the winner must win again.
-CONFIRMING_SHARE = 0.3
 # Runs of a plan in the shortest race: to learn shapes, to warm up, to choose the length of a lap.
 LEAST_RUNS = 8
-# A model that has to be opened in a certain way must be worth it.
-LEAST_GAIN_BY_OPTIONS = 0.02
+# Of these, the ones that come before the first lap.
+WARMING_RUNS = 4
 # What sessions alive at once may hold, and what the whole process may. A session takes about the
 # model's size, since weights lie in a file that is mapped and packed once, and its activations.
 RACE_MODELS, RACE_BYTES = 2.5, 250 << 20
@@ -71,14 +68,16 @@ class Contest:
         given: Mapping[str, int],
         size_bytes: int,
         widened: Path | None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Run the original on likely sizes of its free dimensions, `given` ones kept.
 
-        Raises what ONNX Runtime raises where the model runs on none of them.
+        `clock` is for tests. Raises what ONNX Runtime raises where the model runs on none of them.
         """
         self.original = original
         self.setting = setting
         self.phases = phases
+        self.clock = clock
         self.size_bytes = size_bytes
         self.sizes: dict[str, int] = dict(given)
         self._verifier = self._first_that_runs(given, widened)
@@ -138,31 +137,6 @@ class Contest:
         if plan.naive is not None and plan.naive.refusal:
             plan.refusal = f"opened without its options: {plan.naive.refusal}"
 
-    def race(self, plans: Sequence[Plan], budget_s: float) -> Plan:
-        """Time the plans that are not refused; return the winner, the original where none is sure.
-
-        The fastest that beats the original beyond the noise must do so a second time, alone. One
-        that needs options to be so must not be slower than the original where it is opened without
-        them, and be worth them.
-        """
-        field_ = [self.original, *(plan for plan in plans if not plan.refusal)]
-        share = 1.0 - CONFIRMING_SHARE if len(field_) > 1 else 1.0
-        laps = self.time(field_, budget_s * share, phase="racing")
-        for plan in field_:
-            plan.lap = laps[plan.name]
-        faster = [plan for plan in field_[1:] if verdict(laps[plan.name]) == "faster"]
-        for plan in sorted(faster, key=lambda plan: laps[plan.name].ratio):
-            plan.refusal = options_in_vain(plan, field_)
-            if plan.refusal:
-                continue
-            again = self.time(
-                [self.original, plan], budget_s * CONFIRMING_SHARE, phase="confirming", seed=1
-            )
-            if again[plan.name].ratio_high < 1.0:
-                return plan
-            plan.refusal = "won once, but not when raced again"
-        return self.original
-
     def time(
         self,
         plans: Sequence[Plan],
@@ -170,52 +144,51 @@ class Contest:
         *,
         phase: str,
         reference: str = ORIGINAL,
+        finalists: int | None = None,
+        least_rounds: int = 1,
         seed: int = 0,
     ) -> dict[str, Lap]:
         """Time plans end to end, interleaved, against the one named `reference`.
 
-        Large models race in groups, each against the reference.
+        Large models race in groups, each against the reference. With `finalists` the slower ones
+        drop out until so many are left; laps come in the order of placing, the reference's first.
         """
-        (base,) = (plan for plan in plans if plan.name == reference)
-        others = [plan for plan in plans if plan is not base]
-        groups = [others[i : i + self.seats] for i in range(0, len(others), self.seats)] or [[]]
-        laps: dict[str, Lap] = {}
-        for number, group in enumerate(groups):
-
-            def tell(share: float, label: str, done: int = number) -> None:
-                self.phases.tell(phase, round(100 * (done + share) / len(groups)), 100, label)
-
-            with self.phases(phase):
-                found = race(
-                    {plan.name: plan.source for plan in (base, *group)},
-                    dict(self.feeds("normal")),
-                    threads=self.setting.threads,
-                    budget_s=budget_s / len(groups),
-                    reference=reference,
-                    executions={plan.name: plan.execution for plan in (base, *group)},
-                    progress=tell,
-                    # Where not even two have room, one is open at a time.
-                    memory_budget=sys.maxsize if self._room > 1 else 0,
-                    seed=self.setting.seed + seed,
-                )
-            laps = {**found, **laps}
-        return laps
+        with self.phases(phase):
+            return race(
+                {plan.name: plan.source for plan in plans},
+                dict(self.feeds("normal")),
+                threads=self.setting.threads,
+                budget_s=budget_s,
+                reference=reference,
+                executions={plan.name: plan.execution for plan in plans},
+                progress=lambda share, label: self.phases.tell(
+                    phase, round(100 * share), 100, label
+                ),
+                seats=max(1, self._room),
+                finalists=finalists,
+                least_rounds=least_rounds,
+                seed=self.setting.seed + seed,
+            )
 
     def time_what_runs(
-        self, plans: Sequence[Plan], budget_s: float, *, phase: str, reference: str
+        self,
+        plans: Sequence[Plan],
+        budget_s: float,
+        *,
+        phase: str,
+        reference: str,
+        finalists: int | None = None,
     ) -> dict[str, Lap]:
         """Time plans as `time` does; those that the runtime refuses have no lap."""
-        try:
-            return self.time(plans, budget_s, phase=phase, reference=reference)
-        except RaceError:  # one that is refused must not hide the others
-            (base,) = (plan for plan in plans if plan.name == reference)
-            others = [plan for plan in plans if plan is not base]
-            laps: dict[str, Lap] = {}
-            for plan in others:
-                with suppress(RaceError):
-                    share = budget_s / len(others)
-                    laps |= self.time([base, plan], share, phase=phase, reference=reference)
-            return laps
+        end, left = self.clock() + budget_s, list(plans)
+        while True:
+            try:
+                share = max(0.0, end - self.clock())
+                return self.time(left, share, phase=phase, reference=reference, finalists=finalists)
+            except RaceError as error:  # one that is refused must not hide the others
+                if error.model in ("", reference):
+                    return {}
+                left = [plan for plan in left if plan.name != error.model]
 
     def operators_run(self, plan: Plan) -> Counter[str]:
         """Count the operators that the runtime runs for a plan; raises what it raises."""
@@ -235,6 +208,11 @@ class Contest:
     def entry_s(self) -> float:
         """Seconds that a plan takes at least in a race: its session opened, and a few runs."""
         return self._verifier.session.opening_s + LEAST_RUNS * self._verifier.session.run_s
+
+    def rounds_s(self, rounds: int) -> float:
+        """Seconds of so many rounds of two plans, their sessions opened."""
+        cost = self._verifier.session
+        return 2 * (cost.opening_s + (rounds + WARMING_RUNS) * cost.run_s)
 
     @property
     def _room(self) -> int:
@@ -269,18 +247,6 @@ class Contest:
         if is_risky(graph, bound_types(graph, sizes)):
             try_apart(self.original.source, list(feeds.values()), self.setting.threads)
         return Verifier(self.original.source, feeds, threads=self.setting.threads, wide=widened)
-
-
-def options_in_vain(plan: Plan, raced: Sequence[Plan]) -> str:
-    """Say why the options that a raced plan is opened with don't count; nothing if they do."""
-    if plan.naive is None or plan.naive.lap is None or plan.lap is None:
-        return ""
-    if verdict(plan.naive.lap) == "slower":
-        return "slower than the original where it is opened without its options"
-    plain = [other.lap.ratio for other in raced if other.lap and other.execution.is_default]
-    if plan.lap.ratio > min(plain) * (1 - LEAST_GAIN_BY_OPTIONS):
-        return "hardly faster than what needs no options"
-    return ""
 
 
 def table_rows(graph: Graph, value: int) -> int:

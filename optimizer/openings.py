@@ -15,6 +15,7 @@ from contextlib import suppress
 from ..profiles.race import verdict
 from ..profiles.session import DEFAULTS, Execution
 from .contest import Contest, Plan
+from .final import LEAST_GAIN_BY_OPTIONS
 
 # Operators that ONNX Runtime's graph transformers make, and the transformers to leave out so that
 # they don't, by the names that `optimization.disable_specified_optimizers` knows them by.
@@ -37,7 +38,7 @@ PLAIN_LEVEL = "basic"
 
 
 def alternatives(contest: Contest, plans: Sequence[Plan], budget_s: float) -> list[Plan]:
-    """Race each plan's ways to be opened against the runtime's own, briefly; return what wins.
+    """Race each plan's ways to be opened against the runtime's own, briefly; return the best.
 
     `plans` come in the order of their promise; the later ones may find the time spent, and of large
     models few ways are tried. What is returned is verified, and counts only if it wins the final
@@ -63,10 +64,12 @@ def _of_one(contest: Contest, plan: Plan, budget_s: float) -> list[Plan]:
     if not ways:
         return []
     laps = contest.time_what_runs([plan, *ways], budget_s, phase="opening", reference=plan.name)
-    faster = [way for way in ways if way.name in laps and verdict(laps[way.name]) == "faster"]
-    if not faster:
+    timed = [way for way in ways if way.name in laps]
+    best = min(timed, key=lambda way: laps[way.name].ratio, default=plan)
+    # The race is too short to be sure; what is not worth its options anyway may not take part.
+    if best is plan or laps[best.name].ratio > 1 - LEAST_GAIN_BY_OPTIONS:
         return []
-    best = min(faster, key=lambda way: laps[way.name].ratio)
+    faster = [way for way in timed if verdict(laps[way.name]) == "faster"]
     left_out = [name for way in faster for name in way.execution.left_out]
     together = opened(plan, plan.execution.without(*left_out)) if left_out else best
     return [best] if together.execution == best.execution else [best, together]

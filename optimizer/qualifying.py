@@ -1,9 +1,8 @@
 """Many plans, few finalists: a short race of all, so that the long one tells the best apart.
 
-Between plans that are raced in turns the time is shared; with many, each has too few laps to show
-a gain of a few percent. What comes in far behind the others needs no more laps to be left out.
-Models so large that few sessions may be alive at once race in small groups anyway, and to load
-them again takes longer than it saves.
+What comes in far behind the others needs no more laps to be left out, and neither ways to open it
+nor kernels for it are worth a try. Models so large that few sessions may be alive at once race in
+small groups anyway, and to load them again takes longer than it saves.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ def qualify(contest: Contest, plans: Sequence[Plan], budget_s: float) -> list[Pl
     if len(sound) <= FINALISTS or not is_roomy(contest):
         return sound
     laps = contest.time_what_runs(
-        [contest.original, *sound], budget_s, phase="qualifying", reference=ORIGINAL
+        [contest.original, *sound],
+        budget_s,
+        phase="qualifying",
+        reference=ORIGINAL,
+        finalists=FINALISTS,
     )
     for plan in sound:
         plan.lap = laps.get(plan.name)
-    timed = sorted(
-        (plan for plan in sound if plan.lap is not None),
-        key=lambda plan: laps[plan.name].ratio,
-    )
-    chosen = {plan.name for plan in timed[:FINALISTS]}
+    chosen = [name for name in laps if name != ORIGINAL][:FINALISTS]
     return [plan for plan in sound if plan.name in chosen]
 
 

@@ -30,6 +30,7 @@ __all__ = [
     "release_memory",
     "resident_bytes",
     "runtime_version",
+    "trim_memory",
 ]
 
 RUNTIME = "onnxruntime"
@@ -151,6 +152,11 @@ def release_memory() -> None:
     told to let them go, it is.
     """
     gc.collect()
+    trim_memory()
+
+
+def trim_memory() -> None:
+    """Give back what was freed already: enough where nothing refers to itself, and far quicker."""
     trim = getattr(_c_library(), "malloc_trim", None)
     if trim is not None:
         trim(0)

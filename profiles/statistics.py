@@ -14,6 +14,8 @@ Array = np.ndarray[Any, Any]
 _NORMAL = 1.4826
 # Student's t at 97.5 %, by degrees of freedom; none for a single round.
 _STUDENT = (np.inf, 12.706, 4.303, 3.182)
+# Of how many times one is counted among the swiftest, and rounds that give enough of these.
+_SWIFTEST, _MANY = 4, 20
 
 
 def median_and_spread(samples: Sequence[float] | Array) -> tuple[float, float]:
@@ -21,6 +23,11 @@ def median_and_spread(samples: Sequence[float] | Array) -> tuple[float, float]:
     values = np.asarray(samples, dtype=np.float64)
     middle = float(np.median(values))
     return middle, _NORMAL * float(np.median(np.abs(values - middle)))
+
+
+def swiftest(times: Sequence[float] | Array) -> float:
+    """Return the mean of the fastest quarter of some times: what a run takes if left alone."""
+    return float(_swift_means(np.asarray(times, dtype=np.float64)[None])[0])
 
 
 def quiet(reference: Sequence[float] | Array, tolerance: float = 1.1) -> Array:
@@ -53,6 +60,10 @@ def bootstrap_ratio(
 
     `blocks` holds (times, reference times) of equal length, one block a round; a round that gave
     several pairs is resampled in two stages, rounds first, since its pairs share their disturbance.
+    Pairs see through what slows all models of a round alike, not through what falls on single runs,
+    as other processes do. Where many rounds gave one pair each, the ratio of the means of the
+    fastest quarters, which does, is taken instead if its interval is the narrower one: the width of
+    an interval says nothing of its place.
     Of fewer than five rounds a bootstrap knows too little: there the interval is widened to
     Student's (95 %, over the logarithms of the rounds' medians); one round alone says nothing, and
     its interval spans a factor of 100 each way.
@@ -71,7 +82,44 @@ def bootstrap_ratio(
     if len(ratios) <= len(_STUDENT) and np.any(np.concatenate(ratios) != 1.0):
         few_low, few_high = _interval_of_few(ratios)
         low, high = min(low, few_low), max(high, few_high)
-    return Ratio(value, float(low), float(high))
+    found = Ratio(value, float(low), float(high))
+    if len(ratios) >= _MANY and all(len(block) == 1 for block in ratios) and low < high:
+        times, bases = (np.concatenate([block[side] for block in blocks]) for side in (0, 1))
+        return min(found, _swift_ratio(times, bases, resamples, tail, seed), key=_width)
+    return found
+
+
+def _width(ratio: Ratio) -> float:
+    return ratio.high / ratio.low
+
+
+def _swift_ratio(times: Array, bases: Array, resamples: int, tail: float, seed: int) -> Ratio:
+    """Return the ratio of the means of the fastest quarters, with its interval.
+
+    The bootstrap of a mean of m numbers knows their spread from m - 1: it is widened by that.
+    """
+    rng, count = np.random.default_rng(seed), len(times)
+    logs = np.empty(resamples)
+    step = max(1, (1 << 20) // count)
+    for start in range(0, resamples, step):
+        picked = rng.integers(0, count, (min(step, resamples - start), count))
+        means = _swift_means(times[picked]), _swift_means(bases[picked])
+        logs[start : start + step] = np.log(means[0] / means[1])
+    value = swiftest(times) / swiftest(bases)
+    low, high = np.quantile(logs, [tail, 1.0 - tail]) - np.log(value)
+    kept = _swift_count(count)
+    wider = kept / (kept - 1)
+    return Ratio(value, value * float(np.exp(low * wider)), value * float(np.exp(high * wider)))
+
+
+def _swift_means(rows: Array) -> Array:
+    kept = _swift_count(rows.shape[1])
+    means: Array = np.partition(rows, kept - 1, axis=1)[:, :kept].mean(axis=1)
+    return means
+
+
+def _swift_count(count: int) -> int:
+    return count // _SWIFTEST + 1
 
 
 def _interval_of_few(blocks: Sequence[Array]) -> tuple[float, float]:
@@ -96,6 +144,9 @@ def _resampled_medians(blocks: Sequence[Array], resamples: int, rng: np.random.G
     for start in range(0, resamples, step):
         count = min(step, resamples - start)
         picked = rng.integers(0, len(blocks), (count, len(blocks)))[:, :, None]
+        if table.shape[1] == 1:
+            medians[start : start + count] = np.median(table[picked[:, :, 0], 0], axis=1)
+            continue
         drawn = (rng.random((count, *table.shape)) * lengths[picked]).astype(np.int64)
         medians[start : start + count] = np.median(table[picked, drawn].reshape(count, -1), axis=1)
     return medians

@@ -18,12 +18,14 @@ class Contest:
         self.original, self.seats = Plan("original", None), seats
         self.ratios, self.asked = ratios, []
 
-    def time_what_runs(self, plans, budget_s, *, phase, reference):
-        self.asked.append((phase, reference, [plan.name for plan in plans], budget_s))
+    def time_what_runs(self, plans, budget_s, *, phase, reference, finalists):
+        assert finalists == FINALISTS
+        names = [plan.name for plan in plans]
+        self.asked.append((phase, reference, names, budget_s))
+        placing = sorted((ratio, name) for name, ratio in self.ratios.items() if name in names)
         return {
-            plan.name: Lap(1e6, 1e3, ratio, ratio - 0.02, ratio + 0.02, 9)
-            for plan in plans
-            if (ratio := self.ratios.get(plan.name)) is not None
+            name: Lap(1e6, 1e3, ratio, ratio - 0.02, ratio + 0.02, 9)
+            for ratio, name in [(1.0, reference), *placing]
         }
 
 

@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tensolog.profiles.statistics import bootstrap_ratio, median_and_spread, quiet
+from tensolog.profiles.statistics import (
+    bootstrap_ratio,
+    median_and_spread,
+    quiet,
+    swiftest,
+)
 
 times = st.lists(st.floats(1, 1e6), min_size=1, max_size=30)
 
@@ -94,6 +99,27 @@ def test_the_interval_covers_as_often_as_it_says():
         ratio = bootstrap_ratio(simulate(rng, 1.2), seed=trial, resamples=400)
         covered += ratio.low <= 1.2 <= ratio.high
     assert 0.90 <= covered / 300 <= 0.99
+
+
+def disturbed(rng, factor, rounds=40):
+    """Rounds of a machine on which every other run shares the processor with something else."""
+
+    def run():
+        return np.exp(rng.normal(0, 0.01)) * (1 + (rng.random() < 0.5) * rng.exponential(0.5))
+
+    return [([factor * run()], [run()]) for _ in range(rounds)]
+
+
+def test_the_swiftest_are_a_quarter():
+    assert swiftest([3.0]) == 3.0
+    assert swiftest([9, 1, 8, 3, 7, 6, 5, 4]) == pytest.approx((1 + 3 + 4) / 3)
+
+
+def test_intervals_under_load_cover_and_are_narrow():
+    rng = np.random.default_rng(4)
+    found = [bootstrap_ratio(disturbed(rng, 1.2), seed=n, resamples=400) for n in range(150)]
+    assert 0.90 <= np.mean([ratio.low <= 1.2 <= ratio.high for ratio in found]) <= 1.0
+    assert np.median([ratio.high / ratio.low for ratio in found]) < 1.06
 
 
 def test_pairing_sees_through_moods():

@@ -1,0 +1,183 @@
+"""One optimization under way: plans are derived, verified, priced, and raced; the best one wins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..catalog import Catalog
+from ..catalog.onnx_reader import read_model
+from ..catalog.onnx_writer import skeleton_model
+from ..profiles.costs import CostModel
+from ..profiles.kernel import Kernel
+from ..rules import Rule, store_rules
+from .contest import ORIGINAL, Contest, Plan
+from .final import run_final
+from .infer import infer_types
+from .kernels.candidates import fused_plans
+from .openings import alternatives
+from .phases import Phases
+from .planner import Planner
+from .price import Prices, kernels_of_graph
+from .purse import Purse
+from .qualifying import is_roomy, qualify
+from .realize import Workshop
+from .screening import screen, select
+from .search import bound_types, order_by_bound
+from .setting import Setting
+from .signature import signature
+from .sizes import sizes_from
+from .view import predicted_ns
+
+if TYPE_CHECKING:
+    from .driver import Source
+
+# Of the budget, what measuring kernels may take; racing has the rest.
+MEASURING_SHARE = 0.3
+# Of the time for races: what finding out takes which rules help and harm, what choosing among many
+# plans does, how plans are best opened, and which operators are worth a kernel. What is left of
+# these goes to the final, which has no less than its own share.
+SCREENING_SHARE, QUALIFYING_SHARE, OPENING_SHARE, KERNELS_SHARE = 0.25, 0.15, 0.15, 0.2
+FINAL_SHARE = 0.4
+# How many plans of the e-graph may race.
+BEST_PLANS = 4
+
+
+class Campaign:
+    """One optimization: the original, the plans derived from it, and the winner so far."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        setting: Setting,
+        phases: Phases,
+        rules: Sequence[Rule],
+        workshop: Workshop,
+        source: Source,
+        kept: Path | None,
+    ) -> None:
+        """Read the model."""
+        self.kept = kept
+        self.catalog, self.setting, self.phases, self.workshop = catalog, setting, phases, workshop
+        with phases("reading", str(source) if isinstance(source, (str, Path)) else ""):
+            store_rules(catalog, rules)
+            self.model_id = read_model(catalog, source)
+            self.skeleton = skeleton_model(catalog, self.model_id)
+            graph = workshop.read(self.skeleton)
+            graph.types = infer_types(graph)
+            # Like the plans, so that the same weights are mapped and nothing else tells them apart.
+            self.original = Plan(ORIGINAL, graph, source=workshop.place(ORIGINAL, self.skeleton))
+            self.sizes: dict[str, int] = sizes_from(graph, setting.input_shapes)
+            self.prices = Prices(
+                CostModel(catalog, threads=setting.threads),
+                budget_s=setting.budget * MEASURING_SHARE,
+            )
+        self.planner = Planner(setting, phases, rules, graph, self.prices)
+        self.plans: list[Plan] = []
+        self.known = {signature(graph)}
+        self.winner = self.original
+        self.problem = ""
+
+    def propose(self, plan: Plan) -> None:
+        """Let a plan take part if it changes anything that another one does not."""
+        own = signature(plan.graph)
+        if own not in self.known:
+            self.known.add(own)
+            self.plans.append(plan)
+
+    def open_contest(self) -> Contest | None:
+        """Run the original on generated inputs; None, and the problem, where it can't be run."""
+        size_bytes = self._size_bytes()
+        with self.phases("running the original"):
+            widened = self.workshop.place_widened(self.skeleton, size_bytes)
+            try:
+                contest = Contest(
+                    self.original,
+                    self.setting,
+                    self.phases,
+                    given=self.sizes,
+                    size_bytes=size_bytes,
+                    widened=widened,
+                )
+            except Exception as error:  # whatever the runtime raises is its reason to refuse
+                self.problem = " ".join(str(error).split())[:300]
+                return None
+        self.sizes = contest.sizes
+        return contest
+
+    def compete(self, contest: Contest) -> None:
+        """Search by cost, try rules one by one, verify, and race what came of it."""
+        self._search(contest)
+        seconds = self.setting.budget * (1 - MEASURING_SHARE) + max(0.0, self.prices.left_s)
+        purse = Purse(seconds, reserve=FINAL_SHARE)
+        with purse.share(SCREENING_SHARE) as share_s:
+            screening = screen(self.planner, contest, self.workshop, share_s)
+        if screening.laps:
+            self.propose(select(self.planner, contest, screening))
+        if "rounding" in self.setting.allow:
+            self.propose(self.planner.attend("by blocks", (*self.plans[::-1], self.original)))
+        for plan in self.plans:
+            with self.phases("verifying", plan.name):
+                plan.source = self.workshop.place_plan(plan.name, plan.graph)
+                contest.verify(plan)
+        self._price()
+        with purse.share(QUALIFYING_SHARE) as share_s:
+            finalists = qualify(contest, self.plans, share_s)
+        if self.setting.for_runtime:
+            sound = sorted((self.original, *finalists), key=lambda plan: plan.predicted_ns or 0.0)
+            with purse.share(OPENING_SHARE) as share_s:
+                opened = alternatives(contest, sound, share_s)
+            self.plans += opened
+            finalists += opened
+        if self.setting.fuses:
+            with purse.share(KERNELS_SHARE) as share_s:
+                fused = fused_plans(
+                    contest, self.workshop, self.phases, finalists, share_s, self.prices.fused
+                )
+            for plan in fused:
+                plan.predicted_ns = self.predicted(plan)
+            self.plans += fused
+            finalists += fused
+        self.winner = run_final(contest, finalists, purse.left)
+
+    def _search(self, contest: Contest) -> None:
+        """Derive plans by what kernels cost."""
+        start = self.plans[0] if self.plans else self.original
+        self.propose(self.planner.explore("explored", start, self.sizes))
+        if self.setting.search == "egraph":
+            # From the model as it is: what is always applied is a choice there too.
+            bare = self.planner.simplify("no rules", rules=())
+            count = BEST_PLANS if is_roomy(contest) else 1
+            for plan in self.planner.grow("e-graph", bare, self.sizes, count, self.kept):
+                if self.predicted(plan) < self.predicted(self.original):
+                    self.propose(plan)
+
+    def _price(self) -> None:
+        """Measure what the budget still allows of all plans' kernels, dearest first."""
+        with self.phases("measuring"):
+            kernels = [
+                kernel
+                for plan in (self.original, *self.plans)
+                for kernel in self.kernels(plan).values()
+            ]
+            self.prices.measure(
+                order_by_bound(kernels, self.prices),
+                lambda done, total, what: self.phases.tell("measuring", done, total, what),
+            )
+        for plan in (self.original, *self.plans):
+            plan.predicted_ns = self.predicted(plan)
+
+    def kernels(self, plan: Plan) -> dict[int, Kernel]:
+        """Give a plan's kernels under the sizes it is measured with."""
+        return kernels_of_graph(plan.graph, bound_types(plan.graph, self.sizes))
+
+    def predicted(self, plan: Plan) -> float:
+        """Add up what a plan is expected to take, in nanoseconds."""
+        return predicted_ns(self.kernels(plan), self.prices)
+
+    def _size_bytes(self) -> int:
+        ((size,),) = self.catalog.connection.execute(
+            "SELECT size_bytes FROM model WHERE model_id = ?", [self.model_id]
+        ).fetchall()
+        return int(size)

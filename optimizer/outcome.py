@@ -1,0 +1,124 @@
+"""What came of an optimization: explained, recorded, and handed over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..catalog.onnx_reader import store_model
+from ..profiles.execution import embed
+from .campaign import Campaign
+from .contest import Plan
+from .explain import near_misses
+from .keep import keep_plans
+from .node_story import Question
+from .record import record_plan
+from .result import Optimization
+from .rewrite import Step
+from .search import bound_types
+from .view import drawn_graph, operator_costs
+from .words import candidate_of, details, verdict_of, version_of
+
+if TYPE_CHECKING:
+    from .report.schema import DrawnGraph, Headline
+
+
+def conclude(run: Campaign) -> Optimization:
+    """Explain, record, and hand over."""
+    winner, original = run.winner, run.original
+    with run.phases("explaining"):
+        rules = (*run.planner.always, *run.planner.explorative)
+        closest = _closest(run) if winner is original else winner
+        near = near_misses(rules, closest.graph)
+        steps = closest.steps
+        if winner is original:
+            steps = [lost(step, closest) for step in steps]
+    candidates = [
+        candidate_of(plan, winner=plan is winner, raced=not run.problem)
+        for plan in (original, *run.plans)
+    ]
+    deviations = [item for plan in run.plans for item in plan.deviations]
+    if run.kept is not None:
+        keep_plans((original, *run.plans), candidates, run.kept)
+    with run.phases("recording"), run.catalog.transaction():
+        result_id = run.model_id
+        if winner is not original:
+            skeleton = run.workshop.skeleton(winner.graph)
+            embed(skeleton, winner.execution)
+            result_id = store_model(run.catalog, skeleton, parent_model_id=run.model_id)
+        plan_id = record_plan(
+            run.catalog,
+            run.setting,
+            run.model_id,
+            result_id,
+            winner.name,
+            steps,
+            candidates,
+            deviations,
+        )
+    nodes = len(original.graph.nodes)
+    headline: Headline = {
+        "tensolog": version_of("tensolog"),
+        "chosen": winner.name,
+        "verdict": verdict_of(winner, run.plans, run.problem),
+        "nodes_before": nodes,
+        "nodes_after": nodes if winner is original else len(winner.graph.nodes),
+    }
+    return Optimization(
+        plan_id=plan_id,
+        model_id=run.model_id,
+        result_model_id=result_id,
+        plan=steps,
+        candidates=candidates,
+        deviations=deviations,
+        details=details(
+            headline,
+            run.catalog,
+            run.setting,
+            run.phases,
+            run.model_id,
+            run.skeleton,
+            run.sizes,
+        ),
+        near_misses=near,
+        execution=winner.execution,
+        libraries={path.name: run.workshop.file(path.name) for path in winner.execution.libraries},
+        operators=operator_costs(
+            (original.graph, run.kernels(original)),
+            (winner.graph, run.kernels(winner)),
+            run.prices,
+        ),
+        graphs=(_drawn(run, original, steps), _drawn(run, winner, ())),
+        question=Question(run.setting, run.planner.base, dict(run.sizes)),
+        catalog=run.catalog,
+        catalog_path=run.catalog.path,
+    )
+
+
+def _closest(run: Campaign) -> Plan:
+    """The plan that came closest to winning, the last one derived where none was raced."""
+    raced = [(plan.lap.ratio, place) for place, plan in enumerate(run.plans) if plan.lap]
+    if raced:
+        return run.plans[min(raced)[1]]
+    return run.plans[-1] if run.plans else run.original
+
+
+def _drawn(run: Campaign, plan: Plan, steps: Sequence[Step]) -> DrawnGraph:
+    graph = plan.graph
+    rules = {name: step.rule for step in steps if step.accepted for name in step.nodes}
+    return drawn_graph(
+        graph,
+        bound_types(graph, run.sizes),
+        run.kernels(plan),
+        run.prices,
+        {number: rules.get(graph.node_name(number), "") for number in graph.nodes},
+    )
+
+
+def lost(step: Step, plan: Plan) -> Step:
+    """Mark a step of a plan that lost: it was tried, and is in no model."""
+    if not step.accepted:
+        return step
+    reason = plan.refusal or "not faster end to end"
+    return replace(step, accepted=False, reason=f"tried in the {plan.name} plan: {reason}")
