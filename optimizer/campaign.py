@@ -16,6 +16,7 @@ from .contest import ORIGINAL, Contest, Plan
 from .final import run_final
 from .infer import infer_types
 from .kernels.candidates import fused_plans
+from .layouts.plans import is_news
 from .openings import alternatives
 from .phases import Phases
 from .planner import Planner
@@ -145,6 +146,10 @@ class Campaign:
         """Derive plans by what kernels cost."""
         start = self.plans[0] if self.plans else self.original
         self.propose(self.planner.explore("explored", start, self.sizes))
+        if self.setting.for_runtime and "rounding" in self.setting.allow:
+            laid = self.planner.lay_out("blocks", start, self.sizes)
+            if is_news(laid.graph, lambda: contest.operators_run(self.original)):
+                self.propose(laid)
         if self.setting.search == "egraph":
             # From the model as it is: what is always applied is a choice there too.
             bare = self.planner.simplify("no rules", rules=())

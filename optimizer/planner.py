@@ -112,6 +112,20 @@ class Planner:
         plans[0].steps += left
         return plans
 
+    def lay_out(self, name: str, start: Plan, sizes: Mapping[str, int]) -> Plan:
+        """Derive a plan by choosing the layout of each value; equal to `start` if none is better.
+
+        For ONNX Runtime alone: it names kernels of its own.
+        """
+        from .layouts.plans import lay_out
+
+        with self.phases("searching", name):
+            fold_limit = self.setting.fold_limit
+            laid = lay_out(start.graph, self.prices, sizes=sizes, fold_limit=fold_limit)
+        if laid is None:
+            return Plan(name, start.graph.copy(), steps=list(start.steps))
+        return Plan(name, laid.graph, steps=[*start.steps, *laid.steps])
+
     def attend(self, name: str, starts: Sequence[Plan]) -> Plan:
         """Derive a plan by computing attention under constant masks by blocks.
 

@@ -241,6 +241,18 @@ class EGraph:
             if not self._compute_constants():
                 return
 
+    def unite(self, a: Ints, b: Ints) -> None:
+        """State that classes are equal, and close under congruence; nothing is computed."""
+        self.columns.union(a, b)
+        self._absorb(self.columns.rebuild())
+
+    def declare_known(self, node: int) -> None:
+        """State that what an e-node gives is computed before the model runs."""
+        self.foldable[node] = True
+        for value in self.columns.outputs(node):
+            if value != NONE:
+                self.known[value] = True
+
     def _absorb(self, merged: Sequence[tuple[int, int]]) -> None:
         """Know of a class what was known of any class that became part of it."""
         for old, new in merged:

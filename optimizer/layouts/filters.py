@@ -1,0 +1,81 @@
+"""Weights as blocked kernels read them, computed when a plan is written out.
+
+In an e-graph such weights are an operator over the model's own, known before the model runs; only
+those of the plan that is taken out are computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .layout import Layout
+
+Array = np.ndarray[Any, Any]
+# The domain of the operators; none is left in a plan.
+FILTERS = "tensolog.layouts"
+# Filters over blocks of outputs and inputs, over blocks of outputs alone, and numbers per channel.
+DENSE, OUTER, VECTOR = "DenseFilter", "OuterFilter", "ChannelVector"
+
+
+def computed(kind: str, array: Array, attributes: Mapping[str, Any]) -> Array:
+    """Compute one of the operators above; attributes are those that `dense` and others take."""
+    block = int(attributes["block"])
+    outputs = Layout(tuple(attributes["outputs"]), block)
+    if kind == DENSE:
+        inputs = Layout(tuple(attributes["inputs"]), block)
+        merged = merged_groups(array, int(attributes["groups"]), int(attributes["merged"]))
+        return dense(merged, outputs, inputs)
+    if kind == OUTER:
+        return outer(array, outputs)
+    assert kind == VECTOR, kind
+    shape: Sequence[int] = attributes["shape"]
+    return placed(array.reshape(-1), outputs, 0).reshape(shape)
+
+
+def dense(weights: Array, outputs: Layout, inputs: Layout) -> Array:
+    """Order filters [m, c, h, w] as (block of m, block of c, h, w, c of the block, m of it).
+
+    Of a grouped convolution, c are the channels of one group, which blocks must fill.
+    """
+    whole = placed(placed(weights, outputs, 0), inputs, 1)
+    m, c, h, w = whole.shape
+    b = outputs.block
+    parts = whole.reshape(m // b, b, c // b, b, h, w)
+    return np.ascontiguousarray(parts.transpose(0, 2, 4, 5, 3, 1)).reshape(m, c, h, w)
+
+
+def outer(weights: Array, outputs: Layout) -> Array:
+    """Order filters [m, c, h, w] as (block of m, c, h, w, m of the block)."""
+    whole = placed(weights, outputs, 0)
+    m, c, h, w = whole.shape
+    parts = whole.reshape(m // outputs.block, outputs.block, c, h, w)
+    return np.ascontiguousarray(parts.transpose(0, 2, 3, 4, 1)).reshape(m, c, h, w)
+
+
+def placed(array: Array, layout: Layout, axis: int) -> Array:
+    """Put channels along an axis in their places; what is beside them is 0."""
+    if layout.is_full:
+        return array
+    shape = list(array.shape)
+    shape[axis] = layout.width
+    whole = np.zeros(shape, array.dtype)
+    whole[(slice(None),) * axis + (layout.places,)] = array
+    return whole
+
+
+def merged_groups(weights: Array, groups: int, merged: int) -> Array:
+    """Join `merged` groups each into one, its filters 0 on the channels of the other groups.
+
+    [m, c, h, w], c being the channels of one group, becomes [m, merged * c, h, w].
+    """
+    if merged == 1:
+        return weights
+    m, c, h, w = weights.shape
+    parts = weights.reshape(groups // merged, merged, m // groups, c, h, w)
+    whole = np.zeros((groups // merged, merged, m // groups, merged, c, h, w), weights.dtype)
+    for member in range(merged):
+        whole[:, member, :, member] = parts[:, member]
+    return whole.reshape(m, merged * c, h, w)

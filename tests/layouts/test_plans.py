@@ -1,0 +1,192 @@
+"""Plans with blocked values compute what the model does, whatever is laid out and how."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+from tensolog.optimizer.layouts import plans
+from tensolog.optimizer.layouts.runtime import NCHWC, block_size
+
+from ..optimizer.builders import run
+from .networks import has_blocks, in_blocks, laid_out, network, operators
+
+pytestmark = pytest.mark.skipif(not has_blocks(), reason="the runtime has no blocked kernels")
+
+
+def assert_equal(model, laid, feeds, levels=("ORT_DISABLE_ALL", "ORT_ENABLE_ALL")):
+    expected = run(model, feeds)
+    for level in levels:
+        for ours, theirs in zip(run(laid, feeds, level), expected, strict=True):
+            assert ours.shape == theirs.shape
+            scale = max(1.0, float(np.abs(theirs).max(initial=0.0)))
+            assert np.abs(ours - theirs).max(initial=0.0) <= 2e-5 * scale
+
+
+def image(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+@settings(max_examples=120, deadline=None)
+@given(seed=st.integers(0, 10**6), batch=st.sampled_from([1, 1, 2]), favour=st.booleans())
+def test_random_networks_compute_what_they_did(seed, batch, favour):
+    drawn = network(seed, batch=batch)
+    model = drawn.model()
+    laid = laid_out(model, in_blocks if favour else None, seed)
+    if laid is not None:
+        assert_equal(model, laid, {"x": image(*drawn.shape, seed=seed)})
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_networks_of_any_batch_run_with_others(seed):
+    drawn = network(seed)
+    model = drawn.model(free_batch=True)
+    laid = laid_out(model, seed=seed, sizes={"batch": 1})
+    if laid is not None:
+        for batch in (1, 3):
+            assert_equal(model, laid, {"x": image(batch, *drawn.shape[1:], seed=seed)})
+
+
+def build(nodes, shape, constants):
+    outputs = {node.output[0] for node in nodes} - {i for node in nodes for i in node.input}
+    graph = helper.make_graph(
+        nodes,
+        "case",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in sorted(outputs)],
+        [numpy_helper.from_array(array, name) for name, array in constants.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def two_convolutions():
+    nodes = [helper.make_node("Conv", ["x", "w"], ["a"]),
+             helper.make_node("Conv", ["a", "w"], ["y"])]  # fmt: skip
+    return build(nodes, (1, 32, 8, 8), {"w": weights(32, 32, 1, 1)})
+
+
+def weights(*shape):
+    return image(*shape, seed=1) * np.float32(0.2)
+
+
+def checked(nodes, shape, constants):
+    """Lay a model out, compare, and count the operators of the plan."""
+    model = build(nodes, shape, constants)
+    laid = laid_out(model)
+    assert laid is not None
+    assert_equal(model, laid, {"x": image(*shape)})
+    return operators(laid)
+
+
+def test_what_follows_a_convolution_is_done_with_it():
+    found = checked(
+        [
+            helper.make_node("Conv", ["x", "w"], ["a"]),
+            helper.make_node("Conv", ["a", "v"], ["b"]),
+            helper.make_node("Add", ["b", "a"], ["s"]),
+            helper.make_node("Relu", ["s"], ["y"]),
+        ],
+        (1, 32, 8, 8),
+        {"w": weights(32, 32, 1, 1), "v": weights(32, 32, 1, 1)},
+    )
+    assert found["blocked Conv"] == 2 and found["blocked ReorderOutput"] == 1
+    assert "Relu" not in found and found["Add"] == 1  # the guard's
+
+
+def test_channels_that_end_within_a_block_are_joined_in_blocks():
+    found = checked(
+        [
+            helper.make_node("Conv", ["x", "w"], ["a"]),
+            helper.make_node("Conv", ["x", "v"], ["b"]),
+            helper.make_node("Concat", ["a", "b", "a"], ["c"], axis=1),
+            helper.make_node("MaxPool", ["c"], ["p"], kernel_shape=[2, 2]),
+            helper.make_node("Conv", ["p", "u"], ["y"]),
+        ],
+        (2, 32, 8, 8),
+        {"w": weights(11, 32, 1, 1), "v": weights(20, 32, 3, 3)[:, :, :1, :1],
+         "u": weights(16, 42, 1, 1)},
+    )  # fmt: skip
+    assert found["blocked ReorderOutput"] == 1 and found["blocked MaxPool"] == 1
+
+
+def test_narrow_groups_are_merged_until_they_fill_a_block():
+    found = checked(
+        [helper.make_node("Conv", ["x", "w", "b"], ["y"], group=16, pads=[1, 1, 1, 1])],
+        (1, 64, 8, 8),
+        {"w": weights(64, 4, 3, 3), "b": weights(64)},
+    )
+    assert found["blocked Conv"] == 1 and "Conv" not in found
+
+
+def test_channels_that_come_last_enter_and_leave_by_one_operator():
+    found = checked(
+        [
+            helper.make_node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]),
+            helper.make_node("Conv", ["t", "w"], ["a"], group=32, pads=[1, 1, 1, 1]),
+            helper.make_node("Transpose", ["a"], ["y"], perm=[0, 2, 3, 1]),
+        ],
+        (1, 8, 8, 32),
+        {"w": weights(32, 1, 3, 3)},
+    )
+    assert "Transpose" not in found
+
+
+def test_values_that_are_no_images_stay():
+    model = build([helper.make_node("Relu", ["x"], ["y"])], (1, 32, 8), {})
+    assert laid_out(model) is None
+
+
+def test_a_free_number_of_channels_stays():
+    model = build(
+        [helper.make_node("Conv", ["x", "w"], ["y"])],
+        (1, "channels", 8, 8),
+        {"w": weights(32, 32, 1, 1)},
+    )
+    assert laid_out(model) is None
+
+
+def test_weights_that_are_computed_stay():
+    model = build(
+        [helper.make_node("Relu", ["x"], ["w"]), helper.make_node("Conv", ["x", "w"], ["y"])],
+        (32, 32, 3, 3),
+        {},
+    )
+    assert laid_out(model) is None
+
+
+def test_a_plan_refuses_blocks_of_another_width(monkeypatch):
+    """The same file on a machine with narrower or wider vectors must not give other numbers."""
+    other = 8 if block_size() == 16 else 16
+    monkeypatch.setattr(plans, "block_size", lambda: other)
+    model = two_convolutions()
+    laid = laid_out(model)
+    assert laid is not None
+    for level in ("ORT_DISABLE_ALL", "ORT_ENABLE_ALL"):
+        with pytest.raises(Exception, match=r"(?i)reshape|shape"):
+            run(laid, {"x": image(1, 32, 8, 8)}, level)
+
+
+def test_only_a_plan_that_reorders_less_than_the_runtime_is_news():
+    from collections import Counter
+
+    from tensolog.optimizer.convert import load_graph
+
+    model = two_convolutions()
+    laid = load_graph(laid_out(model))
+    own = sum(node.op_type.startswith("Reorder") for node in laid.nodes.values())
+    assert plans.is_news(laid, lambda: Counter(ReorderOutput=own + 1))
+    assert not plans.is_news(laid, lambda: Counter(ReorderInput=own))
+    assert not plans.is_news(load_graph(model), lambda: Counter(ReorderInput=9))
+
+
+def test_without_such_kernels_there_is_no_plan(monkeypatch):
+    monkeypatch.setattr(plans, "block_size", lambda: None)
+    model = two_convolutions()
+    assert laid_out(model) is None
+
+
+def test_operators_are_imported():
+    model = two_convolutions()
+    laid = laid_out(model)
+    assert NCHWC in {entry.domain for entry in laid.opset_import}
