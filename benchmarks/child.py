@@ -8,11 +8,13 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,15 +26,27 @@ class StepError(Exception):
     """A step failed; the message is the last line it wrote."""
 
 
-def run_step(step: str, **arguments: Any) -> dict[str, Any]:
+def run_step(step: str, *, timeout_s: float | None = None, **arguments: Any) -> dict[str, Any]:
     """Run a step in a child process and return what it printed; raises StepError."""
     command = [sys.executable, "-m", "benchmarks.child", step, json.dumps(arguments)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    lines = result.stdout.splitlines()
-    if result.returncode or not lines:
-        reasons = [line for line in result.stderr.splitlines() if line.strip()]
-        raise StepError(f"{step}: {reasons[-1] if reasons else result.returncode}")
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    # A session of its own: what it starts in turn, a compiler, ends with it.
+    with subprocess.Popen(command, env=environment, start_new_session=True, **pipes) as process:
+        try:
+            written, complaints = process.communicate(timeout=timeout_s)
+        except BaseException as error:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise StepError(f"{step}: took more than {timeout_s:.0f} s") from error
+            raise
+    lines = written.splitlines()
+    if process.returncode or not lines:
+        reasons = [line for line in complaints.splitlines() if line.strip()]
+        code = process.returncode
+        ended = f"ended by signal {-code}" if code < 0 else f"exit code {code}"
+        raise StepError(f"{step}: {reasons[-1][:300] if reasons and code >= 0 else ended}")
     outcome: dict[str, Any] = json.loads(lines[-1])
     return outcome
 
@@ -181,43 +195,43 @@ def rewrite(peer: str, path: str, out: str) -> dict[str, Any]:
     return {}
 
 
-def contest(
-    name: str,
-    entrants: dict[str, str],
-    *,
-    threads: int,
-    budget: float,
-    refused: dict[str, str],
-    tiny: bool,
+def attempt(
+    name: str, entrant: str, path: str, *, original: str, kept: str, threads: int, tiny: bool
 ) -> dict[str, Any]:
-    """Race peers against ONNX Runtime on one model; those that can't run it are refused."""
-    import onnx
+    """Run a peer's model once and say how far its outputs are from the reference's.
+
+    `kept` is the file of these, which the reference, the first to run, writes.
+    """
+    import numpy as np
+
+    loader = loader_of(name, {entrant: path}, original, threads, tiny)
+    outputs = [np.asarray(part) for part in loader.outputs(entrant)]
+    file = Path(kept)
+    if not file.exists():
+        np.savez(file, *outputs)
+    with np.load(file) as stored:
+        expected = [stored[key] for key in stored.files]
+    return {"deviation": deviation(expected, outputs)}
+
+
+def contest(
+    name: str, entrants: dict[str, str], *, threads: int, budget: float, tiny: bool
+) -> dict[str, Any]:
+    """Race peers against ONNX Runtime on one model."""
     from tensolog.profiles.machine import available_memory_bytes
     from tensolog.profiles.race import race as race_models
 
     from .peers import REFERENCE
-    from .peers.runners import Loader
-    from .zoo import random_feeds
 
-    sources = {entrant: Path(path) for entrant, path in entrants.items()}
-    feeds = random_feeds(onnx.load(sources[REFERENCE]), dimensions={"batch": 1, "tokens": 128})
-    loader = Loader(sources, feeds, threads, partial(module_of, name, tiny))
-    expected = loader.outputs(REFERENCE)
-    deviations: dict[str, float] = {}
-    for entrant in sources:
-        try:
-            found = loader.outputs(entrant)
-        except Exception as error:  # whatever a peer raises is its reason to refuse
-            refused[entrant] = " ".join(str(error).split())[:200]
-            continue
-        deviations[entrant] = deviation(expected, found)
+    loader = loader_of(name, entrants, entrants[REFERENCE], threads, tiny)
+    largest = max(Path(path).stat().st_size for path in entrants.values())
     laps = race_models(
-        {entrant: sources[entrant] for entrant in deviations},
-        feeds,
+        {entrant: Path(path) for entrant, path in entrants.items()},
+        loader.feeds,
         threads=threads,
         budget_s=budget,
         reference=REFERENCE,
-        memory_budget=available_memory_bytes() * 3 // 4,
+        seats=max(1, available_memory_bytes() // (2 * largest + (64 << 20))),
         loader=loader,
     )
     return {
@@ -228,12 +242,23 @@ def contest(
                 "ratio_low": lap.ratio_low,
                 "ratio_high": lap.ratio_high,
                 "rounds": lap.samples,
-                "deviation": deviations[entrant],
             }
             for entrant, lap in laps.items()
-        },
-        "refused": refused,
+        }
     }
+
+
+def loader_of(name: str, entrants: dict[str, str], original: str, threads: int, tiny: bool) -> Any:
+    """Make what loads peers by name; all get the inputs that the original model asks for."""
+    import onnx
+
+    from .peers.runners import Loader
+    from .zoo import random_feeds
+
+    sources = {entrant: Path(path) for entrant, path in entrants.items()}
+    model = onnx.load(original, load_external_data=False)
+    feeds = random_feeds(model, dimensions={"batch": 1, "tokens": 128})
+    return Loader(sources, feeds, threads, partial(module_of, name, tiny))
 
 
 def module_of(name: str, tiny: bool) -> Any:
@@ -241,6 +266,34 @@ def module_of(name: str, tiny: bool) -> Any:
     from .torch_models import module
 
     return module(name, tiny=tiny)
+
+
+def predict(path: str, *, threads: int, rounds: int) -> dict[str, Any]:
+    """Time a model and the kernels that run for it; the shares of the latter, dearest first."""
+    import onnx
+    from tensolog.profiles.accuracy import accuracy
+
+    from .zoo import random_feeds
+
+    model = onnx.load(path)
+    feeds = random_feeds(model, dimensions={"batch": 1, "tokens": 128})
+    del model
+    found = accuracy(Path(path), feeds, threads=threads, rounds=rounds)
+    return {
+        "measured_ms": found.measured_ns / 1e6,
+        "ratio": found.ratio,
+        "kernels": sum(share.count for share in found.shares),
+        "untimed": [kernel.label() for kernel in found.untimed],
+        "shares": [
+            {
+                "kernel": share.kernel.label(),
+                "count": share.count,
+                "us": share.ns / 1e3,
+                "part": share.part,
+            }
+            for share in found.shares
+        ],
+    }
 
 
 def startup(path: str) -> dict[str, Any]:
@@ -260,7 +313,8 @@ def startup(path: str) -> dict[str, Any]:
 
 
 STEPS = {
-    step.__name__: step for step in (build, optimize, race, compare, startup, rewrite, contest)
+    step.__name__: step
+    for step in (build, optimize, race, compare, predict, startup, rewrite, attempt, contest)
 }
 
 

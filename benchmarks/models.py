@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -19,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from .child import StepError, run_step
-from .environment import describe, markdown
+from .rows import load_rows, write_rows
 from .zoo import ARCHITECTURES
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -76,7 +75,7 @@ def main() -> None:
                 except StepError as error:
                     row["error"] = str(error)
                 rows.append(row)
-                write_results(rows, out)
+                write_rows(out, rows, "# Models\n\n`python -m benchmarks.models`", table(rows))
             progress.advance(task)
     print(table(rows))
 
@@ -154,25 +153,6 @@ def measure(case: Case, plan: Plan, folder: Path) -> Iterator[tuple[str, dict[st
     yield "racing", found
     found = run_step("race", **pair, threads=case.threads, budget=plan.race_budget)
     yield "done", found
-
-
-def load_rows(path: Path) -> list[dict[str, Any]]:
-    if not path.exists():
-        return []
-    rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["rows"]
-    return [row for row in rows if "error" not in row]
-
-
-def write_results(rows: Sequence[dict[str, Any]], path: Path) -> None:
-    """Write the JSON file and the Markdown file beside it, each whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    machine = describe()
-    content = json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n"
-    text = f"# Models\n\n`python -m benchmarks.models`; {markdown(machine)}.\n\n{table(rows)}\n"
-    for target, written in ((path, content), (path.with_suffix(".md"), text)):
-        temporary = target.with_name(target.name + ".part")
-        temporary.write_text(written, encoding="utf-8")
-        temporary.replace(target)
 
 
 HEADER = (

@@ -11,7 +11,7 @@ from pathlib import Path
 from ..profiles.feeds import DISTRIBUTIONS, random_feeds
 from ..profiles.operators_run import operators_run
 from ..profiles.race import Lap, RaceError, race
-from ..profiles.session import DEFAULTS, Execution, resident_bytes
+from ..profiles.session import DEFAULTS, Execution, release_memory, resident_bytes
 from .graph import Graph
 from .phases import Phases
 from .rewrite import Step
@@ -154,6 +154,7 @@ class Contest:
         drop out until so many are left; laps come in the order of placing, the reference's first.
         """
         with self.phases(phase):
+            release_memory()  # what others have left free counts as taken
             return race(
                 {plan.name: plan.source for plan in plans},
                 dict(self.feeds("normal")),

@@ -122,6 +122,7 @@ class Verifier:
         return found
 
     def _store(self, kind: str, source: Source, execution: Execution) -> SessionCost:
+        release_memory()
         before, start = resident_bytes(), time.monotonic()
         session = open_session(
             source, threads=self._threads, execution=execution, flush_denormals=False

@@ -1,221 +1,110 @@
-"""How well sums of kernel costs predict whole models: `python -m tensolog.profiles.accuracy`."""
+"""How well sums of kernel costs predict whole models: kernels and model timed in the same rounds.
+
+The kernels are those that the runtime runs (as_run.py), each alone, weighed by how often it occurs.
+Machines have moods, so nothing is compared over minutes: kernels are timed in small batches, the
+model with each, and what is added up is each kernel's share of the model's time in its own rounds.
+"""
 
 from __future__ import annotations
 
-import argparse
-import time
-from collections.abc import Callable
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
-from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-from ..catalog import Catalog
-from .costs import CostModel
+from .as_run import kernels_run
 from .denormals import flushed_denormals
-from .extract import kernels_of
-from .feeds import random_feeds
-from .kernel import VALUE_LIMIT, Kernel, dtype_name
-from .session import BoundRun, Execution, open_session
-from .statistics import median_and_spread, quiet
-from .timing import REFERENCE, SessionRunner
+from .kernel import Kernel, KernelError
+from .session import DEFAULTS, BoundRun, Execution, open_session, trim_memory
+from .statistics import swiftest
+from .timing import Probe, SessionRunner
 
 Array = np.ndarray[Any, Any]
 
+_BATCH = 6
+# As an optimized model is run: its kernels are what they are.
+_AS_THEY_ARE = "disabled"
 
-def main() -> None:
-    """Print the sum of kernel medians beside the measured time, by model and configuration."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tensolog.profiles.accuracy", description=__doc__
+
+@dataclass(frozen=True)
+class Share:
+    """A kernel, how often it runs, the nanoseconds of one run, and its part of the model's time."""
+
+    kernel: Kernel
+    count: int
+    ns: float
+    part: float
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """A model's measured nanoseconds, its kernels' shares, and those that can't run alone."""
+
+    measured_ns: float
+    shares: tuple[Share, ...]
+    untimed: tuple[Kernel, ...]
+
+    @property
+    def ratio(self) -> float:
+        """The sum of the kernels over the measured time."""
+        return sum(share.part for share in self.shares)
+
+
+def accuracy(
+    source: Path | bytes,
+    feeds: Mapping[str, Array],
+    *,
+    threads: int,
+    execution: Execution = DEFAULTS,
+    rounds: int = 15,
+    seed: int = 0,
+) -> Accuracy:
+    """Time a model and each kernel that runs for it, in the same rounds; raises what it raises."""
+    kernels = [kernel for _, kernel in kernels_run(source, feeds, threads=threads)]
+    counts = Counter(kernel for kernel in kernels if not kernel.is_constant)
+    touched = sum(
+        spec.size_bytes for kernel in kernels for spec in kernel.inputs if spec is not None
     )
-    parser.add_argument("models", nargs="*", type=Path, help="ONNX files of static shape")
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--budget", type=float, default=20.0, help="seconds per model")
-    parser.add_argument("--catalog", default=":memory:")
-    parser.add_argument("--kernels", action="store_true", help="list the dearest kernels too")
-    options = parser.parse_args()
-    models = {path.stem: onnx.load(str(path)) for path in options.models}
-    if not models:
-        models = {name: build() for name, build in MODELS.items()}
-    print(
-        f"{'model':12} {'configuration':13} {'sum us':>9} {'measured us':>12} {'least us':>9} ratio"
-    )
-    with Catalog(options.catalog) as catalog:
-        for name, model in models.items():
-            inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
-            kernels = [kernel for _, kernel in static_kernels(inferred)]
-            for configuration in ("disabled", "all"):
-                costs = CostModel(catalog, threads=options.threads, configuration=configuration)
-                costs.measure(kernels, budget_s=options.budget)
-                total = sum(costs.cost(kernel).ns for kernel in kernels)
-                measured, least = end_to_end(model, options.threads, configuration)
-                print(
-                    f"{name:12} {configuration:13} {total / 1e3:9.1f} {measured / 1e3:12.1f}"
-                    f" {least / 1e3:9.1f} {total / measured:5.2f}",
-                    flush=True,
-                )
-                dearest = sorted(kernels, key=lambda kernel: -costs.cost(kernel).ns)
-                for kernel in dearest[:12] if options.kernels else []:
-                    print(f"    {costs.cost(kernel).ns / 1e3:9.1f} us  {kernel.label()}")
-
-
-def end_to_end(
-    model: ModelProto, threads: int, configuration: str, seconds: float = 2.0
-) -> tuple[float, float]:
-    """Return the median and the minimum time of a whole model in ns, over quiet rounds."""
-    held = {tensor.name for tensor in model.graph.initializer}
-    inputs = {info.name: tensor_type(info) for info in model.graph.input if info.name not in held}
-    times: list[float] = []
-    references: list[float] = []
+    runner = SessionRunner(threads, _AS_THEY_ARE, touched // threads)
+    order = random.Random(seed)
+    shares: list[Share] = []
+    untimed: list[Kernel] = []
+    measured: list[float] = []
     with flushed_denormals():
-        reference = SessionRunner(threads, configuration).prepare(REFERENCE)
-        session = open_session(
-            model.SerializeToString(), threads=threads, execution=Execution(configuration)
-        )
-        run = BoundRun(session, random_feeds(inputs))
-        end = time.monotonic() + seconds
-        while not times or time.monotonic() < end:
-            references.append(reference())
-            run.time()
-            times.append(run.time())
-    kept = np.array(times)[quiet(references)]
-    return median_and_spread(kept)[0], min(times)
+        whole = BoundRun(open_session(source, threads=threads, execution=execution), feeds)
+        distinct = list(counts)
+        for at in range(0, len(distinct), _BATCH):
+            probes: dict[Kernel, Probe] = {}
+            for kernel in distinct[at : at + _BATCH]:
+                try:
+                    probes[kernel] = runner.prepare(kernel)
+                except KernelError:
+                    untimed.append(kernel)
+            times, wholes = _timed(probes, whole, rounds, order)
+            measured += wholes
+            for kernel, taken in times.items():
+                part = counts[kernel] * swiftest(taken) / swiftest(wholes)
+                shares.append(Share(kernel, counts[kernel], swiftest(taken), part))
+            del probes
+            trim_memory()
+    shares.sort(key=lambda share: -share.part)
+    return Accuracy(swiftest(measured), tuple(shares), tuple(untimed))
 
 
-def static_kernels(model: ModelProto) -> list[tuple[str, Kernel]]:
-    """Return (node name, kernel) of a model whose value_info holds every shape, all static."""
-    arrays: dict[str, Array] = {}
-    shapes: dict[str, tuple[str, tuple[int, ...]]] = {}
-    for tensor in model.graph.initializer:
-        shapes[tensor.name] = (dtype_name(tensor.data_type), tuple(tensor.dims))
-        if np.prod(tensor.dims) <= VALUE_LIMIT:
-            arrays[tensor.name] = numpy_helper.to_array(tensor)
-    for info in [*model.graph.input, *model.graph.value_info, *model.graph.output]:
-        shapes[info.name] = tensor_type(info)
-    opsets = {entry.domain: entry.version for entry in model.opset_import}
-    return kernels_of(model.graph, shapes, arrays.get, opsets)
-
-
-def tensor_type(info: onnx.ValueInfoProto) -> tuple[str, tuple[int, ...]]:
-    """Return the dtype and static shape of a value."""
-    tensor = info.type.tensor_type
-    return dtype_name(tensor.elem_type), tuple(size.dim_value for size in tensor.shape.dim)
-
-
-class _Builder:
-    """Collects nodes and random weights."""
-
-    def __init__(self) -> None:
-        self.nodes: list[onnx.NodeProto] = []
-        self.weights: list[TensorProto] = []
-        self._random = np.random.default_rng(0)
-
-    def node(self, op_type: str, *inputs: str, **attributes: Any) -> str:
-        output = f"v{len(self.nodes)}"
-        self.nodes.append(helper.make_node(op_type, inputs, [output], **attributes))
-        return output
-
-    def weight(self, *shape: int) -> str:
-        fan = max(1, int(np.prod(shape[1:]))) if len(shape) > 2 else shape[0]
-        return self.constant((self._random.standard_normal(shape) / fan**0.5).astype(np.float32))
-
-    def constant(self, array: Array) -> str:
-        name = f"w{len(self.weights)}"
-        self.weights.append(numpy_helper.from_array(array, name))
-        return name
-
-    def ints(self, *values: int) -> str:
-        return self.constant(np.array(values, dtype=np.int64))
-
-    def model(self, shape: tuple[int, ...], output: str) -> ModelProto:
-        graph = helper.make_graph(
-            self.nodes,
-            "model",
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-            [onnx.ValueInfoProto(name=output)],
-            self.weights,
-        )
-        opsets = [helper.make_opsetid("", 17)]
-        made = helper.make_model(graph, opset_imports=opsets, ir_version=8)
-        inferred = onnx.shape_inference.infer_shapes(made, strict_mode=True, data_prop=True)
-        return inferred
-
-
-def mlp() -> ModelProto:
-    """Three dense layers, 64 x 784 -> 1024 -> 1024 -> 10."""
-    net = _Builder()
-    value = "x"
-    for inputs, outputs in ((784, 1024), (1024, 1024), (1024, 10)):
-        value = net.node("MatMul", value, net.weight(inputs, outputs))
-        value = net.node("Add", value, net.weight(outputs))
-        if outputs != 10:
-            value = net.node("Relu", value)
-    return net.model((64, 784), net.node("Softmax", value, axis=-1))
-
-
-def convnet() -> ModelProto:
-    """Six convolutions with normalization and Relu, a residual, pooling and a classifier."""
-    net = _Builder()
-    value, channels = "x", 3
-    for outputs, stride in ((32, 2), (32, 1), (64, 2), (64, 1), (128, 2), (128, 1)):
-        skip = value
-        value = net.node(
-            "Conv", value, net.weight(outputs, channels, 3, 3), kernel_shape=[3, 3],
-            pads=[1, 1, 1, 1], strides=[stride, stride],
-        )  # fmt: skip
-        ones = net.constant(np.ones(outputs, dtype=np.float32))
-        value = net.node(
-            "BatchNormalization", value, ones, net.weight(outputs), net.weight(outputs), ones
-        )
-        value = net.node("Relu", value)
-        if stride == 1:
-            value = net.node("Add", value, skip)
-        channels = outputs
-    value = net.node("Flatten", net.node("GlobalAveragePool", value))
-    value = net.node("MatMul", value, net.weight(channels, 100))
-    return net.model((1, 3, 128, 128), value)
-
-
-def transformer(tokens: int = 128, width: int = 256, heads: int = 4) -> ModelProto:
-    """One block: attention as exporters write it, layer normalization, a GELU of erf."""
-    net = _Builder()
-
-    def dense(value: str, inputs: int, outputs: int) -> str:
-        product = net.node("MatMul", value, net.weight(inputs, outputs))
-        return net.node("Add", product, net.weight(outputs))
-
-    def split(value: str, order: list[int]) -> str:
-        shaped = net.node("Reshape", value, net.ints(1, tokens, heads, width // heads))
-        return net.node("Transpose", shaped, perm=order)
-
-    def normalize(value: str) -> str:
-        return net.node("LayerNormalization", value, net.weight(width), net.weight(width), axis=-1)
-
-    def scalar(value: float) -> str:
-        return net.constant(np.array(value, dtype=np.float32))
-
-    queries = split(dense("x", width, width), [0, 2, 1, 3])
-    keys = split(dense("x", width, width), [0, 2, 3, 1])
-    values = split(dense("x", width, width), [0, 2, 1, 3])
-    scores = net.node("Div", net.node("MatMul", queries, keys), scalar(8.0))
-    mixed = net.node("MatMul", net.node("Softmax", scores, axis=-1), values)
-    mixed = net.node("Transpose", mixed, perm=[0, 2, 1, 3])
-    mixed = net.node("Reshape", mixed, net.ints(1, tokens, width))
-    value = normalize(net.node("Add", "x", dense(mixed, width, width)))
-    hidden = dense(value, width, 4 * width)
-    erf = net.node("Erf", net.node("Div", hidden, scalar(2**0.5)))
-    gelu = net.node("Mul", net.node("Mul", hidden, net.node("Add", erf, scalar(1.0))), scalar(0.5))
-    value = normalize(net.node("Add", value, dense(gelu, 4 * width, width)))
-    return net.model((1, tokens, width), value)
-
-
-MODELS: dict[str, Callable[[], ModelProto]] = {
-    "mlp": mlp,
-    "convnet": convnet,
-    "transformer": transformer,
-}
-
-if __name__ == "__main__":
-    main()
+def _timed(
+    probes: Mapping[Kernel, Probe], whole: BoundRun, rounds: int, order: random.Random
+) -> tuple[dict[Kernel, list[float]], list[float]]:
+    """Time a batch and the model, all in each round."""
+    times: dict[Kernel, list[float]] = {kernel: [] for kernel in probes}
+    wholes: list[float] = []
+    batch: Sequence[Kernel] = list(probes)
+    for _ in range(rounds):
+        whole.time()  # the kernels have emptied the caches
+        wholes.append(whole.time())
+        for kernel in order.sample(batch, len(batch)):
+            times[kernel].append(probes[kernel]())
+    return times, wholes

@@ -17,7 +17,7 @@ from .denormals import flushed_denormals
 from .kernel import Kernel, KernelError
 from .machine import Device, load_device
 from .roofline import bound_ns
-from .session import LEVELS, RUNTIME, runtime_version
+from .session import LEVELS, RUNTIME, runtime_version, trim_memory
 from .statistics import median_and_spread, quiet
 from .timing import REFERENCE, Probe, Runner, SessionRunner
 
@@ -140,6 +140,7 @@ class CostModel:
                 if self._clock() >= deadline:
                     break
                 self._measure_batch(batch, reference, deadline, report)
+                trim_memory()
         return report.done
 
     def _measure_batch(

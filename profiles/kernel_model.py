@@ -40,7 +40,8 @@ def build_model(
 ) -> tuple[bytes, dict[str, Array]]:
     """Return a serialized model of `copies` independent copies, and its feeds.
 
-    The copies share constants and have inputs of their own, so that no runtime merges them.
+    The copies have inputs of their own, so that no runtime merges them, and constants of their own,
+    since inside a model no kernel finds its constants in the cache because another has them too.
     A view is timed on one element: inside a graph the runtime only renames its buffer, while here
     it would copy the model's input. Constants of 4 MiB and more go into `apart`, by name, if it is
     given, and are declared as external data: a protobuf would hold them three times on the way.
@@ -57,22 +58,25 @@ def build_model(
     feeds: dict[str, Array] = {}
     inputs, outputs, nodes = [], [], []
     given: dict[str, Array] = {}
-    for position, spec in enumerate(kernel.inputs):
-        if spec is not None and spec.constant:
-            name = f"c{position}"
-            array = given[name] = kernel_input(kernel, position, spec, rng)
-            if apart is None or array.nbytes < _LARGE:
-                constants.append(_tensor(name, spec.dtype, array))
-            else:
-                apart[name] = array
-                constants.append(_external(name, spec, array.nbytes))
+    arrays = {
+        position: kernel_input(kernel, position, spec, rng)
+        for position, spec in enumerate(kernel.inputs)
+        if spec is not None and spec.constant
+    }
     for copy in range(copies):
         names = []
         for position, spec in enumerate(kernel.inputs):
             if spec is None:
                 names.append("")
             elif spec.constant:
-                names.append(f"c{position}")
+                name, array = f"c{position}_{copy}", arrays[position]
+                names.append(name)
+                given[name] = array
+                if apart is None or array.nbytes < _LARGE:
+                    constants.append(_tensor(name, spec.dtype, array))
+                else:
+                    apart[name] = array.copy()
+                    constants.append(_external(name, spec, array.nbytes))
             else:
                 name = f"x{position}_{copy}"
                 names.append(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -15,16 +16,19 @@ from .session import AS_WRITTEN, BoundRun, Execution, open_session
 Probe = Callable[[], float]
 """Takes one sample and returns nanoseconds per kernel."""
 
-# A sample is the median of this many runs: a short kernel is repeated, a long one is not, and in
-# between three runs are enough to leave out one that lost its time slice.
-_SAMPLE_NS = 50_000
-_MOST_RUNS = 30
+# A sample is the median of this many runs: a short kernel is repeated, a long one is not; three
+# runs are enough to leave out one that lost its time slice.
+_RUNS = 3
 _ONCE_NS = 1_000_000
+# Before each run so many bytes a thread are read and written, about twice what a core's own cache
+# holds: in a model the kernels between two runs of one have done the same to its constants.
+_SWEPT_BYTES = 2 << 20
 # With several threads each run first wakes the workers, inside a model they are awake already:
 # short kernels are therefore timed as several copies in one run of about this length. A longer
 # run would lose its time slice more often.
 _MOST_COPIES = 6
 _COPIES_NS = 150_000
+_COPIES_BYTES = 32 << 20
 # No kernel is free: what the subtraction leaves is cut here.
 _LEAST_NS = 50.0
 
@@ -49,32 +53,51 @@ class Runner(Protocol):
 class SessionRunner:
     """Runs kernels in ONNX Runtime sessions, the time of an empty run subtracted."""
 
-    def __init__(self, threads: int, configuration: str) -> None:
-        """Threads inside an operator; configuration as in session.LEVELS."""
+    def __init__(self, threads: int, configuration: str, touched_bytes: int = _SWEPT_BYTES) -> None:
+        """Threads inside an operator; configuration as in session.LEVELS.
+
+        `touched_bytes` is what a model reads and writes between two runs of a kernel, as far as
+        that is less than what a core's own cache holds.
+        """
         self._threads = threads
+        self._swept_bytes = min(touched_bytes, _SWEPT_BYTES)
         self._configuration = configuration
         self._overhead: float | None = None
+        self._sweep: BoundRun | None = None
 
     def prepare(self, kernel: Kernel) -> Probe:
         """Build, load and warm up a model of the kernel; KernelError with the runtime's reason."""
-        overhead = self.overhead_ns()
+        overhead, sweep = self.overhead_ns(), self._sweeper()
         run = self._bound(kernel, 1)
         copies = 1
         once = min(run.time() for _ in range(3))
         if self._threads > 1 and not kernel.is_view:
-            copies = max(1, min(_MOST_COPIES, round(_COPIES_NS / once)))
+            held = sum(spec.size_bytes for spec in kernel.inputs if spec is not None)
+            room = max(1, _COPIES_BYTES // max(1, held))
+            copies = max(1, min(_MOST_COPIES, room, round(_COPIES_NS / once)))
         if copies > 1:
             run = self._bound(kernel, copies)
             once = min(run.time() for _ in range(3))
-        fewest = 3 if once < _ONCE_NS else 1
-        runs = max(fewest, min(_MOST_RUNS, round(_SAMPLE_NS / once)))
+        runs = _RUNS if once < _ONCE_NS else 1
 
         def probe() -> float:
-            if runs > 1:
-                run.time()
-            return max(_LEAST_NS, (run.time(runs) - overhead) / copies)
+            times = []
+            for _ in range(runs):
+                sweep.time()
+                times.append(run.time())
+            return max(_LEAST_NS, (statistics.median(times) - overhead) / copies)
 
         return probe
+
+    def _sweeper(self) -> BoundRun:
+        """Return a run that leaves nothing else in the caches of the cores that compute."""
+        if self._sweep is None:
+            # As many bytes are written as are read.
+            elements = max(1, self._threads * self._swept_bytes // 8)
+            self._sweep = self._bound(
+                Kernel("", "Abs", 13, (), (TensorSpec("float32", (elements,)),)), 1
+            )
+        return self._sweep
 
     def overhead_ns(self) -> float:
         """Return the time of a run of no operator: extrapolated from models of one and of nine.

@@ -30,3 +30,25 @@ def installed() -> list[str]:
         for name, package in PEERS.items()
         if package is None or importlib.util.find_spec(package) is not None
     ]
+
+
+# Architectures in the order in which they are worth their time: first those on which other
+# optimizers were seen far ahead of ONNX Runtime or behind it, one of each kind, then the rest.
+WORTH = (
+    "bert",
+    "convnext",
+    "dlrm",
+    "nasrnn",
+    "nasnet",
+    "llama",
+    "unet",
+    "resnext50",
+    "gpt2",
+    "t5",
+    "resnet50",
+    "vit",
+    "efficientnet",
+    "mobilenetv3",
+    "inception",
+    "squeezenet",
+)

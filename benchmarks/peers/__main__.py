@@ -1,15 +1,19 @@
 """The contest: each architecture under other optimizers and tensolog, all in one race.
 
 python -m benchmarks.peers                       all architectures and all peers that are installed
+python -m benchmarks.peers --minutes 20 --resume   what can be had in that time, and on from there
 python -m benchmarks.peers --only dlrm --quick   a tiny one and a short race: a check that it works
 
-Ratios are times over ONNX Runtime's full optimization of the same model: below 1 is faster.
+Ratios are times over ONNX Runtime's full optimization of the same model: below 1 is faster. Results
+are written after each model. A peer that fails, or has no time left, is listed with its reason.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,35 +21,44 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ..child import StepError, run_step
+from ..rows import load_rows
 from ..zoo import ARCHITECTURES
-from . import PEERS, REFERENCE, installed
-from .report import load_rows, table, write_results
+from . import PEERS, REFERENCE, WORTH, installed
+from .report import table, write_results
 from .rewriters import REWRITERS
 
 RESULTS = Path(__file__).resolve().parent.parent / "results"
+# Of a race's seconds, as many again may go by until all models are open.
+OPENING_FACTOR = 2
+# A peer with less time than this is not begun with.
+LEAST_S = 5.0
 
 
 def main() -> None:
     arguments = parse_arguments()
+    end = time.monotonic() + 60 * arguments.minutes
     chosen = [name for name in installed() if name in (arguments.peers or PEERS)]
     missing = [name for name in arguments.peers or PEERS if name not in installed()]
     console = Console(stderr=True)
     if missing:
         console.print(f"not installed: {', '.join(missing)} (pip install -e '.[peers]')")
-    names = arguments.only or list(ARCHITECTURES)
     rows = load_rows(arguments.out) if arguments.resume else []
     done = {(row["name"], row["threads"]) for row in rows}
+    cases = [case for case in _cases(arguments) if case not in done]
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(TextColumn("{task.description}"), *columns, console=console) as progress:
-        task = progress.add_task("peers", total=len(names) * len(arguments.threads))
-        for name in names:
-            with tempfile.TemporaryDirectory() as folder:
-                for threads in arguments.threads:
-                    progress.update(task, description=f"{name}, {threads} threads")
-                    if (name, threads) not in done:
-                        rows.append(contest(name, threads, chosen, arguments, Path(folder)))
-                        write_results(rows, arguments.out)
-                    progress.advance(task)
+        task = progress.add_task("peers", total=len(cases))
+        for name, threads in cases:
+            if time.monotonic() > end:
+                console.print(f"time is up before {name}, {threads} threads: go on with --resume")
+                break
+            with tempfile.TemporaryDirectory(prefix="tensolog-peers-") as folder:
+                row = Row(name, threads, arguments, Path(folder))
+                for step in row.steps(chosen):
+                    progress.update(task, description=f"{name}, {threads} threads: {step}")
+                rows.append(row.found)
+            write_results(rows, arguments.out)
+            progress.advance(task)
     print(table(rows))
 
 
@@ -58,64 +71,134 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="tiny models, short races")
     parser.add_argument("--only", nargs="+", choices=ARCHITECTURES, metavar="NAME")
     parser.add_argument("--peers", nargs="+", choices=PEERS, metavar="PEER")
-    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--threads", nargs="+", type=int, default=[2, 1])
     parser.add_argument("--budget", type=float, help="seconds tensolog may measure")
-    parser.add_argument("--race", type=float, default=30.0, help="seconds of each race")
+    parser.add_argument("--race", type=float, default=20.0, help="seconds of each race")
+    parser.add_argument("--limit", type=float, default=180.0, help="seconds of each row at most")
+    parser.add_argument("--minutes", type=float, default=float("inf"),
+                        help="begin no row after that")  # fmt: skip
     parser.add_argument("--out", type=Path, default=RESULTS / "peers.json")
     parser.add_argument("--resume", action="store_true", help="keep the rows that OUT holds")
     return parser.parse_args()
 
 
-def contest(
-    name: str, threads: int, chosen: list[str], arguments: argparse.Namespace, folder: Path
-) -> dict[str, Any]:
-    """Make a row: build the model if need be, let each peer prepare it, and race them all."""
-    from ..models import sources_of
+def _cases(arguments: argparse.Namespace) -> list[tuple[str, int]]:
+    names = arguments.only or sorted(ARCHITECTURES, key=WORTH.index)
+    return [(name, threads) for threads in arguments.threads for name in names]
 
-    source = sources_of(name)[-1]
-    original = folder / "original.onnx"
-    row: dict[str, Any] = {"name": name, "source": source, "threads": threads, "refused": {}}
-    if not original.exists():
-        run_step("build", name=name, source=source, path=str(original), tiny=arguments.quick)
-    entrants: dict[str, str] = {}
-    for peer in chosen:
-        made = folder / f"{peer}.onnx"
+
+class Row:
+    """One model under some number of threads: each peer prepares it, and all that can run race."""
+
+    def __init__(
+        self, name: str, threads: int, arguments: argparse.Namespace, folder: Path
+    ) -> None:
+        from ..models import sources_of
+
+        self.name, self.threads, self.folder = name, threads, folder
+        self.tiny: bool = arguments.quick
+        self.budget: float | None = 2.0 if arguments.quick else arguments.budget
+        self.race_s: float = 2.0 if arguments.quick else arguments.race
+        self.source = sources_of(name)[-1]
+        self.original = folder / "original.onnx"
+        self.refused: dict[str, str] = {}
+        self.found: dict[str, Any] = {
+            "name": name,
+            "source": self.source,
+            "threads": threads,
+            "refused": self.refused,
+        }
+        self._end = time.monotonic() + arguments.limit
+
+    def steps(self, chosen: list[str]) -> Iterator[str]:
+        """Yield what is done next; `found` is filled on the way."""
         try:
-            if peer == "tensolog":
-                run_step(
-                    "optimize",
-                    path=str(original),
-                    out=str(made),
-                    threads=threads,
-                    budget=2.0 if arguments.quick else arguments.budget,
-                    catalog=str(folder / f"catalog-{threads}.duckdb"),
-                )
-            elif peer in REWRITERS:
-                if not made.exists():
-                    run_step("rewrite", peer=peer, path=str(original), out=str(made))
-            elif peer == "torch.compile" and source == "onnx":
-                row["refused"][peer] = "there is no module of it"
-                continue
-            else:
-                made = original
+            yield "building"
+            place = {"name": self.name, "source": self.source, "path": str(self.original)}
+            run_step("build", timeout_s=self._left(), tiny=self.tiny, **place)
+            entrants: dict[str, str] = {}
+            deviations: dict[str, float] = {}
+            for peer in sorted(chosen, key=lambda peer: (peer != REFERENCE, peer != "tensolog")):
+                yield peer
+                try:
+                    path = self._prepared(peer)
+                    deviations[peer] = self._deviation(peer, path)
+                    entrants[peer] = str(path)
+                except StepError as error:
+                    if peer == REFERENCE:
+                        raise
+                    self.refused[peer] = str(error)
+            yield "racing"
+            laps = self._raced(entrants)
         except StepError as error:
-            row["refused"][peer] = str(error)
-            continue
-        entrants[peer] = str(made)
-    assert REFERENCE in entrants, "the reference takes part in every race"
-    try:
-        row |= run_step(
-            "contest",
-            name=name,
-            entrants=entrants,
-            threads=threads,
-            budget=2.0 if arguments.quick else arguments.race,
-            refused=row["refused"],
-            tiny=arguments.quick,
+            self.found["error"] = str(error)
+            return
+        self.found["laps"] = {
+            peer: lap | {"deviation": deviations[peer]} for peer, lap in laps.items()
+        }
+
+    def _left(self) -> float:
+        """Seconds left for preparation; the race keeps its own."""
+        left = self._end - OPENING_FACTOR * self.race_s - time.monotonic()
+        if left < LEAST_S:
+            raise StepError("no time was left for it")
+        return left
+
+    def _prepared(self, peer: str) -> Path:
+        made = self.folder / f"{peer}.onnx"
+        if peer == "tensolog":
+            run_step(
+                "optimize",
+                timeout_s=self._left(),
+                path=str(self.original),
+                out=str(made),
+                threads=self.threads,
+                budget=self.budget,
+                catalog=str(self.folder / "catalog.duckdb"),
+            )
+        elif peer in REWRITERS:
+            where = {"path": str(self.original), "out": str(made)}
+            run_step("rewrite", timeout_s=self._left(), peer=peer, **where)
+        elif peer == "torch.compile" and self.source == "onnx":
+            raise StepError("there is no module of it")
+        else:
+            return self.original
+        return made
+
+    def _deviation(self, peer: str, path: Path) -> float:
+        """Run a peer once, in a process of its own, and compare what comes out."""
+        found = run_step(
+            "attempt",
+            timeout_s=self._left(),
+            name=self.name,
+            entrant=peer,
+            path=str(path),
+            original=str(self.original),
+            kept=str(self.folder / "outputs.npz"),
+            threads=self.threads,
+            tiny=self.tiny,
         )
-    except StepError as error:
-        row["error"] = str(error)
-    return row
+        return float(found["deviation"])
+
+    def _raced(self, entrants: dict[str, str]) -> dict[str, Any]:
+        """Race all; where that fails, those that run under ONNX Runtime alone."""
+        common: dict[str, Any] = {"name": self.name, "threads": self.threads, "tiny": self.tiny}
+        limit_s = max(self._end - time.monotonic(), OPENING_FACTOR * self.race_s)
+        try:
+            found = run_step(
+                "contest", timeout_s=limit_s, entrants=entrants, budget=self.race_s, **common
+            )
+        except StepError as error:
+            others = [peer for peer in ("openvino", "torch.compile") if peer in entrants]
+            if not others:
+                raise
+            self.refused |= dict.fromkeys(others, f"the race with it failed: {error}")
+            left = {peer: path for peer, path in entrants.items() if peer not in others}
+            found = run_step(
+                "contest", timeout_s=limit_s, entrants=left, budget=self.race_s, **common
+            )
+        laps: dict[str, Any] = found["laps"]
+        return laps
 
 
 if __name__ == "__main__":

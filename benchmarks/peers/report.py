@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..environment import describe, markdown
+from ..rows import write_rows
 from . import PEERS, REFERENCE
 
 # Outputs off by more than this, relative to their scale, are called wrong instead of fast.
 WRONG = 1e-2
-
-
-def load_rows(path: Path) -> list[dict[str, Any]]:
-    """Read the rows that a file holds, without those that failed."""
-    if not path.exists():
-        return []
-    rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["rows"]
-    return [row for row in rows if "error" not in row]
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
@@ -39,10 +30,19 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
             "| " + " | ".join([*start, *(_cell(row, peer, best) for peer in peers)]) + " |"
         )
     lines += ["", *_means(rows, peers)]
-    for row in rows:
-        where = f"{row['name']}, {row['threads']} threads"
-        lines += [f"- {where}: {peer}: {why}" for peer, why in row.get("refused", {}).items()]
+    failures = [
+        f"| {row['name']} | {row['source']} | {row['threads']} | {peer} | {_plain(why)} |"
+        for row in rows
+        for peer, why in row.get("refused", {}).items()
+    ]
+    if failures:
+        lines += ["", "| model | from | threads | left out | why |", "|---" * 5 + "|", *failures]
     return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    """Keep a foreign message from ending a cell of the table."""
+    return text.replace("|", "/").replace("`", "'")
 
 
 def _cell(row: dict[str, Any], peer: str, best: str) -> str:
@@ -73,18 +73,12 @@ def _means(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> list[str]:
 
 def write_results(rows: Sequence[dict[str, Any]], path: Path) -> None:
     """Write JSON, Markdown and, if it can be drawn, the plot; each whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    machine = describe()
-    content = json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n"
-    head = (
-        f"# Peers\n\n`python -m benchmarks.peers`; {markdown(machine)}.\n\nTime over ONNX Runtime's"
-        " full optimization (its time is given), all of a row in one interleaved race; below 1 is"
-        " faster; the best that computes the same is bold.\n\n"
+    explained = (
+        "Time over ONNX Runtime's full optimization (its time is given), all of a row in one"
+        " interleaved race; below 1 is faster; the best that computes the same is bold."
     )
-    for target, written in ((path, content), (path.with_suffix(".md"), head + table(rows) + "\n")):
-        temporary = target.with_name(target.name + ".part")
-        temporary.write_text(written, encoding="utf-8")
-        temporary.replace(target)
+    head = "# Peers\n\n`python -m benchmarks.peers`"
+    write_rows(path, rows, head, f"{explained}\n\n{table(rows)}")
     draw(rows, path.with_suffix(".svg"))
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from benchmarks.child import StepError, run_step
+from benchmarks.peers import WORTH
 from benchmarks.peers.report import WRONG, table
+from benchmarks.zoo import ARCHITECTURES
 
 
 def row(**laps: tuple[float, float]) -> dict[str, Any]:
@@ -38,3 +43,22 @@ def test_an_original_that_nobody_beats_is_the_best() -> None:
 def test_means_are_geometric() -> None:
     rows = [row(onnxruntime=(1.0, 0.0), tensolog=(ratio, 0.0)) for ratio in (0.5, 0.8)]
     assert f"tensolog: geometric mean {(0.5 * 0.8) ** 0.5:.3f} over 2 races" in table(rows)
+
+
+def test_who_could_not_take_part_has_a_row_with_the_reason() -> None:
+    failed = row(onnxruntime=(1.0, 0.0)) | {"refused": {"openvino": "no such operator | `Mystery`"}}
+    assert "| net | onnx | 2 | openvino | no such operator / 'Mystery' |" in table([failed])
+
+
+def test_every_architecture_has_its_place() -> None:
+    assert sorted(WORTH) == sorted(ARCHITECTURES)
+
+
+def test_a_step_that_takes_too_long_is_ended() -> None:
+    with pytest.raises(StepError, match="build: took more than 0 s"):
+        run_step("build", timeout_s=0.01, name="bert", source="onnx", path="/dev/null")
+
+
+def test_a_step_that_fails_says_why() -> None:
+    with pytest.raises(StepError, match=r"build: .*mystery"):
+        run_step("build", name="mystery", source="onnx", path="/dev/null")

@@ -4,12 +4,12 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
-from tensolog.profiles.accuracy import MODELS, static_kernels, tensor_type
 from tensolog.profiles.extract import kernels_of
 from tensolog.profiles.kernel import TensorSpec
 from tensolog.profiles.kernel_model import build_model, output_shapes
 from tensolog.profiles.profile import profile
 
+from .small_models import MODELS, static_kernels, tensor_type
 from .test_costs import Machine, model
 
 

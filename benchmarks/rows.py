@@ -1,0 +1,33 @@
+"""Rows of a benchmark on disk: JSON to go on from, and the table that is made of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .environment import describe, markdown
+
+
+def load_rows(path: Path) -> list[dict[str, Any]]:
+    """Read the rows that a file holds, without those that failed; none where there is no file."""
+    if not path.exists():
+        return []
+    rows: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    return [row for row in rows if "error" not in row]
+
+
+def write_rows(path: Path, rows: Sequence[dict[str, Any]], head: str, table: str) -> None:
+    """Write rows as JSON, and beside it head, machine and table as Markdown; whole or not at all.
+
+    `head` is a title and a command: "# Models\\n\\n`python -m …`".
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    machine = describe()
+    content = json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n"
+    text = f"{head}; {markdown(machine)}.\n\n{table}\n"
+    for target, written in ((path, content), (path.with_suffix(".md"), text)):
+        temporary = target.with_name(target.name + ".part")
+        temporary.write_text(written, encoding="utf-8")
+        temporary.replace(target)
