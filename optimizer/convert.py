@@ -180,7 +180,7 @@ def to_model(graph: Graph) -> onnx.ModelProto:
     )
     for value, constant in graph.constants.items():
         if value in used:
-            proto.initializer.append(_tensor(graph.names[value], constant))
+            proto.initializer.append(tensor_proto(graph.names[value], constant))
 
     del proto.input[:]
     inputs = {graph.names[value] for value in graph.graph_inputs}
@@ -227,7 +227,8 @@ def node_proto(graph: Graph, node: Node) -> onnx.NodeProto:
     return proto
 
 
-def _tensor(name: str, constant: Constant) -> onnx.TensorProto:
+def tensor_proto(name: str, constant: Constant) -> onnx.TensorProto:
+    """Write a constant under a name; one that lies elsewhere stays there."""
     if isinstance(constant.tensor, np.ndarray):
         return numpy_helper.from_array(constant.tensor, name)
     tensor = onnx.TensorProto()

@@ -39,7 +39,7 @@ def moves(
 
 
 class Between:
-    """What is computed of a row of scores before its softmax, and the mask in it."""
+    """What is computed of a row of scores, or of another product, and the mask in it."""
 
     def __init__(
         self,
@@ -48,7 +48,9 @@ class Between:
         scores: int,
         result: int,
         shape: tuple[Extent, ...],
+        own: tuple[Extent, ...] | None = None,
     ) -> None:
+        """`shape` is that of the result, `own` that of the scores where it is another one."""
         self.cells = moves(meanings, chain, result, shape)
         self.axes = self.cells.axes
         if not self.axes or self.axes[-1] != len(shape) - 1:
@@ -57,7 +59,9 @@ class Between:
         self.scores = next(
             (at for at, one in enumerate(self.cells.accesses) if one.value == scores), -1
         )
-        if self.scores < 0 or self.cells.accesses[self.scores].map != own_place(shape):
+        if self.scores < 0 or self.cells.accesses[self.scores].map != own_place(
+            shape if own is None else own
+        ):
             raise LoweringError("scores that are moved before the softmax")
         others = [one for one in self.cells.accesses if one.value != scores]
         if len(others) != len(self.cells.accesses) - 1:

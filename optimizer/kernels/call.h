@@ -7,6 +7,11 @@
 #define MOST_ACCESSES 40
 #define MOST_TASKS 64
 
+/* columns of a panel of a matrix that was laid out in advance, for product.h */
+#define PRODUCT_PANEL 48
+
+#define INLINED inline __attribute__((always_inline))
+
 typedef struct {
   const char *in[MOST_OPERANDS];
   char *out[MOST_OPERANDS];

@@ -3,7 +3,8 @@
 Regions with one kernel are of one kind: the layers of a model have the same ones. A kind is first
 raced against the operators that it replaces, then, where that promises something, end to end: a
 kernel can hide a pattern from the runtime's own optimizer, or stand between two convolutions whose
-layout the runtime would have kept. What helps by itself goes together into one plan.
+layout the runtime would have kept. In a large model, where each such race takes seconds, only the
+latter are. What does no harm goes together into one plan, and without products into another.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ from ..search import bound_types
 from .attention import attentions
 from .embed import embed, place
 from .grow import Found, Grower
-from .kinds import Kind, disjoint, step_of
+from .kinds import Kind, cover, step_of
 from .library import Library, build
+from .product import products, supply
 from .region import Meanings
 from .trial import KERNEL, measured
 
@@ -39,8 +41,13 @@ from .trial import KERNEL, measured
 MOST_KINDS = 12
 # Of the time, what racing kernels alone may take, and at least for each.
 ALONE_SHARE, ALONE_LEAST_S = 0.3, 0.05
+# What the runtime computes in a blocked layout, which is kept from one to the next.
+BLOCKED = frozenset({"Conv", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"})
 # Models beyond this aren't written as the runtime optimizes them.
 MOST_WRITTEN_BYTES = 448 << 20
+# Of the time that is left then, what racing kinds in the model may take, and what it always may.
+# Where opening each of them takes longer, only some are raced.
+SCREENING_SHARE, SCREENING_LEAST_S = 0.5, 1.0
 
 
 @dataclass
@@ -71,13 +78,15 @@ class Fusing:
         promising = [kind for kind in promising if kind.is_promising][:MOST_KINDS]
         if not promising:
             return []
-        self._race_in_model(promising, budget_s - (time.monotonic() - start_s))
-        helpful = [k for k in promising if k.whole is not None and verdict(k.whole) == "faster"]
+        left_s = (budget_s - (time.monotonic() - start_s)) * SCREENING_SHARE
+        self._race_in_model(self._screened(promising, left_s), left_s)
         harmless = [k for k in promising if k.whole is None or verdict(k.whole) != "slower"]
-        chosen = [self._plan("kernels", disjoint(harmless))]
-        if helpful and len(helpful) < len(harmless):
-            chosen.append(self._plan("helpful kernels", disjoint(helpful)))
-        return [plan for plan in chosen if plan is not None]
+        chosen = cover(harmless)
+        plans = [self._plan("kernels", chosen)]
+        if any(kind.multiplies for kind in chosen):
+            others = [kind for kind in harmless if not kind.multiplies]
+            plans.append(self._plan("kernels without products", cover(others)) if others else None)
+        return [plan for plan in plans if plan is not None]
 
     # --------------------------------------------------------------------------------- kinds
 
@@ -85,14 +94,16 @@ class Fusing:
         """Find the regions, of all nodes and of those that the runtime doesn't fuse itself."""
         meanings = Meanings(self.graph)
         everything = regions(meanings, self.graph.nodes)
+        others = regions(meanings, self.graph.nodes, multiplies=False)
         left = Grower(meanings, self._left_alone()).regions()
         kinds: dict[tuple[str, tuple[tuple[int, ...], ...]], Kind] = {}
-        for sort in (left, everything):
+        for sort, grown in enumerate((left, others, everything)):
             of: dict[str, list[Found]] = {}
-            for one in sort:
+            for one in grown:
                 of.setdefault(one.kernel.name, []).append(one)
             for name, found in of.items():
-                kinds.setdefault((name, tuple(one.region.nodes for one in found)), Kind(found))
+                key = (name, tuple(one.region.nodes for one in found))
+                kinds.setdefault(key, Kind(found)).sorts.add(sort)
         return list(kinds.values())
 
     def _left_alone(self) -> set[int]:
@@ -131,6 +142,7 @@ class Fusing:
             self.phases.tell("measuring kernels", at, len(distinct), name)
             with self.phases("measuring kernels", name):
                 one = kind.found[0]
+                supply(self.graph, [one.kernel])
                 laps[name] = measured(
                     self.graph,
                     one.region,
@@ -139,12 +151,30 @@ class Fusing:
                     types,
                     threads=self.contest.setting.threads,
                     budget_s=share,
+                    place=self.workshop.place,
                 )
         for kind in self.kinds:
             kind.alone = laps[kind.name]
 
-    def _race_in_model(self, kinds: Sequence[Kind], budget_s: float) -> None:
+    def _screened(self, kinds: Sequence[Kind], budget_s: float) -> Sequence[Kind]:
+        """Choose the kinds that are raced in the model: all where there is time for it."""
         if len(kinds) == 1:
+            return []
+        if 2 * len(kinds) * self.contest.entry_s <= max(budget_s, SCREENING_LEAST_S):
+            return kinds
+        return [kind for kind in kinds if self._adjoins(kind, BLOCKED)]
+
+    def _adjoins(self, kind: Kind, operators: Collection[str]) -> bool:
+        """Tell whether what a kind computes comes from some operators, or goes to them."""
+        graph = self.graph
+        read = {value for one in kind.found for value in one.region.inputs}
+        made = {value for one in kind.found for value in one.region.outputs}
+        beside = {graph.producer[value] for value in read if value in graph.producer}
+        beside |= {user for value in made for user in graph.users.get(value, ())}
+        return any(graph.nodes[number].op_type in operators for number in beside - kind.nodes)
+
+    def _race_in_model(self, kinds: Sequence[Kind], budget_s: float) -> None:
+        if not kinds:
             return
         plans = [self._plan(f"kind {at}", [k], self.library) for at, k in enumerate(kinds)]
         placed = [plan for plan in plans if plan is not None]
@@ -165,6 +195,7 @@ class Fusing:
 
         `library` may have more kernels than these; without one, the plan gets its own.
         """
+        supply(self.graph, [one.kernel for kind in kinds for one in kind.found])
         graph = self.graph.copy()
         steps, kernels = [], {}
         for kind in kinds:
@@ -249,11 +280,23 @@ def _changes(plan: Plan) -> int:
     return sum(step.accepted for step in plan.steps)
 
 
-def regions(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
-    """Find regions of all sorts, attentions first, no two of which have a node in common."""
+def regions(
+    meanings: Meanings, allowed: Collection[int], *, multiplies: bool = True
+) -> list[Found]:
+    """Find regions of all sorts, no two of which have a node in common.
+
+    Attentions come first, then, where `multiplies`, products with constant matrices.
+    """
     found = attentions(meanings, allowed)
-    taken = {number for one in found for number in one.region.nodes}
-    return [*found, *Grower(meanings, set(allowed) - taken).regions()]
+    left = set(allowed) - _covered(found)
+    if multiplies:
+        found += products(meanings, left)
+        left -= _covered(found)
+    return [*found, *Grower(meanings, left).regions()]
+
+
+def _covered(found: Sequence[Found]) -> set[int]:
+    return {number for one in found for number in one.region.nodes}
 
 
 def fused_graph(
@@ -266,6 +309,7 @@ def fused_graph(
     fused = graph.copy()
     found = regions(Meanings(fused), fused.nodes)
     placed = [one for one in found if place(fused, one.region.nodes, one.kernel)]
+    supply(fused, [one.kernel for one in placed])
     if not placed:
         return None
     library = build([one.kernel for one in placed], levels=levels, flags=flags)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...profiles.race import Lap, verdict
 from ..rewrite import Step
@@ -19,9 +19,13 @@ SUMMARY = "Operators that ONNX Runtime leaves apart, computed by one generated k
 
 @dataclass
 class Kind:
-    """Regions that one kernel computes, and what was measured of it; gains are in nanoseconds."""
+    """Regions that one kernel computes, and what was measured of it; gains are in nanoseconds.
+
+    `sorts` are the ways of growing regions that gave these: those of one way don't overlap.
+    """
 
     found: list[Found]
+    sorts: set[int] = field(default_factory=set)
     alone: dict[str, Lap] | None = None
     whole: Lap | None = None
 
@@ -63,17 +67,35 @@ class Kind:
         return self.found[0].kernel.skips
 
     @property
+    def multiplies(self) -> bool:
+        """Tell whether the kernel has a product with a constant matrix in it."""
+        return bool(self.found[0].kernel.packed)
+
+    @property
     def is_promising(self) -> bool:
         """Tell whether it was fast enough alone to be tried in the model."""
         limit = PROMISING_MASKED if self.may_skip else PROMISING
         return self.alone is not None and self.alone[KERNEL].ratio < limit
 
 
-def disjoint(kinds: Sequence[Kind]) -> list[Kind]:
-    """Choose kinds whose regions don't overlap, those that gain most first."""
+def cover(kinds: Sequence[Kind]) -> list[Kind]:
+    """Choose kinds whose regions don't overlap, so that they gain much together.
+
+    Those that gain most come first, or those of one sort before others: what gains most by itself
+    may stand in the way of several that fit together.
+    """
+    ranked = sorted(kinds, key=lambda kind: -kind.gain_ns)
+    covers = [_disjoint(ranked)]
+    for sort in sorted({sort for kind in kinds for sort in kind.sorts}):
+        own = [kind for kind in ranked if sort in kind.sorts]
+        covers.append(_disjoint([*own, *(kind for kind in ranked if kind not in own)]))
+    return max(covers, key=lambda chosen: sum(kind.gain_ns for kind in chosen))
+
+
+def _disjoint(kinds: Sequence[Kind]) -> list[Kind]:
     chosen: list[Kind] = []
     taken: set[int] = set()
-    for kind in sorted(kinds, key=lambda kind: -kind.gain_ns):
+    for kind in kinds:
         if not kind.nodes & taken:
             chosen.append(kind)
             taken |= kind.nodes

@@ -53,7 +53,8 @@ class Kernel:
 
     `label` names the operators that it computes. Equal kernels have equal names. `support` is a
     file of C that the text needs, `arrange` a function that says how the work is divided. `skips`
-    says that work is left out where a mask allows it.
+    says that work is left out where a mask allows it. `packed` are inputs that constants become
+    when they are laid out for it: (input, constant, whether it is transposed).
     """
 
     name: str
@@ -70,6 +71,7 @@ class Kernel:
     arrange: str = ""
     support: str = ""
     skips: bool = False
+    packed: tuple[tuple[int, int, bool], ...] = ()
 
 
 def lower_region(meanings: Meanings, region: Region) -> Kernel:

@@ -230,6 +230,25 @@ static void arrange_attention(call *c, i64 grain) {
   c->share = (i64)sizeof(float) * (padded * size[2] + wide * size[1] + c->block * (padded + wide + 1));
 }
 
+/* A product with a constant matrix: a unit is a panel of columns for a block of rows, which stays in
+   the second cache. A task has several panels of a block, one after another. The loops are those of
+   the rows, the columns and the depth. */
+static void arrange_product(call *c, i64 grain) {
+  const i64 columns = c->extent[c->loops - 2], depth = c->extent[c->loops - 1];
+  const i64 least = LEAST(c->rows / columns, 192);
+  c->rows /= columns;
+  c->blocks = (columns + PRODUCT_PANEL - 1) / PRODUCT_PANEL;
+  i64 most = (192 << 10) / depth;
+  most = most > least ? most : least;
+  const i64 pieces = most > 0 ? (c->rows + most - 1) / most : 0;
+  c->block = pieces ? ((c->rows + pieces - 1) / pieces + 7) / 8 * 8 : 8;
+  c->units = (c->rows + c->block - 1) / c->block * c->blocks;
+  c->tasks = LEAST(c->units / 4 > 4 ? c->units / 4 : 4, MOST_TASKS);
+  c->tasks = LEAST(LEAST(c->tasks, c->units), c->rows * columns * depth / grain);
+  if (c->tasks < 1) c->tasks = 1;
+  c->share = (i64)sizeof(float) * c->block * PRODUCT_PANEL;
+}
+
 #define ENTRY(operation_) \
   {{API_VERSION, NULL, name_of, provider_of, input_type, input_count, output_type, output_count, NULL, \
     destroy, zero_at, zero_at, zero_at, one, zero, one, zero, create, compute, NULL, one, one}, operation_}

@@ -33,9 +33,14 @@ class Region:
 
 @dataclass
 class Meanings:
-    """What the nodes of a graph mean at their shapes, expanded when first asked for."""
+    """What the nodes of a graph mean at their shapes, expanded when first asked for.
+
+    `packed` has the values that constant matrices become, by what they are and whether transposed,
+    where kernels read them in another layout.
+    """
 
     graph: Graph
+    packed: dict[tuple[int, bool], int] = field(default_factory=dict)
     _found: dict[int, Expansion | str] = field(default_factory=dict)
 
     def of(self, number: int) -> Expansion:

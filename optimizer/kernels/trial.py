@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -13,7 +14,7 @@ from ...profiles.execution import Execution
 from ...profiles.feeds import random_feeds
 from ...profiles.kernel import element_type
 from ...profiles.race import Lap, RaceError, race
-from ..convert import node_proto
+from ..convert import node_proto, tensor_proto
 from ..graph import Graph, TensorType
 from .library import Library
 from .lower import Kernel
@@ -22,6 +23,10 @@ from .region import Region
 OPERATORS, KERNEL = "operators", "kernel"
 # Constants that the operators are given as what they are; larger ones only have a shape.
 TELLING_ELEMENTS = 1 << 20
+# Models with larger constants are written to files, where that can be done.
+MOST_INLINE_BYTES = 32 << 20
+
+Placer = Callable[[str, onnx.ModelProto], Path]
 
 
 def measured(
@@ -33,10 +38,12 @@ def measured(
     *,
     threads: int,
     budget_s: float,
+    place: Placer | None = None,
 ) -> dict[str, Lap] | None:
     """Race a region's operators and its kernel; None where sizes aren't known or one doesn't run.
 
-    `types` are those under the sizes that costs are asked for.
+    `types` are those under the sizes that costs are asked for. `place` writes a model whose large
+    constants lie elsewhere to a file.
     """
     values = {*region.inputs, *region.outputs}
     if any(not _is_known(types.get(value)) for value in values):
@@ -48,15 +55,21 @@ def measured(
         [graph.names[value] for value in kernel.outputs],
         domain=library.domain,
     )
-    given = {graph.names[v]: types[v] for v in region.inputs if not _is_telling(graph, v)}
+    laid_out = {value for one in kernel.packed for value in one[:2]}
+    known = {
+        value
+        for value in {*region.inputs, *kernel.inputs}
+        if value in laid_out or _is_telling(graph, value)
+    }
+    given = {graph.names[value]: types[value] for value in region.inputs if value not in known}
     feeds = random_feeds(
         {name: (type_.dtype, tuple(map(int, type_.shape or ()))) for name, type_ in given.items()},
         "normal",
         zlib.crc32(kernel.name.encode()),
     )
     models = {
-        OPERATORS: _model(graph, region, region.inputs, nodes, types, None),
-        KERNEL: _model(graph, region, kernel.inputs, [fused], types, library.domain),
+        OPERATORS: _model(graph, region, region.inputs, nodes, types, known, None, place),
+        KERNEL: _model(graph, region, kernel.inputs, [fused], types, known, library.domain, place),
     }
     try:
         return race(
@@ -77,23 +90,29 @@ def _model(
     inputs: tuple[int, ...],
     nodes: list[onnx.NodeProto],
     types: Mapping[int, TensorType],
+    known: Collection[int],
     domain: str | None,
-) -> bytes:
+    place: Placer | None,
+) -> bytes | Path:
     def info(value: int) -> onnx.ValueInfoProto:
         type_ = types[value]
         return helper.make_tensor_value_info(
             graph.names[value], element_type(type_.dtype), type_.shape
         )
 
+    held = [value for value in inputs if value in known]
+    size_bytes = sum(types[value].size_bytes or 0 for value in held)
+    written = place is not None and size_bytes > MOST_INLINE_BYTES
     constants = [
-        numpy_helper.from_array(np.asarray(graph.constant(value)), graph.names[value])
-        for value in inputs
-        if _is_telling(graph, value)
+        tensor_proto(graph.names[value], graph.constants[value])
+        if written
+        else numpy_helper.from_array(np.asarray(graph.constant(value)), graph.names[value])
+        for value in held
     ]
     proto = helper.make_graph(
         nodes,
         "region",
-        [info(value) for value in inputs if not _is_telling(graph, value)],
+        [info(value) for value in inputs if value not in known],
         [info(value) for value in region.outputs],
         constants,
     )
@@ -101,6 +120,8 @@ def _model(
     if domain is not None:
         opsets.append(helper.make_opsetid(domain, 1))
     model = helper.make_model(proto, opset_imports=opsets, ir_version=graph.base.ir_version)
+    if place is not None and written:
+        return place("kernel" if domain else "operators", model)
     return bytes(model.SerializeToString())
 
 

@@ -1,0 +1,111 @@
+"""C text of a product with a constant matrix, and of what is elementwise behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .affine import Extent
+from .attention_text import Between
+from .cells import Access
+
+
+def product_text(
+    extents: tuple[Extent, ...],
+    accesses: Sequence[Access],
+    inputs: Sequence[int],
+    bias: int | None,
+    after: Between | None,
+) -> str:
+    """Return the function; `extents` are those of the rows' loops, of the columns and the depth.
+
+    The first two inputs are the rows and the matrix; `bias` is the input that is added to each row,
+    if there is one. `accesses` are what is read behind the product, where there is something.
+    """
+    outer = len(extents) - 2
+    start = "NULL" if bias is None else f"(const float *)c->in[{bias}] + column"
+    lines = [
+        "static void NAME(i64 *given) {",
+        "  const task *own = (const task *)given;",
+        "  const call *c = own->whole;",
+        f"  const i64 width = c->extent[{outer}], depth = c->extent[{outer + 1}];",
+        "  const float *x = (const float *)c->in[0], *w = (const float *)c->in[1];",
+        "  float *out = (float *)c->out[0], *S = (float *)own->scratch;",
+    ]
+    for number, access in enumerate(accesses):
+        kind = _element(access)
+        base = f"(const {kind} *)c->in[{inputs.index(access.value)}] + c->offset[{number}]"
+        lines.append(f"  const {kind} *a{number} = {base};")
+    lines += [
+        "  for (i64 unit = own->first; unit < own->end; unit++) {",
+        "    const i64 first = unit / c->blocks * c->block, panel = unit % c->blocks;",
+        "    const i64 count = LEAST(c->block, c->rows - first);",
+        "    const i64 column = panel * PRODUCT_PANEL, n = LEAST(PRODUCT_PANEL, width - column);",
+        "    const int more = unit + 1 < own->end && panel + 1 < c->blocks;",
+        f"    const float *start = {start};",
+        "    product_block(",
+        "        x + first * depth, depth, count, w + column * depth, start, n, S, depth, more);",
+        "    for (i64 r = 0; r < count; r++) {",
+        "      const float *s = S + r * PRODUCT_PANEL;",
+        "      float *o = out + (first + r) * width + column;",
+    ]
+    if after is None:
+        return "\n".join(
+            [*lines, "      memcpy(o, s, sizeof(float) * (size_t)n);", "    }", "  }", "}"]
+        )
+    steps = after.steps()
+    names = ["s", *(f"p{number}" for number in range(len(accesses)))]
+    rows, body, element = after.body(names, steps)
+    lines += _rows(extents, accesses, steps)
+    lines += [f"  {line}" for line in rows]
+    loop = [*body, f"o[j] = {element};"]
+    lines += [
+        "      if (n == PRODUCT_PANEL) {",
+        *_loop("PRODUCT_PANEL", loop),
+        "      } else {",
+        *_loop("n", loop),
+        "      }",
+        "    }",
+        "  }",
+        "}",
+    ]
+    return "\n".join(lines)
+
+
+def _loop(end: str, body: Sequence[str]) -> list[str]:
+    return [
+        "        #pragma omp simd",
+        f"        for (i64 j = 0; j < {end}; j++) {{",
+        *(f"          {line}" for line in body),
+        "        }",
+    ]
+
+
+def _rows(
+    extents: tuple[Extent, ...], accesses: Sequence[Access], steps: Sequence[int]
+) -> list[str]:
+    """Return the pointers to what a row of a panel reads."""
+    outer = len(extents) - 2
+    used = {loop for access in accesses for index in access.map for loop in index.loops}
+    real = [loop for loop in range(outer) if extents[loop] != 1]
+    lines = []
+    if used & set(real):
+        lines.append("      i64 rest = first + r;")
+        for loop in reversed(real):
+            if loop == real[0]:
+                lines.append(f"      const i64 i{loop} = rest;")
+            else:
+                lines.append(f"      const i64 i{loop} = rest % c->extent[{loop}];")
+                lines.append(f"      rest /= c->extent[{loop}];")
+    for number, access in enumerate(accesses):
+        along = "".join(
+            f" + i{loop} * c->stride[{number}][{loop}]"
+            for loop in real
+            if any(loop in index.loops for index in access.map)
+        )
+        column = f" + {steps[number]} * column" if steps[number] else ""
+        lines.append(f"      const {_element(access)} *p{number} = a{number}{along}{column};")
+    return lines
+
+
+def _element(access: Access) -> str:
+    return "uint8_t" if access.dtype == "bool" else "float"
