@@ -12,8 +12,10 @@ from .grow import Found
 from .trial import KERNEL, OPERATORS
 
 # A kernel that isn't faster than this alone, relative to what it replaces, isn't tried further:
-# but for an attention, which in the model may have a mask that leaves half of it out.
+# but for an attention, which in the model may have a mask that leaves half of it out, and for a
+# product, whose matrix lies in the cache here and in memory there.
 PROMISING, PROMISING_MASKED, MASKED_SHARE = 0.95, 1.3, 0.5
+PROMISING_PRODUCT = 1.05
 SUMMARY = "Operators that ONNX Runtime leaves apart, computed by one generated kernel."
 
 
@@ -75,6 +77,8 @@ class Kind:
     def is_promising(self) -> bool:
         """Tell whether it was fast enough alone to be tried in the model."""
         limit = PROMISING_MASKED if self.may_skip else PROMISING
+        if self.multiplies:
+            limit = PROMISING_PRODUCT
         return self.alone is not None and self.alone[KERNEL].ratio < limit
 
 

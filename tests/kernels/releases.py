@@ -17,6 +17,7 @@ from onnx import helper
 
 from .build import fused, model, opened
 from .test_attention import LOWEST, causal, feeds, heads_apart
+from .test_product import BEHIND, dense
 from .test_regions import normal, rotary
 
 _RUN = """
@@ -25,7 +26,7 @@ import numpy as np
 import onnxruntime
 folder, library = sys.argv[1:]
 print("onnxruntime", onnxruntime.__version__, end=": ")
-for name in ("rows", "rotary", "attention"):
+for name in ("rows", "rotary", "attention", "product"):
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 2
     options.log_severity_level = 4
@@ -60,6 +61,8 @@ def cases():
     yield "rotary", rotary(3, 16), {"x": normal(2, 6, 48), **tables}
     attention = heads_apart("b", 2, "s", "t", 16, 16, mask=[1, 1, "s", "t"])
     yield "attention", attention, {**feeds(2, 2, 70, 70, 16, 16), "mask": causal(70, 70, LOWEST)}
+    gated = dense(300, 200, BEHIND["residual"], inputs=("r",), constants={"b": normal(200)})
+    yield "product", gated, {"x": normal(2, 70, 300), "r": normal(2, 70, 200)}
 
 
 def main(pythons):

@@ -1,4 +1,4 @@
-"""Run the libraries of random regions and attentions under AddressSanitizer and UBSan.
+"""Run the libraries of random regions, attentions and products under AddressSanitizer and UBSan.
 
     python -m tests.kernels.sanitize 200
 
@@ -18,6 +18,7 @@ from tests.fusion.codegen.sanitize import MISSING, runtime
 
 from .build import check, model
 from .test_attention import any_attention
+from .test_product import any_product
 from .test_regions import programs
 
 _SANITIZED = (*FLAGS, "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
@@ -47,7 +48,7 @@ def _standard_library():
 
 
 def inside(examples):
-    """Under the sanitizer: regions and attentions, compared with ONNX Runtime as well."""
+    """Under the sanitizer: all sorts of kernels, compared with ONNX Runtime as well."""
     repeated = settings(
         max_examples=examples,
         deadline=None,
@@ -69,9 +70,16 @@ def inside(examples):
         proto, feeds = case
         check(proto, feeds, threads=2, flags=_SANITIZED)
 
+    @repeated
+    @given(any_product())
+    def multiplied(case):
+        proto, feeds = case
+        check(proto, feeds, threads=2, flags=_SANITIZED)
+
     regions()
     attentions()
-    print(f"{examples} regions and {examples} attentions: clean")
+    multiplied()
+    print(f"{examples} regions, {examples} attentions and {examples} products: clean")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """The target `onnxruntime-cpu+kernels`: a library beside the model, and none for other targets."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import onnx
 import pytest
@@ -7,6 +9,7 @@ from onnx import helper
 from tensolog.optimizer.codegen import CompilerError
 from tensolog.optimizer.contest import Contest
 from tensolog.optimizer.kernels import candidates, library
+from tensolog.optimizer.kernels.kinds import Kind, cover
 from tensolog.optimizer.kernels.library import DOMAIN
 from tensolog.optimizer.kernels.trial import KERNEL, OPERATORS
 from tensolog.optimizer.setting import KERNELS_TARGET
@@ -130,3 +133,76 @@ def test_a_kernel_that_computes_something_else_is_refused(fast_kernels, monkeypa
     assert result.chosen == "original"
     (refused,) = (one for one in result.candidates if one.candidate == "kernels")
     assert "is off by" in refused.verdict
+
+
+def wide_network(convolves=False):
+    """A product with a large enough matrix, and a kind of region before it."""
+    arrays = {"w": np.eye(64, dtype=np.float32), "k": np.ones((3, 3, 1, 1), np.float32)}
+    if convolves:
+        nodes = [node("Conv", ["x", "k"], ["a"]), node("Mish", ["a"], ["b"])]
+    else:
+        nodes = [node("Mish", ["x"], ["b"])]
+    nodes += [node("ReduceMax", ["b"], ["m"], keepdims=1), node("Sub", ["b", "m"], ["c"])]
+    nodes += [node("MatMul", ["c", "w"], ["y"])]
+    used = {name: array for name, array in arrays.items() if name == "w" or convolves}
+    return model(nodes, {"x": [1, 3, 8, 64]}, {"y": [1, 3, 8, 64]}, used, opset=18)
+
+
+@needs_compiler
+def test_a_plan_without_products_races_beside_the_one_with_them(fast_kernels):
+    result = tensolog.optimize(
+        wide_network(),
+        target=KERNELS_TARGET,
+        threads=1,
+        budget=0.1,
+        catalog=":memory:",
+        rules=(),
+    )
+    raced = {one.candidate for one in result.candidates}
+    assert {"kernels", "kernels without products"} <= raced
+    assert result.chosen in raced - {"original"}
+
+
+@needs_compiler
+@pytest.mark.parametrize("convolves", [False, True])
+def test_where_sessions_open_slowly_only_what_adjoins_convolutions_is_tried(
+    convolves, fast_kernels, monkeypatch
+):
+    tried = []
+    screened = candidates.Fusing._race_in_model
+
+    def remember(self, kinds, budget_s):
+        tried.extend(kind.name.split("_")[0] for kind in kinds)
+        screened(self, kinds, budget_s)
+
+    monkeypatch.setattr(candidates.Fusing, "_race_in_model", remember)
+    monkeypatch.setattr(Contest, "entry_s", 100.0)
+    tensolog.optimize(
+        wide_network(convolves),
+        target=KERNELS_TARGET,
+        threads=1,
+        budget=0.1,
+        catalog=":memory:",
+        rules=(),
+    )
+    assert tried == (["MishReduceMaxSub"] if convolves else [])
+
+
+def kind_of(name, nodes, gain_ns, sorts):
+    """A kind of one region that was measured."""
+    one = SimpleNamespace(
+        kernel=SimpleNamespace(name=name, skips=False, packed=()),
+        region=SimpleNamespace(nodes=tuple(nodes)),
+    )
+    laps = {OPERATORS: lap(1.0), KERNEL: lap(1.0 - gain_ns / 1000)}
+    return Kind([one], sorts=set(sorts), alone=laps)
+
+
+def test_kinds_that_fit_together_beat_the_one_that_gains_most():
+    large = kind_of("large", {1, 2, 3}, 300, {0})
+    parts = [kind_of("left", {1, 2}, 200, {1}), kind_of("right", {3, 4}, 250, {1})]
+    apart = kind_of("apart", {5}, 100, {0, 1})
+    chosen = cover([large, *parts, apart])
+    assert {kind.name for kind in chosen} == {"left", "right", "apart"}
+    assert [kind.name for kind in cover([large, apart])] == ["large", "apart"]
+    assert cover([]) == []

@@ -31,18 +31,34 @@ def dense(depth, columns, behind=(), *, rows=("b", "t"), inputs=(), outputs=None
     return model(nodes, given_, results, {"w": matrix(depth, columns), **dict(constants)})
 
 
-@given(data=st.data())
-@settings(max_examples=15, deadline=None)
-def test_sizes_of_all_kinds(data):
-    rows = data.draw(st.lists(st.integers(1, 70), min_size=1, max_size=3), label="rows")
-    depth = data.draw(st.integers(16, 600), label="depth")
-    columns = data.draw(st.integers(32, 200), label="columns")
-    free = data.draw(st.booleans(), label="free")
-    rows = [*rows[:-1], max(2, rows[-1])] if len(rows) < 3 else [rows[0], 2, min(rows[1], 9)]
-    named = [f"n{at}" for at in range(len(rows))] if free else rows
-    proto = dense(depth, columns, rows=named)
-    level = data.draw(st.sampled_from(RUNNABLE), label="level")
-    check(proto, {"x": normal(*rows, depth)}, expect=1, threads=2, levels=(level,))
+BEHIND = {
+    "nothing": [],
+    "bias": [node("Add", ["p", "b"], ["y"])],
+    "residual": [node("Add", ["p", "b"], ["q"]), node("Add", ["q", "r"], ["y"])],
+    "activation": [node("Add", ["b", "p"], ["q"]), node("Tanh", ["q"], ["y"])],
+    "twice": [node("Sigmoid", ["p"], ["q"]), node("Mul", ["p", "q"], ["y"])],
+}
+
+
+@st.composite
+def any_product(draw):
+    """A product with a constant matrix and what follows it, and what it is given."""
+    rows = draw(st.lists(st.integers(1, 70), min_size=1, max_size=3))
+    rows = rows if len(rows) < 3 else [min(rows[0], 3), 2, min(rows[2], 9)]
+    depth, columns = draw(st.integers(16, 600)), draw(st.integers(32, 200))
+    named = [f"n{at}" for at in range(len(rows))] if draw(st.booleans()) else rows
+    behind = BEHIND[draw(st.sampled_from(sorted(BEHIND)))]
+    read = {name for one in behind for name in one.input}
+    others, constants = ("r",) if "r" in read else (), {"b": normal(columns)} if "b" in read else {}
+    proto = dense(depth, columns, behind, rows=named, inputs=others, constants=constants)
+    return proto, {"x": normal(*rows, depth), **{name: normal(*rows, columns) for name in others}}
+
+
+@given(any_product(), st.sampled_from(RUNNABLE))
+@settings(max_examples=12, deadline=None)
+def test_sizes_of_all_kinds(case, level):
+    proto, feeds = case
+    check(proto, feeds, expect=1, threads=2, levels=(level,))
 
 
 @pytest.mark.parametrize("level", RUNNABLE)
