@@ -13,6 +13,7 @@ from functools import cache
 from .expressions import names_in, operands_in
 from .format import expression_text
 from .lengths import Within
+from .limits import limited
 from .room import needs_room
 from .schemas import attribute_names, max_outputs
 from .syntax import (
@@ -362,15 +363,15 @@ def _attribute_conditions(rule: Rule) -> Iterator[Condition]:
         for attribute, expression in node.attributes:
             yield HasAttribute(node.name, attribute, expression)
         mentioned = tuple(name for name, _ in node.attributes)
-        if node.rest is None:
-            others = {
-                name
-                for operator in node.operators
-                for name in attribute_names(operator, rule.opset_from, rule.opset_to)
-            }
-            if unmentioned := tuple(sorted(others - set(mentioned))):
-                yield HasDefaults(node.name, unmentioned)
-        elif rests[node.rest] != node.name:
+        listed = attribute_names if node.rest is None else limited
+        others = {
+            name
+            for operator in node.operators
+            for name in listed(operator, rule.opset_from, rule.opset_to)
+        }
+        if unmentioned := tuple(sorted(others - set(mentioned))):
+            yield HasDefaults(node.name, unmentioned)
+        if node.rest is not None and rests[node.rest] != node.name:
             yield RestAgrees(node.name, node.rest, mentioned, rests[node.rest])
 
 

@@ -225,6 +225,10 @@ class _Builder(Transformer[Token, Any]):
         text = self.text[meta.start_pos : meta.end_pos].removeprefix("require").strip()
         return s.Require(children[0], " ".join(text.split()))
 
+    def only(self, meta: Any, children: list[Any]) -> s.Require:
+        text = self.text[meta.start_pos : meta.end_pos].removeprefix("only").strip()
+        return s.Require(children[0], " ".join((s.ONLY, *text.split())), only=True)
+
     def local(self, meta: Any, children: list[Any]) -> s.Local:
         return s.Local(str(children[0]), tuple(children[1]), self._place(children[0]))
 

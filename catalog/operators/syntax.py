@@ -229,12 +229,17 @@ class Value:
     place: Place
 
 
+# What the text of a limit starts with: an operator does something else beyond it.
+ONLY = "described where"
+
+
 @dataclass(frozen=True)
 class Require:
-    """A condition that must hold."""
+    """A condition that must hold: or nothing is defined, or, if `only`, nothing is described."""
 
     condition: Expression
     text: str
+    only: bool = False
 
 
 @dataclass(frozen=True)

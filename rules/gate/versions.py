@@ -29,6 +29,7 @@ RULES = (
     "expressions.py",
     "functions.py",
     "lengths.py",
+    "limits.py",
     "room.py",
     "schemas.py",
     "syntax.py",

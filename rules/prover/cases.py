@@ -32,14 +32,17 @@ from ..syntax import Rule
 from .bounds import parts_of
 from .compose import Composition, UndescribedError, algebra_of, described
 from .element_types import opsets, signature, type_problem
-from .enumeration import Choice, Choices, ContradictionError, NoCaseError, cases
+from .enumeration import FEW, Choice, Choices, ContradictionError, NoCaseError, cases
 from .left import Left
 from .moves import of_one, only_reads
+from .patterns import windowed
 from .right import Right
 from .statement import Equation, Obligation, Origin, Statement
 
 # Each attempt replaces symbols that the one before found to equal something; two are the rule.
 _ATTEMPTS = 6
+# Fewer combinations of choices are few where there are windows: these are harder to prove.
+_FEW_WINDOWS = 40
 # By how much lists are longer at most where none that is tried first is a case; the ranks that
 # gives, of an operand without a shape.
 _LONGER = 6
@@ -95,7 +98,8 @@ def _statements(rule: Rule, longer: int, reasons: list[NoCaseError]) -> list[Sta
             reasons.append(error)
             raise
 
-    for case in cases(build, _to_cross(rule)):
+    few = _FEW_WINDOWS if any(map(windowed, rule.match)) else FEW
+    for case in cases(build, _to_cross(rule), few):
         content = tuple(map(_content, case.statements))
         if content in seen:
             continue  # operator sets whose texts differ in what this case doesn't show

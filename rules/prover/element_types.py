@@ -164,12 +164,22 @@ def _add(classes: Classes, node: PatternNode, opset: int) -> None:
 
 
 def representatives(types: Iterable[str], *, both_integers: bool = False) -> tuple[str, ...]:
-    """One type of each algebra, reals first; two of integers where a Cast may cut them."""
+    """One type of each algebra, reals first; of integers, where a Cast may cut them, up to four.
+
+    Those are the widest and the narrowest with a sign and without: what an operand of the widest
+    type may hold includes all that others may, and the narrowest cuts all that others would.
+    """
     allowed = [name for name in PREFERRED if name in set(types)]
     found: list[str] = []
     for group in ((*FLOATS, "bfloat16"), INTEGERS, ("bool",)):
-        most = 2 if both_integers and group is INTEGERS else 1
-        found += [name for name in allowed if name in group][:most]
+        one_algebra = [name for name in allowed if name in group]
+        if both_integers and group is INTEGERS:
+            for signless in (False, True):
+                widths = [name for name in one_algebra if name.startswith("u") == signless]
+                widths.sort(key=lambda name: int(name.removeprefix("u").removeprefix("int")))
+                found += dict.fromkeys([*widths[-1:], *widths[:1]])
+        else:
+            found += one_algebra[:1]
     return tuple(found)
 
 

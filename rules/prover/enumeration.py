@@ -7,17 +7,23 @@ A case is built by a function that asks for each choice as it comes to it. There
 - form: how a node is spelled: a bias that is absent, a way of padding, a negative axis.
 - both: the operator set, which may change all of that.
 
-All combinations of one kind are tried (of forms, of two at a time), with every operator set, while
-the choices of the other kinds stay at their first option, the richest: which function is applied to
-an element doesn't depend on where the element goes. That is so of functions of one element between
-movements; other operators are crossed with the choices of an index.
+All combinations of all choices are tried where they are few. Where they are many, all of one kind
+are (of forms, of three at a time), with every operator set, while the choices of the other kinds
+stay at their first option, the richest: which function is applied to an element doesn't depend on
+where the element goes. That is so of functions of one element between movements; other operators
+are crossed with the choices of an index, and so is each form, with all of them or, where they are
+many, with one at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from math import prod
+from typing import Literal, TypeVar, get_args
+
+# How many combinations of choices a rule may have so that they are all tried.
+FEW = 120
 
 Kind = Literal["index", "element", "form", "both"]
 T = TypeVar("T")
@@ -66,18 +72,21 @@ class Choices:
 
 
 # How many choices of a kind may differ from the first option at once.
-_AT_ONCE: Mapping[Kind, int] = {"element": 99, "form": 2}
-
-
-# How many cases an operator may be crossed with one by one; of more, those two choices away from
-# the richest.
+_AT_ONCE: Mapping[Kind, int] = {"element": 99, "form": 3}
+# How many cases an operator may be crossed with one by one. Of more, and of more forms than a rule
+# may have, those with so many choices of an index that differ from the first option.
 _CROSSED = 500
+_BESIDE: Mapping[Kind, int] = {"element": 2, "form": 1}
 
 
-def cases(build: Callable[[Choices], R], crossed: Collection[str] = ()) -> Iterator[R]:
+def cases(
+    build: Callable[[Choices], R], crossed: Collection[str] = (), few: int = FEW
+) -> Iterator[R]:
     """Yield what is built under all choices that are to be combined; skip what is no case.
 
-    `crossed` names the choices of kind "element" that may matter together with an index.
+    `crossed` names the choices of kind "element" that may matter together with an index. Up to
+    `few` combinations are all tried: of all choices, as far as they can be foreseen, or else of one
+    form at a time with all choices of an index. Cases of other elements come after the plain ones.
     """
     base: dict[str, int] = {}
     count = 0
@@ -86,21 +95,36 @@ def cases(build: Callable[[Choices], R], crossed: Collection[str] = ()) -> Itera
         if result is not None:
             base = base or {one.name: one.taken for one in choices.made.values()}
             yield result
+    choices, _ = _run(build, base)
+    varied = [one for one in choices.made.values() if one.kind in ("element", "form")]
+    everything = _everything(build, few) if count * prod(c.count for c in varied) <= few else None
+    if everything is not None:
+        yield from everything
+        return
     for kind, most in _AT_ONCE.items():
         yield from _around(build, base, kind, most)
-    choices, _ = _run(build, base)
-    others = [
-        {one.name: other}
-        for one in choices.made.values()
-        if one.name in crossed
-        for other in range(1, one.count)
-    ]
-    for changed in others:
-        if count * len(others) <= _CROSSED:
-            found = (result for _, result in _every(build, changed, ("index",)))
-            yield from (result for result in found if result is not None)
-        else:
-            yield from _around(build, {**base, **changed}, "index", 2)
+    options = [(one, {one.name: other}) for one in varied for other in range(1, one.count)]
+    for kind, beside in _BESIDE.items():
+        alike = [(one, changed) for one, changed in options if one.kind == kind]
+        some = [changed for one, changed in alike if kind == "form" or one.name in crossed]
+        for changed in some:
+            if count * len(some) <= (few if kind == "form" else _CROSSED):
+                found = (result for _, result in _every(build, changed, ("index",)))
+                yield from (result for result in found if result is not None)
+            else:
+                yield from _around(build, {**base, **changed}, "index", beside)
+
+
+def _everything(build: Callable[[Choices], R], few: int) -> list[R] | None:
+    """All cases there are, the plain elements first; None where they are more than was foreseen."""
+    found: list[tuple[int, R]] = []
+    for count, (choices, result) in enumerate(_every(build, {}, get_args(Kind))):
+        if count >= 2 * few:
+            return None
+        if result is not None:
+            others = sum(one.kind == "element" and one.taken > 0 for one in choices.made.values())
+            found.append((others, result))
+    return [result for _, result in sorted(found, key=lambda one: one[0])]
 
 
 def _around(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...catalog.operators import ShapeError, Specification
+from ...catalog.operators.syntax import ONLY
 from ...catalog.operators.terms import Term
 from ..conditions import (
     Condition,
@@ -17,13 +18,15 @@ from ..conditions import (
 )
 from ..functions import UnknownError
 from ..syntax import Binary, Expression, Input, Name, PatternNode, Star, walk
-from .compose import described
+from .bounds import spread
+from .compose import UndescribedError, described
 from .element_types import chosen, signature, type_code
 from .enumeration import NoCaseError
 from .leaves import Leaves
-from .options import Node
+from .options import LEFT_ALONE, Node
 from .patterns import asked, decides, in_order, repeats_outputs
-from .rule_terms import Value, condition, same, spliced
+from .rule_terms import UndecidedError, Value, condition, same, spliced
+from .statement import Obligation
 
 
 class Left(Leaves):
@@ -31,6 +34,7 @@ class Left(Leaves):
 
     def build(self) -> None:
         """Build the left side node by node; NoCaseError where the choices fit none."""
+        self.limits: list[Obligation] = []
         for name in sorted(optional_values(self.rule)):
             if self.choices.pick(f"{name} is absent", (False, True), "form"):
                 self.absent.add(name)
@@ -45,10 +49,20 @@ class Left(Leaves):
                 self._node(chosen(node, self.operators))
             for one in self.waiting:
                 self._assume(one)
+            self._check_limits()
         except ShapeError as error:
             raise NoCaseError(str(error)) from None
+        except UndecidedError:
+            raise UndescribedError("a value of the rule is more than can be written out") from None
         except UnknownError:
             raise NoCaseError("a condition is not known to hold") from None
+
+    def _check_limits(self) -> None:
+        """See that the rule keeps to what is described of its operators, by its own conditions."""
+        granted = {one.condition for one in self.assumptions}
+        for one in self.limits:
+            if not granted.issuperset(spread(one.condition)):
+                raise UndescribedError(one.text)
 
     # ---------------------------------------------------------------------------- nodes
 
@@ -73,7 +87,10 @@ class Left(Leaves):
         self._lists(node, meaning, inputs, shapes, outputs)
         self._assume_early()
         for need in self.composition.node(node.operator, inputs, attributes, outputs):
-            self.suppose(need.text, need.condition)
+            if need.text.startswith(f"{node.operator}: {ONLY}"):
+                self.limits.append(need)
+            else:
+                self.suppose(need.text, need.condition)
         for name in outputs:
             self._bind_shape(name)
         self._assume_early()
@@ -166,7 +183,7 @@ class Left(Leaves):
             return
         declared = max((block.inputs for block in meaning.blocks), key=len)
         about = self._about(node, meaning, shapes)
-        beside: Sequence[int] = ()
+        beside: Sequence[int] | None = None
         for at, name in sorted(waiting.items(), key=lambda one: declared[one[0]].name != "axes"):
             what = declared[at].name
             dtype = self.dtypes.get(name, "int64")
@@ -229,7 +246,7 @@ class Left(Leaves):
             value: Value = type_code(self.dtypes[node.outputs[0].value])
         else:
             value = self.options.attribute(about, name, bound)
-        if value is None and name in ("seed", "stash_type", "saturate"):
+        if value is None and name in LEFT_ALONE and self._is_integer(meaning, name):
             value = self.symbol(bound, "integer")
         if value is None:
             value = self._default(meaning, name)
@@ -250,6 +267,10 @@ class Left(Leaves):
                     if isinstance(value, tuple) and all(type(one) is int for one in value):
                         return value
         return None
+
+    def _is_integer(self, meaning: Specification, name: str) -> bool:
+        attributes = (one for block in meaning.blocks for one in block.attributes)
+        return any(one.name == name and one.type == "int" for one in attributes)
 
     def _default(self, meaning: Specification, name: str) -> Value:
         for block in meaning.blocks:
@@ -304,6 +325,18 @@ class Left(Leaves):
             self.names.setdefault(text, tuple(part))
 
     def _assume(self, one: Condition) -> None:
+        """Assume a condition, or what can be said of it: nothing where that is undecided."""
+        try:
+            self._assume_whole(one)
+        except UndecidedError:
+            match one:
+                case Holds(Binary("and", left, right)):
+                    for part in (left, right):
+                        self._assume(Holds(part))
+                case IsComputable():
+                    raise
+
+    def _assume_whole(self, one: Condition) -> None:
         text = str(one)
         match one:
             case HasShape(value, shape, optional):

@@ -4,9 +4,10 @@ Take a match in which `*A` stands for more operands than were tried, and join tw
 A' to Concat(A, A'), until it stands for as many as the most that were: that match was proved. Where
 the list only enters Concats, or leaves Splits, both sides are the same after joining as before:
 Concat(.., A, A', ..) = Concat(.., Concat(A, A'), ..) along the same axis, and the parts of a Split
-are those of their Concat. That the axis is the same on both sides shows once two entries were
-proved. What else a rule says of such a list must not tell the joined list from the other: sums of
-sizes, and lists of sizes that are handed on to a Split, don't.
+are those of their Concat. So a list must be joined along one axis wherever it stands, and a Split
+that the match finds must be one whose parts may have any sizes: joined parts are not as large as
+the others. What else a rule says of such a list must not tell the joined list from the other: sums
+of sizes, and lists of sizes that are handed on to a Split, don't.
 
 That an operator treats the entries of a list alike is read from its specification: it may go
 through them, add the sizes up, or those of the entries before one, and name no entry by a number.
@@ -16,7 +17,7 @@ What isn't understood isn't alike.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 
 from onnx import defs
 
@@ -39,6 +40,9 @@ from ..syntax import (
     Unary,
 )
 
+# The first operator set in which the sizes of a Split's parts are an input.
+_SIZES_ARE_INPUT = 13
+
 
 def joins(rule: Rule, name: str, longest: int) -> bool:
     """Whether any number of entries of an operand list follows from the numbers tried.
@@ -53,6 +57,8 @@ def joins(rule: Rule, name: str, longest: int) -> bool:
     for node in (*rule.rewrite, *rule.correct):
         if _gives_list(node) and (len(node.inputs) < 2 or node.inputs[1].optional):
             return False  # parts of one size, which joined parts are not
+    if not _along_one_axis(rule) or not all(map(partial(_any_sizes, rule), rule.match)):
+        return False
     sizes = {n.inputs[1].value for n in rule.match if _gives_list(n) and len(n.inputs) > 1}
     return all(_sees_sums(part, set(lists), sizes) for part in expressions_of(rule))
 
@@ -68,6 +74,49 @@ def _only_joins(node: PatternNode) -> bool:
     if _gives_list(node):
         return node.operators == ("Split",) and alike_everywhere("Split")
     return True
+
+
+def _any_sizes(rule: Rule, node: PatternNode) -> bool:
+    """Whether the parts of a Split that the match finds may have any sizes, in any operator set.
+
+    Up to 12 an attribute tells them, which may stand in `*rest`; then an input.
+    """
+    if not _gives_list(node):
+        return True
+    told = node.rest is not None or "split" in dict(node.attributes)
+    old = rule.opset_from is None or rule.opset_from < _SIZES_ARE_INPUT
+    new = rule.opset_to is None or rule.opset_to >= _SIZES_ARE_INPUT
+    return (told or not old) and (len(node.inputs) > 1 or not new)
+
+
+def _along_one_axis(rule: Rule) -> bool:
+    """Whether the lists of a rule are put together and taken apart along one axis.
+
+    The axes may have several names where a condition says of a tensor beside the lists that they
+    are one axis of it.
+    """
+    nodes = [
+        node
+        for node in (*rule.match, *rule.rewrite, *rule.correct)
+        if _gives_list(node) or any(item.star for item in node.inputs)
+    ]
+    beside = {name for node in nodes for name in _data(node)}
+    axes: list[Expression] = [dict(node.attributes).get("axis", Literal(0)) for node in nodes]
+    same = axes[:1]
+    for one in same:  # grows as names of the same axis are found
+        for condition in rule.given:
+            match condition:
+                case Binary("=", Call("axis", (i, Name(x))), Call("axis", (j, Name(y)))):
+                    if x == y and x in beside and one in (i, j):
+                        same += [other for other in (i, j) if other not in same]
+    return all(axis in same for axis in axes)
+
+
+def _data(node: PatternNode) -> Iterator[str]:
+    """The single tensors that a Concat or a Split reads or gives, of the rank of its lists."""
+    data = node.inputs if node.op_type == "Concat" else node.inputs[:1]
+    yield from (item.value for item in data if item.value is not None and not item.star)
+    yield from (output.value for output in node.outputs if not output.star)
 
 
 def expressions_of(rule: Rule) -> Iterator[Expression]:

@@ -11,7 +11,7 @@ from ..syntax import Rule
 from .bounds import Bounds, spread
 from .compose import Composition
 from .element_types import representatives, source_classes
-from .enumeration import Choices, ContradictionError, NoCaseError
+from .enumeration import Choices, ContradictionError, Kind, NoCaseError
 from .options import Options
 from .patterns import equations, types_said
 from .side import Side
@@ -96,8 +96,10 @@ class MadeUp(Side):
         asked = {classes.root(name) for name in said if name in classes.parents}
         for root in classes.roots():
             options = representatives(classes.of(root), both_integers=casts)
-            if root in asked:  # the rule tells types of one algebra apart
-                more = set().union(*said.values()) & classes.of(root)
-                options = tuple(dict.fromkeys((*options, *sorted(more))))
-            types[root] = self.choices.pick(f"type of {root}", options, "element")
+            if root in asked:  # the rule tells types of one algebra apart, by name or as the others
+                named = set().union(*said.values()) & classes.of(root)
+                others = representatives(classes.of(root) - named, both_integers=casts)
+                options = tuple(dict.fromkeys((*options, *sorted(named), *others)))
+            kind: Kind = "index" if root in asked else "element"
+            types[root] = self.choices.pick(f"type of {root}", options, kind)
         return {name: types[classes.root(name)] for name in list(classes.parents)}

@@ -23,11 +23,12 @@ FLAGS = frozenset(
         *("reverse", "upper", "fmod", "noop_with_empty_axes", "allowzero"),
     )
 )
-# Attributes whose other values the specifications don't describe, or which say nothing of values.
+# Attributes whose other values the specifications don't describe, so that `*rest` has none of them,
+# or which say nothing of values.
 LEFT_ALONE = frozenset(
     (
         *("stash_type", "saturate", "round_mode", "training_mode", "storage_order", "seed"),
-        *("spatial", "block_size", "output_dtype", "output_shape", "num_outputs"),
+        *("spatial", "block_size", "output_dtype", "num_outputs"),
     )
 )
 WORDS = {
@@ -114,8 +115,11 @@ class Options:
                 return self._symbols(label, node.outputs, "dimension")
             case "equation":
                 return pick(label, self.texts)
-            case "p" if described == "int":
+            case "p" if node.operator == "LpNormalization":
                 return pick(label, (2, 1), self._form(label))
+            case "output_shape":
+                wanted = pick(f"{label} is given", (False, True), self._form(label))
+                return self._symbols(label, node.spatial, "dimension") if wanted else None
             case "kernel_shape" if len(node.shapes) > 1:
                 weight = node.shapes[1]
                 return None if weight is None else tuple(weight[2:])
@@ -181,14 +185,14 @@ class Options:
 
     # ----------------------------------------------------------------------------- lists
 
-    def contents(self, node: Node, what: str, label: str, beside: Sequence[int]) -> Value:
+    def contents(self, node: Node, what: str, label: str, beside: Sequence[int] | None) -> Value:
         """The elements of an input that is a list; `beside` are the axes it goes with, if any."""
         rank = node.rank
         match what:
             case "axes" if node.operator == "Unsqueeze":
                 return self._new_axes(rank, label, f"dim({label}, 0)")
             case "axes":
-                return self.axes(rank, label, none=node.operator.startswith("Reduce"))
+                return self.axes(rank, label, none=node.operator != "Squeeze")
             case "shape" if node.operator == "Reshape":
                 return self._target(rank, label)
             case "split":
@@ -202,16 +206,17 @@ class Options:
             case "steps":
                 return self._steps(label, self._bounds(node, beside))
             case "pads":
-                return self._symbols(label, 2 * (len(beside) or rank), "integer")
+                count = rank if beside is None else len(beside)
+                return self._symbols(label, 2 * count, "integer")
             case "repeats":
                 return self._symbols(label, rank, "dimension")
             case "axis":
                 return (self.axis(node, label),)
         return self._symbols(label, 1, "integer")
 
-    def _bounds(self, node: Node, beside: Sequence[int]) -> int:
+    def _bounds(self, node: Node, beside: Sequence[int] | None) -> int:
         """How many axes a Slice cuts: those named, or else so many from the first on."""
-        if beside:
+        if beside is not None:
             return len(beside)
         counts = [*range(1, node.rank + 1), 0]
         count: int = self.choices.pick(f"number of axes of {node.name}", counts)

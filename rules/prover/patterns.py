@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from string import ascii_lowercase
 
 from ...catalog.operators import Specification
 from ..conditions import Holds, conditions
@@ -12,6 +13,7 @@ from ..schemas import VARIADIC, versions
 from ..syntax import Binary, Call, Expression, Literal, Name, PatternNode, Rule, Unary, walk
 from .enumeration import NoCaseError
 
+_OTHER_LETTERS = str.maketrans(ascii_lowercase, ascii_lowercase[13:] + ascii_lowercase[:13])
 # Of the parts of a described shape, those that stand for any number of dimensions.
 FREE = ("star", "broadcast", "any")
 
@@ -28,7 +30,7 @@ def asked(rule: Rule) -> Mapping[int, tuple[bool, set[str], set[str]]]:
             parts = walk(one.expression)
             functions = {part.function for part in parts if isinstance(part, Call)}
             operands, names = operands_in(one.expression), names_in(one.expression)
-            found[id(one.expression)] = (functions == {"dtype"}, operands, names)
+            found[id(one.expression)] = (functions == {"dtype"} and not names, operands, names)
     return found
 
 
@@ -127,10 +129,14 @@ def types_said(rule: Rule) -> dict[str, set[str]]:
 
 @cache
 def equations(rule: Rule) -> list[str]:
-    """The Einsum equations that the conditions name."""
-    return [
+    """The Einsum equations that the conditions name, and each in other letters.
+
+    `equation(e)` is the same in any letters; what else is said of `e` may not be.
+    """
+    named = [
         part.value
         for expression in rule.given
         for part in walk(expression)
         if isinstance(part, Literal) and isinstance(part.value, str) and "->" in part.value
     ]
+    return list(dict.fromkeys([*named, *(one.translate(_OTHER_LETTERS) for one in named)]))

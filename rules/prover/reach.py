@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 from math import inf
 
+from ...catalog.operators import specification
 from ..conditions import bindings
+from ..schemas import EARLIEST_OPSET
 from ..syntax import (
     Binary,
     Call,
@@ -29,6 +32,7 @@ from ..syntax import (
     Unary,
     walk,
 )
+from .element_types import opsets
 
 # Attributes and inputs that hold axes, and the functions whose values are lengths, axes or lists of
 # axes.
@@ -48,6 +52,25 @@ _PLACES = {
 }
 _INDEX = re.compile(r"i\d+")
 _LENGTHS = {"take": (1,), "drop": (1,), "repeat": (1,), "range": (0, 1), "identity": (0,)}
+
+
+@cache
+def _lists(rule: Rule) -> frozenset[str]:
+    """The operands that are lists of axes, sizes or bounds, as operators read them."""
+    return frozenset(
+        item.value
+        for node in rule.match
+        for operator in node.operators
+        for opset in opsets(rule, EARLIEST_OPSET)
+        if (known := specification(*_domain_and_name(operator), opset)) is not None
+        for at, item in enumerate(node.inputs)
+        if at in known.known_inputs and item.value is not None
+    )
+
+
+def _domain_and_name(operator: str) -> tuple[str, str]:
+    domain, _, name = operator.rpartition(":")
+    return domain, name
 
 
 @dataclass
@@ -104,6 +127,14 @@ class _Reader:
             for node in rule.match
             for at, item in enumerate(node.inputs)
             if item.value is not None and _holds_axes(node, at)
+        }
+        self.listed = _lists(rule)
+        shapes = {operand.name: operand.shape or () for operand in rule.operands}
+        self.lengths = {
+            size.text
+            for one in self.listed
+            for size in shapes.get(one, ())
+            if isinstance(size, Name)
         }
         self.partial = rule.region is not None
         self.beside = dict.fromkeys(stars, 0)
@@ -175,7 +206,9 @@ class _Reader:
             case Call("ints", (Name(text),)):
                 return text in self.axes
             case Name(text):
-                return text in self.axes
+                return text in self.axes or text in self.lengths
+            case Call("dim" | "shape" | "size", (Name(text), *_)):
+                return text in self.listed  # as many as there are axes
             case Call("dim" | "sizes" | "shape" | "size" | "dtype" | "fits"):
                 return False
             case Call("sum" | "prod", arguments):

@@ -2,6 +2,8 @@
 
 What the matcher leaves undecided, a comparison of unknown sizes, becomes a condition here. Where
 the matcher's answer is "not known, so it does not hold" for every match, UnknownError says so.
+Where the matcher would know a value of which no term speaks, such as the sum of as many numbers as
+a size says, UndecidedError does: a condition with one may hold or not.
 """
 
 from __future__ import annotations
@@ -29,6 +31,10 @@ from .literals import read_literal
 
 # A term, a string, or a tuple of values.
 Value = Any
+
+
+class UndecidedError(UnknownError):
+    """The value may be known where a rule is applied, but there is no term for it."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +151,7 @@ def same(left: Value, right: Value) -> Term:
         first = apply("or", apply("=", left.length, 0), apply("=", left.first, right.first))
         return apply("and", apply("=", left.length, right.length), first)
     if isinstance(left, Progression) or isinstance(right, Progression):
-        raise UnknownError
+        raise UndecidedError
     if isinstance(left, tuple | str) or isinstance(right, tuple | str):
         return bool(left == right)
     return apply("=", left, right)
@@ -160,17 +166,20 @@ def _junction(
 ) -> Term:
     """Kleene's `and` and `or`: what is not known decides only where the other side does not."""
     found: list[Term] = []
+    undecided = False
     for side in (left, right):
         try:
             found.append(condition(side, names, facts))
-        except UnknownError:
-            continue
+        except UnknownError as error:
+            undecided = undecided or isinstance(error, UndecidedError)
     if len(found) == 2:
         return apply(operator, *found)
-    if len(found) == 1 and operator == "or":
+    if found and found[0] is (operator == "or"):
         return found[0]
-    if len(found) == 1 and found[0] is False:
-        return False
+    if undecided or (found and operator == "and"):
+        raise UndecidedError  # it is known where the side that is known decides
+    if found:
+        return found[0]
     raise UnknownError
 
 
@@ -225,6 +234,9 @@ def _call(call: Call, names: Mapping[str, Value], facts: TermFacts) -> Value:
         text = arguments[0].text
         return len(as_list(names[text])) if text in names else len(facts.shapes_of(text))
     values = [evaluate(argument, names, facts) for argument in arguments]
+    for at in _PLACES.get(name, ()):
+        if not _is_exact(values[at]):
+            raise UndecidedError
     if name not in FUNCTIONS and not all(map(_is_exact, values)):
         raise UnknownError
     try:
@@ -233,10 +245,23 @@ def _call(call: Call, names: Mapping[str, Value], facts: TermFacts) -> Value:
         raise UnknownError from None
 
 
+# Arguments that are axes or permutations, by function: what stands there must be numbers.
+_PLACES = {
+    "axes": (0, 1),
+    "at": (1,),
+    "compose": (0, 1),
+    "inverse": (0,),
+    "permute": (1,),
+    "without": (1,),
+}
+
+
 def as_list(value: Value) -> tuple[Value, ...]:
     """The value as a list."""
     if isinstance(value, tuple):
         return value
+    if isinstance(value, Progression):
+        raise UndecidedError
     raise UnknownError
 
 
@@ -248,7 +273,9 @@ def _is_exact(value: Value) -> bool:
 
 
 def _number(value: Value) -> Term:
-    if value is None or isinstance(value, tuple | str | Progression):
+    if isinstance(value, Progression):
+        raise UndecidedError
+    if value is None or isinstance(value, tuple | str):
         raise UnknownError
     term: Term = value
     return term
@@ -257,7 +284,9 @@ def _number(value: Value) -> Term:
 def _known(value: Value) -> int:
     if isinstance(value, int):
         return int(value)
-    raise UnknownError
+    if value is None or isinstance(value, tuple | str | float):
+        raise UnknownError
+    raise UndecidedError
 
 
 def _entry(values: tuple[Value, ...], place: int) -> Value:

@@ -6,7 +6,7 @@ from ...catalog.operators.terms import Term, is_integer
 from ..functions import UnknownError
 from ..syntax import Expression, Rule
 from .compose import Composition, algebra_of
-from .rule_terms import Progression, TermFacts, Value, evaluate
+from .rule_terms import Progression, TermFacts, UndecidedError, Value, evaluate
 
 
 class Side(TermFacts):
@@ -45,8 +45,10 @@ class Side(TermFacts):
         if name in self.progressions:
             return self.progressions[name].written_out()
         tensor = self.composition.tensors.get(name)
-        if tensor is None or tensor.contents is None:
+        if tensor is None:
             raise UnknownError
+        if tensor.contents is None:
+            raise UndecidedError
         return tensor.contents
 
     def shapes_of(self, name: str) -> tuple[tuple[Term, ...], ...]:

@@ -307,3 +307,19 @@ def test_what_is_false_from_some_rank_on_is_false_there(name):
     longer = [one for by in (1, 2) for one in _statements(rule, by, [])]
     assert any(prove(one).status == "open" for one in longer)
     assert find_first(longer, 2.0) is not None
+
+
+@pytest.mark.parametrize(("axis", "joins"), [(0, True), (1, False)])
+def test_lists_are_joined_along_one_axis(axis, joins):
+    rule = rule_of(
+        f"""
+  given   X [m, n] float32
+  match
+    Y = Concat<axis=0>(X, *A)
+    Z = Concat<axis={axis}>(X, *A)
+  rewrite
+    Y = Concat<axis=0>(X, *A)
+    C = Concat<axis={axis}>(X, *A)
+    Z = Identity(C)"""
+    )
+    assert listed.joins(rule, "len(A)", 2) is joins
