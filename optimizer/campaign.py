@@ -16,6 +16,7 @@ from .contest import ORIGINAL, Contest, Plan
 from .final import run_final
 from .infer import infer_types
 from .kernels.candidates import fused_plans
+from .layouts.blocking import BLOCKED
 from .layouts.plans import is_news
 from .openings import alternatives
 from .phases import Phases
@@ -41,6 +42,8 @@ MEASURING_SHARE = 0.3
 # these goes to the final, which has no less than its own share.
 SCREENING_SHARE, QUALIFYING_SHARE, OPENING_SHARE, KERNELS_SHARE = 0.25, 0.15, 0.15, 0.2
 FINAL_SHARE = 0.4
+# Of the budget, what measuring kernels on blocked values may take, in models that have such.
+LAYING_SHARE = 0.08
 # How many plans of the e-graph may race.
 BEST_PLANS = 4
 
@@ -109,13 +112,22 @@ class Campaign:
 
     def compete(self, contest: Contest) -> None:
         """Search by cost, try rules one by one, verify, and race what came of it."""
+        laying_s = self.setting.budget * LAYING_SHARE if self._may_lay_out() else 0.0
+        self.prices.left_s -= laying_s
         self._search(contest)
         seconds = self.setting.budget * (1 - MEASURING_SHARE) + max(0.0, self.prices.left_s)
         purse = Purse(seconds, reserve=FINAL_SHARE)
         with purse.share(SCREENING_SHARE) as share_s:
             screening = screen(self.planner, contest, self.workshop, share_s)
+        start = self.plans[0] if self.plans else self.original
         if screening.laps:
-            self.propose(select(self.planner, contest, screening))
+            start = select(self.planner, contest, screening)
+            self.propose(start)
+        if laying_s:
+            self.prices.left_s = laying_s
+            laid = self.planner.lay_out("blocks", start, self.sizes)
+            if is_news(laid.graph, lambda: contest.operators_run(self.original)):
+                self.propose(laid)
         if "rounding" in self.setting.allow:
             self.propose(self.planner.attend("by blocks", (*self.plans[::-1], self.original)))
         for plan in self.plans:
@@ -146,10 +158,6 @@ class Campaign:
         """Derive plans by what kernels cost."""
         start = self.plans[0] if self.plans else self.original
         self.propose(self.planner.explore("explored", start, self.sizes))
-        if self.setting.for_runtime and "rounding" in self.setting.allow:
-            laid = self.planner.lay_out("blocks", start, self.sizes)
-            if is_news(laid.graph, lambda: contest.operators_run(self.original)):
-                self.propose(laid)
         if self.setting.search == "egraph":
             # From the model as it is: what is always applied is a choice there too.
             bare = self.planner.simplify("no rules", rules=())
@@ -157,6 +165,12 @@ class Campaign:
             for plan in self.planner.grow("e-graph", bare, self.sizes, count, self.kept):
                 if self.predicted(plan) < self.predicted(self.original):
                     self.propose(plan)
+
+    def _may_lay_out(self) -> bool:
+        """Whether the model has operators that the runtime can do on blocked values."""
+        if not self.setting.for_runtime or "rounding" not in self.setting.allow:
+            return False
+        return any(node.op_type in BLOCKED for node in self.original.graph.nodes.values())
 
     def _price(self) -> None:
         """Measure what the budget still allows of all plans' kernels, dearest first."""

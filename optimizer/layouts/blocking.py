@@ -24,7 +24,10 @@ from .values import ENTER, BlockedValues, UnfitError
 
 CONVOLVE, POOL = "ConvertConvToBlocks", "ConvertPoolToBlocks"
 MAP, SCALE, JOIN = "ConvertElementwiseToBlocks", "ConvertScaleToBlocks", "JoinBlocks"
+PUSH = "PushActivationThroughConcat"
 POOLS = {"MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool"}
+# Without one of these nothing is gained in blocks.
+BLOCKED = {"Conv", *POOLS}
 # Element by element, and finite wherever their operands are: what fills up blocks stays harmless.
 UNARY = {
     "Abs", "Celu", "Clip", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish",
@@ -65,6 +68,7 @@ class Blocking:
             for node in egraph.columns.living()
             if not operators[egraph.columns.operator(int(node))].is_virtual
         ]
+        nodes += self._push(nodes)
         for node in nodes:
             if operators[egraph.columns.operator(node)].name == "Sigmoid":
                 self._sigmoids[egraph.columns.outputs(node)[0]] = egraph.columns.operands(node)[0]
@@ -82,6 +86,37 @@ class Blocking:
             self.values.settle()
             if len(self._done) == before:
                 return
+
+    def _push(self, nodes: Sequence[int]) -> list[int]:
+        """Activations of joined values, taken before they are joined; the e-nodes made.
+
+        What is joined may end in them at no cost, as a convolution does.
+        """
+        columns, vocabulary = self.egraph.columns, self.egraph.vocabulary
+        named = [(node, vocabulary.operators[columns.operator(node)].name) for node in nodes]
+        joins = {columns.outputs(node)[0]: node for node, name in named if name == "Concat"}
+        made: list[int] = []
+        for node, name in named:
+            if name not in FREE_ACTIVATIONS or columns.operands(node)[0] not in joins:
+                continue
+            joined, *rest = columns.operands(node)
+            join, output = joins[joined], columns.outputs(node)[0]
+            if not all(self.values.image(value) for value in columns.operands(join)):
+                continue
+            own = vocabulary.attributes[columns.attribute(node)].values
+            parts = [
+                self.values.node("", name, own, (value, *rest), None)
+                for value in columns.operands(join)
+            ]
+            values = [columns.outputs(part)[0] for part in parts]
+            together = vocabulary.attributes[columns.attribute(join)].values
+            whole = self.values.node("", "Concat", together, values, None)
+            united = [(output, columns.outputs(whole)[0])]
+            self.values.note(PUSH, (join, node), [*parts, whole], united)
+            self.values.unite(united)
+            made += [*parts, whole]
+        self.values.settle()
+        return list(dict.fromkeys(made))
 
     def _is_new(self, *key: object) -> bool:
         if key in self._done:

@@ -132,6 +132,36 @@ def test_channels_that_come_last_enter_and_leave_by_one_operator():
     assert "Transpose" not in found
 
 
+def test_an_activation_of_joined_values_is_taken_before():
+    found = checked(
+        [
+            helper.make_node("Conv", ["x", "w"], ["a"]),
+            helper.make_node("Conv", ["x", "v"], ["b"]),
+            helper.make_node("Concat", ["a", "b"], ["c"], axis=1),
+            helper.make_node("Relu", ["c"], ["r"]),
+            helper.make_node("Conv", ["r", "u"], ["y"]),
+        ],
+        (1, 32, 8, 8),
+        {"w": weights(16, 32, 1, 1), "v": weights(32, 32, 1, 1), "u": weights(16, 48, 1, 1)},
+    )
+    assert "Relu" not in found and found["Concat"] == 1
+
+
+def test_a_factor_for_each_channel_is_a_convolution():
+    found = checked(
+        [
+            helper.make_node("Conv", ["x", "w"], ["a"]),
+            helper.make_node("GlobalAveragePool", ["a"], ["m"]),
+            helper.make_node("Conv", ["m", "v"], ["s"]),
+            helper.make_node("Mul", ["s", "a"], ["p"]),
+            helper.make_node("Conv", ["p", "w"], ["y"]),
+        ],
+        (1, 24, 8, 8),
+        {"w": weights(24, 24, 1, 1), "v": weights(24, 24, 1, 1)},
+    )
+    assert "Mul" not in found and found["blocked Conv"] == 4
+
+
 def test_values_that_are_no_images_stay():
     model = build([helper.make_node("Relu", ["x"], ["y"])], (1, 32, 8), {})
     assert laid_out(model) is None

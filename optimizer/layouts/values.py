@@ -1,0 +1,228 @@
+"""Blocked values in an e-graph: classes of their own, and the enforcers that lead there and back.
+
+Layout is a physical property of a value (Graefe and McKenna, The Volcano optimizer generator, ICDE
+1993): each class of images may have, for each layout, a class of what lies in it. ReorderInput and
+ReorderOutput lead from one to the other. Values with equal channels are equal here, whatever fills
+up their blocks: nothing reads that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice, product
+from typing import Any
+
+import numpy as np
+from onnx import helper
+
+from ..egraph.columns import NONE
+from ..egraph.egraph import UNTYPED, EGraph
+from ..egraph.provenance import Application
+from ..egraph.vocabulary import Attributes
+from ..graph import Shape, TensorType
+from .filters import FILTERS, VECTOR
+from .layout import Layout
+from .runtime import ENTERING_CHANNELS, NCHWC
+
+# Rules by the names that steps of a plan show.
+ENTER, LEAVE, FILTER = "ReorderIntoBlocks", "ReorderOutOfBlocks", "ReorderFilter"
+SUMMARIES = {
+    ENTER: "puts channels in blocks",
+    LEAVE: "takes channels out of blocks",
+    "ConvertConvToBlocks": "convolves channels in blocks, with what follows",
+    "ConvertPoolToBlocks": "pools channels in blocks",
+    "ConvertElementwiseToBlocks": "acts element by element on channels in blocks",
+    "ConvertScaleToBlocks": "scales channels in blocks by a convolution of one weight each",
+    "JoinBlocks": "joins blocks of channels, each part with a block of its own",
+    "PushActivationThroughConcat": "takes the activation where what is joined may end in it",
+}
+# Layouts of one class, and ways to choose operands' layouts.
+MOST_LAYOUTS, MOST_WAYS = 3, 4
+
+Types = tuple[TensorType, TensorType]  # as named, and with sizes bound
+
+
+class UnfitError(Exception):
+    """An operator that doesn't take operands in the layouts that it was to have."""
+
+
+@dataclass
+class BlockedValues:
+    """The blocked classes of an e-graph, and what leads into them and out."""
+
+    egraph: EGraph
+    block: int
+    # class -> its layouts, each with the class of what lies in it
+    blocked: dict[int, dict[Layout, int]] = field(default_factory=dict)
+    applications: list[Application] = field(default_factory=list)
+    # class -> the e-nodes that lead into its plain layout and out of it
+    entering: dict[int, int] = field(default_factory=dict)
+    leaving: dict[int, int] = field(default_factory=dict)
+    _pairs: list[tuple[int, int]] = field(default_factory=list)
+
+    # -------------------------------------------------------------------------------- reading
+
+    def image(self, class_: int) -> tuple[TensorType, Shape] | None:
+        """The type of a class of images of float32 whose channels are known, and its shape."""
+        if class_ == NONE or self.egraph.is_known(class_):
+            return None
+        type_ = self.egraph.type(class_)
+        if type_ is None or type_.shape is None or len(type_.shape) != 4:
+            return None
+        if self.egraph.sized[self.egraph.find(class_)] == UNTYPED:
+            return None
+        if type_.dtype != "float32" or not isinstance(type_.shape[1], int):
+            return None
+        return type_, type_.shape
+
+    def layouts(self, class_: int) -> list[Layout]:
+        """The layouts that a class can be had in; one is entered if need be."""
+        class_ = self.egraph.find(class_)
+        image = self.image(class_)
+        if image is None:
+            return []
+        channels = int(image[1][1])
+        plain = Layout((channels,), self.block)
+        if class_ not in self.entering and channels % ENTERING_CHANNELS == 0:
+            node = self.give(class_, plain, NCHWC, "ReorderInput", {}, (class_,), ENTER, ())
+            self.entering[class_] = node
+        return list(self.blocked.get(class_, {}))[:MOST_LAYOUTS]
+
+    def value(self, class_: int, layout: Layout) -> int:
+        """The class of what lies in a layout."""
+        return self.egraph.find(self.blocked[self.egraph.find(class_)][layout])
+
+    def ways(self, classes: Sequence[int]) -> list[tuple[Layout, ...]]:
+        """Choices of a layout for each of some classes."""
+        return list(islice(product(*(self.layouts(c) for c in classes)), MOST_WAYS))
+
+    # --------------------------------------------------------------------------------- making
+
+    def node(
+        self,
+        domain: str,
+        op_type: str,
+        attributes: Mapping[str, Any],
+        operands: Sequence[int],
+        types: Types | None,
+    ) -> int:
+        """An e-node of one output, of the given type: as named and with sizes bound."""
+        vocabulary = self.egraph.vocabulary
+        protos = {name: helper.make_attribute(name, value) for name, value in attributes.items()}
+        row = (
+            vocabulary.operator(domain, op_type),
+            vocabulary.attribute(Attributes(protos, (True,))),
+            tuple(self.egraph.find(value) for value in operands),
+        )
+        (node,) = self.egraph.intern([row])
+        if node is None:
+            raise UnfitError(f"{op_type} doesn't take these operands")
+        (output,) = self.egraph.columns.outputs(node)
+        if types is not None and self.egraph.types[output] == UNTYPED:
+            self.egraph.types[output] = vocabulary.type(types[0])
+            self.egraph.sized[output] = vocabulary.type(types[1])
+        return node
+
+    def _types(self, class_: int, width: int) -> Types:
+        """The types of a class with another number of channels."""
+        found = []
+        for numbers in (self.egraph.types, self.egraph.sized):
+            type_ = self.egraph.vocabulary.types[numbers[class_]]
+            assert type_.shape is not None
+            found.append(replace(type_, shape=(type_.shape[0], width, *type_.shape[2:])))
+        return found[0], found[1]
+
+    def give(
+        self,
+        class_: int,
+        layout: Layout,
+        domain: str,
+        op_type: str,
+        attributes: Mapping[str, Any],
+        operands: Sequence[int],
+        rule: str,
+        sources: tuple[int, ...],
+    ) -> int:
+        """State that an e-node gives a class in a layout; a plain one can be left."""
+        class_ = self.egraph.find(class_)
+        types = self._types(class_, layout.width)
+        node = self.node(domain, op_type, attributes, operands, types)
+        (output,) = self.egraph.columns.outputs(node)
+        known = self.blocked.setdefault(class_, {})
+        self.note(rule, sources, [node], [(class_, output)])
+        if layout in known:
+            self._pairs.append((known[layout], output))
+        else:
+            known[layout] = output
+        if rule != ENTER and layout.is_plain and class_ not in self.leaving:
+            type_pair = self._types(class_, layout.channels)
+            self.leaving[class_] = self.leave(class_, output, layout, type_pair)
+        return node
+
+    def leave(
+        self,
+        class_: int,
+        output: int,
+        layout: Layout,
+        types: Types,
+        last: bool = False,
+    ) -> int:
+        """State that a blocked class, read by ReorderOutput, gives a class; the e-node."""
+        attributes = {"channels": layout.channels, **({"channels_last": 1} if last else {})}
+        node = self.node(NCHWC, "ReorderOutput", attributes, (output,), types)
+        (left,) = self.egraph.columns.outputs(node)
+        self._pairs.append((class_, left))
+        self.note(LEAVE, (), [node], [(class_, left)])
+        return node
+
+    def note(
+        self, rule: str, sources: tuple[int, ...], made: list[int], united: list[tuple[int, int]]
+    ) -> None:
+        """Record what was made, and that it is what something else is."""
+        application = Application(
+            rule,
+            sources,
+            made=made,
+            united=united,
+            equal="rounding",
+            summary=SUMMARIES.get(rule, ""),
+            always=True,
+        )
+        self.applications.append(application)
+        for node in made:
+            self.egraph.made_by.setdefault(node, application)
+
+    def unite(self, pairs: list[tuple[int, int]]) -> None:
+        """State that classes are one, from the next `settle` on."""
+        self._pairs += pairs
+
+    def settle(self) -> None:
+        """Let what is one class be one; constants in new orders are known."""
+        pairs = np.array(self._pairs, np.int64).reshape(-1, 2)
+        self._pairs = []
+        self.egraph.unite(pairs[:, 0], pairs[:, 1])
+        find = self.egraph.find
+        merged: dict[int, dict[Layout, int]] = {}
+        for class_, layouts in self.blocked.items():
+            own = merged.setdefault(find(class_), {})
+            for layout, value in layouts.items():
+                own.setdefault(layout, find(value))
+        self.blocked = merged
+        self.entering = {find(c): node for c, node in self.entering.items()}
+        self.leaving = {find(c): node for c, node in self.leaving.items()}
+
+    def constant(self, kind: str, source: int, shape: Shape, attributes: Mapping[str, Any]) -> int:
+        """The class of a constant that is computed from another one when the plan is written."""
+        type_ = TensorType("float32", shape)
+        given = {"block": self.block, **attributes}
+        node = self.node(FILTERS, kind, given, (source,), (type_, type_))
+        (output,) = self.egraph.columns.outputs(node)
+        self.egraph.declare_known(node)
+        self.egraph.made_by.setdefault(node, Application(FILTER, (), always=True))
+        return output
+
+    def vector(self, source: int, layout: Layout, shape: tuple[int, ...]) -> int:
+        """The class of a constant for each channel, 0 where there is none."""
+        attributes = {"outputs": layout.parts, "shape": shape}
+        return self.constant(VECTOR, source, shape, attributes)
