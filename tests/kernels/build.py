@@ -1,5 +1,7 @@
 """Small models, and what their fused versions give beside ONNX Runtime's own operators."""
 
+from contextlib import closing
+
 import numpy as np
 import onnxruntime
 import pytest
@@ -10,8 +12,9 @@ from tensolog.optimizer.convert import load_graph, to_model
 from tensolog.optimizer.infer import infer_types
 from tensolog.optimizer.kernels.candidates import fused_graph
 from tensolog.optimizer.kernels.library import DOMAIN
-from tensolog.optimizer.verify import compare
+from tensolog.optimizer.verify import Verifier
 from tensolog.optimizer.widen import widen
+from tensolog.profiles.execution import Execution
 
 # What a kernel may make of subnormal numbers, which it counts as zero: normalizations enlarge them.
 SUBNORMAL = 1e-30
@@ -66,21 +69,17 @@ def check(proto, *feeds, expect=None, threads=1, **options):
     changed, library = found
     if expect is not None:
         assert len(kernels_of(changed)) == expect, kernels_of(changed)
-    original = opened(proto)
-    plain = opened(proto, level="ORT_DISABLE_ALL")
-    candidate = opened(changed, library, threads=threads)
-    try:
-        wide = opened(widen(proto, _double), level="ORT_DISABLE_ALL")
-    except Exception:  # an operator without a double kernel: the original must do
-        wide = None
-    for given in feeds:
-        wanted = [session.run(None, given) for session in (original, plain)]
-        doubled = {name: array.astype(np.float64) for name, array in given.items()}
-        exact = wide.run(None, doubled) if wide is not None else wanted[1]
-        for one, true, *own in zip(candidate.run(None, given), exact, *wanted, strict=True):
-            absolute, relative, tolerance = compare(one, own, true)
-            small = absolute <= SUBNORMAL
-            assert small or relative <= tolerance, (absolute, relative, tolerance)
+    wide = widen(proto, _double)
+    verifier = Verifier(
+        proto.SerializeToString(),
+        {str(number): given for number, given in enumerate(feeds)},
+        threads=threads,
+        wide=None if wide is None else wide.SerializeToString(),
+    )
+    with closing(verifier):
+        execution = Execution(libraries=(library.path,))
+        for found in verifier.deviations("fused", changed.SerializeToString(), execution):
+            assert found.within or found.max_absolute <= SUBNORMAL, found
     return changed, library
 
 
