@@ -211,9 +211,21 @@ class Contest:
         return self._verifier.session.opening_s + LEAST_RUNS * self._verifier.session.run_s
 
     def rounds_s(self, rounds: int) -> float:
-        """Seconds of so many rounds of two plans, their sessions opened."""
+        """Seconds of so many rounds of a plan and the reference, their sessions opened."""
+        return self._entering_s + self._challenging_s(rounds)
+
+    def affordable(self, budget_s: float, rounds: int) -> int:
+        """Count the plans that can race the same reference for so many rounds."""
+        return max(0, int((budget_s - self._entering_s) / max(1e-6, self._challenging_s(rounds))))
+
+    @property
+    def _entering_s(self) -> float:
         cost = self._verifier.session
-        return 2 * (cost.opening_s + (rounds + WARMING_RUNS) * cost.run_s)
+        return cost.opening_s + WARMING_RUNS * cost.run_s
+
+    def _challenging_s(self, rounds: int) -> float:
+        """Seconds that a plan takes, and the reference beside it."""
+        return self._entering_s + 2 * rounds * self._verifier.session.run_s
 
     @property
     def _room(self) -> int:

@@ -18,7 +18,6 @@ from .realize import Workshop
 # More rules than this share too little time to be told apart, as do more than have time for these
 # rounds; the first ones are tried.
 MOST_RULES, LEAST_ROUNDS = 16, 5
-LEAST_RACE_S = 1e-3
 BASE = "no rules"
 
 
@@ -45,19 +44,19 @@ def screen(planner: Planner, contest: Contest, workshop: Workshop, budget_s: flo
     shared alike.
     """
     bare = planner.simplify(BASE, rules=())
-    always = planner.matching(bare, planner.always)[: _affordable(contest, budget_s / 2)]
+    always = planner.matching(bare, planner.always)[: most(contest, budget_s / 2)]
     first = _race_alone(planner, contest, workshop, bare, always, budget_s / 2)
     kept = [rule for rule in planner.always if rule.name not in Screening(first).harmful()]
     start = planner.simplify(BASE, rules=kept)
     left_s = budget_s / 2 if always else budget_s
-    explorative = planner.matching(start, planner.explorative)[: _affordable(contest, left_s)]
+    explorative = planner.matching(start, planner.explorative)[: most(contest, left_s)]
     second = _race_alone(planner, contest, workshop, start, explorative, left_s)
     return Screening({**first, **second})
 
 
-def _affordable(contest: Contest, budget_s: float) -> int:
+def most(contest: Contest, budget_s: float) -> int:
     """Count the rules that can be raced alone long enough to tell anything."""
-    return min(MOST_RULES, int(budget_s / max(contest.rounds_s(LEAST_ROUNDS), LEAST_RACE_S)))
+    return min(MOST_RULES, contest.affordable(budget_s, LEAST_ROUNDS))
 
 
 def _race_alone(

@@ -37,8 +37,9 @@ from .product import products, supply
 from .region import Meanings
 from .trial import KERNEL, measured
 
-# More kinds share too little time to be told apart; those that promise most are tried.
-MOST_KINDS = 12
+# More kinds share too little time to be told apart; those that promise most are tried, in the model
+# as far as there is time for so many rounds of each.
+MOST_KINDS, LEAST_ROUNDS = 12, 5
 # Of the time, what racing kernels alone may take, and at least for each.
 ALONE_SHARE, ALONE_LEAST_S = 0.3, 0.05
 # What the runtime computes in a blocked layout, which is kept from one to the next.
@@ -176,8 +177,11 @@ class Fusing:
     def _race_in_model(self, kinds: Sequence[Kind], budget_s: float) -> None:
         if not kinds:
             return
-        plans = [self._plan(f"kind {at}", [k], self.library) for at, k in enumerate(kinds)]
+        count = self.contest.affordable(budget_s, LEAST_ROUNDS)
+        plans = [self._plan(f"kind {at}", [k], self.library) for at, k in enumerate(kinds[:count])]
         placed = [plan for plan in plans if plan is not None]
+        if not placed:
+            return
         for plan in placed:
             plan.source = self.workshop.place_plan(plan.name, plan.graph)
         laps = self.contest.time_what_runs(

@@ -55,6 +55,7 @@ def fast_kernels(monkeypatch):
         return 1.2 if phase == "screening" and "LayerNormalization" in names[0] else 0.5
 
     monkeypatch.setattr(Contest, "time", time)
+    monkeypatch.setattr(Contest, "affordable", lambda self, budget_s, rounds: 100)
     alone = {OPERATORS: lap(1.0), KERNEL: lap(0.5)}
     monkeypatch.setattr(candidates, "measured", lambda *_, **__: alone)
 

@@ -87,8 +87,8 @@ def test_a_plan_that_the_runtime_refuses_hides_no_other(refused):
 class Roomy(Contest):
     """Has a second for each rule that is raced alone."""
 
-    def rounds_s(self, rounds):
-        return 1.0
+    def affordable(self, budget_s, rounds):
+        return int(budget_s)
 
 
 class Raced(Planner):
