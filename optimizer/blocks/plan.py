@@ -250,7 +250,7 @@ def _machine(options: Options) -> Any:
     from ..codegen.pool import default_threads
     from ..fusion.machine import Machine
 
-    return Machine(cores=options.threads or default_threads())
+    return Machine.here(options.threads or default_threads())
 
 
 def _too_large(program: Program, placed: Places, budget: float, here: Collection[int]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .cells import Reduction
 from .scalar import C_TYPES, SUFFIXES
@@ -54,6 +54,30 @@ class Fold:
                 f"{name} = {name} {order} t ? t : {name}; n{name} |= t != t; }}"
             )
         return f"{name} {'+' if kind == 'sum' else '*'}= {body};"
+
+    def declare_lanes(self, count: int) -> list[str]:
+        """Return the declarations of as many accumulators, at the identity."""
+        each = f"for (i64 j = 0; j < {count}; j++)"
+        lines = [f"{self.c_type} q{self.name}[{count}];"]
+        lines.append(f"{each} q{self.name}[j] = {IDENTITY[self.reduction.kind]};")
+        return [*lines, f"i64 nq{self.name}[{count}] = {{0}};"] if self._compares else lines
+
+    def step_lanes(self) -> str:
+        """Return the statement inside of the loop, into accumulator j."""
+        kind, body, name = self.reduction.kind, self.reduction.body, f"q{self.name}[j]"
+        if self._compares:
+            order = "<" if kind == "max" else ">"
+            return (
+                f"{{ const {self.c_type} t = {body}; "
+                f"{name} = {name} {order} t ? t : {name}; n{name} |= t != t; }}"
+            )
+        return f"{name} {'+' if kind == 'sum' else '*'}= {body};"
+
+    def gather_lanes(self, count: int) -> list[str]:
+        """Return the statements that reduce the accumulators to the one of `result`."""
+        one = Fold(replace(self.reduction, body=f"q{self.name}[j]"))
+        flags = f" n{self.name} |= nq{self.name}[j];" if self._compares else ""
+        return [self.declare(), f"for (i64 j = 0; j < {count}; j++) {{ {one.step()}{flags} }}"]
 
     def result(self) -> str:
         """Return the reduced value."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..program.dag import Node, Program
 from .axes import Partition, contracted
@@ -15,6 +15,8 @@ from .stages import Group, Schedule, width
 
 # Widths up to this are written into the text, so that short loops are unrolled.
 _LITERAL = 64
+# Rows shorter than this that don't fill vectors: what they are reduced to is added up one by one.
+SHORT = 16
 # Widths from which a sum along a row is made in tiles.
 TILE = 1024
 # Elements of the longest vectors.
@@ -249,6 +251,9 @@ class RowText:
             self._tiles("r", "R", body, full, [])
             return
         rows = [Fold(reduction(self.program, node, self.plan.alias)) for node in group.rows]
+        if 2 < group.width < SHORT and group.width % 8:
+            self._short(group, heads, body, full, rows)
+            return
         end, tiled = self.size(group.width), group.width > TILE
         # numbers of short rows are reduced over the block, which is no longer than a few tiles
         self.block += [] if tiled else [fold.declare() for fold in full]
@@ -267,6 +272,47 @@ class RowText:
             self.block.append(f"  t{fold.reduction.node}[r] = {value};")
         self.block.append("}")
         self.block += [] if tiled else [_collect(fold, "g") for fold in full]
+
+    def _short(
+        self,
+        group: Group,
+        heads: Sequence[str],
+        body: Sequence[str],
+        full: Sequence[Fold],
+        rows: Sequence[Fold],
+    ) -> None:
+        """A loop over rows of a few cells: sums over rows lie side by side, a number for each cell.
+
+        To reduce a part of a vector to one number in each row would cost more than all else.
+        """
+        wide = group.width
+        each = f"for (i64 j = 0; j < {wide}; j++)"
+        sums = [f"c{node.id}" for node in group.columns]
+        for fold in full:
+            self.block += fold.declare_lanes(wide)
+        for name in sums:
+            self.block.append(f"__typeof__(*{name}) k{name}[{wide}];")
+            self.block.append(f"{each} k{name}[j] = {name}[j];")
+        body = [_renamed(line, sums) for line in body]
+        self.block.append("for (i64 r = 0; r < R; r++) {")
+        self.block += [f"  {line}" for line in heads]
+        for fold in rows:
+            name = f"e{fold.reduction.node}"
+            self.block.append(f"  {fold.c_type} {name}[{wide}];")
+            body.append(f"{name}[j] = {fold.reduction.body};")
+        body += [fold.step_lanes() for fold in full]
+        self.block += simd_loop("j", "0", str(wide), body, [], "  ")
+        for fold in rows:
+            node = fold.reduction.node
+            one = Fold(replace(fold.reduction, body=f"e{node}[j]"))
+            self.block += [f"  {one.declare()}", "  #pragma GCC unroll 16"]
+            self.block.append(f"  {each} {{ {one.step()} }}")
+            value = one.reduction.finish(f"(({self.c_type(node)}){one.result()})")
+            self.block.append(f"  t{node}[r] = {value};")
+        self.block.append("}")
+        self.block += [f"{each} {name}[j] = k{name}[j];" for name in sums]
+        for fold in full:
+            self.block += [*fold.gather_lanes(wide), _collect(fold, "g")]
 
     def _operands(self, group: Group) -> tuple[list[str], list[str]]:
         """Return what stands before the loop over a row, and what reads its elements."""
@@ -415,6 +461,12 @@ class RowText:
             sizes = f"{self.size(wide)}, {self.size(narrow)}"
             rows = f"t{short}, p{short}, {target}, {self.size(apart)}, R"
             self.block.append(f"gather_{bits}(t{long}, p{long}, {rows}, {sizes});")
+
+
+def _renamed(line: str, sums: Sequence[str]) -> str:
+    for name in sums:
+        line = line.replace(f"{name}[j]", f"k{name}[j]")
+    return line
 
 
 def _whole(fold: Fold, prefix: str) -> str:

@@ -13,6 +13,8 @@ from .operations import work
 # An entry of a sparse matrix holds its column too, and a row where it begins.
 INDEX_BYTES = 4
 _ITEM = {"float64": 8, "float32": 4, "bool": 1}
+# Bytes of the longest vectors.
+_VECTOR = 64
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Graph:
         self.kinds = {number: kind(self.nodes[number]) for number in self.live}
         self.bytes = {number: stored_bytes(self.nodes[number]) for number in self.live}
         self.extents = {number: extent(self.nodes[number]) for number in self.live}
+        self._unfilled: dict[int, float] = {}
 
     def _arity(self, number: int) -> int:
         return len(self.nodes[number].inputs)
@@ -96,6 +99,38 @@ class Graph:
         """Whether a product multiplies two matrices, neither of which is a vector."""
         ends = [self.extents[one] for one in self.nodes[number].inputs]
         return all(min(end) > 1 for end in ends)
+
+    def unfilled(self, number: int) -> float:
+        """Return how many times longer a dense node takes as its rows don't fill vectors."""
+        found = self._unfilled.get(number)
+        if found is None:
+            node = self.nodes[number]
+            around = [number, *(operand.node for operand in self.operands[number])]
+            lengths = [self.nodes[one].shape[1] for one in around if self._is_matrix(one)]
+            wide = max(lengths, default=0)
+            lanes = _VECTOR // _ITEM.get(node.dtype, 8)
+            found = -(-wide // lanes) * lanes / wide if wide and self._is_dense(around) else 1.0
+            self._unfilled[number] = found
+        return found
+
+    def goes_by_rows(self, number: int) -> bool:
+        """Whether a loop over a node's cells begins anew in each row, as extents differ."""
+        if self.kinds[number] not in ("elementwise", "reduction"):
+            return False
+        around = [number, *(operand.node for operand in self.operands[number])]
+        if not any(map(self._is_matrix, around)) or not self._is_dense(around):
+            return False
+        met = {self.extents[one] for one in around}
+        if self.kinds[number] == "reduction":
+            return self.nodes[number].size > 1
+        return len(met - {(1, 1)}) > 1
+
+    def _is_matrix(self, number: int) -> bool:
+        shape = self.nodes[number].shape
+        return len(shape) == 2 and min(shape) > 1
+
+    def _is_dense(self, numbers: list[int]) -> bool:
+        return all(self.nodes[one].nnz is None for one in numbers)
 
     def flops(self, number: int, cells: float | None = None, density: float = 1.0) -> float:
         """Return the weighted operations of a node.

@@ -1,20 +1,9 @@
-"""The machine's constants that costs are computed with, measured where a profile knows them."""
+"""The machine's constants that costs are computed with."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ...profiles.machine import Device
-
-# What a core reads from memory, of what it copies within its second-level cache.
-_MEMORY_READ = 0.1
-# What generated loops reach of the float32 peak of a matrix product, in float64: elementwise ones
-# by the weights of operations.py, and sums of products along a row.
-_LOOP_PEAK = 0.125
-_PRODUCT_PEAK = 0.15
 
 
 @dataclass(frozen=True)
@@ -27,6 +16,8 @@ class Machine:
     products     1/s of generated sums of products: row times narrow matrix, row by row
     matmul       1/s of a library's matrix product; its other kernels are as fast as loops, on
                  one core
+    near         arrays in the caches are read and written so many times as fast
+    near_bytes   what a program's arrays have together, that they lie in the caches
     shared       all cores read and write memory so many times as fast as one
     dispatch_s   seconds of a call
     """
@@ -37,29 +28,22 @@ class Machine:
     flops: float = 16e9
     products: float = 24e9
     matmul: float = 40e9
+    near: float = 1.0
+    near_bytes: float = 0.0
     cores: int = 1
     shared: float = 1.6
     dispatch_s: float = 2e-6
 
     @classmethod
-    def of(cls, device: Device, cores: int | None = None) -> Machine:
-        """Derive the rates from a device's measured bandwidth and float32 peak, per core."""
-        read = device.bandwidth * _MEMORY_READ
-        return cls(
-            read=read,
-            write=read / 2,
-            cache=device.bandwidth,
-            flops=device.peak * _LOOP_PEAK,
-            products=device.peak * _PRODUCT_PEAK,
-            matmul=device.peak / 2,
-            cores=device.cores if cores is None else cores,
-        )
-
-    @classmethod
     def here(cls, cores: int) -> Machine:
-        """Return this machine as the user's catalog knows it, else with the default rates."""
-        found = _measured()
-        return cls(cores=cores) if found is None else replace(found, cores=cores)
+        """Return this machine by rates that are measured once for a processor (rates.py)."""
+        return replace(_measured(), cores=cores)
+
+    def over(self, size: float) -> Machine:
+        """Return the machine for a program whose arrays have so many bytes together."""
+        if size > self.near_bytes:
+            return self
+        return replace(self, read=self.read * self.near, write=self.write * self.near)
 
     @property
     def bus(self) -> float:
@@ -68,30 +52,10 @@ class Machine:
 
 
 @cache
-def _measured() -> Machine | None:
-    """Return this machine's row of the user's catalog as rates; None where there is none.
+def _measured() -> Machine:
+    from .rates import rates
 
-    A catalog that another process writes isn't waited for: default rates plan as well.
-    """
-    from ...catalog.store import default_path
-    from ...profiles.machine import Device, identity
-
-    path = default_path()
-    if not path.exists():
-        return None
-    import duckdb
-
-    try:
-        with duckdb.connect(str(path), read_only=True) as connection:
-            rows = connection.execute(
-                "SELECT device_id, name, cores, bandwidth_bytes_per_s, peak_flops_per_s"
-                " FROM device WHERE fingerprint = ? AND bandwidth_bytes_per_s IS NOT NULL"
-                " AND peak_flops_per_s IS NOT NULL",
-                [identity().fingerprint],
-            ).fetchall()
-    except duckdb.Error:
-        return None
-    return Machine.of(Device(*rows[0])) if rows else None
+    return replace(Machine(), **rates())  # type: ignore[arg-type]  # none of them is `cores`
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ class Minima:
             rate = machine.products * machine.cores
             if graph.is_square(number):
                 rate = max(machine.products, machine.matmul) * machine.cores
-        share = 1.0
+        share = graph.unfilled(number)
         if self.least is not None:
             around = [number, *(operand.node for operand in graph.operands[number])]
             share = min(1.0, self.least / max(graph.nodes[one].size for one in around))

@@ -20,6 +20,11 @@ from .plan import FusedOperator, OuterProduct, PlainOperator, Template, Variant
 from .zeros import Known, at_zero
 
 INFINITE = math.inf
+# Products of matrices as thin as this reach half of a square one's rate.
+_HALF = 16
+# Seconds in which a library, and a generated loop, begin with a row.
+_LOOP_S = 10e-9
+_ROW_S = 2e-9
 
 
 @dataclass(frozen=True)
@@ -42,8 +47,14 @@ class Prices:
 
     def __init__(self, graph: Graph, machine: Machine, limits: Limits) -> None:
         self.graph = graph
-        self.machine = machine
+        self.machine = machine.over(self._outside())
         self.limits = limits
+
+    def _outside(self) -> float:
+        """Return the bytes of what a program reads and returns."""
+        graph = self.graph
+        leaves = {at for at in graph.live if graph.nodes[at].is_leaf}
+        return sum(graph.bytes[at] for at in leaves | set(graph.program.outputs))
 
     def best(self, cover: Cover) -> FusedOperator | PlainOperator | None:
         """Return the cheapest operator over a cover; None where no template can hold it."""
@@ -70,14 +81,25 @@ class Prices:
         flops, rate = graph.flops(number), machine.flops
         if graph.nodes[number].op == "MatMul":
             flops *= graph.nodes[graph.nodes[number].inputs[0]].density
-            rate = machine.cores * (machine.matmul if graph.is_square(number) else machine.products)
+            rate = machine.cores * machine.products
+            if graph.is_square(number):
+                rate = machine.cores * machine.matmul * self._share_of_matmul(number)
         if graph.kinds[number] == "elementwise" and graph.nodes[number].nnz is not None:
             flops *= graph.nodes[number].density
         cost = machine.dispatch_s + written / machine.write
-        cost += max(read / machine.read, flops / rate)
+        computed_s = flops * graph.unfilled(number) / rate
+        if graph.goes_by_rows(number):
+            computed_s += graph.extents[graph.nodes[number].inputs[0]][0] * _LOOP_S
+        cost += max(read / machine.read, computed_s)
         if self._exceeds(read + written):
             cost = INFINITE
         return PlainOperator(number, cost, read, written, flops)
+
+    def _share_of_matmul(self, number: int) -> float:
+        """Return what a product of thin matrices reaches of a square one's rate."""
+        ends = (self.graph.extents[one.node] for one in self.graph.operands[number])
+        thin = min(extent for end in ends for extent in end)
+        return thin / (thin + _HALF)
 
     # ---- Cell
 
@@ -151,7 +173,7 @@ class Prices:
             return None
         extents = {graph.extents[one][len(graph.nodes[one].shape) == 1] for one in walked}
         rows = max(extents)
-        if len(cover.roots) > 1 and extents - {1, rows}:
+        if len(cover.roots) > 1 and (extents - {1, rows} or not self._together(cover, walked)):
             return None
         if self.limits.block_columns is not None and columns > self.limits.block_columns:
             return None
@@ -205,6 +227,16 @@ class Prices:
             else:
                 found |= {one.node for one in operands}
         return found
+
+    def _together(self, cover: Cover, walked: set[int]) -> bool:
+        """Whether a pass over rows that one root reads meets what the others read."""
+        groups: list[set[int]] = []
+        for h in cover.nodes:
+            met = {one.node for one in self.graph.operands[h] if one.node in walked} | {h}
+            apart = [group for group in groups if not group & met]
+            groups = [*apart, met.union(*(group for group in groups if group & met))]
+        roots = set(cover.roots)
+        return sum(1 for group in groups if group & roots) == 1
 
     def _row_driver(
         self, cover: Cover, walked: set[int], space: tuple[int, int]
@@ -319,17 +351,43 @@ class Prices:
         written = sum(graph.bytes[one] for one in operator.outputs)
         work = {one: self._computed(one, operator, entries) for one in nodes}
         compute_s = 0.0
+        if not operator.sparse:
+            work = {one: flops * graph.unfilled(one) for one, flops in work.items()}
+            compute_s += self._loops(nodes) * shape[0] * _ROW_S
         for one, flops in work.items():
             of_products = graph.nodes[one].op == "MatMul"
             compute_s += flops / (machine.products if of_products else machine.flops)
         # The rows that a Row operator holds are stored and loaded in its cache.
-        compute_s += sum(2 * graph.bytes[one] for one in operator.vectors) / machine.cache
+        held = [one for one in operator.vectors if self._is_held(one, nodes)]
+        compute_s += sum(2 * graph.bytes[one] for one in held) / machine.cache
         cost = machine.dispatch_s + written / (machine.write * machine.bus)
         cost += max(read / (machine.read * machine.bus), compute_s / machine.cores)
         if self._exceeds(read + written):
             cost = INFINITE
         flops = sum(work.values())
         return replace(operator, cost_s=cost, read_bytes=read, write_bytes=written, flops=flops)
+
+    def _is_held(self, number: int, nodes: Collection[int]) -> bool:
+        """Whether a loop of its own makes a node's rows, or one of its own reads them."""
+        graph = self.graph
+        readers = [h for h in nodes if any(one.node == number for one in graph.operands[h])]
+        kinds = {graph.kinds[h] for h in readers}
+        return graph.nodes[number].op == "MatMul" or "contraction" in kinds or len(kinds) > 1
+
+    def _loops(self, nodes: Collection[int]) -> int:
+        """Return how many loops begin anew in each row: cells may wait for results of their row."""
+        graph, level = self.graph, dict[int, int]()
+        for h in sorted(nodes):  # operands first
+            level[h] = max(
+                (
+                    level[one.node] + (graph.kinds[one.node] == "reduction")
+                    for one in graph.operands[h]
+                    if one.node in level
+                ),
+                default=0,
+            )
+        begins = [level[h] for h in nodes if graph.goes_by_rows(h)]
+        return 1 + max(begins) if begins else 0
 
     def _computed(self, number: int, operator: FusedOperator, entries: int | None) -> float:
         graph = self.graph

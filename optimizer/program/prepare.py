@@ -27,8 +27,8 @@ Heuristic = Literal["cost", "all", "no_redundancy", "none"]
 # Tracing a call takes so long, and a share of it for each operator. What NumPy has computed before
 # then is left to it: `Fused` calls a function as it is, from its second call on, where all of a
 # call's regions were. 0 plans all of them.
-TRACING_S = 40e-6
-_EACH = 0.2
+TRACING_S = 50e-6
+_EACH = 0.25
 SOONER = "NumPy is done sooner than the tracing of it"
 
 
@@ -117,7 +117,7 @@ def prepare(program: Program, options: Options) -> Prepared:
         from ..fusion.machine import Machine
         from ..fusion.planner import plan
 
-        machine = Machine(cores=options.threads or default_threads())
+        machine = Machine.here(options.threads or default_threads())
         made.plan = plan(made.program, machine, options.heuristic)
         made.compiled = compile_plan(made.program, made.plan)
     except TensologError as refusal:
@@ -150,7 +150,7 @@ def _sooner(program: Program) -> bool:
     from ..fusion.machine import Machine
     from ..fusion.planner import unfused_s
 
-    return unfused_s(program, Machine()) < limit_s
+    return unfused_s(program, Machine.here(1)) < limit_s
 
 
 def _defect(error: Exception) -> str:

@@ -1,11 +1,9 @@
 """The programs of the paper's evaluation: templates as it argues them, and what heuristics lose."""
 
 import pytest
-from tensolog.catalog import Catalog
-from tensolog.optimizer.fusion import Limits, Machine, Pruning, machine
+from tensolog.optimizer.fusion import Limits, Machine, Pruning
 from tensolog.optimizer.fusion.conditions import all_conditions
 from tensolog.optimizer.fusion.planner import FusionError, make_plan, plan
-from tensolog.profiles.machine import load_device
 
 from .build import Build
 from .programs import ALL, autoencoder, chain, glm, kmeans, l2svm_inner, mlogreg, two_sums
@@ -212,18 +210,3 @@ def test_loop_bodies_are_fused():
             sum(step.read_bytes + step.write_bytes for step in one.steps) for one in (found, alone)
         ]
         assert moved[0] < moved[1]
-
-
-def test_a_machine_is_as_the_catalog_knows_it(tmp_path, monkeypatch):
-    path = tmp_path / "catalog.duckdb"
-    monkeypatch.setenv("TENSOLOG_CATALOG", str(path))
-    machine._measured.cache_clear()
-    assert Machine.here(3) == Machine(cores=3)
-    with Catalog(path) as catalog:
-        device = load_device(catalog)
-    machine._measured.cache_clear()
-    assert Machine.here(3) == Machine.of(device, 3)
-    path.write_bytes(b"no catalog")
-    machine._measured.cache_clear()
-    assert Machine.here(3) == Machine(cores=3)
-    machine._measured.cache_clear()

@@ -193,7 +193,7 @@ def test_the_name_is_part_of_the_package() -> None:
 
 def test_small_arrays_are_left_to_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
     """By cost alone, and by shapes alone: so results don't depend on what was called before."""
-    monkeypatch.setattr(prepare, "TRACING_S", 40e-6)
+    monkeypatch.setattr(prepare, "TRACING_S", 50e-6)
 
     def function(x: Any, y: Any) -> Any:
         return x * np.exp(y) - x.sum()
@@ -211,7 +211,7 @@ def test_small_arrays_are_left_to_numpy(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_what_needs_no_tracing_is_called_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prepare, "TRACING_S", 40e-6)
+    monkeypatch.setattr(prepare, "TRACING_S", 50e-6)
     seen = []
 
     @fuse

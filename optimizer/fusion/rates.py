@@ -1,0 +1,126 @@
+"""The rates of this machine, measured once by what NumPy reaches on one core, and kept on disk.
+
+What is timed takes 0.1 s of CPU and 130 MB, once for a processor. CPU time is read, and the best of
+several runs counts, so that other work on the machine changes little; measured on a busy machine,
+rates may all be too low, which changes plans less than their proportions would.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from ...profiles.machine import identity
+
+# Bytes beyond all caches, and of arrays that lie in the second one or the third.
+_FAR = 64 << 20
+_NEAR = 2 << 20
+_CELLS = 1 << 14
+_MATRIX = 192
+# What operations.py counts an exponential for.
+_EXPONENTIAL = 18
+# What generated sums of products along rows reach of a library's product of matrices.
+_PRODUCTS = 0.7
+_CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+
+Rates = dict[str, float]
+
+
+def place() -> Path:
+    """Return where they are kept: $TENSOLOG_RATES, or a file in the user's cache folder."""
+    named = os.environ.get("TENSOLOG_RATES")
+    if named:
+        return Path(named)
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("tensolog")) / "rates.json"
+
+
+def rates() -> Rates:
+    """Return this machine's rates by the names of Machine's fields; measured where not kept."""
+    own = identity().fingerprint
+    known: dict[str, Rates] = {}
+    with contextlib.suppress(OSError, ValueError):
+        known = json.loads(place().read_text(encoding="utf-8"))
+    found = known.get(own) if isinstance(known, dict) else None
+    if found is not None and _is_whole(found):
+        return found
+    made = measured()
+    _keep({**(known if isinstance(known, dict) else {}), own: made})
+    return made
+
+
+_NAMES = frozenset(["read", "write", "cache", "flops", "products", "matmul", "near", "near_bytes"])
+
+
+def _is_whole(found: object) -> bool:
+    return (
+        isinstance(found, dict)
+        and set(found) == _NAMES
+        and all(isinstance(one, int | float) and 0 <= one < 1e15 for one in found.values())
+        and all(found[name] > 0 for name in _NAMES - {"near_bytes"})
+    )
+
+
+def _keep(known: dict[str, Rates]) -> None:
+    """Write them whole, so that processes may race; what can't be written is measured again."""
+    with contextlib.suppress(OSError):
+        place().parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(
+            "w", dir=place().parent, suffix=".part", delete=False, encoding="utf-8"
+        ) as part:
+            json.dump(known, part)
+        Path(part.name).replace(place())
+
+
+def measured() -> Rates:
+    """Measure the rates: bytes/s, operations/s, and how many times as fast caches are."""
+    far, near = np.ones(_FAR // 8), np.ones(_NEAR // 8)
+    read = _FAR / _least_s(far.max, 3)
+    both_s = _least_s(lambda: np.multiply(far, 2.0), 3)  # into memory that is new, as results are
+    write = _FAR / max(both_s - _FAR / read, both_s / 4)
+    cache = _NEAR / _least_s(near.max, 9)
+    cells = np.linspace(0.0, 1.0, _CELLS)
+    made = np.empty_like(cells)
+    flops = _EXPONENTIAL * _CELLS / _least_s(lambda: np.exp(cells, out=made), 9)
+    square = np.ones((_MATRIX, _MATRIX))
+    matmul = 2 * _MATRIX**3 / _least_s(lambda: square @ square, 9)
+    return {
+        "read": read,
+        "write": write,
+        "cache": 2 * max(cache, read),  # the first cache is nearer
+        "flops": flops,
+        "products": _PRODUCTS * matmul,
+        "matmul": matmul,
+        "near": max(cache / read, 1.0),
+        "near_bytes": _largest_cache() / 2,
+    }
+
+
+def _least_s(call: Callable[[], object], times: int) -> float:
+    """Return the least CPU seconds of a call; all threads' count, so that it is one core's."""
+    call()
+    found = []
+    for _ in range(times):
+        begin = time.process_time_ns()
+        call()
+        found.append(time.process_time_ns() - begin)
+    return max(min(found), 1) / 1e9
+
+
+def _largest_cache() -> int:
+    """Return the bytes of the largest cache, 0 where the system doesn't tell."""
+    found = [0]
+    with contextlib.suppress(OSError, ValueError):
+        for one in _CACHES.glob("index*/size"):
+            text = one.read_text(encoding="ascii").strip()
+            units = {"K": 10, "M": 20, "G": 30}
+            found.append(int(text.rstrip("KMG")) << units.get(text[-1:], 0))
+    return max(found)

@@ -1,0 +1,9 @@
+"""Plans are made at the default rates: what they are must not depend on the machine's speed."""
+
+import pytest
+from tensolog.optimizer.fusion import machine
+
+
+@pytest.fixture(autouse=True)
+def default_rates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_measured", machine.Machine)

@@ -1,0 +1,64 @@
+"""The rates of a machine: measured once, kept, and measured again where what is kept is no use."""
+
+import json
+
+import pytest
+from tensolog.optimizer.fusion import Machine, rates
+
+FOUND = dict.fromkeys(rates._NAMES, 2.0e9)
+
+
+@pytest.fixture(autouse=True)
+def measurements(tmp_path, monkeypatch):
+    """Count measurements, each of which finds another machine."""
+    made = []
+
+    def measured():
+        made.append({**FOUND, "read": 1e9 * (len(made) + 1)})
+        return made[-1]
+
+    monkeypatch.setenv("TENSOLOG_RATES", str(tmp_path / "kept" / "rates.json"))
+    monkeypatch.setattr(rates, "measured", measured)
+    return made
+
+
+def test_rates_are_measured_once_for_a_processor(measurements, monkeypatch):
+    assert rates.rates() == rates.rates() == measurements[0]
+    assert len(measurements) == 1
+    other = type("Other", (), {"fingerprint": "another"})
+    monkeypatch.setattr(rates, "identity", lambda: other)
+    assert rates.rates() == measurements[1]
+    assert len(json.loads(rates.place().read_text())) == 2
+
+
+@pytest.mark.parametrize("kept", ["", "[]", "{", '{"%s": {"read": 1}}', '{"%s": []}'])
+def test_what_is_kept_and_no_use_is_measured_again(kept, measurements):
+    rates.place().parent.mkdir()
+    rates.place().write_text(kept.replace("%s", rates.identity().fingerprint))
+    assert rates.rates() == measurements[0]
+    assert rates.rates() == measurements[0]
+
+
+def test_numbers_that_are_no_rates_are_measured_again(measurements):
+    rates.place().parent.mkdir()
+    for wrong in ({"read": 0}, {"write": -1.0}, {"flops": float("nan")}, {"cache": "1"}):
+        kept = {rates.identity().fingerprint: {**FOUND, **wrong}}
+        rates.place().write_text(json.dumps(kept))
+        assert rates.rates() == measurements[-1]
+
+
+def test_where_nothing_can_be_kept_rates_are_known_all_the_same(tmp_path, monkeypatch):
+    monkeypatch.setenv("TENSOLOG_RATES", str(tmp_path / "file" / "rates.json"))
+    (tmp_path / "file").write_text("in the way")
+    assert Machine(**rates.rates()).read > 0
+
+
+def test_near_arrays_are_faster_where_all_fit():
+    machine = Machine(near=3.0, near_bytes=100.0)
+    assert machine.over(101) == machine
+    assert machine.over(100).read == 3 * machine.read
+
+
+def test_a_measurement_gives_rates(monkeypatch):
+    monkeypatch.undo()
+    assert rates._is_whole(rates.measured())
