@@ -16,6 +16,7 @@ import numpy as np
 from ..egraph.columns import NONE
 from ..egraph.egraph import UNTYPED, EGraph
 from ..graph import constant_of
+from . import transposed
 from .convolutions import FREE_ACTIVATIONS, Convolution, convolutions, filters_of
 from .filters import DENSE, OUTER
 from .layout import Layout
@@ -27,7 +28,7 @@ MAP, SCALE, JOIN = "ConvertElementwiseToBlocks", "ConvertScaleToBlocks", "JoinBl
 PUSH = "PushActivationThroughConcat"
 POOLS = {"MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool"}
 # Without one of these nothing is gained in blocks.
-BLOCKED = {"Conv", *POOLS}
+BLOCKED = {"Conv", "ConvTranspose", *POOLS}
 # Element by element, and finite wherever their operands are: what fills up blocks stays harmless.
 UNARY = {
     "Abs", "Celu", "Clip", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish",
@@ -74,7 +75,7 @@ class Blocking:
                 self._sigmoids[egraph.columns.outputs(node)[0]] = egraph.columns.operands(node)[0]
         forms = convolutions(egraph, nodes)
         names = {operators[egraph.columns.operator(node)].name for node in nodes}
-        if not forms and not names & POOLS:
+        if not forms and not names & BLOCKED:
             return
         for _ in range(PASSES):
             before = len(self._done)
@@ -150,6 +151,8 @@ class Blocking:
                     given = (output, layout, NCHWC, name, attributes, (value,))
                     made = self.values.give(*given, POOL, (node,))
                     self.twins.setdefault(node, made)
+        elif name == "ConvTranspose":
+            self._tile(node, output, attributes, operands)
         elif name == "Concat" and attributes.get("axis") in (1, -3):
             self._join(node, output, operands)
         elif name in UNARY or name in BINARY:
@@ -240,6 +243,21 @@ class Blocking:
             self.likes[made] = plainest
         if len(form.nodes) == 1:
             self.twins.setdefault(form.nodes[0], made)
+
+    def _tile(
+        self, node: int, output: int, attributes: Mapping[str, object], operands: Sequence[int]
+    ) -> None:
+        weights, image = self.egraph.type(operands[1]), self.values.image(operands[0])
+        if weights is None or weights.shape is None or image is None:
+            return
+        sizes = [*weights.shape, *image[1][2:]]
+        if len(weights.shape) != 4 or not all(isinstance(size, int) for size in sizes):
+            return
+        known = all(v == NONE or self.egraph.is_known(v) for v in operands[1:])
+        if known and transposed.tiles([int(size) for size in weights.shape], attributes):
+            for layout in self.values.layouts(operands[0]):
+                if self._is_new(node, layout):
+                    transposed.convert(self.values, node, output, operands, layout)
 
     def _join(self, node: int, output: int, operands: Sequence[int]) -> None:
         for way in self.values.ways(operands):

@@ -16,8 +16,10 @@ from .layout import Layout
 Array = np.ndarray[Any, Any]
 # The domain of the operators; none is left in a plan.
 FILTERS = "tensolog.layouts"
-# Filters over blocks of outputs and inputs, over blocks of outputs alone, and numbers per channel.
+# Filters over blocks of outputs and inputs, over blocks of outputs alone, those of a transposed
+# convolution as outputs side by side, and numbers per channel.
 DENSE, OUTER, VECTOR = "DenseFilter", "OuterFilter", "ChannelVector"
+TRANSPOSED = "TransposedFilter"
 
 
 def computed(kind: str, array: Array, attributes: Mapping[str, Any]) -> Array:
@@ -28,11 +30,16 @@ def computed(kind: str, array: Array, attributes: Mapping[str, Any]) -> Array:
         inputs = Layout(tuple(attributes["inputs"]), block)
         merged = merged_groups(array, int(attributes["groups"]), int(attributes["merged"]))
         return dense(merged, outputs, inputs)
+    if kind == TRANSPOSED:
+        c, m, h, w = array.shape
+        inputs = Layout(tuple(attributes["inputs"]), block)
+        return dense(array.transpose(2, 3, 1, 0).reshape(h * w * m, c, 1, 1), outputs, inputs)
     if kind == OUTER:
         return outer(array, outputs)
     assert kind == VECTOR, kind
     shape: Sequence[int] = attributes["shape"]
-    return placed(array.reshape(-1), outputs, 0).reshape(shape)
+    numbers = np.tile(array.reshape(-1), outputs.channels // array.size)
+    return placed(numbers, outputs, 0).reshape(shape)
 
 
 def dense(weights: Array, outputs: Layout, inputs: Layout) -> Array:

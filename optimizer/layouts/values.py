@@ -31,6 +31,7 @@ SUMMARIES = {
     ENTER: "puts channels in blocks",
     LEAVE: "takes channels out of blocks",
     "ConvertConvToBlocks": "convolves channels in blocks, with what follows",
+    "ConvertConvTransposeToBlocks": "computes tiles as channels, and lays them side by side",
     "ConvertPoolToBlocks": "pools channels in blocks",
     "ConvertElementwiseToBlocks": "acts element by element on channels in blocks",
     "ConvertScaleToBlocks": "scales channels in blocks by a convolution of one weight each",
@@ -124,7 +125,7 @@ class BlockedValues:
             self.egraph.sized[output] = vocabulary.type(types[1])
         return node
 
-    def _types(self, class_: int, width: int) -> Types:
+    def types(self, class_: int, width: int) -> Types:
         """The types of a class with another number of channels."""
         found = []
         for numbers in (self.egraph.types, self.egraph.sized):
@@ -146,7 +147,7 @@ class BlockedValues:
     ) -> int:
         """State that an e-node gives a class in a layout; a plain one can be left."""
         class_ = self.egraph.find(class_)
-        types = self._types(class_, layout.width)
+        types = self.types(class_, layout.width)
         node = self.node(domain, op_type, attributes, operands, types)
         (output,) = self.egraph.columns.outputs(node)
         known = self.blocked.setdefault(class_, {})
@@ -156,7 +157,7 @@ class BlockedValues:
         else:
             known[layout] = output
         if rule != ENTER and layout.is_plain and class_ not in self.leaving:
-            type_pair = self._types(class_, layout.channels)
+            type_pair = self.types(class_, layout.channels)
             self.leaving[class_] = self.leave(class_, output, layout, type_pair)
         return node
 

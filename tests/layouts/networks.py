@@ -43,7 +43,7 @@ class Network:
     def draw(self):
         kinds = [self.conv, self.conv, self.conv, self.depthwise, self.grouped, self.activate,
                  self.gate, self.join, self.combine, self.pool, self.scale, self.scale_by_constant,
-                 self.last]  # fmt: skip
+                 self.last, self.tile]  # fmt: skip
         self.random.choice(kinds)(self.random.choice(list(self.values)))
 
     def conv(self, x, group=1, m=None, taps=None):
@@ -109,6 +109,14 @@ class Network:
         inputs = self.random.sample([x, self.constant(*shape)], 2)
         self.add(self.random.choice(["Mul", "Add"]), inputs, self.values[x])
 
+    def tile(self, x):
+        n, c, h, w = self.values[x]
+        m, taps = self.random.choice([6, 16, 20]), self.random.choice([1, 2])
+        inputs = [x, self.constant(c, m, taps, taps)]
+        if self.random.random() < 0.5:
+            inputs.append(self.constant(m))
+        self.add("ConvTranspose", inputs, (n, m, taps * h, taps * w), strides=[taps, taps])
+
     def last(self, x):
         there = self.add("Transpose", [x], None, perm=[0, 2, 3, 1])
         normal = self.add("Softmax", [there], None, axis=-1)
@@ -140,7 +148,8 @@ def in_blocks(kernel):
     """Prices that favour the layout: outside of it all work on images is dear."""
     if kernel.domain == NCHWC:
         return 300 if kernel.op_type.startswith("Reorder") else 10
-    return 1_000 if kernel.op_type in ("Conv", "MaxPool", "AveragePool") else 100
+    dear = ("Conv", "ConvTranspose", "MaxPool", "AveragePool")
+    return 1_000 if kernel.op_type in dear else 100
 
 
 def laid_out(model, price=in_blocks, seed=0, sizes=None):

@@ -162,6 +162,42 @@ def test_a_factor_for_each_channel_is_a_convolution():
     assert "Mul" not in found and found["blocked Conv"] == 4
 
 
+@pytest.mark.parametrize(("m", "taps", "batch"), [(32, 2, 1), (20, 2, 2), (6, 3, 1)])
+def test_transposed_convolutions_of_tiles_stay_in_blocks(m, taps, batch):
+    found = checked(
+        [
+            helper.make_node("Conv", ["x", "w"], ["a"]),
+            helper.make_node("ConvTranspose", ["a", "t", "b"], ["u"], strides=[taps, taps]),
+            helper.make_node("Conv", ["u", "v"], ["y"]),
+        ],
+        (batch, 32, 5, 6),
+        {"w": weights(24, 32, 1, 1), "t": weights(24, m, taps, taps), "b": weights(m),
+         "v": weights(16, m, 1, 1)},
+    )  # fmt: skip
+    assert "ConvTranspose" not in found
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [{"strides": [1, 1]}, {"strides": [2, 2], "pads": [0, 0, 1, 1]},
+     {"strides": [2, 2], "output_padding": [1, 1]}, {"strides": [2, 2], "dilations": [2, 2]},
+     {"strides": [2, 2], "group": 2}],
+)  # fmt: skip
+def test_transposed_convolutions_that_overlap_stay(attributes):
+    m = 32 // attributes.get("group", 1)
+    model = build(
+        [
+            helper.make_node("Conv", ["x", "w"], ["a"]),
+            helper.make_node("ConvTranspose", ["a", "t"], ["u"], **attributes),
+            helper.make_node("Conv", ["u", "v"], ["y"]),
+        ],
+        (1, 32, 5, 6),
+        {"w": weights(32, 32, 1, 1), "t": weights(32, m, 2, 2), "v": weights(16, 32, 1, 1)},
+    )
+    laid = laid_out(model)
+    assert laid is None or operators(laid)["ConvTranspose"] == 1
+
+
 def test_values_that_are_no_images_stay():
     model = build([helper.make_node("Relu", ["x"], ["y"])], (1, 32, 8), {})
     assert laid_out(model) is None
