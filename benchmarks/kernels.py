@@ -2,31 +2,40 @@
 
     python -m benchmarks.kernels                     # everything, 1 and 2 threads
     python -m benchmarks.kernels --only alone        # the kernels, a few seconds each
+    python -m benchmarks.kernels --only fused        # whole models, all regions fused
     python -m benchmarks.kernels gpt2 llama --threads 1 --budget 120
 
 Ratios below 1 are faster. Alone: a kernel against ONNX Runtime's full optimization of the same
-nodes, interleaved. Models: the race of `tensolog optimize --target onnxruntime-cpu+kernels`, the
-original, the best plan without kernels and the best one with them, all in one race.
+nodes, interleaved. Fused: models with every region fused, whatever it gains, with and without
+products, raced against the original. Models: the race of `tensolog optimize --target
+onnxruntime-cpu+kernels`, the original, the best plan without kernels and the best one with them,
+all in one race.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
+import tempfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from tensolog.optimizer.convert import load_graph
+from tensolog.optimizer.convert import load_graph, to_model
 from tensolog.optimizer.infer import infer_types
-from tensolog.optimizer.kernels.candidates import regions
+from tensolog.optimizer.kernels.candidates import fused_graph, regions
 from tensolog.optimizer.kernels.library import build as build_library
+from tensolog.optimizer.kernels.product import supply
 from tensolog.optimizer.kernels.region import Meanings
 from tensolog.optimizer.kernels.trial import KERNEL, OPERATORS, measured
+from tensolog.profiles.execution import Execution
+from tensolog.profiles.race import race
 
 import tensolog
 
-from .zoo import build, layers
+from .zoo import build, layers, random_feeds
 from .zoo.network import Network
 
 Nodes = list[onnx.NodeProto]
@@ -53,6 +62,7 @@ MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
     "convnext": lambda: build("convnext"),
     "vit": lambda: build("vit"),
     "bert": lambda: build("bert", tokens=128),
+    "t5": lambda: build("t5", tokens=128),
 }
 
 
@@ -97,6 +107,15 @@ def alone() -> Iterator[tuple[str, onnx.ModelProto]]:
     yield "rotary embedding", _rotary(16, 64, 512)
     for name, causal in (("attention", False), ("causal attention", True)):
         yield name, _attention(12, 512, 64, causal)
+
+    for tokens, (depth, columns) in ((128, (768, 3072)), (512, (3072, 768))):
+        weights = {"w": _normal(depth, columns) / np.float32(depth**0.5), "b": _normal(columns)}
+        behind = [node("MatMul", ["x", "w"], ["p"]), node("Add", ["p", "b"], ["q"])]
+        given = {"x": [1, tokens, depth]}
+        name = f"product {tokens} x {depth} x {columns}"
+        yield f"{name}, Gelu", _model([*behind, node("Gelu", ["q"], ["y"])], given, weights)
+        given["r"] = [1, tokens, columns]
+        yield f"{name}, sum", _model([*behind, node("Add", ["q", "r"], ["y"])], given, weights)
 
 
 def _normal(*shape: int) -> np.ndarray:
@@ -158,6 +177,7 @@ def kernels(threads: int) -> None:
         graph = load_graph(model)
         graph.types = infer_types(graph)
         (found,) = regions(Meanings(graph), graph.nodes)
+        supply(graph, [found.kernel])
         library = build_library([found.kernel])
         types = graph.types
         laps = measured(
@@ -166,8 +186,45 @@ def kernels(threads: int) -> None:
         assert laps is not None, name
         lap, own = laps[KERNEL], laps[OPERATORS].median_ns / 1e3
         print(
-            f"  {name:24s}{own:10.0f} ->{lap.median_ns / 1e3:8.0f}   {lap.ratio:.2f}"
+            f"  {name:32s}{own:10.0f} ->{lap.median_ns / 1e3:8.0f}   {lap.ratio:.2f}"
             f"  [{lap.ratio_low:.2f}, {lap.ratio_high:.2f}]",
+            flush=True,
+        )
+
+
+def fused(names: list[str], threads: int, budget: float) -> None:
+    print(f"\nall regions fused, {threads} thread(s): milliseconds of the original; ratios")
+    print(f"  {'model':12s}{'original':>10s}{'no products':>13s}{'all':>8s}  interval")
+    for name in names:
+        with tempfile.TemporaryDirectory() as folder:
+            entries, executions = {}, {}
+            original = MODELS[name]()
+            feeds = random_feeds(original)
+            for way in ("original", "no products", "all"):
+                path = entries[way] = Path(folder) / f"{way}.onnx"
+                if way == "original":
+                    onnx.save(original, path)
+                    continue
+                graph = load_graph(original)
+                graph.types = infer_types(graph)
+                changed = fused_graph(graph, multiplies=way == "all")
+                assert changed is not None, name
+                onnx.save(to_model(changed[0]), path)
+                executions[way] = Execution(libraries=(changed[1].path,))
+            del original
+            laps = race(
+                entries,
+                feeds,
+                threads=threads,
+                budget_s=budget,
+                reference="original",
+                executions=executions,
+                memory_budget=sys.maxsize,
+            )
+        own, plain, best = (laps[way] for way in ("original", "no products", "all"))
+        print(
+            f"  {name:12s}{own.median_ns / 1e6:10.2f}{plain.ratio:13.3f}{best.ratio:8.3f}"
+            f"  [{best.ratio_low:.3f}, {best.ratio_high:.3f}]",
             flush=True,
         )
 
@@ -206,12 +263,14 @@ def main() -> None:
     parser.add_argument("models", nargs="*", choices=[[], *MODELS], help="default: all")
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--budget", type=float, default=60.0, help="seconds a model")
-    parser.add_argument("--only", choices=["alone", "models"], help="one part")
+    parser.add_argument("--only", choices=["alone", "fused", "models"], help="one part")
     arguments = parser.parse_args()
     for threads in arguments.threads:
-        if arguments.only != "models" and not arguments.models:
+        if arguments.only in (None, "alone") and not arguments.models:
             kernels(threads)
-        if arguments.only != "alone":
+        if arguments.only in (None, "fused"):
+            fused(arguments.models or list(MODELS), threads, arguments.budget / 3)
+        if arguments.only in (None, "models"):
             models(arguments.models or list(MODELS), threads, arguments.budget)
 
 

@@ -35,6 +35,7 @@ from .kinds import Kind, cover, step_of
 from .library import Library, build
 from .product import products, supply
 from .region import Meanings
+from .steady import steady
 from .trial import KERNEL, measured
 
 # More kinds share too little time to be told apart; those that promise most are tried, in the model
@@ -96,7 +97,7 @@ class Fusing:
         meanings = Meanings(self.graph)
         everything = regions(meanings, self.graph.nodes)
         others = regions(meanings, self.graph.nodes, multiplies=False)
-        left = Grower(meanings, self._left_alone()).regions()
+        left = Grower(meanings, steady(meanings, self._left_alone())).regions()
         kinds: dict[tuple[str, tuple[tuple[int, ...], ...]], Kind] = {}
         for sort, grown in enumerate((left, others, everything)):
             of: dict[str, list[Found]] = {}
@@ -291,8 +292,9 @@ def regions(
 
     Attentions come first, then, where `multiplies`, products with constant matrices.
     """
-    found = attentions(meanings, allowed)
-    left = set(allowed) - _covered(found)
+    left = steady(meanings, allowed)
+    found = attentions(meanings, left)
+    left -= _covered(found)
     if multiplies:
         found += products(meanings, left)
         left -= _covered(found)
@@ -304,14 +306,18 @@ def _covered(found: Sequence[Found]) -> set[int]:
 
 
 def fused_graph(
-    graph: Graph, *, levels: Sequence[str] | None = None, flags: Sequence[str] = FLAGS
+    graph: Graph,
+    *,
+    multiplies: bool = True,
+    levels: Sequence[str] | None = None,
+    flags: Sequence[str] = FLAGS,
 ) -> tuple[Graph, Library] | None:
     """Fuse all regions of a graph, whatever they gain; None where there are none.
 
-    `levels` and `flags` are those of `library.build`.
+    `multiplies` is that of `regions`, `levels` and `flags` are those of `library.build`.
     """
     fused = graph.copy()
-    found = regions(Meanings(fused), fused.nodes)
+    found = regions(Meanings(fused), fused.nodes, multiplies=multiplies)
     placed = [one for one in found if place(fused, one.region.nodes, one.kernel)]
     supply(fused, [one.kernel for one in placed])
     if not placed:
