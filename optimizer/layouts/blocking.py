@@ -21,6 +21,7 @@ from .convolutions import FREE_ACTIVATIONS, Convolution, convolutions, filters_o
 from .filters import DENSE, OUTER
 from .layout import Layout
 from .runtime import ENTERING_CHANNELS, NCHWC
+from .upsampling import upsampling
 from .values import ENTER, BlockedValues, UnfitError
 
 CONVOLVE, POOL = "ConvertConvToBlocks", "ConvertPoolToBlocks"
@@ -145,12 +146,16 @@ class Blocking:
             if form.nodes[-1] == node:
                 self._convolve(output, form)
         if name in POOLS:
-            for layout in self.values.layouts(operands[0]):
-                if self._is_new(node, layout):
-                    value = self.values.value(operands[0], layout)
-                    given = (output, layout, NCHWC, name, attributes, (value,))
-                    made = self.values.give(*given, POOL, (node,))
-                    self.twins.setdefault(node, made)
+            self._pool(node, output, operands[0], name, attributes)
+        elif name == "ReduceMean" and self._is_of_image(operands, attributes):
+            self._pool(node, output, operands[0], "GlobalAveragePool", {})
+        elif name == "Resize":
+            images = self.values.image(operands[0]), self.values.image(output)
+            if images[0] is not None and images[1] is not None:
+                shapes = images[0][1], images[1][1]
+                own = upsampling(self.egraph, operands, attributes, *shapes)
+                if own is not None:
+                    self._pool(node, output, operands[0], "Upsample", own)
         elif name == "ConvTranspose":
             self._tile(node, output, attributes, operands)
         elif name == "Concat" and attributes.get("axis") in (1, -3):
@@ -243,6 +248,26 @@ class Blocking:
             self.likes[made] = plainest
         if len(form.nodes) == 1:
             self.twins.setdefault(form.nodes[0], made)
+
+    def _pool(
+        self, node: int, output: int, image: int, name: str, attributes: Mapping[str, Any]
+    ) -> None:
+        """Windows over an image: a kernel of blocks that takes any layout and leaves it."""
+        for layout in self.values.layouts(image):
+            if self._is_new(node, layout):
+                value = self.values.value(image, layout)
+                given = (output, layout, NCHWC, name, attributes, (value,))
+                made = self.values.give(*given, POOL, (node,))
+                self.twins.setdefault(node, made)
+
+    def _is_of_image(self, operands: Sequence[int], attributes: Mapping[str, Any]) -> bool:
+        """Whether a reduction is over height and width, and keeps them as one."""
+        axes = attributes.get("axes")
+        if len(operands) > 1 and operands[1] != NONE:
+            constant = self.egraph.constant(operands[1])
+            axes = None if constant is None else constant.array().reshape(-1).tolist()
+        kept = attributes.get("keepdims", 1) == 1
+        return kept and axes is not None and sorted(axis % 4 for axis in axes) == [2, 3]
 
     def _tile(
         self, node: int, output: int, attributes: Mapping[str, object], operands: Sequence[int]

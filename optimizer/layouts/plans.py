@@ -78,6 +78,8 @@ class BlockedCosts:
         op = egraph.vocabulary.operators[egraph.columns.operator(node)]
         operands = egraph.columns.operands(node)
         block = self.blocking.values.block
+        if op.op_type == "ReduceMean":
+            return False
         if op.op_type != "Conv":
             image = self.blocking.values.image(operands[0])
             return image is not None and int(image[1][1]) % block == 0

@@ -43,7 +43,7 @@ class Network:
     def draw(self):
         kinds = [self.conv, self.conv, self.conv, self.depthwise, self.grouped, self.activate,
                  self.gate, self.join, self.combine, self.pool, self.scale, self.scale_by_constant,
-                 self.last, self.tile]  # fmt: skip
+                 self.last, self.tile, self.resize, self.mean]  # fmt: skip
         self.random.choice(kinds)(self.random.choice(list(self.values)))
 
     def conv(self, x, group=1, m=None, taps=None):
@@ -116,6 +116,25 @@ class Network:
         if self.random.random() < 0.5:
             inputs.append(self.constant(m))
         self.add("ConvTranspose", inputs, (n, m, taps * h, taps * w), strides=[taps, taps])
+
+    def resize(self, x):
+        n, c, h, w = self.values[x]
+        mode, transform = self.random.choice(
+            [("nearest", "asymmetric"), ("linear", "half_pixel"), ("linear", "align_corners"),
+             ("nearest", "half_pixel"), ("cubic", "half_pixel")]
+        )  # fmt: skip
+        factor = self.random.choice([2, 3, 1.5])
+        name = f"c{len(self.constants)}"
+        self.constants[name] = np.array([1, 1, factor, 2], np.float32)
+        shape = (n, c, int(h * factor), 2 * w)
+        self.add("Resize", [x, "", name], shape, mode=mode, nearest_mode="floor",
+                 coordinate_transformation_mode=transform)  # fmt: skip
+
+    def mean(self, x):
+        n, c, _, _ = self.values[x]
+        axes = self.random.choice([[2, 3], [-1, -2], [1, 2]])
+        shape = (n, 1, 1, self.values[x][3]) if axes == [1, 2] else (n, c, 1, 1)
+        self.add("ReduceMean", [x], shape, axes=axes, keepdims=1)
 
     def last(self, x):
         there = self.add("Transpose", [x], None, perm=[0, 2, 3, 1])

@@ -198,6 +198,54 @@ def test_transposed_convolutions_that_overlap_stay(attributes):
     assert laid is None or operators(laid)["ConvTranspose"] == 1
 
 
+RESIZES = [
+    ({"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+     [1, 1, 2, 3], True),
+    ({"mode": "linear", "coordinate_transformation_mode": "half_pixel"}, [1, 1, 2, 2], True),
+    ({"mode": "linear", "coordinate_transformation_mode": "align_corners"}, [1, 1, 3, 2], True),
+    # Each breaks one condition of the first ones.
+    ({"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+     [1, 1, 2.1, 3], False),
+    ({"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "ceil"},
+     [1, 1, 2, 3], False),
+    ({"mode": "cubic", "coordinate_transformation_mode": "half_pixel"}, [1, 1, 2, 2], False),
+    ({"mode": "linear", "coordinate_transformation_mode": "half_pixel", "exclude_outside": 1},
+     [1, 1, 2, 2], False),
+    ({"mode": "linear", "coordinate_transformation_mode": "half_pixel"}, [1, 1, 0.5, 0.5], False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("attributes", "scales", "stays_in_blocks"), RESIZES)
+def test_images_are_resized_in_blocks_by_whole_numbers(attributes, scales, stays_in_blocks):
+    model = build(
+        [
+            helper.make_node("Conv", ["x", "w"], ["a"]),
+            helper.make_node("Resize", ["a", "", "s"], ["r"], **attributes),
+            helper.make_node("Conv", ["r", "w"], ["y"]),
+        ],
+        (1, 32, 4, 6),
+        {"w": weights(32, 32, 1, 1), "s": np.array(scales, np.float32)},
+    )
+    laid = laid_out(model)
+    found = {} if laid is None else operators(laid)
+    assert ("blocked Upsample" in found) == stays_in_blocks
+    if laid is not None:
+        assert_equal(model, laid, {"x": image(1, 32, 4, 6)})
+
+
+def test_a_mean_over_the_image_is_a_pool():
+    found = checked(
+        [
+            helper.make_node("Conv", ["x", "w"], ["a"]),
+            helper.make_node("ReduceMean", ["a"], ["m"], axes=[-1, 2]),
+            helper.make_node("Conv", ["m", "w"], ["y"]),
+        ],
+        (1, 32, 4, 6),
+        {"w": weights(32, 32, 1, 1)},
+    )
+    assert found["blocked GlobalAveragePool"] == 1
+
+
 def test_values_that_are_no_images_stay():
     model = build([helper.make_node("Relu", ["x"], ["y"])], (1, 32, 8), {})
     assert laid_out(model) is None
