@@ -4,17 +4,22 @@ python -m benchmarks.fusion            the programs at the sizes of the table, 1
 python -m benchmarks.fusion --full     at the sizes of the paper's evaluation
 python -m benchmarks.fusion --quick    small arrays and few rounds: a check that it works
 python -m benchmarks.fusion --systemds also SystemDS, in a process of its own: takes long
+python -m benchmarks.fusion --resume   only the rows that an interrupted run left out
 
-numexpr, JAX, PyTorch and SystemDS take part where they are installed.
+What says most comes first: all rows with two threads, expressions before algorithms. numexpr, JAX,
+PyTorch and SystemDS take part where they are installed.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import math
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -34,11 +39,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.fusion", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small arrays, few rounds")
     parser.add_argument("--full", action="store_true", help="the paper's sizes")
-    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--threads", nargs="+", type=int, default=[2, 1])
     parser.add_argument("--only", nargs="+", metavar="NAME", help="programs whose name has this")
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--no-peers", action="store_true", help="NumPy and SciPy alone")
     parser.add_argument("--systemds", action="store_true", help="SystemDS too")
+    parser.add_argument("--resume", action="store_true", help="keep the rows that --out has")
+    parser.add_argument("--minutes", type=float, help="begin no row after so many minutes")
     parser.add_argument("--out", type=Path, default=RESULTS / "fusion.json")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -50,18 +57,33 @@ def main() -> None:
         row = measure(arguments.one, threads, size, rounds, not arguments.no_peers)
         print(json.dumps(row))
         return
-    rows = []
-    for name in (*PROGRAMS, *ALGORITHMS):
-        if arguments.only and not any(part in name for part in arguments.only):
+    rows = _kept(arguments.out, size) if arguments.resume else []
+    known = {(row["program"], row["threads"]) for row in rows}
+    names = [*PROGRAMS, *ALGORITHMS]
+    if arguments.only:
+        names = [name for name in names if any(part in name for part in arguments.only)]
+    end = math.inf if arguments.minutes is None else time.monotonic() + 60 * arguments.minutes
+    for threads, name in itertools.product(arguments.threads, names):
+        if (name, threads) in known:
             continue
-        for threads in arguments.threads:
-            row = _in_child(name, threads, size, rounds, arguments.no_peers)
-            if arguments.systemds and "error" not in row:
-                _add_systemds(row, rounds)
-            rows.append(row)
-            print(f"{name}, {threads}: {row.get('error', 'done')}", file=sys.stderr)
-            write_results(rows, arguments.out)
+        if time.monotonic() > end:
+            print("time is up: --resume goes on from here", file=sys.stderr)
+            break
+        row = _in_child(name, threads, size, rounds, arguments.no_peers)
+        if arguments.systemds and "error" not in row:
+            _add_systemds(row, rounds)
+        rows.append(row)
+        print(f"{name}, {threads}: {row.get('error', 'done')}", file=sys.stderr, flush=True)
+        write_results(rows, arguments.out)
     print(table(rows))
+
+
+def _kept(path: Path, size: str) -> list[dict[str, Any]]:
+    """Return the rows of an interrupted run; those that failed are measured again."""
+    if not path.exists():
+        return []
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"]
+    return [row for row in rows if "error" not in row and row.get("size") == size]
 
 
 def _in_child(name: str, threads: int, size: str, rounds: int, alone: bool) -> dict[str, Any]:
@@ -84,7 +106,14 @@ def _add_systemds(row: dict[str, Any], rounds: int) -> None:
     from .systemds import times_ms
 
     try:
-        found = times_ms(row["program"], row.get("rows", 0), row["threads"], rounds)
+        found = times_ms(
+            row["program"],
+            row["size"],
+            row.get("rows", 0),
+            row["threads"],
+            rounds,
+            row.get("outcome", 0.0),
+        )
     except (MissingError, subprocess.TimeoutExpired) as reason:
         row["missing"]["SystemDS"] = str(reason)
         return
@@ -95,7 +124,9 @@ def _add_systemds(row: dict[str, Any], rounds: int) -> None:
 
 
 def write_results(rows: Sequence[dict[str, Any]], path: Path) -> None:
-    """Write the rows as JSON, and as Markdown beside it."""
+    """Write the rows as JSON, and as Markdown beside it, a program's together."""
+    order = [*PROGRAMS, *ALGORITHMS]
+    rows = sorted(rows, key=lambda row: (order.index(row["program"]), -row["threads"]))
     machine = describe()
     content = json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n"
     command = f"`python -m benchmarks.fusion`; {markdown(machine)}."

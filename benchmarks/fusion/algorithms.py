@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -17,7 +18,50 @@ _EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
 _SCALE = {"quick": 0.01, "default": 1.0, "full": 5.0}
 
 
-def _example(name: str) -> ModuleType:
+@dataclass(frozen=True)
+class Algorithm:
+    """One of the examples: which of its functions are fused, its data by size, and how it is run.
+
+    `run` takes the example's module and the data; what it returns is compared.
+    """
+
+    example: str
+    fused: tuple[str, ...]
+    draw: Callable[[ModuleType, str], tuple[Any, ...]]
+    run: Callable[..., Any]
+
+    def data(self, size: str) -> tuple[Any, ...]:
+        """Return the data, the same each time; `size` is quick, default or full."""
+        return self.draw(_module(self.example), size)
+
+    def contenders(self, data: tuple[Any, ...], threads: int) -> dict[str, Run]:
+        """Return the example over the data with its functions plain, or fused anew."""
+        import tensolog
+
+        module = _module(self.example)
+        plain = {name: getattr(module, name).__wrapped__ for name in self.fused}
+
+        def contender(replaced: Mapping[str, Any]) -> Run:
+            def call() -> Any:
+                for name, function in replaced.items():
+                    setattr(module, name, function)
+                try:
+                    return self.run(module, *data)
+                finally:
+                    for name, function in kept.items():
+                        setattr(module, name, function)
+
+            return call
+
+        kept = {name: getattr(module, name) for name in self.fused}
+        found = {"numpy": contender(plain)}
+        for heuristic in ("cost", "all", "no_redundancy"):
+            again = tensolog.fuse(heuristic=heuristic, threads=threads)  # type: ignore[call-overload]
+            found[heuristic] = contender({name: again(one) for name, one in plain.items()})
+        return found
+
+
+def _module(name: str) -> ModuleType:
     found = sys.modules.get(f"examples_{name}")
     if found is None:
         spec = importlib.util.spec_from_file_location(f"examples_{name}", _EXAMPLES / f"{name}.py")
@@ -32,77 +76,48 @@ def _rows(size: str, rows: int) -> int:
     return max(300, int(rows * _SCALE[size]))
 
 
-def _contenders(
-    example: ModuleType, threads: int, fused: tuple[str, ...], run: Callable[[ModuleType], Any]
-) -> dict[str, Run]:
-    """Return an example as it is run with its fused functions made plain, or fused anew."""
-    import tensolog
-
-    plain = {name: getattr(example, name).__wrapped__ for name in fused}
-
-    def contender(replaced: Mapping[str, Any]) -> Run:
-        def call() -> Any:
-            for name, function in replaced.items():
-                setattr(example, name, function)
-            return run(example)
-
-        return call
-
-    found = {"numpy": contender(plain)}
-    for heuristic in ("cost", "all", "no_redundancy"):
-        again = tensolog.fuse(heuristic=heuristic, threads=threads)  # type: ignore[call-overload]
-        found[heuristic] = contender({name: again(one) for name, one in plain.items()})
+def _tall(example: ModuleType, size: str) -> tuple[Any, ...]:
+    found: tuple[Any, ...] = example.generate(_rows(size, 100_000), 10)
     return found
 
 
-def l2svm(size: str, threads: int) -> dict[str, Run]:
-    example = _example("l2svm")
-    X, y = example.generate(_rows(size, 100_000), 10)
-    return _contenders(example, threads, ("l2svm",), lambda on: on.l2svm(X, y, steps=10))
+def _factors(example: ModuleType, size: str) -> tuple[Any, ...]:
+    rank, rows = 20, _rows(size, 1_000)
+    rng = np.random.default_rng(1)
+    X = example.generate(rows, rows, density=0.01 if size == "full" else 0.1)
+    return X, rng.normal(size=(rows, rank)), rng.normal(size=(rows, rank))
 
 
-def mlogreg(size: str, threads: int) -> dict[str, Run]:
-    example = _example("mlogreg")
-    X, Y = example.generate(_rows(size, 100_000), 10)
-    return _contenders(example, threads, ("mlogreg",), lambda on: on.mlogreg(X, Y, steps=5))
+def _factorized(on: ModuleType, X: Any, U: Any, V: Any) -> Any:
+    """Alternate twice, and return the loss and the products of the factors' rows and columns."""
+    W = X.copy()
+    W.data[:] = 1.0
+    Xt, Wt = X.T.tocsr(), W.T.tocsr()
+    for _ in range(2):
+        U = on.factor(X, W, U, V)
+        V = on.factor(Xt, Wt, V, U)
+    return on.loss(X, W, U, V), U @ V.sum(axis=0), V @ U.sum(axis=0)
 
 
-def glm(size: str, threads: int) -> dict[str, Run]:
-    example = _example("glm")
-    X, y = example.generate(_rows(size, 100_000), 10)
-    return _contenders(example, threads, ("poisson",), lambda on: on.poisson(X, y, steps=5))
-
-
-def kmeans(size: str, threads: int) -> dict[str, Run]:
-    example = _example("kmeans")
-    X, C = example.generate(_rows(size, 100_000), 10)
-    return _contenders(example, threads, ("kmeans",), lambda on: on.kmeans(X, C, steps=10))
-
-
-def als_cg(size: str, threads: int) -> dict[str, Run]:
-    example = _example("als_cg")
-    X = example.generate(_rows(size, 1_000), _rows(size, 1_000))
-
-    def run(on: ModuleType) -> Any:
-        U, V, _ = on.als(X, rank=20, rounds=2)
-        return U @ (V.T @ np.ones(V.shape[0]))
-
-    return _contenders(example, threads, ("factor", "loss"), run)
-
-
-def autoencoder(size: str, threads: int) -> dict[str, Run]:
-    example = _example("autoencoder")
+def _weights(example: ModuleType, size: str) -> tuple[Any, ...]:
     X = example.generate(_rows(size, 8_192), 64)
-    return _contenders(
-        example, threads, ("gradients", "moved"), lambda on: np.array(on.train(X, epochs=2)[1])
-    )
+    W1, _, W2, _ = example.start(X.shape[1])
+    return X, W1, W2
 
 
-ALGORITHMS: Mapping[str, Callable[[str, int], dict[str, Run]]] = {
-    "L2SVM": l2svm,
-    "MLogreg": mlogreg,
-    "GLM, Poisson": glm,
-    "KMeans": kmeans,
-    "ALS-CG, sparse": als_cg,
-    "AutoEncoder": autoencoder,
+def _trained(on: ModuleType, X: Any, W1: Any, W2: Any) -> Any:
+    return np.array(on.train(X, epochs=2)[1])
+
+
+ALGORITHMS: Mapping[str, Algorithm] = {
+    "L2SVM": Algorithm("l2svm", ("l2svm",), _tall, lambda on, X, y: on.l2svm(X, y, steps=10)),
+    "MLogreg": Algorithm(
+        "mlogreg", ("mlogreg",), _tall, lambda on, X, Y: on.mlogreg(X, Y, steps=5)
+    ),
+    "GLM, Poisson": Algorithm(
+        "glm", ("poisson",), _tall, lambda on, X, y: on.poisson(X, y, steps=5)
+    ),
+    "KMeans": Algorithm("kmeans", ("kmeans",), _tall, lambda on, X, C: on.kmeans(X, C, steps=10)),
+    "ALS-CG, sparse": Algorithm("als_cg", ("factor", "loss"), _factors, _factorized),
+    "AutoEncoder": Algorithm("autoencoder", ("gradients", "moved"), _weights, _trained),
 }

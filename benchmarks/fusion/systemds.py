@@ -1,7 +1,8 @@
-"""SystemDS, in a process of its own: the same expressions as DML over random matrices of its own.
+"""SystemDS, in a process of its own: the same programs in its language, DML.
 
-Each round is timed inside of the script; a statement under a condition is a block of its own, so
-that the clock is read before and after it.
+Expressions run over random matrices of its own, algorithms over the examples' data, so that their
+loops take as many turns; their results are compared. Each round is timed inside of the script; a
+statement under a condition is a block of its own, so that the clock is read before and after it.
 """
 
 from __future__ import annotations
@@ -13,8 +14,13 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+
+from .algorithms import ALGORITHMS
 from .peers import MissingError
+from .scripts import SCRIPTS
 
 # How fusion is chosen: configurations of SystemDS.
 MODES: Mapping[str, Mapping[str, str]] = {
@@ -74,26 +80,63 @@ for (i in 1:{rounds}) {{
   before = time()
   if (i > 0) {{
     {computed}
-    total = total + s
+    total = total + {result}
   }}
   after = time()
   print("TOOK " + (after - before))
 }}
-print(total)
+print("TOTAL " + total)
 """
 
 
-def times_ms(name: str, rows: int, threads: int, rounds: int) -> dict[str, float]:
-    """Return a program's median milliseconds in each mode, warm; raise MissingError without it."""
-    if name not in _SCRIPTS:
-        raise MissingError("no script")
-    given, computed = _SCRIPTS[name]
-    # the first half warms the compiler of the JVM up
-    text = given.format(rows=rows) + _LOOP.format(rounds=2 * rounds, computed=computed)
-    return {mode: _median(text, mode, threads, rounds) for mode in MODES}
+def times_ms(
+    name: str, size: str, rows: int, threads: int, rounds: int, outcome: float
+) -> dict[str, float]:
+    """Return a program's median milliseconds in each mode, warm; raise MissingError without it.
+
+    `outcome` is what an algorithm has to come to.
+    """
+    _java(threads)  # raises before data are written
+    with tempfile.TemporaryDirectory() as folder:
+        if name in SCRIPTS:
+            script, rounds = SCRIPTS[name], max(3, rounds // 3)
+            given = _reading(ALGORITHMS[name].data(size), Path(folder))
+            call, result, text = script.call, script.result, script.text
+        elif name in _SCRIPTS:
+            random, call = _SCRIPTS[name]
+            given, result, text = random.format(rows=rows), "s", ""
+        else:
+            raise MissingError("no script")
+        # the first half warms the compiler of the JVM up
+        loop = _LOOP.format(rounds=2 * rounds, computed=call, result=result)
+        found = {}
+        for mode in MODES:
+            found[mode], came = _median(text + given + loop, mode, threads, rounds)
+            if name in SCRIPTS and abs(came - outcome) > 1e-4 * abs(outcome):
+                raise MissingError(f"{mode}: {came:.6g} instead of {outcome:.6g}")
+    return found
 
 
-def _median(script: str, mode: str, threads: int, rounds: int) -> float:
+def _reading(data: tuple[Any, ...], folder: Path) -> str:
+    """Write arrays as text; return the statements that read them as A1, A2 and so on."""
+    lines = []
+    for number, array in enumerate(data, start=1):
+        path = folder / f"A{number}"
+        rows, columns = (*array.shape, 1)[:2]
+        if hasattr(array, "tocoo"):
+            entries = array.tocoo()
+            cells = np.column_stack([*(one + 1 for one in entries.coords), entries.data])
+            np.savetxt(path, cells, fmt=("%d", "%d", "%.17g"))
+            held = "text"
+        else:
+            np.savetxt(path, array.reshape(rows, columns), fmt="%.17g", delimiter=",")
+            held = "csv"
+        lines.append(f'A{number} = read("{path}", format="{held}", rows={rows}, cols={columns})')
+    return "\n".join([*lines, ""])
+
+
+def _median(script: str, mode: str, threads: int, rounds: int) -> tuple[float, float]:
+    """Return a mode's median milliseconds, and the mean of the results."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "script.dml").write_text(script, encoding="utf-8")
         options = [f"<sysds.{key}>{value}</sysds.{key}>" for key, value in MODES[mode].items()]
@@ -107,10 +150,12 @@ def _median(script: str, mode: str, threads: int, rounds: int) -> float:
             command, cwd=folder, capture_output=True, text=True, check=False, timeout=900
         )
     took = sorted(float(one) for one in re.findall(r"TOOK (\S+)", done.stdout)[rounds:])
-    if done.returncode or not took:
-        said = (done.stderr or done.stdout).strip().splitlines() or ["nothing was said"]
-        raise MissingError(f"{mode}: {said[-1][:100]}")
-    return took[len(took) // 2] / 1e6
+    totals = re.findall(r"TOTAL (\S+)", done.stdout)
+    if done.returncode or not took or not totals:
+        lines = [line.strip() for line in (done.stdout + done.stderr).splitlines()]
+        said = [line for line in lines if "Exception" in line] or ["nothing was said"]
+        raise MissingError(f"{mode}: {said[-1][:150]}")
+    return took[len(took) // 2] / 1e6, float(totals[0]) / (2 * rounds)
 
 
 def _java(threads: int) -> list[str]:
