@@ -79,6 +79,8 @@ def _attribute(declared: Attribute) -> defs.OpSchema.Attribute:
 def _inference(meaning: Specification) -> Callable[[Any], None]:
     def infer(context: Any) -> None:
         types = [context.get_input_type(at) for at in range(context.get_num_inputs())]
+        if types[0] is None:  # an operator that nobody knows gave it
+            return
         first = types[0].tensor_type
         shapes = [_shape(type_, at) for at, type_ in enumerate(types)]
         known = all(type_ is None or type_.tensor_type.HasField("shape") for type_ in types)

@@ -207,6 +207,19 @@ def test_the_schema_is_the_runtimes(op_type: str) -> None:
             )
 
 
+def test_what_an_unknown_operator_gives_has_no_type() -> None:
+    register()
+    nodes = [
+        helper.make_node("Odd", ["x"], ["a"], domain="somebody"),
+        helper.make_node("Gelu", ["a"], ["y"], domain=DOMAIN),
+    ]
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "xy"]
+    graph = helper.make_graph(nodes, "unknown", ends[:1], ends[1:])
+    imports = [helper.make_opsetid(domain, 1) for domain in ("somebody", DOMAIN)]
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), *imports])
+    assert not shape_inference.infer_shapes(model).graph.value_info
+
+
 def test_types_and_shapes_are_inferred() -> None:
     register()
     if not hasattr(defs.OpSchema, "set_type_and_shape_inference_function"):
