@@ -40,7 +40,7 @@ MEASURING_SHARE = 0.3
 # Of the time for races: what finding out takes which rules help and harm, what choosing among many
 # plans does, how plans are best opened, and which operators are worth a kernel. What is left of
 # these goes to the final, which has no less than its own share.
-SCREENING_SHARE, QUALIFYING_SHARE, OPENING_SHARE, KERNELS_SHARE = 0.25, 0.15, 0.15, 0.5
+SCREENING_SHARE, QUALIFYING_SHARE, OPENING_SHARE, KERNELS_SHARE = 0.25, 0.15, 0.3, 0.5
 FINAL_SHARE = 0.4
 # Of the budget, what measuring kernels on blocked values may take, in models that have such.
 LAYING_SHARE = 0.08

@@ -230,10 +230,10 @@ class Contest:
     @property
     def _room(self) -> int:
         """How many sessions may be alive at once without breaking the memory promise."""
-        promised = PROMISED_MODELS * self.size_bytes + PROMISED_BYTES - resident_bytes()
-        room = min(RACE_MODELS * self.size_bytes + RACE_BYTES, promised)
         session = max(self.size_bytes + SESSION_BYTES, self._verifier.session.size_bytes)
-        return int(room / session)
+        promised = PROMISED_MODELS * self.size_bytes + PROMISED_BYTES - resident_bytes()
+        promised -= session // 2  # while one is opened it takes more than after it
+        return int(min(RACE_MODELS * self.size_bytes + RACE_BYTES, promised) / session)
 
     def _first_that_runs(self, given: Mapping[str, int], widened: Path | None) -> Verifier:
         failure: Exception | None = None

@@ -15,9 +15,10 @@ from .contest import Contest, Plan
 from .planner import Planner
 from .realize import Workshop
 
-# More rules than this share too little time to be told apart, as do more than have time for these
-# rounds; the first ones are tried.
-MOST_RULES, LEAST_ROUNDS = 16, 5
+# More rules than this share too little time to be told apart; the first ones are tried, as many as
+# have time for so many rounds. Where those are few of them, as in large models, it is better spent
+# on the race of the plans.
+MOST_RULES, LEAST_ROUNDS, LEAST_SHARE = 16, 5, 0.5
 BASE = "no rules"
 
 
@@ -44,19 +45,21 @@ def screen(planner: Planner, contest: Contest, workshop: Workshop, budget_s: flo
     shared alike.
     """
     bare = planner.simplify(BASE, rules=())
-    always = planner.matching(bare, planner.always)[: most(contest, budget_s / 2)]
+    always = _affordable(contest, planner.matching(bare, planner.always), budget_s / 2)
     first = _race_alone(planner, contest, workshop, bare, always, budget_s / 2)
     kept = [rule for rule in planner.always if rule.name not in Screening(first).harmful()]
     start = planner.simplify(BASE, rules=kept)
     left_s = budget_s / 2 if always else budget_s
-    explorative = planner.matching(start, planner.explorative)[: most(contest, left_s)]
+    explorative = _affordable(contest, planner.matching(start, planner.explorative), left_s)
     second = _race_alone(planner, contest, workshop, start, explorative, left_s)
     return Screening({**first, **second})
 
 
-def most(contest: Contest, budget_s: float) -> int:
-    """Count the rules that can be raced alone long enough to tell anything."""
-    return min(MOST_RULES, contest.affordable(budget_s, LEAST_ROUNDS))
+def _affordable(contest: Contest, rules: Sequence[Rule], budget_s: float) -> Sequence[Rule]:
+    """Choose the rules that can be raced alone long enough to tell anything."""
+    wanted = rules[:MOST_RULES]
+    count = contest.affordable(budget_s, LEAST_ROUNDS)
+    return wanted[:count] if count >= LEAST_SHARE * len(wanted) else []
 
 
 def _race_alone(

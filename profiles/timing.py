@@ -28,7 +28,7 @@ _SWEPT_BYTES = 2 << 20
 # run would lose its time slice more often.
 _MOST_COPIES = 6
 _COPIES_NS = 150_000
-_COPIES_BYTES = 32 << 20
+_COPIES_BYTES = 8 << 20
 # No kernel is free: what the subtraction leaves is cut here.
 _LEAST_NS = 50.0
 
