@@ -7,6 +7,7 @@ numbers: only where it matches, and its own right side differs, is it refuted.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -48,16 +49,18 @@ def refute(
     statements: Sequence[Statement],
     budget_seconds: float,
     hints: Sequence[Mapping[str, int]] = (),
+    draws: float = math.inf,
 ) -> Counterexample | None:
     """A counterexample that was confirmed without rounding; None where none was found in time.
 
-    `hints` are sizes to try first, such as Outcome.model. None says nothing about the rule.
+    `hints` are sizes to try first, such as Outcome.model; at most so many `draws` of numbers are
+    looked at in a row. None says nothing about the rule.
     """
     until = time.thread_time() + budget_seconds
     seed = 0
     while seed == 0 or time.thread_time() < until:
         left = max(until - time.thread_time(), 0.1)
-        found = find_first(statements, left, Matching(rule), hints, seed)
+        found = find_first(statements, left, Matching(rule), hints, seed, draws)
         if found is None:
             return None
         statement, difference = found

@@ -36,8 +36,9 @@ _LONG_S = 1.5
 _LOOK_S = 1.0
 # What rechecking may take where the proof has left it no time.
 _RECHECK_S = 5.0
-# A short look for numbers against what was proved.
+# A short look for numbers against what was proved: so long, and at so many draws.
 _CONTRADICTION_S = 0.1
+_CONTRADICTION_DRAWS = 48
 
 
 def prove_rule(
@@ -265,5 +266,5 @@ def _contradiction(rule: Rule, stated: Sequence[Statement]) -> Counterexample | 
     from .counterexample import refute
 
     with suppress(Exception):  # a search that fails says nothing
-        return refute(rule, stated, _CONTRADICTION_S)
+        return refute(rule, stated, _CONTRADICTION_S, draws=_CONTRADICTION_DRAWS)
     return None

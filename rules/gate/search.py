@@ -7,6 +7,7 @@ and made small there.
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -55,15 +56,20 @@ def find_first(
     counts: Callable[[Statement, Assignment], bool] = lambda *_: True,
     hints: Sequence[Mapping[str, int]] = (),
     seed: int = 0,
+    draws: float = math.inf,
 ) -> tuple[Statement, Difference] | None:
-    """The first difference that exact numbers confirm, as large as it was met; see find."""
+    """The first difference that exact numbers confirm, as large as it was met; see find.
+
+    At most so many `draws` of numbers are looked at, of all statements together.
+    """
     until = time.thread_time() + seconds
     searches = [_suspects(statement, hints, seed) for statement in statements]
     running = dict(enumerate(searches))
     while running and time.thread_time() < until:
         for at, search in list(running.items()):
-            if time.thread_time() > until:
-                break
+            if draws <= 0 or time.thread_time() > until:
+                return None
+            draws -= 1
             try:
                 suspect = next(search)
             except StopIteration:

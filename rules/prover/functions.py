@@ -32,6 +32,8 @@ from .virtual import abstracted
 
 # f(-x) = -f(x)
 _ODD = frozenset({"erf", "sin", "tan", "asin", "atan", "asinh", "atanh"})
+# Functions that leave alone what they returned, if they divide by the same number.
+_REMAINDERS = frozenset({"mod", "fmod"})
 _EVEN = frozenset({"cos"})
 # Without a value at some numbers.
 _PARTIAL = frozenset(
@@ -476,6 +478,14 @@ def fixes_zero(function: str) -> bool:
     return _AT_ZERO.get(function) == 0
 
 
+def _is_remainder(function: str, whole: Sum, by: str, space: Space) -> bool:
+    """Whether a value is what is left of a division by a number that isn't 0, `by` as in a head."""
+    value = abstracted(whole, space)
+    if isinstance(value, Fraction) or not by.startswith("C:") or by == "C:0":
+        return False
+    return value.head.startswith(f"{function}(") and value.head.endswith(f";{by})")
+
+
 def opaque(function: str, arguments: Sequence[Sum], space: Space, path: Path) -> list[Product]:
     """Return a function of which only a few values and its symmetry are known."""
     if len(arguments) == 1 and function in _ODD | _EVEN:
@@ -494,6 +504,8 @@ def opaque(function: str, arguments: Sequence[Sum], space: Space, path: Path) ->
         else:
             heads.append(f"{value.head}|{len(value.indices)}" if len(arguments) > 1 else value.head)
             indices += value.indices
+    if function in _REMAINDERS and _is_remainder(function, arguments[0], heads[1], space):
+        return list(arguments[0])
     place = Place(f"{function}({';'.join(heads)})", tuple(indices))
     if function in _PARTIAL:
         path.ask("domain", place)

@@ -14,13 +14,17 @@ from .element_types import chosen
 from .enumeration import NoCaseError
 from .made_up import MadeUp
 from .patterns import FREE, of_any_rank, permutes_once, progressions, reach_windows, windowed
+from .reach import reach
 from .rule_terms import Progression, as_list
 from .side import fits_type
+from .spelling import spelling
 
 # Lengths of lists of dimensions, the richest first, by how many such lists the rule has.
 _LENGTHS: Mapping[int, tuple[int, ...]] = {0: (3, 2, 1, 0), 1: (2, 1, 0, 3), 2: (2, 1, 0)}
 _FEW = (1, 0)
 _SPATIAL = (2, 1, 3)
+# Up to how many axes that numbers speak of lengths are tried.
+_MOST_TOLD = 4
 
 
 class Leaves(MadeUp):
@@ -44,7 +48,7 @@ class Leaves(MadeUp):
             return
         operand = self.rule.operand(item.value or name)
         if operand.scalar:
-            rank = self._rank(node, meaning, at, name, name, most=2)
+            rank = self._rank(node, meaning, at, name, name, most=self._most_of_numbers())
             self.composition.constant(name, (1,) * rank, self.names[name], dtype)
             return
         if operand.shape is None:
@@ -57,6 +61,22 @@ class Leaves(MadeUp):
             self.composition.counted(name, shape, self.progressions[name].first, dtype)
             return
         self.composition.operand(name, shape, dtype)
+
+    def _most_of_numbers(self) -> int:
+        """Up to which rank constants of one element are tried: if need be, as far as others.
+
+        That nothing longer fits the two dimensions of a Gemm shows only beside constants as long.
+        """
+        known = [
+            described(chosen(node, self.operators).operator, self.composition.opset)
+            for node in self.rule.match
+        ]
+        ends = any(
+            one.kind == "contraction" and of_any_rank(one, at, ("broadcast",))
+            for node, one in zip(self.rule.match, known, strict=True)
+            for at in range(len(node.inputs))
+        )
+        return 3 if ends else 2
 
     def _rank(
         self,
@@ -123,7 +143,13 @@ class Leaves(MadeUp):
         lengths = _LENGTHS.get(len(free) - 1, _FEW)
         if self.longer:
             return (max(lengths) + self.longer, max(lengths) + self.longer - 1)
-        return (*lengths, 4) if len(free) <= 2 and permutes_once(self.rule) else lengths
+        if len(free) <= 2 and permutes_once(self.rule):
+            lengths = (*lengths, 4)
+        # where numbers in the text speak of axes, as far as there is one that they don't speak of
+        told = 0 if spelling(self.rule).signs else reach(self.rule).whole
+        if len(free) <= 2 and max(lengths) <= told <= _MOST_TOLD:
+            lengths = (*lengths, *range(max(lengths) + 1, int(told) + 2))
+        return lengths
 
     def _counts(self, alone: bool) -> tuple[int, ...]:
         """How many operands or parts a list may stand for: alone at a node, or beside another."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ...catalog.operators import ShapeError, Specification
 from ...catalog.operators.syntax import ONLY
@@ -17,7 +17,7 @@ from ..conditions import (
     optional_values,
 )
 from ..functions import UnknownError
-from ..syntax import Binary, Expression, Input, Name, PatternNode, Star, walk
+from ..syntax import Binary, Call, Expression, Input, Name, PatternNode, Star, walk
 from .bounds import spread
 from .compose import UndescribedError, described
 from .element_types import chosen, signature, type_code
@@ -193,6 +193,9 @@ class Left(Leaves):
                 contents = tuple(
                     self.symbol(f"{name}.{part}", "dimension") for part in range(len(outputs))
                 )
+            elif what == "axes" and (places := self._axes_told(node, name, about.rank)) is not None:
+                more = len(places) if node.operator == "Unsqueeze" else 0
+                contents = self.options.spelled(name, places, about.rank + more)
             else:
                 contents = self.options.contents(about, what, name, beside)
             if what == "axes":
@@ -245,7 +248,8 @@ class Left(Leaves):
         if name == "to":
             value: Value = type_code(self.dtypes[node.outputs[0].value])
         else:
-            value = self.options.attribute(about, name, bound)
+            still = self._still(bound, about.rank) if name == "perm" else 0
+            value = self.options.attribute(about, name, bound, still)
         if value is None and name in LEFT_ALONE and self._is_integer(meaning, name):
             value = self.symbol(bound, "integer")
         if value is None:
@@ -258,14 +262,49 @@ class Left(Leaves):
     def _told(self, name: str) -> tuple[int, ...] | None:
         """The permutation or the axes that a condition says a name to stand for."""
         for expression in self.rule.given:
-            match expression:
-                case Binary("=", Name(text), said) | Binary("=", said, Name(text)) if text == name:
-                    try:
-                        value = self.value(said)
-                    except UnknownError:
-                        continue
-                    if isinstance(value, tuple) and all(type(one) is int for one in value):
-                        return value
+            for one, said in _sides(expression):
+                if one != Name(name):
+                    continue
+                try:
+                    value = self.value(said)
+                except UnknownError:
+                    continue
+                if isinstance(value, tuple) and all(type(item) is int for item in value):
+                    return value
+        return None
+
+    def _still(self, name: str, rank: int) -> int:
+        """How many of the last axes a permutation leaves where they are, as a condition says."""
+        for expression in self.rule.given:
+            for one, said in _sides(expression):
+                match one:
+                    case Call("drop", (Name(text), start)) if text == name:
+                        try:
+                            first, last = self.value(start), self.value(said)
+                        except UnknownError:
+                            continue
+                        if type(first) is int and last == tuple(range(first, rank)):
+                            return rank - first
+        return 0
+
+    def _axes_told(self, node: PatternNode, name: str, rank: int) -> tuple[int, ...] | None:
+        """The axes, from the front, that a condition says the entries of a list to be.
+
+        All others would break it; a list of none has no spelling.
+        """
+        for expression in self.rule.given:
+            for one, other in _sides(expression):
+                match one:
+                    case Call("axes", (Call("ints", (Name(text),)), counted)) if text == name:
+                        try:
+                            places, among = self.value(other), self.value(counted)
+                        except UnknownError:
+                            continue
+                        if not isinstance(places, tuple) or not places:
+                            continue
+                        more = len(places) if node.operator == "Unsqueeze" else 0
+                        if among == rank + more and all(type(at) is int for at in places):
+                            return places
         return None
 
     def _is_integer(self, meaning: Specification, name: str) -> bool:
@@ -355,3 +394,11 @@ class Left(Leaves):
                         self.suppose(text, term)
             case IsComputable(expression):
                 self.value(expression)
+
+
+def _sides(condition: Expression) -> Iterator[tuple[Expression, Expression]]:
+    """Both ways to read an equation."""
+    match condition:
+        case Binary("=", left, right):
+            yield left, right
+            yield right, left

@@ -12,6 +12,9 @@ of sizes, and lists of sizes that are handed on to a Split, don't.
 That an operator treats the entries of a list alike is read from its specification: it may go
 through them, add the sizes up, or those of the entries before one, and name no entry by a number.
 What isn't understood isn't alike.
+
+So it is with the parts of a Split that a pattern doesn't name: joined to one, they leave the named
+parts as they are.
 """
 
 from __future__ import annotations
@@ -38,6 +41,7 @@ from ..syntax import (
     Rule,
     Star,
     Unary,
+    walk,
 )
 
 # The first operator set in which the sizes of a Split's parts are an input.
@@ -47,9 +51,12 @@ _SIZES_ARE_INPUT = 13
 def joins(rule: Rule, name: str, longest: int) -> bool:
     """Whether any number of entries of an operand list follows from the numbers tried.
 
-    `name` is "len(A)", `longest` the most entries tried.
+    `name` is "len(A)", or "outputs(Y)" of outputs that nothing reads; `longest` the most entries
+    tried.
     """
     lists = bindings(rule).lists
+    if measure_of(name)[0] == "outputs":
+        return longest >= 1 and _joins_unused(rule, measure_of(name)[1])
     if measure_of(name)[0] != "len" or measure_of(name)[1] not in lists:
         return False
     if longest < 2 or not all(map(_only_joins, (*rule.match, *rule.rewrite, *rule.correct))):
@@ -61,6 +68,33 @@ def joins(rule: Rule, name: str, longest: int) -> bool:
         return False
     sizes = {n.inputs[1].value for n in rule.match if _gives_list(n) and len(n.inputs) > 1}
     return all(_sees_sums(part, set(lists), sizes) for part in expressions_of(rule))
+
+
+def _joins_unused(rule: Rule, name: str) -> bool:
+    """Whether parts of a Split that nothing reads may be one part: of as many elements as all.
+
+    The rule must say nothing of the sizes of parts, which then are others, and told as a list:
+    parts of one size are parts of listed sizes too.
+    """
+    node = next(one for one in rule.match if one.name == name)
+    others = [n for n in (*rule.match, *rule.rewrite, *rule.correct) if n is not node]
+    if node.operators != ("Split",) or not alike_everywhere("Split") or len(node.inputs) != 2:
+        return False
+    sizes = node.inputs[1].value
+    if sizes is None or any(item.value == sizes for other in others for item in other.inputs):
+        return False
+    if any(attribute != "axis" for attribute, _ in node.attributes):
+        return False
+    if node.rest is not None and any(other.rest == node.rest for other in others):
+        return False
+    said = {
+        part.text
+        for expression in expressions_of(rule)
+        for part in walk(expression)
+        if isinstance(part, Name | Star)
+    }
+    sourced = any(alias.source.value == sizes for alias in rule.aliases)
+    return sizes not in said and not sourced and rule.operand(sizes).shape is None
 
 
 def _gives_list(node: PatternNode) -> bool:

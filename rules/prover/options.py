@@ -84,8 +84,11 @@ class Options:
 
     # ------------------------------------------------------------------------ attributes
 
-    def attribute(self, node: Node, name: str, label: str) -> Value:
-        """A value of an attribute; None leaves it at its default. `label` names its symbols."""
+    def attribute(self, node: Node, name: str, label: str, still: int = 0) -> Value:
+        """A value of an attribute; None leaves it at its default. `label` names its symbols.
+
+        A permutation leaves the last axes where they are, so many as are `still`.
+        """
         described = next(
             (a.type for block in node.meaning.blocks for a in block.attributes if a.name == name),
             None,
@@ -104,7 +107,7 @@ class Options:
             case "mode":
                 return pick(label, self._modes(node), self._form(label))
             case "perm":
-                return pick(label, _orders(node.rank))
+                return pick(label, _orders(node.rank, still))
             case "axis":
                 return self.axis(node, label)
             case "axes" if node.operator == "Unsqueeze":
@@ -156,9 +159,9 @@ class Options:
         chosen = self.choices.pick(label, sets)
         if not chosen:
             return ()
-        return self._spelled(label, chosen, rank)
+        return self.spelled(label, chosen, rank)
 
-    def _spelled(self, label: str, places: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    def spelled(self, label: str, places: tuple[int, ...], rank: int) -> tuple[int, ...]:
         """Axes in some order, all or some of them counted from the end.
 
         In every order and every spelling where those matter: a rule may speak of a single one.
@@ -229,7 +232,7 @@ class Options:
         sets = [(at,) for at in range(rank + 1)] + list(combinations(range(rank + 2), 2))
         chosen = self.choices.pick(label, sets)
         self.stretch(measure, len(chosen), 2)
-        return self._spelled(label, chosen, rank + len(chosen))
+        return self.spelled(label, chosen, rank + len(chosen))
 
     def _target(self, rank: int, label: str) -> tuple[Term, ...]:
         """A target of Reshape: sizes, a 0 that copies, a -1 that takes what is left."""
@@ -253,9 +256,11 @@ class Options:
         return steps
 
 
-def _orders(rank: int) -> list[tuple[int, ...]]:
+def _orders(rank: int, still: int) -> list[tuple[int, ...]]:
     """All permutations of so many axes, one that is not its own inverse first."""
-    if rank > 4:
+    moved, last = rank - still, tuple(range(rank - still, rank))
+    if moved > 4:
         raise NoCaseError(f"permutations of rank {rank}")
-    turned = (*range(1, rank), *range(min(rank, 1)))
-    return [turned, *(one for one in permutations(range(rank)) if one != turned)]
+    turned = (*range(1, moved), *range(min(moved, 1)))
+    orders = [turned, *(one for one in permutations(range(moved)) if one != turned)]
+    return [(*one, *last) for one in orders]

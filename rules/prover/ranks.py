@@ -25,10 +25,12 @@ R + 1 follows from R: of R + 1 axes, too, two are of one kind, since R axes are 
 
 Permutations. Where a rule permutes axes as it likes, R must leave three axes at least that no
 number in its text speaks of: of two, each permutation undoes itself, so that they don't show what
-others do.
+others do. What six or more of them do one after another may be nothing on three axes, and something
+on more: then R must leave an axis more than there are steps, so many as two ways of steps that end
+at different places pass by.
 
-Separation (separation.py). Let no constraint or index expression connect variables of two axes of
-the list. Then in each class of products that have the same factors the two sides differ by
+Separation (separation.py, apart.py). Let no constraint or index expression connect variables of two
+axes of the list. Then in each class of products that have the same factors the two sides differ by
 
     D = sum over t of c_t * g_t0 * product over axes a of g_ta,
 
@@ -40,7 +42,13 @@ what it was: a counterexample needs no more than T - 1 axes of the list, and R >
 there is none. The same holds of the largest of several elements, where a difference is an element
 of one side that no element of the other side equals. R must also be 2 or more, or the absence of
 connections was not seen; and the axes must stand in one order in all tensors, since a permutation
-of more axes is not made of permutations of fewer.
+of more axes is not made of permutations of fewer. Where they stand in other orders, each axis by
+itself must be one that can be left out, so that a case of length R - 1 is left: then of R + 1 axes
+one that isn't kept can be left out, and R + 1 follows from R.
+
+Where elements are only moved, and one number is filled in wherever there is none, the sides are
+equal if they hold the same elements of operands at the same places: the number may count as 0. A
+number of elements that others are divided by is no term but a factor of each, and of each axis.
 
 Lists of operands and of numbers have arguments of their own: joining neighbours (listed.py), and
 that an operator which only moves elements may be any such operator (moves.py).
@@ -54,12 +62,14 @@ from dataclasses import dataclass
 from ..conditions import optional_values
 from ..lengths import Row, Within, measure_of, separate
 from ..syntax import Binary, Call, Name, PatternNode, Rule, Star, walk
+from .apart import leaves_out
 from .joining import joined
 from .listed import expressions_of, joins
 from .moves import moves_alike
-from .reach import reach
+from .reach import reach, turns
 from .separation import separates
 from .slicing import Program, canonical, slices
+from .spelling import spelling
 from .statement import Outcome, Statement
 
 # Up to this rank all permutations are tried, and of what has an axis more.
@@ -67,6 +77,9 @@ _PERMUTED = 3
 # Of so many axes that no number speaks of, permutations show what they may do: two of them know no
 # permutation but those that undo themselves.
 _TURNED = 3
+# What so many permutations say together of three axes, they say of more: no shorter product than
+# one of six is the identity whatever permutations of three axes are put for its factors.
+_TURNS = 5
 
 
 @dataclass(frozen=True)
@@ -106,7 +119,7 @@ class _Lengths:
             for one in statements
         }
         self.rows |= set(self._without_absent())
-        self.reach = reach(rule).whole
+        self.reach, self.turns = reach(rule).whole, turns(rule)
 
     def _without_absent(self) -> Iterator[Row]:
         """The combinations with what may be absent left out, as it was beside one of them.
@@ -131,8 +144,12 @@ class _Lengths:
             return self._ends(name, most)
         if self.reach + _TURNED > known and any(map(self._permutes, self.rule.match)):
             return False
+        if self.turns > _TURNS and self.reach + self.turns >= known:
+            return False
         if not any(extent.places for extent in extents):
             return joins(self.rule, name, longest)
+        # of lists that have one length at all ranks, what is left without an axis may be no case
+        alike = max(spelling(self.rule).lengths.values(), default=0) + self.reach < known
         smaller = {
             canonical(Program.of(one))
             for one in self.statements
@@ -140,8 +157,9 @@ class _Lengths:
         }
         return all(
             slices(statement, name, smaller)
-            or separates(statement, name, outcome)
+            or (alike and separates(statement, name, outcome))
             or joined(statement, name, smaller)
+            or leaves_out(statement, name, outcome, smaller)
             for statement, outcome in zip(self.statements, self.outcomes, strict=True)
             if name in statement.free and statement.free[name].length == longest
         )

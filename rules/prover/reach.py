@@ -11,6 +11,7 @@ below R. Numbers that are sizes or elements don't count. What isn't understood r
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from math import inf
@@ -33,6 +34,8 @@ from ..syntax import (
     walk,
 )
 from .element_types import opsets
+from .listed import expressions_of
+from .spelling import spelling
 
 # Attributes and inputs that hold axes, and the functions whose values are lengths, axes or lists of
 # axes.
@@ -86,6 +89,7 @@ class Reach:
         return self.front + self.end
 
 
+@cache
 def reach(rule: Rule) -> Reach:
     """How far the numbers of a rule reach."""
     found = _Reader(rule)
@@ -100,12 +104,45 @@ def reach(rule: Rule) -> Reach:
         for name, expression in node.attributes:
             found.visit(expression, axes=name in _AXES)
         for at, item in enumerate(node.inputs):
-            if item.literal is not None:
+            if isinstance(item.literal, ListOf) and _holds_axes(node, at):
+                for axis in item.literal.items:  # so many, whichever rank there is
+                    found.visit(axis, axes=True)
+            elif item.literal is not None:
                 found.visit(item.literal, axes=_holds_axes(node, at))
     for alias in rule.aliases:
         if alias.source.literal is not None:
             found.visit(alias.source.literal, axes=False)
     return found.reach
+
+
+def turns(rule: Rule) -> int:
+    """How often the text of a rule looks up a place in a permutation or a list of axes.
+
+    Two ways through permutations that end at one place in all permutations of a few axes may end
+    at two where there are more: p applied six times leaves three axes where they are. That is seen
+    on the places that the ways pass by: on one more axes than there are steps.
+    """
+    attributes = bindings(rule).attributes
+    turned = {name for name, (_, attribute) in attributes.items() if attribute == "perm"}
+    count = 0
+    for expression in expressions_of(rule):
+        for part in walk(expression):
+            if isinstance(part, Name) and part.text in turned:
+                count += 1
+            count += sum(
+                isinstance(one, Name) and one.text not in turned for one in _looked_up(part)
+            )
+    return count
+
+
+def _looked_up(part: Expression) -> Iterator[Expression]:
+    """Yield what is used as a permutation."""
+    match part:
+        case Index(of, items) if not all(isinstance(item, Literal) for item in items):
+            yield from walk(of)
+        case Call("compose" | "inverse", arguments) | Call("permute" | "at", (_, *arguments)):
+            for argument in arguments:
+                yield from walk(argument)
 
 
 def _holds_axes(node: PatternNode, at: int) -> bool:
@@ -137,6 +174,7 @@ class _Reader:
             if isinstance(size, Name)
         }
         self.partial = rule.region is not None
+        self.told = spelling(rule).lengths
         self.beside = dict.fromkeys(stars, 0)
         for operand in rule.operands:
             for size in operand.shape or ():
@@ -167,6 +205,13 @@ class _Reader:
             case Index(of, items):
                 self.visit(of, axes=axes)
                 for item in items:
+                    self.visit(item, axes=not self._is_told(of))
+            case Binary("=", Call("len", (of,)), Literal()) if self._is_told(of):
+                return
+            case Binary("=", Call("drop", (Name() as of, start)), ListOf(items)) if _from_end(
+                start
+            ) == len(items):
+                for item in (of, start, *items):  # as many on both sides, whatever the length
                     self.visit(item, axes=True)
             case Call(function, arguments):
                 for at, argument in enumerate(arguments):
@@ -192,6 +237,17 @@ class _Reader:
                 self.visit(left, axes=inner or listed)
                 self.visit(right, axes=inner or listed)
 
+    def _is_told(self, part: Expression) -> bool:
+        """Whether it is a list that the rule gives a length: its entries are told one by one.
+
+        So none of them is like the others, nor like those of lists that may have any length.
+        """
+        match part:
+            case Call("ints", (Name(text),)):
+                return text in self.told
+            case _:
+                return False
+
     def _place(self, number: int) -> None:
         if number < 0:
             self.reach.end = max(self.reach.end, -number)
@@ -213,7 +269,7 @@ class _Reader:
                 return False
             case Call("sum" | "prod", arguments):
                 return any(self._counts(one) or self._as_many(one) for one in arguments)
-            case Call("repeat", (item, _)):
+            case Call("repeat" | "take" | "drop" | "at" | "without" | "permute", (item, _)):
                 return self._counts(item)
             case Call(_, arguments):
                 return any(map(self._counts, arguments))
@@ -287,6 +343,15 @@ class _Reader:
             case Binary(_, left, right):
                 return self._offset(left) + self._offset(right)
         return inf
+
+
+def _from_end(part: Expression) -> int | None:
+    """How far before the end a place is that is told from there."""
+    match part:
+        case Binary("-", Call("rank", (Name(),)), Literal(int() as number)):
+            return number
+        case _:
+            return None
 
 
 def _is_text(part: Expression) -> bool:

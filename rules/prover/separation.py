@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ...catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term, Variable
+from .slicing import Program
 from .statement import Outcome, Statement
 from .walk import parts, reads, symbol_names
+
+# Values that are the same at all places.
+_Number = int | float | Symbol
 
 
 @dataclass
@@ -30,20 +34,48 @@ class _Groups:
             self.parents[self.root(one)] = self.root(other)
 
 
+@dataclass(frozen=True)
+class Apart:
+    """What belongs to each axis of a list of which no constraint connects two: each has a number.
+
+    `places` are the axes of tensors, `indices` those of definitions by the definition's name.
+    """
+
+    places: dict[tuple[str, int], int]
+    indices: dict[tuple[str, Variable], int]
+    symbols: dict[str, int]
+
+
 def separates(statement: Statement, name: str, outcome: Outcome) -> bool:
-    """Whether no constraint connects two axes of a list that is long enough for all its terms."""
+    """Whether no constraint connects two axes of a list that is long enough for all its terms.
+
+    The axes of the list stand in their order in each tensor. A permutation of R + 1 axes is none of
+    R axes and one more: taking away all axes but a few from what is permuted leaves what was proved
+    only where nothing is permuted.
+    """
+    apart = separated(statement, name, outcome)
+    if apart is None:
+        return False
+    orders: dict[str, list[int]] = {}
+    for (tensor, _), axis in sorted(apart.places.items()):
+        orders.setdefault(tensor, []).append(axis)
+    return all(one < other for axes in orders.values() for one, other in pairwise(axes))
+
+
+def separated(statement: Statement, name: str, outcome: Outcome) -> Apart | None:
+    """What belongs to each axis of a list that is long enough for all terms; None if connected."""
     extent = statement.free[name]
     long = extent.length >= 2 and outcome.widest - 1 <= extent.length
     if not statement.equations or not extent.places or not long:
-        return False
+        return None
     groups = _Groups()
-    shapes = {one.name: one.shape for one in statement.operands}
-    shapes |= {one.name: one.shape for one in statement.definitions}
+    program = Program.of(statement)
+    shapes = program.shapes
     for tensor, shape in shapes.items():
         for at, size in enumerate(shape):
             groups.join([(tensor, at), *_axis_symbols(size)])
-    groups.zeros = _zeros(statement)
-    for definition in statement.definitions:
+    groups.zeros = _zeros(program)
+    for definition in program.definitions:
         own = definition.name
         for at, index in enumerate(definition.indices):
             groups.join([(own, at), (own, index)])
@@ -56,26 +88,50 @@ def separates(statement: Statement, name: str, outcome: Outcome) -> bool:
     for axis in range(extent.length):
         roots = {groups.root((tensor, first + axis)) for tensor, first in extent.places}
         if roots & axes.keys():
-            return False
+            return None
         axes |= dict.fromkeys(roots, axis)
-    return all(_in_order(tensor, len(shape), groups, axes) for tensor, shape in shapes.items())
+    found = Apart({}, {}, {})
+    for member in list(groups.parents):
+        axis_of = axes.get(groups.root(member))
+        match member:
+            case _ if axis_of is None:
+                continue
+            case str(symbol):
+                found.symbols[symbol] = axis_of
+            case (str(own), Variable() as index):
+                found.indices[own, index] = axis_of
+            case (str(tensor), int(at)):
+                found.places[tensor, at] = axis_of
+    return found
 
 
-def _in_order(tensor: str, rank: int, groups: _Groups, axes: Mapping[object, int]) -> bool:
-    """Whether the axes of the list stand in their order in a tensor, each once at most.
+def _zeros(program: Program) -> set[str] | None:
+    """The tensors that are 0, if all values are sums of products of elements and numbers.
 
-    A permutation of R + 1 axes is none of R axes and one more: taking away all axes but a few from
-    what is permuted leaves what was proved only where nothing is permuted.
+    Where elements are only moved, and what is filled in is everywhere the same, that counts as 0:
+    the sides are equal where they hold the same elements of operands at the same places.
     """
-    found = [axes[root] for at in range(rank) if (root := groups.root((tensor, at))) in axes]
-    return all(one < other for one, other in pairwise(found))
-
-
-def _zeros(statement: Statement) -> set[str] | None:
-    """The tensors that are 0, if all values are sums of products of elements and numbers."""
-    if not all(_is_sum(one.value) for one in statement.definitions):
+    if not all(_is_sum(one.value) for one in program.definitions):
         return None
-    return {one.name for one in statement.definitions if _is_number(one.value, 0)}
+    fills = {one.value for one in program.definitions if isinstance(one.value, _Number)}
+    operands = {one.name for one in program.operands if all(size == 1 for size in one.shape)}
+    same = len(fills) + len(operands) == 1
+    if same and all(_is_move(one.value) for one in program.definitions):
+        return operands | {one.name for one in program.definitions if one.value in fills}
+    return {one.name for one in program.definitions if _is_number(one.value, 0)}
+
+
+def _is_move(term: Term) -> bool:
+    """Whether a value is an element, or a number that fills a whole tensor."""
+    match term:
+        case Read():
+            return True
+        case Select(_, then, otherwise):
+            return all(isinstance(part, Read | Select) for part in (then, otherwise)) and all(
+                map(_is_move, (then, otherwise))
+            )
+        case _:
+            return isinstance(term, _Number)
 
 
 def _is_zero(term: Term, zeros: set[str] | None) -> bool:
@@ -96,13 +152,21 @@ def _is_sum(term: Term) -> bool:
         case Apply("+" | "-" | "*" | "neg", arguments):
             return all(map(_is_sum, arguments))
         case Apply("/", (whole, by)):
-            return _is_sum(whole) and not reads(by)
+            return _is_sum(whole) and _is_count(by)
         case Select(condition, then, otherwise):
             return not reads(condition) and _is_sum(then) and _is_sum(otherwise)
         case Reduce("sum", _, _, condition, body):
             return not reads(condition) and _is_sum(body)
         case _:
             return not reads(term)
+
+
+def _is_count(term: Term) -> bool:
+    """Whether a number is made of sizes and indices alone, such as how many elements there are."""
+    return not any(
+        isinstance(part, Read) or (isinstance(part, Reduce) and part.kind != "sum")
+        for part in parts(term)
+    )
 
 
 def _connect(groups: _Groups, own: str, term: Term) -> None:
