@@ -36,6 +36,7 @@ class EntryKernel:
     before: tuple[Node, ...]
     after: tuple[Node, ...]
     outputs: tuple[int, ...]
+    meets: bool  # two sparse operands: SciPy stores no product that is 0
 
     def run(
         self, function: Function, values: Mapping[int, Array], threads: int
@@ -139,6 +140,9 @@ class _Call:
                 else (result.reshape(node.shape[::-1]).T)
             )
         sparse = type(matrix)((result, matrix.indices, matrix.indptr), shape=matrix.shape)
+        if self.kernel.meets:
+            sparse = sparse.copy()  # the pattern is the driver's
+            sparse.eliminate_zeros()
         if built.turned(node_id):
             sparse = sparse.T
         return sparse.toarray() if node.layout == "dense" else sparse.asformat(node.layout)
@@ -214,7 +218,13 @@ def lower_entries(program: Program, operator: FusedOperator, name: str) -> Entry
         tuple(node for node in covered if states[node.id] == "before"),
         tuple(node for node in covered if states[node.id] == "after"),
         operator.outputs,
+        any(_multiplies_sparse(program, node) for node in covered),
     )
+
+
+def _multiplies_sparse(program: Program, node: Node) -> bool:
+    sides = {at for at in node.inputs if program.nodes[at].layout != "dense"}
+    return node.op == "Mul" and len(sides) > 1
 
 
 def _states(

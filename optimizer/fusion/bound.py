@@ -81,6 +81,7 @@ class Bound:
                 found = held, 0, 0.0, 0.0, 0.0
             else:
                 reads, computing_s = minima.held(held)
+                computing_s += minima.beginning_s(held)
                 writing_s = minima.writing_s(roots)
                 found = held, reads, writing_s, minima.reading_s(reads), computing_s
             self._parts[key] = found

@@ -6,7 +6,7 @@ from collections.abc import Set
 
 from .conditions import Edge
 from .masks import mask, members
-from .price import Prices
+from .price import ROW_S, Prices
 
 
 class Minima:
@@ -17,6 +17,7 @@ class Minima:
     """
 
     def __init__(self, prices: Prices, nodes: tuple[int, ...], edges: Set[Edge]) -> None:
+        self.prices = prices
         self.graph = prices.graph
         self.machine = prices.machine
         self.least = self.graph.least_entries
@@ -36,6 +37,9 @@ class Minima:
         for h in nodes:
             around |= mask(operand.node for operand in self.graph.operands[h])
         self.read_s = {number: self._read_s(number) for number in members(around)}
+        # Beside sparse matrices an operator may have none of their rows.
+        self._by_rows = mask(h for h in nodes if self.least is None and self.graph.goes_by_rows(h))
+        self._beginning: dict[int, float] = {}
         self._held: dict[int, tuple[int, float]] = {}
         self._reading: dict[int, float] = {}
 
@@ -48,6 +52,7 @@ class Minima:
         if len(roots) == 1 and held == 1 << roots[0] and self.graph.is_view(roots[0]):
             return 0.0
         reads, compute_s = self.held(held)
+        compute_s += self.beginning_s(held)
         read_s = self.reading_s(reads | read)
         more_s = sum(min(self.read_s[one], self.compute_s[one]) for one in members(open_ones))
         together_s = (read_s + compute_s + more_s) / 2
@@ -68,6 +73,18 @@ class Minima:
                 reads |= self.fixed[h]
                 compute_s += self.compute_s[h]
             found = self._held[nodes] = reads, compute_s
+        return found
+
+    def beginning_s(self, nodes: int) -> float:
+        """Return the least seconds in which loops of an operator of these nodes begin with rows."""
+        by_rows = nodes & self._by_rows
+        if not by_rows:
+            return 0.0
+        found = self._beginning.get(nodes)
+        if found is None:
+            rows = max(self.graph.extents[one][0] for one in members(by_rows))
+            loops = self.prices.loops(tuple(members(nodes)))
+            found = self._beginning[nodes] = loops * rows * ROW_S / self.machine.cores
         return found
 
     def reading_s(self, nodes: int) -> float:

@@ -24,7 +24,7 @@ INFINITE = math.inf
 _HALF = 16
 # Seconds in which a library, and a generated loop, begin with a row.
 _LOOP_S = 10e-9
-_ROW_S = 2e-9
+ROW_S = 2e-9
 
 
 @dataclass(frozen=True)
@@ -353,7 +353,7 @@ class Prices:
         compute_s = 0.0
         if not operator.sparse:
             work = {one: flops * graph.unfilled(one) for one, flops in work.items()}
-            compute_s += self._loops(nodes) * shape[0] * _ROW_S
+            compute_s += self.loops(nodes) * shape[0] * ROW_S
         for one, flops in work.items():
             of_products = graph.nodes[one].op == "MatMul"
             compute_s += flops / (machine.products if of_products else machine.flops)
@@ -374,7 +374,7 @@ class Prices:
         kinds = {graph.kinds[h] for h in readers}
         return graph.nodes[number].op == "MatMul" or "contraction" in kinds or len(kinds) > 1
 
-    def _loops(self, nodes: Collection[int]) -> int:
+    def loops(self, nodes: Collection[int]) -> int:
         """Return how many loops begin anew in each row: cells may wait for results of their row."""
         graph, level = self.graph, dict[int, int]()
         for h in sorted(nodes):  # operands first

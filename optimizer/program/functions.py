@@ -28,8 +28,8 @@ def apply(trace: Trace, function: Any, arguments: Sequence[Any], options: Mappin
         return handler(trace, *arguments, **options)
     except UnsupportedError as refusal:
         return eager.call(trace, function, arguments, options, str(refusal))
-    except TypeError:
-        # Arguments that the handler doesn't have; NumPy says whether it has them.
+    except (TypeError, OverflowError):
+        # Arguments that the handler doesn't have, or numbers that a type doesn't: NumPy knows.
         return eager.call(trace, function, arguments, options, "its arguments aren't traced")
 
 

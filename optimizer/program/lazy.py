@@ -257,9 +257,9 @@ class LazyArray(Lazy):
         """Return np.dot."""
         return np.dot(self, other) if out is None else np.dot(self, other, out=out)
 
-    def clip(self, *arguments: Any, **options: Any) -> Any:
+    def clip(self, min: Any = None, max: Any = None, *arguments: Any, **options: Any) -> Any:
         """Limit the elements."""
-        return np.clip(self, *arguments, **options)
+        return np.clip(self, min, max, *arguments, **options)
 
     # -- arithmetic ------------------------------------------------------------------------------
 

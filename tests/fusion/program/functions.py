@@ -14,6 +14,7 @@ TRACED = [
     "np.where(X > Y, X, Y.astype(np.float32))",
     "np.where(w > 0, w, v[:1])",
     "np.clip(X, -0.5, None), X.clip(0, 1), np.clip(X, None, w[:, None])",
+    "np.clip(X, -1, 1), np.clip(X, -0.5, 300), X.clip(-1)",
     "X.mean(), X.mean(axis=0), X.mean(axis=1, keepdims=True), np.mean(X > 0)",
     "X.std(axis=1), np.var(X), X.var(axis=0, ddof=1, keepdims=True)",
     "X.max(), X.min(axis=0), np.max(X, axis=1, keepdims=True), np.amin(X)",
