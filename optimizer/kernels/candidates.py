@@ -4,7 +4,8 @@ Regions with one kernel are of one kind: the layers of a model have the same one
 raced against the operators that it replaces, then, where that promises something, end to end: a
 kernel can hide a pattern from the runtime's own optimizer, or stand between two convolutions whose
 layout the runtime would have kept. In a large model, where each such race takes seconds, only the
-latter are. What does no harm goes together into one plan, and without products into another.
+latter are. What does no harm goes together into a few plans: all kernels, those without products,
+and those that gain most by themselves.
 """
 
 from __future__ import annotations
@@ -38,9 +39,11 @@ from .region import Meanings
 from .steady import steady
 from .trial import KERNEL, measured
 
+# How regions are grown: from what the runtime leaves as it is, without products, and from all.
+LEFT, OTHERS, EVERYTHING = range(3)
 # More kinds share too little time to be told apart; those that promise most are tried, in the model
 # as far as there is time for so many rounds of each.
-MOST_KINDS, LEAST_ROUNDS = 12, 5
+MOST_KINDS, LEAST_ROUNDS = 20, 5
 # Of the time, what racing kernels alone may take, and at least for each.
 ALONE_SHARE, ALONE_LEAST_S = 0.3, 0.05
 # What the runtime computes in a blocked layout, which is kept from one to the next.
@@ -83,12 +86,17 @@ class Fusing:
         left_s = (budget_s - (time.monotonic() - start_s)) * SCREENING_SHARE
         self._race_in_model(self._screened(promising, left_s), left_s)
         harmless = [k for k in promising if k.whole is None or verdict(k.whole) != "slower"]
-        chosen = cover(harmless)
-        plans = [self._plan("kernels", chosen)]
-        if any(kind.multiplies for kind in chosen):
-            others = [kind for kind in harmless if not kind.multiplies]
-            plans.append(self._plan("kernels without products", cover(others)) if others else None)
-        return [plan for plan in plans if plan is not None]
+        without = [kind for kind in harmless if not kind.multiplies]
+        plans: dict[frozenset[int], Plan | None] = {}
+        for name, chosen in (
+            ("kernels", cover(harmless, EVERYTHING)),
+            ("kernels without products", cover(without, OTHERS)),
+            ("kernels by gain", cover(harmless)),
+        ):
+            same = frozenset(map(id, chosen))
+            if chosen and same not in plans:
+                plans[same] = self._plan(name, chosen)
+        return [plan for plan in plans.values() if plan is not None]
 
     # --------------------------------------------------------------------------------- kinds
 
@@ -99,7 +107,7 @@ class Fusing:
         others = regions(meanings, self.graph.nodes, multiplies=False)
         left = Grower(meanings, steady(meanings, self._left_alone())).regions()
         kinds: dict[tuple[str, tuple[tuple[int, ...], ...]], Kind] = {}
-        for sort, grown in enumerate((left, others, everything)):
+        for sort, grown in ((LEFT, left), (OTHERS, others), (EVERYTHING, everything)):
             of: dict[str, list[Found]] = {}
             for one in grown:
                 of.setdefault(one.kernel.name, []).append(one)

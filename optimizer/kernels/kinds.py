@@ -82,24 +82,15 @@ class Kind:
         return self.alone is not None and self.alone[KERNEL].ratio < limit
 
 
-def cover(kinds: Sequence[Kind]) -> list[Kind]:
-    """Choose kinds whose regions don't overlap, so that they gain much together.
+def cover(kinds: Sequence[Kind], sort: int | None = None) -> list[Kind]:
+    """Choose kinds whose regions don't overlap: those of one sort first, then what gains most.
 
-    Those that gain most come first, or those of one sort before others: what gains most by itself
-    may stand in the way of several that fit together.
+    What gains most by itself may stand in the way of several that fit together; and what it gains
+    depends on what the runtime fuses around it.
     """
-    ranked = sorted(kinds, key=lambda kind: -kind.gain_ns)
-    covers = [_disjoint(ranked)]
-    for sort in sorted({sort for kind in kinds for sort in kind.sorts}):
-        own = [kind for kind in ranked if sort in kind.sorts]
-        covers.append(_disjoint([*own, *(kind for kind in ranked if kind not in own)]))
-    return max(covers, key=lambda chosen: sum(kind.gain_ns for kind in chosen))
-
-
-def _disjoint(kinds: Sequence[Kind]) -> list[Kind]:
     chosen: list[Kind] = []
     taken: set[int] = set()
-    for kind in kinds:
+    for kind in sorted(kinds, key=lambda kind: (sort not in kind.sorts, -kind.gain_ns)):
         if not kind.nodes & taken:
             chosen.append(kind)
             taken |= kind.nodes
