@@ -77,6 +77,8 @@ def _connected(region: Region, start: int, cut: int) -> set[int]:
             neighbours.setdefault(operand.node, set()).add(h)
     if region.joining:
         for a, b in graph.conditions.joins:
+            if a not in region.below or b not in region.below:
+                continue  # of another partition, or of another side
             neighbours.setdefault(a, set()).add(b)
             neighbours.setdefault(b, set()).add(a)
     found, waiting = {start}, [start]

@@ -126,6 +126,39 @@ def check(text: str, given: Any) -> None:
             assert text == "S.data", text  # of another size after an addition of duplicates
 
 
+def test_several_results_of_one_sparse_product_are_planned() -> None:
+    """Two partitions, and in each of them sums over rows that could share a pass."""
+
+    def function(S: Any, v: Any, y: Any, V: Any) -> Any:
+        scores = S @ v
+        chance = 1 / (1 + np.exp(-scores))
+        errors = scores - y
+        return (
+            chance,
+            np.exp(scores).sum(),
+            S.T @ (chance - y),
+            np.maximum(S @ V, 0),
+            errors @ errors,
+        )
+
+    for given in (KINDS["csr_array"], KINDS["csc_array"]):
+        fused = fuse(function)
+        compare(function, fused, [given, v, w, V])
+        assert fused.kernels
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc", "coo"])
+def test_products_that_are_zero_are_not_stored(layout: str) -> None:
+    other = sp.random_array((M, N), density=0.3, format="csr", rng=np.random.default_rng(1))
+    for one, two in ((S, other), (S, S)):
+        given = one.asformat(layout), two.asformat(layout)
+        found = fuse(heuristic="all")(lambda S, T: S.multiply(T))(*given)
+        expected = given[0].multiply(given[1])
+        assert (found.nnz, found.format) == (expected.nnz, expected.format)
+        np.testing.assert_allclose(found.toarray(), expected.toarray())
+        assert given[0].nnz == one.nnz
+
+
 @pytest.mark.usefixtures("node_by_node")
 def test_a_sparse_argument_returned_is_itself() -> None:
     assert fuse(lambda S: S)(S) is S
