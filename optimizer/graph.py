@@ -19,6 +19,7 @@ from ..catalog.operators import schema_for
 from ..catalog.operators.contributed import DOMAINS
 from ..profiles.kernel import dtype_name, numpy_dtype
 from ..rules import ABSENT
+from .ordering import CycleError, topological
 
 Shape = tuple[int | str, ...]
 Loader = Callable[[onnx.TensorProto], np.ndarray]
@@ -228,28 +229,14 @@ class Graph:
 
         Raises ValueError where there is none, which no rewrite may bring about.
         """
-        done: set[int] = set()
-        open_: set[int] = set()
-        result: list[int] = []
-        for start in self.nodes:
-            stack = [(start, False)]
-            while stack:
-                number, ready = stack.pop()
-                if number in done:
-                    continue
-                if ready:
-                    done.add(number)
-                    result.append(number)
-                    continue
-                if number in open_:
-                    raise ValueError(f"the graph has a cycle through {self.node_name(number)}")
-                open_.add(number)
-                stack.append((number, True))
-                for value in self.nodes[number].reads:
-                    source = self.producer.get(value)
-                    if source is not None and source not in done:
-                        stack.append((source, False))
-        return result
+        producer, nodes = self.producer, self.nodes
+        try:
+            return topological(
+                nodes, lambda n: [producer[value] for value in nodes[n].reads if value in producer]
+            )
+        except CycleError as error:
+            name = self.node_name(error.item)
+            raise ValueError(f"the graph has a cycle through {name}") from error
 
     # GraphView, as the rules read it
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ..ordering import CycleError as CycleError
+from ..ordering import topological
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -29,34 +32,12 @@ class Problem:
 Selection = Mapping[int, Choice]
 
 
-class CycleError(Exception):
-    """A selection in which a class needs itself."""
-
-
 def in_order(selection: Selection, roots: Iterable[int]) -> list[int]:
     """Sort the classes that a selection computes, those that are needed first.
 
     Raises CycleError where there is no such order, KeyError where a class has no choice.
     """
-    done: set[int] = set()
-    open_: set[int] = set()
-    order: list[int] = []
-    for root in roots:
-        stack = [(root, False)]
-        while stack:
-            class_, ready = stack.pop()
-            if class_ in done:
-                continue
-            if ready:
-                done.add(class_)
-                order.append(class_)
-                continue
-            if class_ in open_:
-                raise CycleError(f"class {class_} needs itself")
-            open_.add(class_)
-            stack.append((class_, True))
-            stack += [(need, False) for need in selection[class_].needs if need not in done]
-    return order
+    return topological(roots, lambda class_: selection[class_].needs)
 
 
 def cost_of(selection: Selection, classes: Iterable[int]) -> float:
