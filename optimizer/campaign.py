@@ -125,11 +125,12 @@ class Campaign:
             self.propose(start)
         if laying_s:
             self.prices.left_s = laying_s
-            laid = self.planner.lay_out("blocks", start, self.sizes)
+            laid = self.planner.lay_out("laid out", start, self.sizes)
             if is_news(laid.graph, lambda: contest.operators_run(self.original)):
                 self.propose(laid)
         if "rounding" in self.setting.allow:
             self.propose(self.planner.attend("by blocks", (*self.plans[::-1], self.original)))
+            self.propose(self.planner.gather("one table", start))
         for plan in self.plans:
             with self.phases("verifying", plan.name):
                 plan.source = self.workshop.place_plan(plan.name, plan.graph)

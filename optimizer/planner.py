@@ -8,6 +8,7 @@ from pathlib import Path
 from ..rules import Rule
 from .contest import Plan
 from .graph import Graph
+from .lookups import merge_lookups
 from .masked_attention import split_masked_attention
 from .phases import Phases
 from .price import Prices
@@ -138,6 +139,13 @@ class Planner:
                 plan.steps = start.steps + found
                 if found:
                     break
+        return plan
+
+    def gather(self, name: str, start: Plan) -> Plan:
+        """Derive a plan by merging lookups in several tables; equal to `start` without such."""
+        plan = Plan(name, start.graph.copy())
+        with self.phases("rewriting", name):
+            plan.steps = [*start.steps, *merge_lookups(plan.graph)]
         return plan
 
     def matching(self, plan: Plan, rules: Sequence[Rule]) -> list[Rule]:

@@ -1,0 +1,133 @@
+"""Lookups in several tables as one: the same rows, whatever the indices, or left alone."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto
+from tensolog.optimizer.convert import load_graph, to_model
+from tensolog.optimizer.infer import infer_types
+from tensolog.optimizer.lookups import NAME, merge_lookups
+
+from .builders import INT64, model, run, value
+
+INT32 = TensorProto.INT32
+
+
+def bags(
+    rows,
+    *,
+    width=5,
+    count=3,
+    batch="batch",
+    reduction="ReduceSum",
+    dtype=INT64,
+    opset=17,
+    tables=None,
+    concat_axis=1,
+):
+    """Dense features and bags of looked-up rows, joined; `tables[i]` is the table of lookup i."""
+    rng = np.random.default_rng(7)
+    which = list(range(len(rows))) if tables is None else tables
+    constants = {f"t{i}": rng.normal(size=(n, width)).astype(np.float32)
+                 for i, n in enumerate(rows)}  # fmt: skip
+    by_input = (reduction == "ReduceSum" and opset >= 13) or opset >= 18
+    constants["axes"] = np.array([1])
+    nodes, parts = [], ["dense"]
+    for i, table in enumerate(which):
+        nodes.append(("Gather", [f"t{table}", f"ids{i}"], [f"g{i}"]))
+        if reduction:
+            attributes = {"keepdims": 0} if by_input else {"keepdims": 0, "axes": [1]}
+            reads = [f"g{i}", "axes"] if by_input else [f"g{i}"]
+            nodes.append(node(reduction, reads, [f"b{i}"], **attributes))
+        parts.append(f"b{i}" if reduction else f"g{i}")
+    nodes.append(node("Concat", parts, ["y"], axis=concat_axis))
+    shape = [batch, count] if reduction else [batch]
+    inputs = [value("dense", [batch, width])]
+    inputs += [value(f"ids{i}", shape, dtype) for i in range(len(which))]
+    if not by_input:
+        del constants["axes"]
+    return model(nodes, inputs, [value("y", ["n", "m"])], constants, opset=opset)
+
+
+def node(*arguments, **attributes):
+    from onnx import helper
+
+    return helper.make_node(*arguments, **attributes)
+
+
+def merged(built):
+    graph = load_graph(built)
+    graph.types = infer_types(graph)
+    steps = merge_lookups(graph)
+    return to_model(graph), steps
+
+
+def feeds(built, rows, batch, seed, tables=None):
+    rng = np.random.default_rng(seed)
+    which = list(range(len(rows))) if tables is None else tables
+    found = {}
+    for entry in built.graph.input:
+        shape = [dim.dim_value or batch for dim in entry.type.tensor_type.shape.dim]
+        if entry.name == "dense":
+            found["dense"] = rng.normal(size=shape).astype(np.float32)
+        else:
+            size = rows[which[int(entry.name[3:])]]
+            kind = np.int32 if entry.type.tensor_type.elem_type == INT32 else np.int64
+            found[entry.name] = rng.integers(-size, size, shape).astype(kind)
+    return found
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    rows=st.lists(st.integers(1, 9), min_size=3, max_size=6),
+    count=st.integers(1, 4),
+    batch=st.integers(1, 4),
+    reduction=st.sampled_from(["ReduceSum", "ReduceMean", "ReduceMax", ""]),
+    dtype=st.sampled_from([INT64, INT32]),
+    opset=st.sampled_from([11, 13, 17, 18]),
+    seed=st.integers(0, 99),
+)
+def test_the_same_rows_are_found(rows, count, batch, reduction, dtype, opset, seed):
+    built = bags(rows, count=count, reduction=reduction, dtype=dtype, opset=opset)
+    made, steps = merged(built)
+    assert [step.rule for step in steps] == [NAME]
+    assert sum(n.op_type == "Gather" for n in made.graph.node) == 1
+    given_ = feeds(built, rows, batch, seed)
+    for level in ("ORT_DISABLE_ALL", "ORT_ENABLE_ALL"):
+        (ours,), (theirs,) = run(made, given_, level), run(built, given_)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-6)
+
+
+def test_a_table_that_is_looked_up_twice_is_there_once():
+    rows, tables = [4, 6], [0, 1, 0, 0]
+    built = bags(rows, tables=tables)
+    made, _ = merged(built)
+    given_ = feeds(built, rows, 3, 5, tables)
+    np.testing.assert_allclose(run(made, given_)[0], run(built, given_)[0], rtol=1e-6)
+    sizes = [tuple(tensor.dims) for tensor in made.graph.initializer]
+    assert (10, 5) in sizes and (4, 5) not in sizes
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"rows": [4, 5]},  # too few
+        {"concat_axis": 0},
+        {"opset": 10},
+        {"reduction": "ReduceL2"},
+        {"count": "lookups"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_other_forms_stay(change):
+    options = {"rows": [4, 5, 6], **change}
+    _, steps = merged(bags(options.pop("rows"), **options))
+    assert steps == []
+
+
+def test_what_others_read_stays():
+    built = bags([4, 5, 6])
+    built.graph.output.append(value("g1", ["a", "b", "c"]))
+    _, steps = merged(built)
+    assert steps == []
