@@ -114,7 +114,7 @@ class Campaign:
         """Search by cost, try rules one by one, verify, and race what came of it."""
         laying_s = self.setting.budget * LAYING_SHARE if self._may_lay_out() else 0.0
         self.prices.left_s -= laying_s
-        self._search(contest)
+        explored = self._search(contest)
         seconds = self.setting.budget * (1 - MEASURING_SHARE) + max(0.0, self.prices.left_s)
         purse = Purse(seconds, reserve=FINAL_SHARE)
         with purse.share(SCREENING_SHARE) as share_s:
@@ -130,7 +130,7 @@ class Campaign:
                 self.propose(laid)
         if "rounding" in self.setting.allow:
             self.propose(self.planner.attend("by blocks", (*self.plans[::-1], self.original)))
-            self.propose(self.planner.gather("one table", start))
+            self.propose(self.planner.gather("one table", explored))
         for plan in self.plans:
             with self.phases("verifying", plan.name):
                 plan.source = self.workshop.place_plan(plan.name, plan.graph)
@@ -155,10 +155,11 @@ class Campaign:
             finalists += fused
         self.winner = run_final(contest, finalists, purse.left)
 
-    def _search(self, contest: Contest) -> None:
-        """Derive plans by what kernels cost."""
+    def _search(self, contest: Contest) -> Plan:
+        """Derive plans by what kernels cost; return the one of single rewrites that gain."""
         start = self.plans[0] if self.plans else self.original
-        self.propose(self.planner.explore("explored", start, self.sizes))
+        explored = self.planner.explore("explored", start, self.sizes)
+        self.propose(explored)
         if self.setting.search == "egraph":
             # From the model as it is: what is always applied is a choice there too.
             bare = self.planner.simplify("no rules", rules=())
@@ -166,6 +167,7 @@ class Campaign:
             for plan in self.planner.grow("e-graph", bare, self.sizes, count, self.kept):
                 if self.predicted(plan) < self.predicted(self.original):
                     self.propose(plan)
+        return explored
 
     def _may_lay_out(self) -> bool:
         """Whether the model has operators that the runtime can do on blocked values."""
