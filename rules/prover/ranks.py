@@ -66,7 +66,7 @@ from .apart import leaves_out
 from .joining import joined
 from .listed import expressions_of, joins
 from .moves import moves_alike
-from .reach import reach, turns
+from .reach import Fixed, reach, turns
 from .separation import separates
 from .slicing import Program, canonical, slices
 from .spelling import spelling
@@ -119,7 +119,8 @@ class _Lengths:
             for one in statements
         }
         self.rows |= set(self._without_absent())
-        self.reach, self.turns = reach(rule).whole, turns(rule)
+        self.reach = reach(rule, _fixed(rule, statements)).whole
+        self.turns = turns(rule)
 
     def _without_absent(self) -> Iterator[Row]:
         """The combinations with what may be absent left out, as it was beside one of them.
@@ -215,6 +216,27 @@ class _Lengths:
             if other != at and len(known) > 1 and len({one - two for one, two in known}) == 1:
                 found.add(self.names[other])
         return found
+
+
+def _fixed(rule: Rule, statements: Sequence[Statement]) -> Fixed:
+    """The ranks of tensors and the lengths of lists that are the same in all cases, by name.
+
+    That of an attribute is twice the rank of what its node reads, at most: pads have so many.
+    """
+    seen: dict[str, set[int]] = {}
+    for one in statements:
+        shapes = [(operand.name, operand.shape) for operand in one.operands]
+        shapes += [(made.name, made.shape) for made in one.definitions]
+        for name, shape in shapes:
+            length = shape[0] if len(shape) == 1 else None
+            seen.setdefault(name, set()).add(length if isinstance(length, int) else len(shape))
+    found = {name: max(numbers) for name, numbers in seen.items() if len(numbers) == 1}
+    for node in rule.match:
+        read = node.inputs[0].value if node.inputs else None
+        for _, value in node.attributes:
+            if isinstance(value, Name) and read in found:
+                found[value.text] = 2 * found[read]
+    return tuple(sorted(found.items()))
 
 
 def _is_number(rule: Rule, name: str) -> bool:

@@ -11,7 +11,7 @@ below R. Numbers that are sizes or elements don't count. What isn't understood r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from math import inf
@@ -76,6 +76,10 @@ def _domain_and_name(operator: str) -> tuple[str, str]:
     return domain, name
 
 
+# Numbers by name.
+Fixed = tuple[tuple[str, int], ...]
+
+
 @dataclass
 class Reach:
     """How many entries from the front and from the end of a list are told apart."""
@@ -90,9 +94,13 @@ class Reach:
 
 
 @cache
-def reach(rule: Rule) -> Reach:
-    """How far the numbers of a rule reach."""
-    found = _Reader(rule)
+def reach(rule: Rule, fixed: Fixed = ()) -> Reach:
+    """How far the numbers of a rule reach.
+
+    `fixed` are the ranks and lengths that are the same in every match, by the names of tensors and
+    attributes: `rank(W)` is such a number, too, where W has a declared shape.
+    """
+    found = _Reader(rule, dict(fixed))
     for operand in rule.operands:
         for size in operand.shape or ():
             found.visit(size, axes=False)
@@ -155,7 +163,7 @@ def _holds_axes(node: PatternNode, at: int) -> bool:
 class _Reader:
     """Reads the expressions of a rule."""
 
-    def __init__(self, rule: Rule) -> None:
+    def __init__(self, rule: Rule, fixed: Mapping[str, int]) -> None:
         self.reach = Reach()
         stars, attributes = bindings(rule).stars, bindings(rule).attributes
         self.axes = {name for name, (_, attribute) in attributes.items() if attribute in _AXES}
@@ -167,6 +175,12 @@ class _Reader:
         }
         self.listed = _lists(rule)
         shapes = {operand.name: operand.shape or () for operand in rule.operands}
+        # of a list without a declared shape a condition tells the length, by a number that counts
+        self.fixed = {
+            name: number
+            for name, number in fixed.items()
+            if name not in self.listed or shapes.get(name)
+        }
         self.lengths = {
             size.text
             for one in self.listed
@@ -318,7 +332,11 @@ class _Reader:
             case Literal() | Name() | Star() | Index():
                 return 0
             case Call("len", (Name(text) | Star(text),)):
-                return self.beside.get(text, 0)
+                return max(self.beside.get(text, 0), self.fixed.get(text, 0))
+            case Call("rank" | "dim" | "size", (Name(text), *_)):
+                return self.fixed.get(text, 0)
+            case Call("len", (Call("shape" | "ints", (Name(text),)),)):
+                return self.fixed.get(text, 0)
             case Call("min" | "max" | "plus", arguments):
                 return sum(map(self._offset, arguments))
             case Call("sum" | "prod" | "times") if self._counts(part):
