@@ -17,7 +17,7 @@ from .final import run_final
 from .infer import infer_types
 from .kernels.candidates import fused_plans
 from .layouts.blocking import BLOCKED
-from .layouts.plans import is_news
+from .layouts.plans import LEAST_MOVES, is_news, moves
 from .openings import alternatives
 from .phases import Phases
 from .planner import Planner
@@ -125,9 +125,7 @@ class Campaign:
             self.propose(start)
         if laying_s:
             self.prices.left_s = laying_s
-            laid = self.planner.lay_out("laid out", start, self.sizes)
-            if is_news(laid.graph, lambda: contest.operators_run(self.original)):
-                self.propose(laid)
+            self._lay_out(contest, start)
         if "rounding" in self.setting.allow:
             self.propose(self.planner.attend("by blocks", (*self.plans[::-1], self.original)))
             self.propose(self.planner.gather("one table", explored))
@@ -168,6 +166,18 @@ class Campaign:
                 if self.predicted(plan) < self.predicted(self.original):
                     self.propose(plan)
         return explored
+
+    def _lay_out(self, contest: Contest, start: Plan) -> None:
+        """Choose the layout of each value, where the runtime's own choice leaves blocks often."""
+        try:
+            run = contest.operators_run(self.original)
+        except Exception:  # what doesn't run under the runtime's profiler stays as it is
+            return
+        if moves(run) <= LEAST_MOVES:
+            return
+        laid = self.planner.lay_out("laid out", start, self.sizes)
+        if is_news(laid.graph, run):
+            self.propose(laid)
 
     def _may_lay_out(self) -> bool:
         """Whether the model has operators that the runtime can do on blocked values."""

@@ -289,9 +289,9 @@ def test_only_a_plan_that_reorders_less_than_the_runtime_is_news():
     model = two_convolutions()
     laid = load_graph(laid_out(model))
     own = sum(node.op_type.startswith("Reorder") for node in laid.nodes.values())
-    assert plans.is_news(laid, lambda: Counter(ReorderOutput=own + 1))
-    assert not plans.is_news(laid, lambda: Counter(ReorderInput=own))
-    assert not plans.is_news(load_graph(model), lambda: Counter(ReorderInput=9))
+    assert plans.is_news(laid, Counter(ReorderOutput=own + 1))
+    assert not plans.is_news(laid, Counter(ReorderInput=own))
+    assert not plans.is_news(load_graph(model), Counter(ReorderInput=9))
 
 
 def test_without_such_kernels_there_is_no_plan(monkeypatch):
