@@ -64,7 +64,9 @@ def accuracy(
     seed: int = 0,
 ) -> Accuracy:
     """Time a model and each kernel that runs for it, in the same rounds; raises what it raises."""
-    kernels = [kernel for _, kernel in kernels_run(source, feeds, threads=threads)]
+    kernels = [
+        kernel for _, kernel in kernels_run(source, feeds, threads=threads, execution=execution)
+    ]
     counts = Counter(kernel for kernel in kernels if not kernel.is_constant)
     touched = sum(
         spec.size_bytes for kernel in kernels for spec in kernel.inputs if spec is not None

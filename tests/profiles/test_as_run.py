@@ -61,11 +61,12 @@ def test_subgraphs_and_what_they_give_are_left_out():
     assert {"Abs", "Add"} <= {kernel.op_type for _, kernel in run}
 
 
-def test_every_kernel_has_its_share():
+@pytest.mark.parametrize("execution", [DEFAULTS, AS_WRITTEN])
+def test_every_kernel_has_its_share(execution):
     model, feeds = built("mlp")
     source = model.SerializeToString()
-    found = accuracy(source, feeds, threads=1, rounds=3)
-    run = [kernel for _, kernel in kernels_run(source, feeds, threads=1)]
+    found = accuracy(source, feeds, threads=1, execution=execution, rounds=3)
+    run = [kernel for _, kernel in kernels_run(source, feeds, threads=1, execution=execution)]
     assert sum(share.count for share in found.shares) == len(run)
     assert {share.kernel for share in found.shares} == set(run)
     assert found.measured_ns > 0 and not found.untimed
