@@ -90,13 +90,20 @@ def build(
 
 
 def optimize(
-    path: str, out: str, *, threads: int, budget: float | None, catalog: str
+    path: str,
+    out: str,
+    *,
+    threads: int,
+    budget: float | None,
+    catalog: str,
+    target: str | None = None,
 ) -> dict[str, Any]:
     """Optimize a file; returns seconds, peak memory, and what the optimization says of itself."""
     start = time.perf_counter()
     import tensolog
 
-    options: dict[str, Any] = {} if budget is None else {"budget": budget}
+    given = {"budget": budget, "target": target}
+    options: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     result = tensolog.optimize(path, threads=threads, catalog=catalog, **options)
     result.save(out)
     seconds = time.perf_counter() - start

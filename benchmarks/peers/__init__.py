@@ -20,7 +20,10 @@ PEERS: Mapping[str, str | None] = {
     "openvino": "openvino",
     "torch.compile": "torch",
     "tensolog": None,
+    "tensolog+kernels": None,
 }
+# Those of them that are tensolog's results, and the target that each is made for.
+TARGETS = {"tensolog": "onnxruntime-cpu", "tensolog+kernels": "onnxruntime-cpu+kernels"}
 
 
 def installed() -> list[str]:

@@ -23,7 +23,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ..child import StepError, run_step
 from ..rows import load_rows
 from ..zoo import ARCHITECTURES
-from . import PEERS, REFERENCE, WORTH, installed
+from . import PEERS, REFERENCE, TARGETS, WORTH, installed
 from .report import table, write_results
 from .rewriters import REWRITERS
 
@@ -31,7 +31,7 @@ RESULTS = Path(__file__).resolve().parent.parent / "results"
 # Of a race's seconds, as many again may go by until all models are open.
 OPENING_FACTOR = 2
 # Who is prepared before the others, should the time of a row not be enough for all.
-FIRST = (REFERENCE, "tensolog", "openvino", "torch.compile")
+FIRST = (REFERENCE, *TARGETS, "openvino", "torch.compile")
 # A peer with less time than this is not begun with.
 LEAST_S = 5.0
 
@@ -150,7 +150,7 @@ class Row:
 
     def _prepared(self, peer: str) -> Path:
         made = self.folder / f"{peer}.onnx"
-        if peer == "tensolog":
+        if peer in TARGETS:
             run_step(
                 "optimize",
                 timeout_s=self._left(),
@@ -158,6 +158,7 @@ class Row:
                 out=str(made),
                 threads=self.threads,
                 budget=self.budget,
+                target=TARGETS[peer],
                 catalog=str(self.folder / "catalog.duckdb"),
             )
         elif peer in REWRITERS:

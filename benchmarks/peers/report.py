@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..rows import write_rows
-from . import PEERS, REFERENCE
+from . import PEERS, REFERENCE, TARGETS
 
 # Outputs off by more than this, relative to their scale, are called wrong instead of fast.
 WRONG = 1e-2
@@ -100,14 +100,14 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
             for place, row in enumerate(raced)
             if peer in row["laps"] and row["laps"][peer]["deviation"] <= WRONG
         ]
-        ours = peer == "tensolog"
+        ours = peer in TARGETS
         axes.scatter(
             [ratio for ratio, _ in points],
             [place for _, place in points],
             label=peer,
             marker="D" if ours else "o",
             s=45 if ours else 20,
-            color="black" if ours else f"C{number % 10}",
+            color="black" if peer == "tensolog" else "red" if ours else f"C{number % 10}",
             zorder=3 if ours else 2,
         )
     axes.axvline(1.0, color="grey", linewidth=0.8)
