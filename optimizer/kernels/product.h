@@ -12,20 +12,23 @@
 #define PRODUCT_ROWS 4
 #endif
 
-/* S += x w for a tile: S has rows of PRODUCT_PANEL elements, x of `apart`. For each of the K steps
-   `step` bytes from `next` on are on their way. */
+/* S += x w for a tile of some rows and up to three vectors: S has rows of PRODUCT_PANEL elements, x of
+   `apart`. For each of the K steps `step` bytes from `next` on are on their way. */
 static INLINED void product_tile(
-    const int rows, const float *x, i64 apart, const float *w, float *S, i64 K, const char *next, i64 step) {
+    const int rows, const int vectors, const float *x, i64 apart, const float *w, float *S, i64 K,
+    const char *next, i64 step) {
   VEC_32 s[PRODUCT_ROWS][3];
   const float *p[PRODUCT_ROWS];
   _Pragma("GCC unroll 8")
   for (int r = 0; r < rows; r++) {
     p[r] = x + r * apart;
-    for (int v = 0; v < 3; v++) s[r][v] = FULL_32(S + r * PRODUCT_PANEL + v * LANES_32);
+    for (int v = 0; v < vectors; v++) s[r][v] = FULL_32(S + r * PRODUCT_PANEL + v * LANES_32);
   }
   for (i64 k = 0; k < K; k++) {
-    VEC_32 a = FULL_32(w), b = FULL_32(w + LANES_32), c = FULL_32(w + 2 * LANES_32);
-    HOLD(a); HOLD(b); HOLD(c);
+    VEC_32 a = FULL_32(w), b = a, c = a;
+    HOLD(a);
+    if (vectors > 1) { b = FULL_32(w + LANES_32); HOLD(b); }
+    if (vectors > 2) { c = FULL_32(w + 2 * LANES_32); HOLD(c); }
     w += PRODUCT_PANEL;
     __builtin_prefetch(next, 0, 2);
     next += step;
@@ -34,33 +37,43 @@ static INLINED void product_tile(
       VEC_32 one = SET_32(p[r][k]);
       HOLD(one);
       s[r][0] = FMA_VEC_32(one, a, s[r][0]);
-      s[r][1] = FMA_VEC_32(one, b, s[r][1]);
-      s[r][2] = FMA_VEC_32(one, c, s[r][2]);
+      if (vectors > 1) s[r][1] = FMA_VEC_32(one, b, s[r][1]);
+      if (vectors > 2) s[r][2] = FMA_VEC_32(one, c, s[r][2]);
     }
   }
   _Pragma("GCC unroll 8")
   for (int r = 0; r < rows; r++)
-    for (int v = 0; v < 3; v++) PUT_32(S + r * PRODUCT_PANEL + v * LANES_32, s[r][v]);
+    for (int v = 0; v < vectors; v++) PUT_32(S + r * PRODUCT_PANEL + v * LANES_32, s[r][v]);
 }
 static APART void product_rows(
     int rows, const float *x, i64 apart, const float *w, float *S, i64 K, const char *next, i64 step) {
   switch (rows) {
 #if PRODUCT_ROWS == 8
-    case 8: product_tile(8, x, apart, w, S, K, next, step); break;
-    case 7: product_tile(7, x, apart, w, S, K, next, step); break;
-    case 6: product_tile(6, x, apart, w, S, K, next, step); break;
-    case 5: product_tile(5, x, apart, w, S, K, next, step); break;
+    case 8: product_tile(8, 3, x, apart, w, S, K, next, step); break;
+    case 7: product_tile(7, 3, x, apart, w, S, K, next, step); break;
+    case 6: product_tile(6, 3, x, apart, w, S, K, next, step); break;
+    case 5: product_tile(5, 3, x, apart, w, S, K, next, step); break;
 #endif
-    case 4: product_tile(4, x, apart, w, S, K, next, step); break;
-    case 3: product_tile(3, x, apart, w, S, K, next, step); break;
-    case 2: product_tile(2, x, apart, w, S, K, next, step); break;
-    case 1: product_tile(1, x, apart, w, S, K, next, step); break;
+    case 4: product_tile(4, 3, x, apart, w, S, K, next, step); break;
+    case 3: product_tile(3, 3, x, apart, w, S, K, next, step); break;
+    case 2: product_tile(2, 3, x, apart, w, S, K, next, step); break;
+    case 1: product_tile(1, 3, x, apart, w, S, K, next, step); break;
   }
 }
+/* the same for one or two vectors, where a panel has no more columns */
+static APART void product_narrow(
+    int rows, int vectors, const float *x, i64 apart, const float *w, float *S, i64 K) {
+  int r = 0;
+  for (; r + PRODUCT_ROWS <= rows; r += PRODUCT_ROWS, x += PRODUCT_ROWS * apart, S += PRODUCT_ROWS * PRODUCT_PANEL)
+    if (vectors == 1) product_tile(PRODUCT_ROWS, 1, x, apart, w, S, K, (const char *)w, 0);
+    else product_tile(PRODUCT_ROWS, 2, x, apart, w, S, K, (const char *)w, 0);
+  for (; r < rows; r++, x += apart, S += PRODUCT_PANEL)
+    if (vectors == 1) product_tile(1, 1, x, apart, w, S, K, (const char *)w, 0);
+    else product_tile(1, 2, x, apart, w, S, K, (const char *)w, 0);
+}
 
-/* S = start + x w for a block of rows and one panel of K rows; `start` has n elements, or is NULL.
-   What lies behind the panel is fetched where
-   it is the next to be read (`more`). */
+/* S = start + x w for a block of rows and the n columns of a panel of K rows; `start` is n elements
+   or NULL. What lies behind the panel is fetched where it is the next to be read (`more`). */
 static APART void product_block(
     const float *x, i64 apart, i64 rows, const float *w, const float *start, i64 n, float *S, i64 K, int more) {
   const i64 pieces = (K + PRODUCT_DEPTH - 1) / PRODUCT_DEPTH, most = (K + pieces - 1) / pieces;
@@ -73,11 +86,17 @@ static APART void product_block(
     const int follows = more || k + depth < K;
     const char *next = (const char *)(follows ? piece + depth * PRODUCT_PANEL : piece);
     const i64 step = follows ? (4 * PRODUCT_PANEL + tiles - 1) / tiles : 0;
-    for (i64 n = 0; n < PRODUCT_PANEL; n += 3 * LANES_32)
+    for (i64 at = 0; at < n; at += 3 * LANES_32) {
+      const i64 vectors = LEAST(3, (n - at + LANES_32 - 1) / LANES_32);
+      if (vectors < 3) {
+        product_narrow((int)rows, (int)vectors, x + k, apart, piece + at, S + at, depth);
+        continue;
+      }
       for (i64 r = 0; r < rows; r += PRODUCT_ROWS) {
-        product_rows((int)LEAST(PRODUCT_ROWS, rows - r), x + r * apart + k, apart, piece + n,
-                     S + r * PRODUCT_PANEL + n, depth, next, step);
+        product_rows((int)LEAST(PRODUCT_ROWS, rows - r), x + r * apart + k, apart, piece + at,
+                     S + r * PRODUCT_PANEL + at, depth, next, step);
         next += step * depth;
       }
+    }
   }
 }
