@@ -23,6 +23,7 @@ from ..profiles.session import (
     open_session,
     release_memory,
     resident_bytes,
+    trim_memory,
 )
 
 Array = np.ndarray[Any, Any]
@@ -122,7 +123,7 @@ class Verifier:
         return found
 
     def _store(self, kind: str, source: Source, execution: Execution) -> SessionCost:
-        release_memory()
+        trim_memory()  # what was freed before must not hide what the session takes
         before, start = resident_bytes(), time.monotonic()
         session = open_session(
             source, threads=self._threads, execution=execution, flush_denormals=False
