@@ -27,9 +27,11 @@ from .runtime import NCHWC, VERSION, block_size
 from .values import BlockedValues
 
 # Extractions after which what is not measured yet counts with its bound.
-EXTRACTIONS = 8
+EXTRACTIONS = 4
 REORDERS = ("ReorderInput", "ReorderOutput")
 MOVES = (*REORDERS, "Transpose")
+# How many times its bound a reorder counts that nobody measured: they are avoided then.
+UNMEASURED = 4.0
 # A model in blocks enters and leaves them once: where the runtime does no more, nothing is left.
 LEAST_MOVES = 2
 
@@ -48,7 +50,7 @@ class BlockedCosts:
 
     The cost model takes a convolution that stands alone for one within the runtime's own blocked
     regions, and leaves the reorders out. Here those are e-nodes of their own, so that a convolution
-    that the runtime would have to reorder for is charged with them.
+    that the runtime would have to reorder for is charged with them; so is one that nobody measured.
     """
 
     def __init__(self, costs: Costs, blocking: Blocking) -> None:
@@ -59,17 +61,23 @@ class BlockedCosts:
         blocking, find = self.blocking, self.blocking.egraph.find
         node = blocking.same.get(node, node)
         twin = blocking.twins.get(node)
-        if twin is not None and self._is_blocked_by_runtime(node):
+        if twin is not None and (self._is_blocked_by_runtime(node) or self._is_open(node)):
             columns = blocking.egraph.columns
             ends = (
                 blocking.values.entering.get(find(columns.operands(node)[0])),
                 blocking.values.leaving.get(find(columns.outputs(node)[0])),
             )
-            return self(twin) + sum(self.costs(end) for end in ends if end is not None)
+            return self(twin) + sum(self(end) for end in ends if end is not None)
         original = blocking.likes.get(node)
         if original is not None and self._is_open(node):
             return self(original) if original in blocking.likes else self.costs(original)
-        return self.costs(node)
+        cost = self.costs(node)
+        return cost * UNMEASURED if self._is_reorder(node) and self._is_open(node) else cost
+
+    def _is_reorder(self, node: int) -> bool:
+        egraph = self.blocking.egraph
+        op = egraph.vocabulary.operators[egraph.columns.operator(node)]
+        return op.domain == NCHWC and op.op_type in REORDERS
 
     def _is_open(self, node: int) -> bool:
         kernel = self.costs.kernel(node)
