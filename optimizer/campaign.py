@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,6 +43,8 @@ MEASURING_SHARE = 0.3
 # these goes to the final, which has no less than its own share.
 SCREENING_SHARE, QUALIFYING_SHARE, OPENING_SHARE, KERNELS_SHARE = 0.25, 0.15, 0.3, 0.5
 FINAL_SHARE = 0.4
+# What reading, searching and verifying may take beside the budget before races have less for it.
+GRACE_S = 20.0
 # Of the budget, what measuring kernels on blocked values may take, in models that have such.
 LAYING_SHARE = 0.08
 # How many plans of the e-graph may race.
@@ -62,6 +65,7 @@ class Campaign:
         kept: Path | None,
     ) -> None:
         """Read the model."""
+        self._start = time.monotonic()
         self.kept = kept
         self.catalog, self.setting, self.phases, self.workshop = catalog, setting, phases, workshop
         with phases("reading", str(source) if isinstance(source, (str, Path)) else ""):
@@ -116,7 +120,7 @@ class Campaign:
         self.prices.left_s -= laying_s
         explored = self._search(contest)
         seconds = self.setting.budget * (1 - MEASURING_SHARE) + max(0.0, self.prices.left_s)
-        purse = Purse(seconds, reserve=FINAL_SHARE)
+        purse = Purse(seconds, reserve=FINAL_SHARE, end=self._start + self.setting.budget + GRACE_S)
         with purse.share(SCREENING_SHARE) as share_s:
             screening = screen(self.planner, contest, self.workshop, share_s)
         start = self.plans[0] if self.plans else self.original

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Iterator
 
@@ -10,15 +11,27 @@ from collections.abc import Callable, Iterator
 class Purse:
     """So many seconds: a phase is granted a share, and what it leaves is for those after it.
 
-    `reserve` of them are kept for the last phase, however long the others took.
+    `reserve` of them are kept for the last phase, however long the others took. At `end`, in the
+    clock's time, only these are left: work that nothing was granted for comes out of the shares.
     """
 
     def __init__(
-        self, seconds: float, *, reserve: float, clock: Callable[[], float] = time.monotonic
+        self,
+        seconds: float,
+        *,
+        reserve: float,
+        end: float = math.inf,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.seconds = self.left = seconds
+        self.seconds = self._left = seconds
         self._reserved = reserve * seconds
+        self._end = end
         self._clock = clock
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left, those kept for the last phase among them."""
+        return max(self._reserved, min(self._left, self._end - self._clock()))
 
     @contextlib.contextmanager
     def share(self, part: float) -> Iterator[float]:
@@ -27,4 +40,4 @@ class Purse:
         try:
             yield max(0.0, min(part * self.seconds, self.left - self._reserved))
         finally:
-            self.left = max(self._reserved, self.left - (self._clock() - start))
+            self._left -= self._clock() - start
