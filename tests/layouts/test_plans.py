@@ -5,9 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
+from tensolog.optimizer.convert import to_model
 from tensolog.optimizer.layouts import plans
 from tensolog.optimizer.layouts.runtime import NCHWC, block_size
+from tensolog.profiles.costs import Cost
 
+from ..egraph.pricing import FOLD_LIMIT, Prices, graph_of
 from ..optimizer.builders import run
 from .networks import has_blocks, in_blocks, laid_out, network, operators
 
@@ -292,6 +295,31 @@ def test_only_a_plan_that_reorders_less_than_the_runtime_is_news():
     assert plans.is_news(laid, Counter(ReorderOutput=own + 1))
     assert not plans.is_news(laid, Counter(ReorderInput=own))
     assert not plans.is_news(load_graph(model), Counter(ReorderInput=9))
+
+
+class HalfMeasured(Prices):
+    """What is blocked was measured; of anything else the bound is known, and no time is left."""
+
+    left_s = 0.0
+
+    def cost(self, kernel):
+        is_measured = kernel.domain == NCHWC and kernel.op_type == "Conv"
+        cost = 0.0 if kernel.is_constant else 50.0 if is_measured else 1.0
+        return Cost(cost, 0.0, "measured" if is_measured else "bound")
+
+
+def test_what_nobody_measured_does_not_lead_in_and_out():
+    """A depthwise convolution of odd channels is plain to the runtime; its bound is no reason."""
+    nodes = [helper.make_node("Conv", ["x", "w"], ["a"])]
+    for at in range(4):
+        reads = "a" if at == 0 else f"c{at - 1}"
+        nodes.append(helper.make_node("Conv", [reads, "d"], [f"b{at}"], group=44, pads=[1] * 4))
+        nodes.append(helper.make_node("Conv", [f"b{at}", "p"], [f"c{at}"]))
+    constants = {"w": weights(44, 32, 1, 1), "d": weights(44, 1, 3, 3), "p": weights(44, 44, 1, 1)}
+    graph = graph_of(build(nodes, (1, 32, 8, 8), constants))
+    laid = plans.lay_out(graph, HalfMeasured(), sizes={}, fold_limit=FOLD_LIMIT)
+    assert laid is not None
+    assert operators(to_model(laid.graph))["blocked ReorderOutput"] == 1
 
 
 def test_without_such_kernels_there_is_no_plan(monkeypatch):
