@@ -8,7 +8,7 @@ own. Joined in Concat,
     reduce(T1[ids1]), ..., reduce(Tk[idsk])   =   reduce((T1 .. Tk)[ids1 + o1 .. idsk + ok])
 
 where o are the rows above each table; an index below zero counts from the end of its own table. An
-index beyond its table, for which the model has no value, finds a row of the next one.
+index beyond its table is made one beyond all of them, so that it is refused as before.
 tests/optimizer/test_lookups.py compares both sides; like any plan, it is compared with the
 original's outputs.
 """
@@ -147,7 +147,14 @@ def _merge(graph: Graph, number: int, first: int, lookups: Sequence[Lookup]) -> 
     beyond = spread([int(starts[lookup.table] + rows[lookup.table]) for lookup in lookups])
     negative = made.node("Less", (joined, made.constant(np.array(0, dtype))))
     offset = made.node("Where", (negative, beyond, above))
-    places = made.node("Add", (joined, offset))
+    within = made.node("Add", (joined, offset))
+    too_low = made.node("Less", (joined, spread([-rows[lookup.table] for lookup in lookups])))
+    too_high = made.node(
+        "Greater", (joined, spread([rows[lookup.table] - 1 for lookup in lookups]))
+    )
+    outside = made.node("Or", (too_low, too_high))
+    nowhere = made.constant(np.array(sum(map(len, arrays)), dtype))
+    places = made.node("Where", (outside, nowhere, within))
     whole = graph.add_constant(np.concatenate(arrays), f"{NAME}/table")
     found = made.node("Gather", (whole, places), axis=0)
     if lookups[0].reduction != ABSENT:

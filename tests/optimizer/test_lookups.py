@@ -99,6 +99,19 @@ def test_the_same_rows_are_found(rows, count, batch, reduction, dtype, opset, se
         np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("index", [4, -5, 2**31, -(2**31)])
+def test_an_index_beyond_its_table_is_refused_as_before(index):
+    rows = [4, 5, 6]
+    built = bags(rows)
+    made, steps = merged(built)
+    assert steps
+    given_ = feeds(built, rows, 2, 3)
+    given_["ids0"][1, 1] = index
+    for each in (built, made):
+        with pytest.raises(Exception, match="indices element out of data bounds"):
+            run(each, given_)
+
+
 def test_a_table_that_is_looked_up_twice_is_there_once():
     rows, tables = [4, 6], [0, 1, 0, 0]
     built = bags(rows, tables=tables)
