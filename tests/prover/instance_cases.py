@@ -110,6 +110,8 @@ class Facts:
             return self.operators[name.removeprefix("operator ")]
         if name.endswith(" is absent"):
             return self.match.values[name.removesuffix(" is absent")] == ABSENT
+        if name.endswith(" is given"):
+            return self.setting(name.removesuffix(" is given")) is not None
         if head == "type":
             if self.bound.lists.get(tail) == () or self.value(tail) == ABSENT:
                 return options[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from tensolog.rules import load_rules
 from tensolog.rules.conditions import HasAttribute, HasShape, Holds, IsLiteral, conditions
@@ -153,7 +155,7 @@ def test_each_condition_matters(name):
             assert contents(weaker) != whole, condition
 
 
-def test_choices_of_one_kind_are_combined_with_each_other_only():
+def test_where_choices_are_many_those_of_one_kind_are_combined_with_each_other_only():
     def build(choices: Choices):
         a = choices.pick("a", (3, 2), "index")
         b = choices.pick("b", "xy", "index")
@@ -161,14 +163,17 @@ def test_choices_of_one_kind_are_combined_with_each_other_only():
         form = choices.pick("form", (0, 1), "form")
         return (a, b, op, form)
 
-    assert sorted(cases(build)) == [
+    assert sorted(cases(build, few=3)) == [
         (2, "x", "f", 0),
+        (2, "x", "f", 1),
         (2, "y", "f", 0),
         (3, "x", "f", 0),
         (3, "x", "f", 1),
         (3, "x", "g", 0),
         (3, "y", "f", 0),
+        (3, "y", "f", 1),
     ]
+    assert {*cases(build)} == {*product((3, 2), "xy", "fg", (0, 1))}
 
 
 def test_what_fits_nothing_at_the_base_is_looked_for_elsewhere():
@@ -179,7 +184,8 @@ def test_what_fits_nothing_at_the_base_is_looked_for_elsewhere():
             raise NoCaseError("g takes vectors")
         return rank, op
 
-    assert list(cases(build)) == [(2, "f"), (1, "f"), (1, "g")]
+    assert list(cases(build, few=3)) == [(2, "f"), (1, "f"), (1, "g")]
+    assert {*cases(build)} == {(2, "f"), (1, "f"), (1, "g")}
 
 
 def test_longer_lists_are_tried_where_no_short_one_is_a_case():
