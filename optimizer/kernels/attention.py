@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from ...rules import ABSENT
 from ..codegen.scalar import LoweringError
 from .affine import Affine, Extent, Map
 from .attention_text import Between, attention_text, moves, own_place, renamed
@@ -20,7 +19,7 @@ from .cells import Access
 from .grow import MOVES, Found
 from .loops import Groups
 from .lower import MOST_AXES, MOST_LOOPS, Kernel, Shapes, check, flushes, label, named
-from .region import Meanings, Region
+from .region import Meanings, Region, read_by
 
 # Products and sums that are worth a task of their own.
 GRAIN = 1 << 21
@@ -147,7 +146,7 @@ def _lowered(meanings: Meanings, match: Match, allowed: Collection[int]) -> Foun
     )
     check(shapes)
     text = attention_text(extents, accesses, inputs, written)
-    region = Region(nodes, _read(meanings, nodes), (output,), scores, 1)
+    region = Region(nodes, read_by(meanings.graph, nodes), (output,), scores, 1)
     names = label([graph.nodes[n].op_type for n in nodes if n not in moved])
     kernel = Kernel(
         "",
@@ -219,20 +218,6 @@ def _result(
             moved = graph.nodes[user].outputs[0]
             return moved, _whole(loops), frozenset({user})
     return value, _whole(loops), frozenset()
-
-
-def _read(meanings: Meanings, nodes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return what nodes read that none of them produces, shapes and axes included."""
-    graph = meanings.graph
-    produced = {value for number in nodes for value in graph.nodes[number].outputs}
-    return tuple(
-        dict.fromkeys(
-            value
-            for number in nodes
-            for value in graph.nodes[number].inputs
-            if value != ABSENT and value not in produced
-        )
-    )
 
 
 def _whole(loops: tuple[int, ...]) -> Map:

@@ -12,12 +12,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from ...catalog.operators.terms import Apply, Read, Select, Term
-from ...rules import ABSENT
 from ..codegen.scalar import LoweringError, expression
 from .affine import Extent
 from .cells import SLOW
 from .lower import Kernel, lower_region
-from .region import Meanings, Region
+from .region import Meanings, Region, read_by
 
 # Nodes of a region at most; longer chains are cut there.
 MOST_NODES = 48
@@ -198,20 +197,13 @@ class Grower:
 
     def _region(self, inside: set[int], space: tuple[Extent, ...], reduced: int) -> Region:
         nodes = tuple(sorted(inside, key=self.position.__getitem__))
-        produced = {value for number in nodes for value in self.graph.nodes[number].outputs}
-        read = dict.fromkeys(
-            value
-            for number in nodes
-            for value in self.graph.nodes[number].inputs
-            if value != ABSENT and value not in produced
-        )
         outputs = tuple(
             value
             for number in nodes
             for value in self.graph.nodes[number].outputs
             if self.graph.is_pinned(value) or self.graph.users.get(value, set()) - inside
         )
-        return Region(nodes, tuple(read), outputs, space, reduced)
+        return Region(nodes, read_by(self.graph, nodes), outputs, space, reduced)
 
     # ---------------------------------------------------------------------------- properties
 

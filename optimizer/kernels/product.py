@@ -31,7 +31,7 @@ from .lower import (
     named,
 )
 from .product_text import product_text
-from .region import Meanings, Region
+from .region import Meanings, Region, read_by
 
 # Columns of a panel, as call.h has them.
 PANEL = 48
@@ -278,7 +278,7 @@ def _lowered(
         flushes=flushes(meanings, chain),
         packed=((packed_value, matrix.value, matrix.transposed),),
     )
-    return Found(Region(nodes, _read(graph, nodes), (output,), shape, 0), named(kernel))
+    return Found(Region(nodes, read_by(graph, nodes), (output,), shape, 0), named(kernel))
 
 
 def _bias(meanings: Meanings, product: int, width: Extent) -> tuple[int, ...]:
@@ -304,15 +304,3 @@ def _packed_value(meanings: Meanings, matrix: Matrix, depth: int, width: int) ->
         name = f"{graph.names[matrix.value]}.panels"
         meanings.packed[key] = graph.new_value(name, type_)
     return meanings.packed[key]
-
-
-def _read(graph: Graph, nodes: tuple[int, ...]) -> tuple[int, ...]:
-    produced = {value for number in nodes for value in graph.nodes[number].outputs}
-    return tuple(
-        dict.fromkeys(
-            value
-            for number in nodes
-            for value in graph.nodes[number].inputs
-            if value != ABSENT and value not in produced
-        )
-    )

@@ -31,6 +31,19 @@ class Region:
     reduced: int = 0
 
 
+def read_by(graph: Graph, nodes: Sequence[int]) -> tuple[int, ...]:
+    """Return what nodes read that none of them produces, shapes and axes included."""
+    produced = {value for number in nodes for value in graph.nodes[number].outputs}
+    return tuple(
+        dict.fromkeys(
+            value
+            for number in nodes
+            for value in graph.nodes[number].inputs
+            if value != ABSENT and value not in produced
+        )
+    )
+
+
 @dataclass
 class Meanings:
     """What the nodes of a graph mean at their shapes, expanded when first asked for.
