@@ -46,14 +46,7 @@ class Fold:
 
     def step(self) -> str:
         """Return the statement inside of the loop."""
-        kind, body, name = self.reduction.kind, self.reduction.body, self.name
-        if self._compares:
-            order = "<" if kind == "max" else ">"
-            return (
-                f"{{ const {self.c_type} t = {body}; "
-                f"{name} = {name} {order} t ? t : {name}; n{name} |= t != t; }}"
-            )
-        return f"{name} {'+' if kind == 'sum' else '*'}= {body};"
+        return self._step(self.name)
 
     def declare_lanes(self, count: int) -> list[str]:
         """Return the declarations of as many accumulators, at the identity."""
@@ -64,7 +57,11 @@ class Fold:
 
     def step_lanes(self) -> str:
         """Return the statement inside of the loop, into accumulator j."""
-        kind, body, name = self.reduction.kind, self.reduction.body, f"q{self.name}[j]"
+        return self._step(f"q{self.name}[j]")
+
+    def _step(self, name: str) -> str:
+        """Return the statement that takes an element into an accumulator."""
+        kind, body = self.reduction.kind, self.reduction.body
         if self._compares:
             order = "<" if kind == "max" else ">"
             return (
