@@ -24,7 +24,6 @@ from ...profiles.session import open_session
 from ..codegen.compiler import FLAGS, CompilerError
 from ..contest import Contest, Plan
 from ..graph import Graph
-from ..infer import infer_types
 from ..phases import Phases
 from ..realize import Workshop
 from ..rewrite import Step
@@ -36,6 +35,7 @@ from .kinds import Kind, cover, step_of
 from .library import Library, build
 from .product import products, supply
 from .region import Meanings
+from .settle import settle
 from .steady import steady
 from .trial import KERNEL, measured
 
@@ -72,7 +72,7 @@ class Fusing:
         """
         start_s = time.monotonic()
         self.graph = self.base.graph.copy()
-        self.graph.types = infer_types(self.graph)
+        self.settled = settle(self.graph)
         with self.phases("fusing", self.base.name):
             self.kinds = self._kinds()
             if not self.kinds:
@@ -226,7 +226,7 @@ class Fusing:
         return Plan(
             name,
             embed(graph, library.domain),
-            steps=[*self.base.steps, *steps, *self._left_out(kinds)],
+            steps=[*self.base.steps, *self.settled, *steps, *self._left_out(kinds)],
             execution=opened,
         )
 
@@ -325,6 +325,7 @@ def fused_graph(
     `multiplies` is that of `regions`, `levels` and `flags` are those of `library.build`.
     """
     fused = graph.copy()
+    settle(fused)
     found = regions(Meanings(fused), fused.nodes, multiplies=multiplies)
     placed = [one for one in found if place(fused, one.region.nodes, one.kernel)]
     supply(fused, [one.kernel for one in placed])
