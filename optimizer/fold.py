@@ -231,6 +231,8 @@ def _run(graph: Graph, batch: list[int]) -> dict[int, np.ndarray]:
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
+    # Results lie where the session put them: a small one that is kept would hold all of an arena.
+    options.enable_cpu_mem_arena = False
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )

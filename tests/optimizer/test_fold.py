@@ -1,5 +1,7 @@
 """Folding, sharing and dead code: nothing changes but the number of nodes."""
 
+import sys
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
@@ -12,6 +14,7 @@ from tensolog.optimizer.simplify import (
     share_constants,
     share_subexpressions,
 )
+from tensolog.profiles.session import release_memory, resident_bytes
 
 from .builders import INT64, model, run, value
 
@@ -227,3 +230,27 @@ def test_drops_what_feeds_no_output():
     assert remove_dead_constants(graph) == 1
     assert operators(graph) == ["Abs"]
     assert not to_model(graph).graph.initializer
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="nobody says what memory is in use")
+def test_a_small_result_does_not_hold_the_memory_it_was_computed_in():
+    size = 32 << 20
+    built = model(
+        [
+            ("Expand", ["one", "shape"], ["many"]),
+            ("Add", ["many", "many"], ["twice"]),
+            ("ReduceMax", ["twice"], ["two"]),
+            ("Mul", ["x", "two"], ["y"]),
+        ],
+        [value("x", [3])],
+        [value("y", [3])],
+        {"one": np.ones(1, np.float32), "shape": np.array([size // 4])},
+    )
+    graph = graph_of(built)
+    release_memory()
+    before = resident_bytes()
+    assert fold_constants(graph, limit_bytes=size) == 3
+    remove_dead_constants(graph)
+    release_memory()
+    assert operators(graph) == ["Mul"]
+    assert resident_bytes() - before < size // 2
