@@ -230,9 +230,10 @@ class Contest:
     @property
     def _room(self) -> int:
         """How many sessions may be alive at once without breaking the memory promise."""
-        session = max(self.size_bytes + SESSION_BYTES, self._verifier.session.size_bytes)
+        cost = self._verifier.session
+        session = max(self.size_bytes + SESSION_BYTES, cost.size_bytes)
         promised = PROMISED_MODELS * self.size_bytes + PROMISED_BYTES - resident_bytes()
-        promised -= session // 2  # while one is opened it takes more than after it
+        promised -= max(session // 2, cost.opening_bytes - session)  # for the one that is opened
         return int(min(RACE_MODELS * self.size_bytes + RACE_BYTES, promised) / session)
 
     def _first_that_runs(self, given: Mapping[str, int], widened: Path | None) -> Verifier:

@@ -62,9 +62,13 @@ class Deviation:
 
 @dataclass(frozen=True)
 class SessionCost:
-    """What a session takes: memory, activations included, and seconds to open it and to run."""
+    """What a session takes: memory, activations included, and seconds to open it and to run.
+
+    While it is opened it has `opening_bytes`: weights as they were, and as the runtime packs them.
+    """
 
     size_bytes: int
+    opening_bytes: int
     opening_s: float
     run_s: float
 
@@ -129,6 +133,7 @@ class Verifier:
             source, threads=self._threads, execution=execution, flush_denormals=False
         )
         opening_s, run_s = time.monotonic() - start, 0.0
+        opening_bytes = resident_bytes() - before
         self.outputs = [entry.name for entry in session.get_outputs()]
         for distribution, feeds in self._feeds.items():
             wide = {entry.name: entry.type for entry in session.get_inputs()}
@@ -142,7 +147,8 @@ class Verifier:
             run_s = time.monotonic() - start  # the first ones also reserve memory: the last counts
             for position, array in enumerate(results):
                 np.save(self._path(kind, distribution, position), _storable(array))
-        cost = SessionCost(resident_bytes() - before, opening_s, run_s)
+        trim_memory()
+        cost = SessionCost(resident_bytes() - before, opening_bytes, opening_s, run_s)
         del session
         release_memory()
         return cost

@@ -172,6 +172,7 @@ class Field:
         for name in opened:
             self._tell(name)
             self._alive[name] = self._load(name)
+            trim_memory()  # opening one takes more than it keeps
         for name in opened:
             self._runs[name], self._lap_ns[name] = _warm(self._alive[name])
 
