@@ -11,6 +11,7 @@ from ..catalog import Catalog
 from ..catalog.onnx_reader import read_model
 from ..catalog.onnx_writer import skeleton_model
 from ..profiles.costs import CostModel
+from ..profiles.execution import AS_WRITTEN
 from ..profiles.kernel import Kernel
 from ..rules import Rule, store_rules
 from .contest import ORIGINAL, Contest, Plan
@@ -19,19 +20,19 @@ from .infer import infer_types
 from .kernels.candidates import fused_plans
 from .layouts.blocking import BLOCKED
 from .layouts.plans import LEAST_MOVES, is_news, moves
-from .openings import alternatives
+from .openings import alternatives, promising
 from .phases import Phases
 from .planner import Planner
+from .prediction import Prediction
 from .price import Prices, kernels_of_graph
 from .purse import Purse
 from .qualifying import is_roomy, qualify
 from .realize import Workshop
 from .screening import screen, select
-from .search import bound_types, order_by_bound
+from .search import bound_types
 from .setting import Setting
 from .signature import signature
 from .sizes import sizes_from
-from .view import predicted_ns
 
 if TYPE_CHECKING:
     from .driver import Source
@@ -43,10 +44,14 @@ MEASURING_SHARE = 0.3
 # these goes to the final, which has no less than its own share.
 SCREENING_SHARE, QUALIFYING_SHARE, OPENING_SHARE, KERNELS_SHARE = 0.25, 0.15, 0.3, 0.5
 FINAL_SHARE = 0.4
+# Of the time for races, what asking the runtime what it runs may take: before the plans race, and
+# of the ways to open them.
+ASKING_SHARE = 0.08
 # What reading, searching and verifying may take beside the budget before races have less for it.
 GRACE_S = 20.0
-# Of the budget, what measuring kernels on blocked values may take, in models that have such.
-LAYING_SHARE = 0.08
+# Of the budget, what measuring kernels on blocked values may take, in models that have such, and
+# what measuring the kernels that run may.
+LAYING_SHARE, RUNNING_SHARE = 0.08, 0.08
 # How many plans of the e-graph may race.
 BEST_PLANS = 4
 
@@ -77,9 +82,16 @@ class Campaign:
             # Like the plans, so that the same weights are mapped and nothing else tells them apart.
             self.original = Plan(ORIGINAL, graph, source=workshop.place(ORIGINAL, self.skeleton))
             self.sizes: dict[str, int] = sizes_from(graph, setting.input_shapes)
+            running_s = setting.budget * RUNNING_SHARE
             self.prices = Prices(
                 CostModel(catalog, threads=setting.threads),
-                budget_s=setting.budget * MEASURING_SHARE,
+                budget_s=setting.budget * MEASURING_SHARE - running_s,
+            )
+            # What runs, runs as it is written.
+            self.run_prices = Prices(
+                CostModel(catalog, threads=setting.threads, configuration=AS_WRITTEN.level),
+                budget_s=running_s,
+                fused=self.prices.fused,
             )
         self.planner = Planner(setting, phases, rules, graph, self.prices)
         self.plans: list[Plan] = []
@@ -134,14 +146,21 @@ class Campaign:
             self.propose(self.planner.attend("by blocks", (*self.plans[::-1], self.original)))
             self.propose(self.planner.gather("one table", explored))
         for plan in self.plans:
-            with self.phases("verifying", plan.name):
-                plan.source = self.workshop.place_plan(plan.name, plan.graph)
-                contest.verify(plan)
-        self._price()
+            plan.source = self.workshop.place_plan(plan.name, plan.graph)
+        prediction = Prediction(contest, self.run_prices, self.phases)
+        with purse.share(ASKING_SHARE) as share_s:
+            rivals = prediction.rivals(self.plans, share_s)
+        for plan in self.plans:
+            if not plan.refusal:
+                with self.phases("verifying", plan.name):
+                    contest.verify(plan)
         with purse.share(QUALIFYING_SHARE) as share_s:
-            finalists = qualify(contest, self.plans, share_s)
+            finalists = qualify(contest, rivals, share_s)
         if self.setting.for_runtime:
-            sound = sorted((self.original, *finalists), key=lambda plan: plan.predicted_ns or 0.0)
+            # Plans that run the same may differ where they are opened another way.
+            like = [plan for plan in self.plans if plan.like and not plan.refusal]
+            with purse.share(ASKING_SHARE) as share_s:
+                sound = promising(prediction, (contest.original, *finalists), like, share_s)
             with purse.share(OPENING_SHARE) as share_s:
                 opened = alternatives(contest, sound, share_s)
             self.plans += opened
@@ -151,11 +170,11 @@ class Campaign:
                 fused = fused_plans(
                     contest, self.workshop, self.phases, finalists, share_s, self.prices.fused
                 )
-            for plan in fused:
-                plan.predicted_ns = self.predicted(plan)
             self.plans += fused
             finalists += fused
         self.winner = run_final(contest, finalists, purse.left)
+        with purse.share(ASKING_SHARE) as share_s:
+            prediction.state([plan for plan in finalists if plan.lap is not None], share_s)
 
     def _search(self, contest: Contest) -> Plan:
         """Derive plans by what kernels cost; return the one of single rewrites that gain."""
@@ -167,8 +186,7 @@ class Campaign:
             bare = self.planner.simplify("no rules", rules=())
             count = BEST_PLANS if is_roomy(contest) else 1
             for plan in self.planner.grow("e-graph", bare, self.sizes, count, self.kept):
-                if self.predicted(plan) < self.predicted(self.original):
-                    self.propose(plan)
+                self.propose(plan)
         return explored
 
     def _lay_out(self, contest: Contest, start: Plan) -> None:
@@ -189,28 +207,9 @@ class Campaign:
             return False
         return any(node.op_type in BLOCKED for node in self.original.graph.nodes.values())
 
-    def _price(self) -> None:
-        """Measure what the budget still allows of all plans' kernels, dearest first."""
-        with self.phases("measuring"):
-            kernels = [
-                kernel
-                for plan in (self.original, *self.plans)
-                for kernel in self.kernels(plan).values()
-            ]
-            self.prices.measure(
-                order_by_bound(kernels, self.prices),
-                lambda done, total, what: self.phases.tell("measuring", done, total, what),
-            )
-        for plan in (self.original, *self.plans):
-            plan.predicted_ns = self.predicted(plan)
-
     def kernels(self, plan: Plan) -> dict[int, Kernel]:
         """Give a plan's kernels under the sizes it is measured with."""
         return kernels_of_graph(plan.graph, bound_types(plan.graph, self.sizes))
-
-    def predicted(self, plan: Plan) -> float:
-        """Add up what a plan is expected to take, in nanoseconds."""
-        return predicted_ns(self.kernels(plan), self.prices)
 
     def _size_bytes(self) -> int:
         ((size,),) = self.catalog.connection.execute(

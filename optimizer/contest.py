@@ -8,10 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..profiles.as_run import as_run
 from ..profiles.feeds import DISTRIBUTIONS, random_feeds
+from ..profiles.kernel import Kernel
 from ..profiles.operators_run import operators_run
 from ..profiles.race import Lap, RaceError, race
-from ..profiles.session import DEFAULTS, Execution, release_memory, resident_bytes
+from ..profiles.session import (
+    DEFAULTS,
+    Execution,
+    release_memory,
+    resident_bytes,
+    trim_memory,
+)
 from .graph import Graph
 from .phases import Phases
 from .rewrite import Step
@@ -41,7 +49,8 @@ class Plan:
     """One way to compute the model: its graph, the steps to it, and what was found out about it.
 
     `execution` is how its session is opened; `naive` the same plan opened as the runtime does by
-    itself, where that is another one.
+    itself, where that is another one. `run` are the kernels that the runtime runs for it, `like`
+    names another plan with the same ones.
     """
 
     name: str
@@ -53,6 +62,8 @@ class Plan:
     deviations: list[Deviation] = field(default_factory=list)
     refusal: str = ""
     lap: Lap | None = None
+    run: Counter[Kernel] | None = None
+    like: str = ""
     predicted_ns: float | None = None
 
 
@@ -199,6 +210,26 @@ class Contest:
             threads=self.setting.threads,
             execution=plan.execution,
         )
+
+    def kernels_run(self, plan: Plan) -> Counter[Kernel] | None:
+        """Count the kernels that the runtime runs for a plan; None where not all can be known."""
+        try:
+            run = as_run(
+                plan.source,
+                self.feeds("normal"),
+                threads=self.setting.threads,
+                execution=plan.execution,
+            )
+        except Exception:  # what doesn't run under the runtime's profiler isn't predicted
+            return None
+        finally:
+            trim_memory()
+        return None if run.left_out else run.counts
+
+    @property
+    def asking_s(self) -> float:
+        """Seconds that it takes at least to learn what runs for a plan."""
+        return 2 * (self._verifier.session.opening_s + self._verifier.session.run_s)
 
     @property
     def seats(self) -> int:

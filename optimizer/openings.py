@@ -16,6 +16,7 @@ from ..profiles.race import verdict
 from ..profiles.session import DEFAULTS, Execution
 from .contest import Contest, Plan
 from .final import LEAST_GAIN_BY_OPTIONS
+from .prediction import Prediction
 
 # Operators that ONNX Runtime's graph transformers make, and the transformers to leave out so that
 # they don't, by the names that `optimization.disable_specified_optimizers` knows them by.
@@ -56,6 +57,26 @@ def alternatives(contest: Contest, plans: Sequence[Plan], budget_s: float) -> li
     for plan in found:
         contest.verify(plan)
     return found
+
+
+def promising(
+    prediction: Prediction, plans: Sequence[Plan], like: Sequence[Plan], budget_s: float
+) -> list[Plan]:
+    """Sort plans by what they are predicted to take, opened by default or at the plain level.
+
+    Of those in `like`, which run what another one runs by default, only such take part as run
+    something else at the plain level, and don't clearly lose by it.
+    """
+    plain = {plan.name: opened(plan, Execution(PLAIN_LEVEL)) for plan in (*plans, *like)}
+    rivals = prediction.rivals(list(plain.values()), budget_s)
+    sound = [*plans, *(plan for plan in like if plain[plan.name] in rivals)]
+    unknown = float("inf")
+
+    def least_ns(plan: Plan) -> float:
+        ways = (plan, plain[plan.name])
+        return min(way.predicted_ns or unknown for way in ways)
+
+    return sorted(sound, key=least_ns)
 
 
 def _of_one(contest: Contest, plan: Plan, budget_s: float) -> list[Plan]:

@@ -17,11 +17,11 @@ from .record import record_plan
 from .result import Optimization
 from .rewrite import Step
 from .search import bound_types
-from .view import drawn_graph, operator_costs
+from .view import calls_of, calls_run, drawn_graph, operator_costs
 from .words import candidate_of, details, verdict_of, version_of
 
 if TYPE_CHECKING:
-    from .report.schema import DrawnGraph, Headline
+    from .report.schema import DrawnGraph, Headline, OperatorCost
 
 
 def conclude(run: Campaign) -> Optimization:
@@ -84,11 +84,7 @@ def conclude(run: Campaign) -> Optimization:
         near_misses=near,
         execution=winner.execution,
         libraries={path.name: run.workshop.file(path.name) for path in winner.execution.libraries},
-        operators=operator_costs(
-            (original.graph, run.kernels(original)),
-            (winner.graph, run.kernels(winner)),
-            run.prices,
-        ),
+        operators=_operators(run, original, winner),
         graphs=(_drawn(run, original, steps), _drawn(run, winner, ())),
         question=Question(run.setting, run.planner.base, dict(run.sizes)),
         catalog=run.catalog,
@@ -102,6 +98,18 @@ def _closest(run: Campaign) -> Plan:
     if raced:
         return run.plans[min(raced)[1]]
     return run.plans[-1] if run.plans else run.original
+
+
+def _operators(run: Campaign, original: Plan, winner: Plan) -> list[OperatorCost]:
+    """Compare what the runtime runs; where that is not known of both, the models' own nodes."""
+    if original.run is not None and winner.run is not None:
+        return operator_costs(
+            calls_run(original.run, run.run_prices), calls_run(winner.run, run.run_prices)
+        )
+    return operator_costs(
+        calls_of(original.graph, run.kernels(original), run.prices),
+        calls_of(winner.graph, run.kernels(winner), run.prices),
+    )
 
 
 def _drawn(run: Campaign, plan: Plan, steps: Sequence[Step]) -> DrawnGraph:

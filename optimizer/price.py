@@ -21,12 +21,14 @@ Progress = Callable[[int, int, str], None]
 class Prices:
     """What kernels cost, measured as far as a budget of seconds goes; shared by all plans."""
 
-    def __init__(self, model: CostModel, *, budget_s: float) -> None:
+    def __init__(
+        self, model: CostModel, *, budget_s: float, fused: dict[str, Cost] | None = None
+    ) -> None:
         self.model = model
         self.left_s = budget_s
         self.measured = 0
         # What fused kernels cost, by their operators' names: they run with their library only.
-        self.fused: dict[str, Cost] = {}
+        self.fused: dict[str, Cost] = {} if fused is None else fused
 
     def measure(self, kernels: Iterable[Kernel], progress: Progress | None = None) -> None:
         """Measure what has no stored cost yet, in the order given, while the budget lasts."""
@@ -38,6 +40,10 @@ class Prices:
             self.measured += self.model.measure(todo, budget_s=self.left_s, progress=progress)
         finally:
             self.left_s -= time.monotonic() - start
+
+    def unmeasured(self, kernels: Iterable[Kernel]) -> list[Kernel]:
+        """List the kernels that can be measured and have not been, each once, in their order."""
+        return self.model.unmeasured(kernel for kernel in kernels if self._is_open(kernel))
 
     def total(self, kernels: Sequence[Kernel]) -> Cost:
         """Add up kernels; the sum is a bound as soon as one that matters is."""

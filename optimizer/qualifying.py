@@ -2,7 +2,8 @@
 
 What comes in far behind the others needs no more laps to be left out, and neither ways to open it
 nor kernels for it are worth a try. Models so large that few sessions may be alive at once race in
-small groups anyway, and to load them again takes longer than it saves.
+small groups anyway, and to load them again takes longer than it saves: of these, the plans race on
+that are predicted to be the fastest, if that is known of all.
 """
 
 from __future__ import annotations
@@ -20,8 +21,14 @@ def qualify(contest: Contest, plans: Sequence[Plan], budget_s: float) -> list[Pl
     The others keep the lap with which they were left out.
     """
     sound = [plan for plan in plans if not plan.refusal]
-    if len(sound) <= FINALISTS or not is_roomy(contest):
+    if len(sound) <= FINALISTS:
         return sound
+    if not is_roomy(contest):
+        expected = [plan.predicted_ns for plan in sound if plan.predicted_ns is not None]
+        if len(expected) < len(sound):
+            return sound
+        worst = sorted(expected)[FINALISTS - 1]
+        return [plan for plan in sound if (plan.predicted_ns or 0.0) <= worst]
     laps = contest.time_what_runs(
         [contest.original, *sound],
         budget_s,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,31 +21,23 @@ if TYPE_CHECKING:
 SHOWN_CHARACTERS = 60
 
 
-def predicted_ns(kernels: Mapping[int, Kernel], prices: Prices) -> float:
-    """Add up what the nodes of a graph are expected to cost."""
-    return sum(prices.cost(kernel).ns for kernel in kernels.values())
-
-
 def operator_costs(
-    before: tuple[Graph, Mapping[int, Kernel]],
-    after: tuple[Graph, Mapping[int, Kernel]],
-    prices: Prices,
+    before: Iterable[tuple[str, float]], after: Iterable[tuple[str, float]]
 ) -> list[OperatorCost]:
-    """Add up nodes and their costs by operator, dearest first."""
+    """Add up pairs of an operator and the nanoseconds of a call, the dearest operator first."""
     found: dict[str, OperatorCost] = {}
-    for side, (graph, kernels) in (("before", before), ("after", after)):
-        for number, node in graph.nodes.items():
+    for side, calls in (("before", before), ("after", after)):
+        for operator, cost in calls:
             row = found.setdefault(
-                node.operator,
+                operator,
                 {
-                    "op_type": node.operator,
+                    "op_type": operator,
                     "calls_before": 0,
                     "calls_after": 0,
                     "before_ns": 0.0,
                     "after_ns": 0.0,
                 },
             )
-            cost = prices.cost(kernels[number]).ns if number in kernels else 0.0
             if side == "before":
                 row["calls_before"] += 1
                 row["before_ns"] += cost
@@ -52,6 +45,21 @@ def operator_costs(
                 row["calls_after"] += 1
                 row["after_ns"] += cost
     return sorted(found.values(), key=lambda row: -max(row["before_ns"], row["after_ns"]))
+
+
+def calls_of(
+    graph: Graph, kernels: Mapping[int, Kernel], prices: Prices
+) -> Iterator[tuple[str, float]]:
+    """Give the operator of each node and what it costs; nothing where that is not known."""
+    for number, node in graph.nodes.items():
+        yield node.operator, prices.cost(kernels[number]).ns if number in kernels else 0.0
+
+
+def calls_run(run: Counter[Kernel], prices: Prices) -> Iterator[tuple[str, float]]:
+    """Give the operator of each kernel that runs, and what it costs."""
+    for kernel in run.elements():
+        name = f"{kernel.domain}:{kernel.op_type}" if kernel.domain else kernel.op_type
+        yield name, prices.cost(kernel).ns
 
 
 def drawn_graph(

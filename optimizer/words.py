@@ -47,6 +47,8 @@ def _verdict(plan: Plan, *, winner: bool, raced: bool) -> str:
         return "the reference"
     if plan.refusal:
         return f"refused: {plan.refusal}"
+    if plan.like:
+        return f"runs what {plan.like} runs"
     if not raced:
         return "not raced"
     if plan.lap is None:

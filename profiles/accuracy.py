@@ -3,21 +3,24 @@
 The kernels are those that the runtime runs (as_run.py), each alone, weighed by how often it occurs.
 Machines have moods, so nothing is compared over minutes: kernels are timed in small batches, the
 model with each, and what is added up is each kernel's share of the model's time in its own rounds.
+The model is timed as races time it, in laps after a warm-up; since speed depends on where a
+session's memory lies, kernels and model are opened several times.
 """
 
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .as_run import kernels_run
+from .as_run import as_run
 from .denormals import flushed_denormals
+from .heats import warm
 from .kernel import Kernel, KernelError
 from .session import DEFAULTS, BoundRun, Execution, open_session, trim_memory
 from .statistics import swiftest
@@ -26,6 +29,8 @@ from .timing import Probe, SessionRunner
 Array = np.ndarray[Any, Any]
 
 _BATCH = 6
+# How often a batch and the model are opened.
+_OPENINGS = 3
 # As an optimized model is run: its kernels are what they are.
 _AS_THEY_ARE = "disabled"
 
@@ -42,16 +47,20 @@ class Share:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """A model's measured nanoseconds, its kernels' shares, and those that can't run alone."""
+    """A model's measured nanoseconds, its kernels' shares, and those that can't run alone.
+
+    `empty` is the part of the time that a run of no operator takes.
+    """
 
     measured_ns: float
     shares: tuple[Share, ...]
     untimed: tuple[Kernel, ...]
+    empty: float
 
     @property
     def ratio(self) -> float:
-        """The sum of the kernels over the measured time."""
-        return sum(share.part for share in self.shares)
+        """The sum of the kernels, and of what a run takes beside them, over the measured time."""
+        return self.empty + sum(share.part for share in self.shares)
 
 
 def accuracy(
@@ -60,16 +69,17 @@ def accuracy(
     *,
     threads: int,
     execution: Execution = DEFAULTS,
-    rounds: int = 15,
+    rounds: int = 5,
     seed: int = 0,
 ) -> Accuracy:
-    """Time a model and each kernel that runs for it, in the same rounds; raises what it raises."""
-    kernels = [
-        kernel for _, kernel in kernels_run(source, feeds, threads=threads, execution=execution)
-    ]
-    counts = Counter(kernel for kernel in kernels if not kernel.is_constant)
+    """Time a model and each kernel that runs for it, in the same rounds; raises what it raises.
+
+    So many rounds are run of each opening.
+    """
+    run = as_run(source, feeds, threads=threads, execution=execution)
+    counts = run.counts
     touched = sum(
-        spec.size_bytes for kernel in kernels for spec in kernel.inputs if spec is not None
+        spec.size_bytes for kernel in counts for spec in kernel.inputs if spec is not None
     )
     runner = SessionRunner(threads, _AS_THEY_ARE, touched // threads)
     order = random.Random(seed)
@@ -77,36 +87,50 @@ def accuracy(
     untimed: list[Kernel] = []
     measured: list[float] = []
     with flushed_denormals():
-        whole = BoundRun(open_session(source, threads=threads, execution=execution), feeds)
         distinct = list(counts)
         for at in range(0, len(distinct), _BATCH):
-            probes: dict[Kernel, Probe] = {}
-            for kernel in distinct[at : at + _BATCH]:
-                try:
-                    probes[kernel] = runner.prepare(kernel)
-                except KernelError:
-                    untimed.append(kernel)
-            times, wholes = _timed(probes, whole, rounds, order)
-            measured += wholes
-            for kernel, taken in times.items():
-                part = counts[kernel] * swiftest(taken) / swiftest(wholes)
-                shares.append(Share(kernel, counts[kernel], swiftest(taken), part))
-            del probes
-            trim_memory()
-    shares.sort(key=lambda share: -share.part)
-    return Accuracy(swiftest(measured), tuple(shares), tuple(untimed))
+            batch = distinct[at : at + _BATCH]
+            taken: dict[Kernel, list[tuple[float, float]]] = {kernel: [] for kernel in batch}
+            for _ in range(_OPENINGS):
+                probes = _prepared(runner, [kernel for kernel in batch if kernel not in untimed])
+                untimed += [kernel for kernel in batch if kernel not in (*probes, *untimed)]
+                whole = BoundRun(open_session(source, threads=threads, execution=execution), feeds)
+                whole_ns, times = _timed(probes, whole, rounds, order)
+                measured.append(whole_ns)
+                for kernel, ns in times.items():
+                    taken[kernel].append((ns, ns / whole_ns))
+                del probes, whole
+                trim_memory()
+            for kernel, pairs in taken.items():
+                if pairs:
+                    ns, part = np.mean(pairs, axis=0).tolist()
+                    shares.append(Share(kernel, counts[kernel], ns, counts[kernel] * part))
+        shares.sort(key=lambda share: -share.part)
+        whole_ns = float(np.mean(measured))
+        empty = runner.overhead_ns() / whole_ns
+    return Accuracy(whole_ns, tuple(shares), tuple(untimed), empty)
+
+
+def _prepared(runner: SessionRunner, batch: Sequence[Kernel]) -> dict[Kernel, Probe]:
+    """Open the kernels that can be run alone."""
+    probes: dict[Kernel, Probe] = {}
+    for kernel in batch:
+        with suppress(KernelError):
+            probes[kernel] = runner.prepare(kernel)
+    return probes
 
 
 def _timed(
     probes: Mapping[Kernel, Probe], whole: BoundRun, rounds: int, order: random.Random
-) -> tuple[dict[Kernel, list[float]], list[float]]:
-    """Time a batch and the model, all in each round."""
+) -> tuple[float, dict[Kernel, float]]:
+    """Time the model and a batch, all in each round; nanoseconds of what was disturbed least."""
     times: dict[Kernel, list[float]] = {kernel: [] for kernel in probes}
     wholes: list[float] = []
     batch: Sequence[Kernel] = list(probes)
+    runs, _ = warm(whole)
     for _ in range(rounds):
         whole.time()  # the kernels have emptied the caches
-        wholes.append(whole.time())
+        wholes.append(whole.time(runs))
         for kernel in order.sample(batch, len(batch)):
             times[kernel].append(probes[kernel]())
-    return times, wholes
+    return swiftest(wholes), {kernel: swiftest(taken) for kernel, taken in times.items()}

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import tempfile
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,44 +26,80 @@ from .session import AS_WRITTEN, DEFAULTS, Execution, open_session
 Array = np.ndarray[Any, Any]
 Types = dict[str, tuple[str, tuple[int, ...]]]
 
+# Session config entries: where the weights of a model go that is written as it is run, and from how
+# many bytes on. Those of kernels' values must stay with the model.
+_WEIGHTS_FILE = "session.optimized_model_external_initializers_file_name"
+_WEIGHTS_FROM = "session.optimized_model_external_initializers_min_size_in_bytes"
+_APART_BYTES = 16 * VALUE_LIMIT
 # The profiler's names of element types that are not ONNX's.
 _PROFILED = {"float": "float32", "double": "float64"}
 
 
-def kernels_run(
+@dataclass(frozen=True)
+class AsRun:
+    """What runs for a model: its kernels, and the operators that aren't known as such.
+
+    The latter have tensors that are none, or depend on what is inside of subgraphs.
+    """
+
+    kernels: tuple[Kernel, ...]
+    left_out: tuple[str, ...]
+
+    @property
+    def counts(self) -> Counter[Kernel]:
+        """How often each kernel runs; those of constants alone don't."""
+        return Counter(kernel for kernel in self.kernels if not kernel.is_constant)
+
+
+def as_run(
     source: Path | bytes,
     feeds: Mapping[str, Array],
     *,
     threads: int,
     execution: Execution = DEFAULTS,
-) -> list[tuple[str, Kernel]]:
-    """Return (node name, kernel) of what runs, in the order of the graph; raises what it raises.
+) -> AsRun:
+    """Return what runs for a model opened like this; raises what ONNX Runtime raises.
 
-    Nodes whose tensors are no tensors, or are inside of subgraphs, are left out.
+    The model is opened twice. Its weights are written to a file, and not read.
     """
     with tempfile.TemporaryDirectory(prefix="tensolog-run-") as folder:
         path = Path(folder) / "run.onnx"
-        open_session(source, threads=threads, execution=execution, optimized_path=path)
-        model = onnx.load(str(path))
+        apart = ((_WEIGHTS_FILE, "run.weights"), (_WEIGHTS_FROM, str(_APART_BYTES)))
+        writing = replace(execution, options=(*execution.options, *apart))
+        open_session(source, threads=threads, execution=writing, optimized_path=path)
+        model = onnx.load(str(path), load_external_data=False)
         for number, node in enumerate(model.graph.node):
             node.name = f"{node.op_type}:{number}"
         onnx.save(model, str(path))
-        types = _types_run(model, path, feeds, threads)
+        libraries = execution.libraries
+        if isinstance(source, Path):
+            libraries = tuple(source.parent / library for library in libraries)
+        types = _types_run(model, path, feeds, threads, replace(AS_WRITTEN, libraries=libraries))
     arrays = {
         tensor.name: numpy_helper.to_array(tensor)
         for tensor in model.graph.initializer
         if np.prod(tensor.dims) <= VALUE_LIMIT
     }
     opsets = {entry.domain: entry.version for entry in model.opset_import}
-    return kernels_of(model.graph, types, arrays.get, opsets)
+    known = kernels_of(model.graph, types, arrays.get, opsets)
+    named = {name for name, _ in known}
+    left_out = (node.op_type for node in model.graph.node if node.name not in named)
+    return AsRun(
+        tuple(kernel for _, kernel in known),
+        tuple(operator for operator in left_out if operator != "Constant"),
+    )
 
 
 def _types_run(
-    model: onnx.ModelProto, path: Path, feeds: Mapping[str, Array], threads: int
+    model: onnx.ModelProto,
+    path: Path,
+    feeds: Mapping[str, Array],
+    threads: int,
+    execution: Execution,
 ) -> Types:
     """Run a model as it is written, and give the type of each of its values by name."""
     session = open_session(
-        path, threads=threads, execution=AS_WRITTEN, profile_prefix=path.with_name("profile")
+        path, threads=threads, execution=execution, profile_prefix=path.with_name("profile")
     )
     wanted = {entry.name for entry in session.get_inputs()}
     given = {name: array for name, array in feeds.items() if name in wanted}

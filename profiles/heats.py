@@ -174,7 +174,7 @@ class Field:
             self._alive[name] = self._load(name)
             trim_memory()  # opening one takes more than it keeps
         for name in opened:
-            self._runs[name], self._lap_ns[name] = _warm(self._alive[name])
+            self._runs[name], self._lap_ns[name] = warm(self._alive[name])
 
     def _round(self, name: str) -> list[float]:
         """Time a lap of a session that is alive."""
@@ -188,7 +188,7 @@ class Field:
         self._tell(name)
         start = self._clock()
         runner = self._load(name)
-        runs, _ = _warm(runner)
+        runs, _ = warm(runner)
         half = self._clock() + (self._clock() - start) / 2
         laps = [runner.time(runs) for _ in range(_LEAST_BLOCK)]
         while len(laps) < _MOST_BLOCK and self._clock() < half:
@@ -205,7 +205,7 @@ class Field:
             self._progress(min(1.0, max(0.0, used)), label)
 
 
-def _warm(runner: Runner) -> tuple[int, float]:
+def warm(runner: Runner) -> tuple[int, float]:
     """Warm up; return the runs that make a lap long enough to be timed, and its nanoseconds."""
     once = max(1.0, min(runner.time(), runner.time()))
     runs = max(1, min(_MOST_RUNS, round(_LAP_NS / once)))

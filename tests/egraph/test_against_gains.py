@@ -7,7 +7,6 @@ from tensolog.optimizer.phases import Phases
 from tensolog.optimizer.planner import Planner
 from tensolog.optimizer.price import Prices, kernels_of_graph
 from tensolog.optimizer.setting import Setting
-from tensolog.optimizer.view import predicted_ns
 from tensolog.profiles.costs import Cost
 
 from benchmarks.zoo import build
@@ -41,7 +40,7 @@ def test_the_best_plan_costs_no_more_than_that_of_single_gains(name):
     )
 
     def cost(plan):
-        return predicted_ns(kernels_of_graph(plan.graph, plan.graph.types), prices)
+        return prices.total(list(kernels_of_graph(plan.graph, plan.graph.types).values())).ns
 
     gained = planner.explore("explored", planner.simplify("simplified"), {})
     bare = planner.simplify("no rules", rules=())
