@@ -45,6 +45,15 @@ def test_plans_too_large_to_be_alive_together_race_at_once():
     assert not contest.asked
 
 
+def test_of_plans_too_large_those_race_that_promise_most():
+    contest, many = Contest({}, seats=FINALISTS - 1), plans(*"abcde")
+    for plan, expected in zip(many, (5.0, 1.0, 4.0, 2.0, 3.0), strict=True):
+        plan.predicted_ns = expected
+    assert [plan.name for plan in qualify(contest, many, 1.0)] == ["b", "d", "e"]
+    many[0].predicted_ns = None
+    assert qualify(contest, many, 1.0) == many
+
+
 def test_the_fastest_race_on_in_their_order_and_the_others_keep_their_lap():
     contest = Contest({"a": 1.1, "b": 0.8, "c": 0.9, "d": 1.2, "e": 0.7})
     field = plans(*"abcde")
