@@ -98,6 +98,21 @@ def test_matrix_products_are_counted():
     assert work(transposed).flops == 2 * math.prod(X.shape) * 3 * 2 * 2
 
 
+def test_the_runtimes_own_operators_do_at_least_what_the_standard_ones_do():
+    for domain, name in (("com.microsoft", "FusedConv"), ("com.microsoft.nchwc", "Conv")):
+        plain = conv()
+        own = Kernel(domain, name, 1, (*plain.attributes, ("activation", "Relu")), plain.inputs)
+        assert work(own) == work(plain)
+    left, right = TensorSpec("float32", (5, 8, 7)), TensorSpec("float32", (5, 3, 8))
+    fused = Kernel("com.microsoft", "FusedMatMul", 1, {"transA": 1, "transB": 1}, (left, right))
+    assert work(fused).flops == 2 * 5 * 7 * 8 * 3
+    batches = Kernel("com.microsoft", "FusedMatMul", 1, {"transBatchA": 1}, (left, right))
+    assert work(batches).flops == 0
+    table = TensorSpec("float32", (30000, 768), constant=True)
+    embed = Kernel("com.microsoft", "EmbedLayerNormalization", 1, (), (ints(1, 2), None, table))
+    assert work(embed).bytes < table.size_bytes
+
+
 def ints(*values):
     return TensorSpec("int64", (len(values),), True, values)
 
