@@ -68,3 +68,26 @@ class Layout:
             found.append(np.arange(start, start + part))
             start += -(-part // self.block) * self.block
         return np.concatenate(found)
+
+    def cut(self, sizes: Sequence[int]) -> list[Layout] | None:
+        """The layouts of so many channels each, one after the other; None unless blocks stay whole.
+
+        `sizes` add up to the channels of the value.
+        """
+        found: list[Layout] = []
+        parts = list(self.parts)
+        within = 0  # channels taken of the first part that is left
+        for size in sizes:
+            own: list[int] = []
+            while size > 0:
+                taken = min(size, parts[0] - within)
+                if within % self.block or (taken < parts[0] - within and taken % self.block):
+                    return None
+                own.append(taken)
+                size -= taken
+                within += taken
+                if within == parts[0]:
+                    parts.pop(0)
+                    within = 0
+            found.append(Layout.of(own, self.block))
+        return found

@@ -22,6 +22,7 @@ from ..rewrite import Step, clean
 from .blocking import Blocking
 from .convolutions import is_blocked_by_runtime
 from .filters import FILTERS, computed
+from .growing import grow
 from .guard import guard
 from .runtime import NCHWC, VERSION, block_size
 from .values import BlockedValues
@@ -113,7 +114,7 @@ def lay_out(
         return None
     egraph = EGraph(graph, sizes, fold_limit)
     blocking = Blocking(egraph, BlockedValues(egraph, block))
-    blocking.grow()
+    grow(blocking)
     if not blocking.values.blocked:
         return None
     costs = Costs(egraph, prices)

@@ -36,6 +36,7 @@ SUMMARIES = {
     "ConvertElementwiseToBlocks": "acts element by element on channels in blocks",
     "ConvertScaleToBlocks": "scales channels in blocks by a convolution of one weight each",
     "JoinBlocks": "joins blocks of channels, each part with a block of its own",
+    "SplitBlocks": "takes apart channels that begin with a block each",
     "PushActivationThroughConcat": "takes the activation where what is joined may end in it",
 }
 # Layouts of one class, and ways to choose operands' layouts.
@@ -109,20 +110,32 @@ class BlockedValues:
         types: Types | None,
     ) -> int:
         """An e-node of one output, of the given type: as named and with sizes bound."""
+        return self._node(domain, op_type, attributes, operands, [types])
+
+    def _node(
+        self,
+        domain: str,
+        op_type: str,
+        attributes: Mapping[str, Any],
+        operands: Sequence[int],
+        types: Sequence[Types | None],
+    ) -> int:
+        """An e-node of so many outputs."""
         vocabulary = self.egraph.vocabulary
         protos = {name: helper.make_attribute(name, value) for name, value in attributes.items()}
         row = (
             vocabulary.operator(domain, op_type),
-            vocabulary.attribute(Attributes(protos, (True,))),
+            vocabulary.attribute(Attributes(protos, (True,) * len(types))),
             tuple(self.egraph.find(value) for value in operands),
         )
         (node,) = self.egraph.intern([row])
         if node is None:
             raise UnfitError(f"{op_type} doesn't take these operands")
-        (output,) = self.egraph.columns.outputs(node)
-        if types is not None and self.egraph.types[output] == UNTYPED:
-            self.egraph.types[output] = vocabulary.type(types[0])
-            self.egraph.sized[output] = vocabulary.type(types[1])
+        outputs = self.egraph.columns.outputs(node)
+        for output, known in zip(outputs, types, strict=True):
+            if known is not None and self.egraph.types[output] == UNTYPED:
+                self.egraph.types[output] = vocabulary.type(known[0])
+                self.egraph.sized[output] = vocabulary.type(known[1])
         return node
 
     def types(self, class_: int, width: int) -> Types:
@@ -150,16 +163,40 @@ class BlockedValues:
         types = self.types(class_, layout.width)
         node = self.node(domain, op_type, attributes, operands, types)
         (output,) = self.egraph.columns.outputs(node)
-        known = self.blocked.setdefault(class_, {})
         self.note(rule, sources, [node], [(class_, output)])
+        self._given(class_, layout, output, is_left=rule != ENTER)
+        return node
+
+    def give_parts(
+        self,
+        classes: Sequence[int],
+        layouts: Sequence[Layout],
+        op_type: str,
+        attributes: Mapping[str, Any],
+        operands: Sequence[int],
+        rule: str,
+        source: int,
+    ) -> int:
+        """State that an e-node of ONNX gives several classes, each in a layout."""
+        classes = [self.egraph.find(class_) for class_ in classes]
+        pairs = list(zip(classes, layouts, strict=True))
+        types = [self.types(class_, layout.width) for class_, layout in pairs]
+        node = self._node("", op_type, attributes, operands, types)
+        outputs = self.egraph.columns.outputs(node)
+        self.note(rule, (source,), [node], list(zip(classes, outputs, strict=True)))
+        for (class_, layout), output in zip(pairs, outputs, strict=True):
+            self._given(class_, layout, output, is_left=True)
+        return node
+
+    def _given(self, class_: int, layout: Layout, output: int, *, is_left: bool) -> None:
+        known = self.blocked.setdefault(class_, {})
         if layout in known:
             self._pairs.append((known[layout], output))
         else:
             known[layout] = output
-        if rule != ENTER and layout.is_plain and class_ not in self.leaving:
+        if is_left and layout.is_plain and class_ not in self.leaving:
             type_pair = self.types(class_, layout.channels)
             self.leaving[class_] = self.leave(class_, output, layout, type_pair)
-        return node
 
     def leave(
         self,

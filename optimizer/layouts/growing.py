@@ -1,0 +1,88 @@
+"""What can be computed on blocked values: e-nodes from blocked class to blocked class.
+
+A convolution or pool is one e-node more beside the model's own; what acts element by element does
+so on blocked values alike. So where a plan enters the layout, what stays in it and where it leaves
+is decided by extraction, together with everything else that the e-graph holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from .blocking import BLOCKED, Blocking, Operation
+from .channels_last import transpose
+from .convolutions import Convolution, convolutions
+from .convolving import Convolving, tile
+from .elementwise import BINARY, UNARY, Elementwise
+from .joining import join, push, split, wanted
+from .pooling import OPERATORS as WINDOWS
+from .pooling import pool
+from .values import UnfitError
+
+# Passes over the e-nodes, so that layouts of parts spread.
+PASSES = 8
+NO_IMAGE = "what it gives is no image of float32 whose channels are known"
+
+
+def grow(blocking: Blocking) -> None:
+    """Add everything that can be computed in blocks to an e-graph."""
+    egraph = blocking.egraph
+    operators = egraph.vocabulary.operators
+    nodes = [
+        int(node)
+        for node in egraph.columns.living()
+        if not operators[egraph.columns.operator(int(node))].is_virtual
+    ]
+    nodes += push(blocking, [blocking.operation(node) for node in nodes])
+    first = [blocking.operation(node) for node in nodes]
+    forms = convolutions(egraph, nodes)
+    if not forms and not any(operation.name in BLOCKED for operation in first):
+        return
+    convolving = Convolving(blocking, dict(wanted(blocking, first)))
+    elementwise = Elementwise(blocking)
+    elementwise.look(first)
+    for _ in range(PASSES):
+        before = blocking.count
+        blocking.refusals.clear()
+        for node in nodes:
+            operation = blocking.operation(node)
+            try:
+                _convert(blocking, operation, forms, convolving, elementwise)
+            except UnfitError as error:  # it stays as it is
+                blocking.refuse(node, str(error))
+        blocking.values.settle()
+        if blocking.count == before:
+            return
+
+
+def _convert(
+    blocking: Blocking,
+    operation: Operation,
+    forms: Mapping[int, Sequence[Convolution]],
+    convolving: Convolving,
+    elementwise: Elementwise,
+) -> None:
+    name = operation.name
+    if name == "Split":
+        split(blocking, operation)
+    if len(operation.outputs) != 1:
+        return
+    if name == "Transpose":
+        transpose(blocking, operation)
+        return
+    if blocking.values.image(operation.output) is None:
+        blocking.refuse(operation.node, NO_IMAGE)
+        return
+    for form in forms.get(operation.output, ()):
+        if form.nodes[-1] == operation.node:
+            convolving.convolve(operation.output, form)
+    if name == "Conv" and not forms.get(operation.output):
+        blocking.refuse(operation.node, "its weights are computed")
+    elif name in WINDOWS:
+        pool(blocking, operation)
+    elif name == "ConvTranspose":
+        tile(blocking, operation)
+    elif name == "Concat":
+        join(blocking, operation)
+    elif name in UNARY or name in BINARY:
+        elementwise.map(operation)
