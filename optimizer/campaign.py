@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -141,7 +142,7 @@ class Campaign:
             self.propose(start)
         if laying_s:
             self.prices.left_s = laying_s
-            self._lay_out(contest, start)
+            self._lay_out(contest, start, screening.harmful())
         if "rounding" in self.setting.allow:
             self.propose(self.planner.attend("by blocks", (*self.plans[::-1], self.original)))
             self.propose(self.planner.gather("one table", explored))
@@ -185,21 +186,32 @@ class Campaign:
             # From the model as it is: what is always applied is a choice there too.
             bare = self.planner.simplify("no rules", rules=())
             count = BEST_PLANS if is_roomy(contest) else 1
-            for plan in self.planner.grow("e-graph", bare, self.sizes, count, self.kept):
+            given = ("e-graph", bare, self.sizes, count, self.kept)
+            for plan in self.planner.grow(*given, hold=self._may_lay_out()):
                 self.propose(plan)
         return explored
 
-    def _lay_out(self, contest: Contest, start: Plan) -> None:
-        """Choose the layout of each value, where the runtime's own choice leaves blocks often."""
+    def _lay_out(self, contest: Contest, start: Plan, harmful: Collection[str]) -> None:
+        """Choose the layout of each value, where the runtime's own choice leaves blocks often.
+
+        Of the plan that screening left, and of all that the e-graph holds together. Either may
+        measure for half of the time that is left for it.
+        """
         try:
             run = contest.operators_run(self.original)
         except Exception:  # what doesn't run under the runtime's profiler stays as it is
-            return
+            run = Counter()
         if moves(run) <= LEAST_MOVES:
+            self.planner.held = None
             return
+        half_s = self.prices.left_s / 2
+        self.prices.left_s = half_s
         laid = self.planner.lay_out("laid out", start, self.sizes)
-        if is_news(laid.graph, run):
-            self.propose(laid)
+        self.prices.left_s += half_s
+        joint = self.planner.lay_out_jointly("laid out with rules", harmful, self.kept)
+        for plan in (laid, joint):
+            if plan is not None and is_news(plan.graph, run):
+                self.propose(plan)
 
     def _may_lay_out(self) -> bool:
         """Whether the model has operators that the runtime can do on blocked values."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING
 
 from ..rules import Rule, load_rules
 from .egraph.costs import Costs
 from .egraph.egraph import EGraph
 from .egraph.saturate import Growth, saturate
-from .egraph.standing import Standing, Use, Way, standing
+from .egraph.standing import Asker, Standing, Use, Way
 from .explain import near_misses
 from .fold import fold_constants
 from .graph import Graph
@@ -20,8 +21,8 @@ from .search import bound_types
 from .setting import OptionError, Setting
 from .simplify import remove_dead, share_constants, share_subexpressions
 
-# Lines of a kind, and nodes of a match, in the text; the JSON has them all.
-SHOWN, SHOWN_NODES = 12, 4
+if TYPE_CHECKING:
+    from .layouts.standing import Laying
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,9 @@ class NodeStory:
     """One node: what became of it, what else could, and the rules that matched there or nearly.
 
     Costs are in nanoseconds; `more_ns` in `ways` and `uses` is what the cheapest plan would cost
-    more. `steps` are those of a plan that was raced, where there is one. `growth` says whether
+    more. `steps` are those of a plan that was raced, where there is one. `layouts` are those that
+    its values could have, where the model can be laid out in blocks at all; `beside` names what the
+    plan computes in one with it there, `refusal` says why it can't be there. `growth` says whether
     all was found that the rules lead to.
     """
 
@@ -57,24 +60,16 @@ class NodeStory:
     ways: list[Way] = field(default_factory=list)
     uses: list[Use] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
+    layouts: list[Laying] = field(default_factory=list)
+    beside: tuple[str, ...] = ()
+    refusal: str = ""
     growth: str = ""
 
     def text(self) -> str:
         """Lay the story out for a terminal."""
-        cost = f", {_cost(self.cost_ns, self.source)}" if self.cost_ns is not None else ""
-        plan = ""
-        if self.plan_ns is not None and self.own_ns is not None:
-            plan = f"  the model {_time(self.own_ns)}, the cheapest plan {_time(self.plan_ns)}"
-            plan += " by its kernels"
-        parts = [
-            "\n".join(filter(None, [f"{self.node} ({self.operator}{cost}): {self.fate}", plan])),
-            _section("What was done to it", [_step_line(step) for step in self.steps]),
-            _section("What can compute it", [_way_line(way) for way in self.ways]),
-            _section("Rules that match here", [_use_line(use) for use in self.uses]),
-            _section("Rules that don't", [_refusal_line(r) for r in self.refusals]),
-            self.growth,
-        ]
-        return "\n\n".join(part for part in parts if part)
+        from .node_text import text_of
+
+        return text_of(self)
 
     def to_json(self) -> dict[str, object]:
         """Give the story as plain values."""
@@ -128,7 +123,7 @@ def answer(
     egraph = EGraph(small, sizes, setting.fold_limit)
     single = [rule for rule in chosen if len(rule.outputs) == 1]
     growth = saturate(egraph, single, rounding="rounding" in setting.allow)
-    found = standing(egraph, growth, Costs(egraph, prices), number)
+    found = _standing(story, egraph, growth, Costs(egraph, prices), number, setting)
     story.ways, story.uses = found.ways, found.uses
     # Graphs ask that interior values have no other user, an e-graph doesn't.
     used = {(use.rule, use.nodes) for use in story.uses}
@@ -137,6 +132,20 @@ def answer(
     story.fate = _fate(story, found)
     story.growth = _growth(growth)
     return story
+
+
+def _standing(
+    story: NodeStory, egraph: EGraph, growth: Growth, costs: Costs, number: int, setting: Setting
+) -> Standing:
+    """Ask with layouts where the target has any, else without."""
+    from .layouts.standing import laid_standing
+
+    if setting.for_runtime and "rounding" in setting.allow:
+        found = laid_standing(egraph, growth, costs, number)
+        if found is not None:
+            story.layouts, story.refusal, story.beside = found.layings, found.refusal, found.beside
+            return found.standing
+    return Asker(egraph, growth.applications, costs).answer(number)
 
 
 def _number(graph: Graph, name: str) -> int:
@@ -168,6 +177,10 @@ def _cleaned(graph: Graph, number: int, fold_limit: int) -> str:
 
 
 def _fate(story: NodeStory, found: Standing) -> str:
+    others = [name for name in story.beside if name != story.node]
+    if story.beside:
+        one = f", in one with {', '.join(others)}" if others else ""
+        return f"computed in blocks in the cheapest plan{one}"
     if any(way.is_chosen and not way.rule for way in found.ways):
         return "kept in the cheapest plan"
     if not found.is_needed:
@@ -232,57 +245,3 @@ def _why_barred(rule: Rule, opset: int, setting: Setting) -> str:
     if rule.opset_to is not None and opset > rule.opset_to:
         return f"it is for opsets up to {rule.opset_to}, the model has {opset}"
     return "it is not proved"
-
-
-def _section(title: str, lines: Sequence[str]) -> str:
-    if not lines:
-        return ""
-    rest = len(lines) - SHOWN
-    more = [f"  and {rest} more"] if rest > 0 else []
-    return "\n".join([title, *lines[:SHOWN], *more])
-
-
-def _step_line(step: Step) -> str:
-    change = ""
-    if step.cost_before_ns is not None and step.cost_after_ns is not None:
-        change = f", {_time(step.cost_before_ns)} -> {_time(step.cost_after_ns)}"
-    state = "" if step.accepted else "not taken: "
-    return f"  {step.rule}: {state}{step.reason}{change}"
-
-
-def _way_line(way: Way) -> str:
-    maker = f"by {way.rule}" if way.rule else "the model's own"
-    cost = _cost(way.cost_ns, way.source) if way.cost_ns is not None else "no cost"
-    mark = "* " if way.is_chosen else "  "
-    return f"{mark}{way.operator} {maker}, {cost}{_more(way.more_ns, way.note, way.is_chosen)}"
-
-
-def _use_line(use: Use) -> str:
-    rest = len(use.nodes) - SHOWN_NODES
-    where = f" at {', '.join(use.nodes[:SHOWN_NODES])}" + (f" and {rest} more" * (rest > 0))
-    if use.state == "costs more":
-        return f"  {use.rule}: not taken{_more(use.more_ns, use.detail, False)}{where}"
-    detail = f": {use.detail}" if use.detail else ""
-    return f"  {use.rule}: {use.state}{detail}{where}"
-
-
-def _refusal_line(refusal: Refusal) -> str:
-    kind = "not allowed: " if refusal.kind == "not allowed" else ""
-    return f"  {refusal.rule}: {kind}{refusal.detail}"
-
-
-def _more(more_ns: float | None, note: str, chosen: bool) -> str:
-    if chosen:
-        return ": in the plan"
-    parts = [] if more_ns is None else [f"the plan would take {_time(more_ns)} more"]
-    if more_ns is not None and more_ns <= 0:
-        parts = ["no dearer, but no better"]
-    return "".join(f": {part}" for part in (*parts, *([note] if note else [])))
-
-
-def _cost(cost_ns: float | None, source: str) -> str:
-    return f"{_time(cost_ns)}{'' if source == 'measured' else ' at least (not measured)'}"
-
-
-def _time(cost_ns: float | None) -> str:
-    return "?" if cost_ns is None else f"{cost_ns / 1000:.1f} µs"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..rules import Rule
 from .contest import Plan
@@ -15,6 +16,9 @@ from .price import Prices
 from .rewrite import Matcher, clean, simplify
 from .search import explore
 from .setting import Setting
+
+if TYPE_CHECKING:
+    from .egraph.search import Found
 
 
 class Planner:
@@ -33,6 +37,8 @@ class Planner:
         self.original, self.base = original, tuple(rules)
         self.always = setting.select(rules, original, "always")
         self.explorative = setting.select(rules, original, "explore")
+        # What `grow` found and from which plan, until its layouts are chosen.
+        self.held: tuple[Plan, Found] | None = None
 
     def _matcher(self, rules: Sequence[Rule]) -> Matcher:
         return Matcher(rules)
@@ -77,12 +83,19 @@ class Planner:
         return plan
 
     def grow(
-        self, name: str, start: Plan, sizes: Mapping[str, int], count: int, kept: Path | None
+        self,
+        name: str,
+        start: Plan,
+        sizes: Mapping[str, int],
+        count: int,
+        kept: Path | None,
+        *,
+        hold: bool = False,
     ) -> list[Plan]:
         """Derive plans from another by an e-graph, then by single gains; the cheapest one first.
 
         At most `count`, which differ in the rules they use. `kept` is a file that the e-graph is
-        written to.
+        written to; with `hold` it is held for `lay_out_jointly`.
         """
         from .egraph.keep import keep
         from .egraph.search import search
@@ -102,6 +115,7 @@ class Planner:
             if kept is not None:
                 keep(found, kept)
             left = tried(found.egraph, found.growth, found.costs)
+        self.held = (start, found) if hold else None
         plans = []
         for place, derived in enumerate(found.plans):
             clean(derived.graph, self.setting.fold_limit)
@@ -125,6 +139,29 @@ class Planner:
             laid = lay_out(start.graph, self.prices, sizes=sizes, fold_limit=fold_limit)
         if laid is None:
             return Plan(name, start.graph.copy(), steps=list(start.steps))
+        return Plan(name, laid.graph, steps=[*start.steps, *laid.steps])
+
+    def lay_out_jointly(
+        self, name: str, forbidden: Collection[str], kept: Path | None
+    ) -> Plan | None:
+        """Derive a plan by choosing rules and the layout of each value together.
+
+        Out of what `grow` found and held, which is let go, without the rules of some names. None
+        where nothing is held, or nothing would lie in blocks. `kept` is a file that the e-graph is
+        written to, blocked classes included.
+        """
+        from .egraph.keep import keep
+        from .layouts.plans import lay_out_jointly
+
+        if self.held is None:
+            return None
+        (start, found), self.held = self.held, None
+        with self.phases("searching", name):
+            laid = lay_out_jointly(found, (*self.always, *self.explorative), forbidden)
+            if laid is None:
+                return None
+            if kept is not None:
+                keep(found, kept, laid.account())
         return Plan(name, laid.graph, steps=[*start.steps, *laid.steps])
 
     def attend(self, name: str, starts: Sequence[Plan]) -> Plan:

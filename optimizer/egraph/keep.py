@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..keep import write_tables
 from .columns import NONE
+from .merges import canonical
+from .problem import Selection
+from .provenance import Application
 from .search import Found
 from .trace import name_of
 
@@ -21,9 +26,15 @@ COMMENT ON COLUMN e_node.operands IS 'Classes that it reads; -1 for one left out
 COMMENT ON COLUMN e_node.name IS 'Node of the model, or the rule that made the e-node.';
 COMMENT ON COLUMN e_node.rule IS 'Rule that made it; empty for the model''s own.';
 COMMENT ON COLUMN e_node.cost_ns IS 'Cost in the last extraction; infinite if not to be used.';
-CREATE OR REPLACE TABLE e_class (class_id BIGINT, dtype VARCHAR, shape VARCHAR, known BOOLEAN);
+CREATE OR REPLACE TABLE e_class (
+    class_id BIGINT, dtype VARCHAR, shape VARCHAR, known BOOLEAN, layout VARCHAR, plain_id BIGINT
+);
 COMMENT ON TABLE e_class IS 'Classes that some e-node gives.';
 COMMENT ON COLUMN e_class.known IS 'Whether the value is known before the model runs.';
+COMMENT ON COLUMN e_class.layout IS 'How channels lie in blocks; empty where they do not.';
+COMMENT ON COLUMN e_class.plain_id IS 'Class of the same value outside of blocks, else NULL.';
+CREATE OR REPLACE TABLE e_refusal (node_id BIGINT, reason VARCHAR);
+COMMENT ON TABLE e_refusal IS 'E-nodes that are not computed in blocks, and why.';
 CREATE OR REPLACE TABLE e_match (
     match_id BIGINT, rule VARCHAR, nodes BIGINT[], made BIGINT[], refusal VARCHAR
 );
@@ -32,11 +43,12 @@ COMMENT ON COLUMN e_match.nodes IS 'E-nodes matched.';
 COMMENT ON COLUMN e_match.made IS 'E-nodes of the right side, new ones or not.';
 COMMENT ON COLUMN e_match.refusal IS 'Why it was not applied; empty where it was.';
 CREATE OR REPLACE TABLE e_plan (
-    rank INTEGER, cost_ns DOUBLE, bound_ns DOUBLE, without VARCHAR[]
+    rank INTEGER, cost_ns DOUBLE, bound_ns DOUBLE, without VARCHAR[], laid_out BOOLEAN
 );
-COMMENT ON TABLE e_plan IS 'Plans that were taken out, the cheapest first.';
-COMMENT ON COLUMN e_plan.bound_ns IS 'What no plan is below; of the first one alone.';
+COMMENT ON TABLE e_plan IS 'Plans that were taken out, the cheapest first; those laid out last.';
+COMMENT ON COLUMN e_plan.bound_ns IS 'What no plan of its kind is below; of the best one alone.';
 COMMENT ON COLUMN e_plan.without IS 'Rules that it had to do without.';
+COMMENT ON COLUMN e_plan.laid_out IS 'Whether layouts were chosen; reorders count then.';
 CREATE OR REPLACE TABLE e_choice (
     rank INTEGER, position INTEGER, class_id BIGINT, node_id BIGINT, cost_ns DOUBLE
 );
@@ -44,16 +56,35 @@ COMMENT ON TABLE e_choice IS 'Of each plan the e-node that each class is compute
 """
 
 
-def keep(found: Found, path: Path) -> None:
+@dataclass(frozen=True)
+class Account:
+    """What the layouts of values add to a search: classes, matches, costs, and the plan laid out.
+
+    `layouts` maps blocked classes to the class of the same value outside, and how channels lie.
+    """
+
+    layouts: Mapping[int, tuple[int, str]]
+    refusals: Mapping[int, str]
+    applications: Sequence[Application]
+    price: Callable[[int], float]
+    selection: Selection
+    cost_ns: float
+    bound_ns: float
+    without: tuple[str, ...]
+
+
+def keep(found: Found, path: Path, laid: Account | None = None) -> None:
     """Write a search to a DuckDB file, in the place of what an earlier one left there.
 
-    Raises TensologError where the file can't be written.
+    `laid` is what came of it when layouts were chosen. Raises TensologError where the file can't be
+    written.
     """
-    write_tables(path, SCHEMA, _tables(found))
+    write_tables(path, SCHEMA, _tables(found, laid))
 
 
-def _tables(found: Found) -> dict[str, list[dict[str, object]]]:
+def _tables(found: Found, laid: Account | None) -> dict[str, list[dict[str, object]]]:
     egraph, columns = found.egraph, found.egraph.columns
+    price: Callable[[int], float] = found.costs if laid is None else laid.price
     nodes: list[dict[str, object]] = []
     classes: dict[int, dict[str, object]] = {}
     for node in columns.living().tolist():
@@ -69,7 +100,12 @@ def _tables(found: Found) -> dict[str, list[dict[str, object]]]:
                 "dtype": type_.dtype if type_ else None,
                 "shape": str(list(type_.shape)) if type_ and type_.shape is not None else None,
                 "known": egraph.is_known(class_),
+                "layout": "",
+                "plain_id": None,
             }
+            if laid is not None and class_ in laid.layouts:
+                plain, layout = laid.layouts[class_]
+                classes[class_] |= {"layout": layout, "plain_id": plain}
             nodes.append(
                 {
                     "node_id": node,
@@ -80,10 +116,11 @@ def _tables(found: Found) -> dict[str, list[dict[str, object]]]:
                     "operands": list(columns.operands(node)),
                     "name": name_of(egraph, node),
                     "rule": made.rule if made else "",
-                    "cost_ns": 0.0 if operator.is_virtual else float(found.costs(node)),
+                    "cost_ns": 0.0 if operator.is_virtual else float(price(node)),
                 }
             )
-    matches = [
+    applications = [*found.growth.applications, *(laid.applications if laid else ())]
+    matches: list[dict[str, object]] = [
         {
             "match_id": number,
             "rule": application.rule,
@@ -91,32 +128,39 @@ def _tables(found: Found) -> dict[str, list[dict[str, object]]]:
             "made": application.made,
             "refusal": application.refusal,
         }
-        for number, application in enumerate(found.growth.applications)
+        for number, application in enumerate(applications)
     ]
-    plans: list[dict[str, object]] = [
-        {
-            "rank": rank,
-            "cost_ns": plan.cost_ns,
-            "bound_ns": found.bound_ns if rank == 1 else None,
-            "without": list(plan.without),
-        }
-        for rank, plan in enumerate(found.plans, 1)
-    ]
-    chosen: list[dict[str, object]] = [
-        {
-            "rank": rank,
-            "position": place,
-            "class_id": class_,
-            "node_id": choice.node,
-            "cost_ns": choice.cost,
-        }
-        for rank, plan in enumerate(found.plans, 1)
-        for place, (class_, choice) in enumerate(plan.selection.items())
+    refusals: list[dict[str, object]] = [
+        {"node_id": node, "reason": reason}
+        for node, reason in (laid.refusals.items() if laid else ())
     ]
     return {
         "e_node": nodes,
         "e_class": list(classes.values()),
         "e_match": matches,
-        "e_plan": plans,
-        "e_choice": chosen,
+        "e_refusal": refusals,
+        **_plans(found, laid),
     }
+
+
+def _plans(found: Found, laid: Account | None) -> dict[str, list[dict[str, object]]]:
+    """Every plan that was taken out, and what it computes each class by."""
+    plans: list[dict[str, object]] = []
+    chosen: list[dict[str, object]] = []
+
+    def add(
+        selection: Selection, cost: float, bound: float | None, without: tuple[str, ...], laid: bool
+    ) -> None:
+        rank = len(plans) + 1
+        told = {"rank": rank, "cost_ns": cost, "bound_ns": bound, "without": list(without)}
+        plans.append({**told, "laid_out": laid})
+        for place, (class_, choice) in enumerate(selection.items()):
+            own = {"rank": rank, "position": place, "class_id": found.egraph.find(class_)}
+            chosen.append({**own, "node_id": choice.node, "cost_ns": choice.cost})
+
+    for plan in found.plans:
+        current = canonical(found.egraph, found.costs, plan.selection)
+        add(current, plan.cost_ns, None if plans else found.bound_ns, plan.without, False)
+    if laid is not None:
+        add(laid.selection, laid.cost_ns, laid.bound_ns, laid.without, True)
+    return {"e_plan": plans, "e_choice": chosen}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,6 +63,45 @@ def merge(
         search.run(start, pops)
     best = _State(canonical(egraph, costs, search.best.selection), search.best.cost)
     return Merged(best.selection, best.cost, search.applications, search.made)
+
+
+def merge_everywhere(
+    egraph: EGraph,
+    rules: Sequence[Rule],
+    costs: Costs,
+    selection: Selection,
+    operators: Collection[str],
+) -> list[Application]:
+    """Apply rules of several outputs wherever they match in a selection; at most POPS matches.
+
+    Only rules about one of the operators, and whatever it costs: it is for a choice that is still
+    to come to decide.
+    """
+    several = [rule for rule in rules if len(rule.outputs) > 1]
+    chosen = [
+        rule
+        for rule in reachable(several, operators_in(egraph))
+        if any(set(node.operators) & set(operators) for node in rule.match)
+    ]
+    if not chosen:
+        return []
+    found = _matches_in(egraph, Patterns(egraph, chosen), costs, selection)
+    return [made for made in apply_matches(egraph, found[:POPS]) if not made.refusal]
+
+
+def _matches_in(
+    egraph: EGraph, patterns: Patterns, costs: Costs, selection: Selection
+) -> list[Match]:
+    current = canonical(egraph, costs, selection)
+    nodes = np.unique(np.array([choice.node for choice in current.values()], np.int64))
+    view = View(egraph)
+    tables = patterns.tables(nodes)
+    return [
+        match
+        for rule, rows in patterns.rows(tables, dict.fromkeys(patterns.rules, ANY))
+        for match in (match_of(rule, row) for row in rows)
+        if check_conditions(match, view) is None
+    ]
 
 
 class _Search:
@@ -149,17 +188,7 @@ class _Search:
         return match.rule.name, tuple("" if k is None else k.hash for k in kernels)
 
     def _matches(self, state: _State) -> list[Match]:
-        egraph = self.egraph
-        current = canonical(self.egraph, self.costs, state.selection)
-        nodes = np.unique(np.array([choice.node for choice in current.values()], np.int64))
-        view = View(egraph)
-        tables = self.patterns.tables(nodes)
-        return [
-            match
-            for rule, rows in self.patterns.rows(tables, dict.fromkeys(self.rules, ANY))
-            for match in (match_of(rule, row) for row in rows)
-            if check_conditions(match, view) is None
-        ]
+        return _matches_in(self.egraph, self.patterns, self.costs, state.selection)
 
     # --------------------------------------------------------------------------- candidates
 

@@ -6,17 +6,17 @@ cheap by itself may need others that are not, or keep one alive that nothing els
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ..rewrite import Step
 from .columns import NONE
-from .costs import Costs, own_nodes, problem_of
+from .costs import UNUSABLE, Costs, own_nodes, problem_of
 from .egraph import EGraph
 from .extract import MOST_STEPS, extract
-from .problem import Choice, Problem, cost_of
+from .problem import Choice, CycleError, Problem, Selection, cost_of, in_order
 from .provenance import Application
 from .saturate import Growth
 from .trace import name_of
@@ -70,36 +70,43 @@ class Standing:
     own_ns: float
 
 
-def standing(egraph: EGraph, growth: Growth, costs: Costs, number: int) -> Standing:
-    """Ask an e-graph about the model's node of a number."""
-    return _Asker(egraph, growth, costs).answer(number)
-
-
 def tried(egraph: EGraph, growth: Growth, costs: Costs) -> list[Step]:
     """What was applied and is not in the cheapest plan: a step a rule, at the first of its places.
 
     Says what the plan would take more, for as many rules as that takes little time for.
     """
-    asker = _Asker(egraph, growth, costs)
+    asker = Asker(egraph, growth.applications, costs)
     return asker.left(min(MOST_RULES, MOST_CLASSES // max(1, len(asker.problem.choices))))
 
 
-class _Asker:
-    def __init__(self, egraph: EGraph, growth: Growth, costs: Costs) -> None:
-        self.egraph, self.growth, self.costs = egraph, growth, costs
-        self.problem = problem_of(egraph, costs)
+class Asker:
+    """Asks an e-graph about nodes of the model: the cheapest plan, and those with something else.
+
+    `price` is what an e-node costs, `first` gives the selection that the search starts from: where
+    they are left out, what kernels cost, and the model's own.
+    """
+
+    def __init__(
+        self,
+        egraph: EGraph,
+        applications: Sequence[Application],
+        costs: Costs,
+        price: Callable[[int], float] | None = None,
+        first: Callable[[Problem], Selection] | None = None,
+    ) -> None:
+        self.egraph, self.applications, self.costs = egraph, applications, costs
+        self.price = costs if price is None else price
+        self.problem = problem_of(egraph, self.price)
         self.own = own_nodes(egraph, self.problem)
-        self.best = extract(self.problem, self.own)
+        self.first = self.own if first is None else first(self.problem)
+        self.best = extract(self.problem, self.first)
+        self.taken = {choice.node for choice in self.best.selection.values()}
         self.asked: dict[tuple[int, int], float | None] = {}
 
     def answer(self, number: int) -> Standing:
         """Look at the classes that the node gives, and at the matches it takes part in."""
-        (node,) = (e_node for e_node, own in self.egraph.origin.items() if own == number)
-        node = self._now(node)
-        graph = self.egraph.graph
-        outputs = zip(graph.nodes[number].outputs, self.egraph.columns.outputs(node), strict=True)
-        names = {class_: graph.value_name(value) for value, class_ in outputs if class_ != NONE}
-        ways = [way for class_, name in names.items() for way in self._ways(class_, name)]
+        node, names = self.named(number)
+        ways = [way for class_, name in names.items() for way in self.ways(class_, name)]
         return Standing(
             ways,
             self._uses(node),
@@ -108,16 +115,20 @@ class _Asker:
             cost_of(self.own, self.own),
         )
 
-    def _now(self, node: int) -> int:
-        (found,) = self.egraph.columns.current(np.array([node], np.int64)).tolist()
-        return int(found)
+    def named(self, number: int) -> tuple[int, dict[int, str]]:
+        """The e-node of the model's node of a number, and the names of the classes it gives."""
+        (node,) = (e_node for e_node, own in self.egraph.origin.items() if own == number)
+        (node,) = self.egraph.columns.current(np.array([node], np.int64)).tolist()
+        graph = self.egraph.graph
+        outputs = zip(graph.nodes[number].outputs, self.egraph.columns.outputs(node), strict=True)
+        return node, {c: graph.value_name(value) for value, c in outputs if c != NONE}
 
     def left(self, most: int) -> list[Step]:
         """The rules that the plan does without, dearest last."""
-        now, taken = self._now_all(), {choice.node for choice in self.best.selection.values()}
+        now, taken = self._now_all(), self.taken
         places: dict[str, list[Application]] = {}
         used: set[str] = set()
-        for application in self.growth.applications:
+        for application in self.applications:
             made = {now[node] for node in application.made}
             if made & taken:
                 used.add(application.rule)
@@ -150,13 +161,14 @@ class _Asker:
 
     def _now_all(self) -> dict[int, int]:
         """E-node -> the living one that it has come to equal, for all that matches touched."""
-        flat = sorted({n for a in self.growth.applications for n in (*a.nodes, *a.made)})
+        flat = sorted({n for a in self.applications for n in (*a.nodes, *a.made)})
         current = self.egraph.columns.current(np.array(flat, np.int64)).tolist()
         return dict(zip(flat, current, strict=True))
 
     # -------------------------------------------------------------------------------- ways
 
-    def _ways(self, class_: int, name: str) -> list[Way]:
+    def ways(self, class_: int, name: str) -> list[Way]:
+        """What can compute a class, cheapest first."""
         offered = {c.node: c for c in self.problem.choices.get(class_, ())}
         living = self.egraph.columns.living()
         nodes, _, values = self.egraph.columns.gives(living)
@@ -178,12 +190,16 @@ class _Asker:
             name,
             self.egraph.vocabulary.operators[self.egraph.columns.operator(node)].name,
             made.rule if made else "",
-            None if cost is None else cost.ns,
+            None if cost is None else self._cost(node, cost.ns),
             "" if cost is None else cost.source,
             more,
             is_chosen,
             note,
         )
+
+    def _cost(self, node: int, own_ns: float) -> float:
+        price = self.price(node)
+        return price if price < UNUSABLE else own_ns
 
     def _more(self, class_: int, node: int, choice: Choice | None) -> tuple[float | None, str]:
         """What the plan would cost more if a class had to be computed by an e-node."""
@@ -217,7 +233,7 @@ class _Asker:
         from is needed.
         """
         price = 10 * (self.best.cost + cost_of(self.own, self.own) + choice.cost + 1.0)
-        problem, own = self.problem, dict(self.own)
+        problem, own = self.problem, dict(self.first)
         choices: dict[int, tuple[Choice, ...]] = dict(problem.choices)
         choices[class_] = (choice,)
         mine = own.get(class_)
@@ -231,19 +247,32 @@ class _Asker:
         found = extract(Problem(choices, problem.roots), own, MOST_STEPS)
         return None if found.cost >= price else found.cost - self.best.cost
 
+    def needing(self, class_: int, ways: Sequence[Choice], rest: Selection) -> float | None:
+        """The least that a plan costs more which computes a class, too, in one of some ways.
+
+        `rest` says how to compute what the plan does without so far. None where there is no plan.
+        """
+        choices = {**self.problem.choices, class_: tuple(ways)}
+        problem = Problem(choices, (*self.problem.roots, class_))
+        start = {**rest, **self.best.selection, class_: rest[class_]}
+        try:
+            start = {c: start[c] for c in in_order(start, problem.roots)}
+        except (CycleError, KeyError):
+            return None
+        return extract(problem, start, MOST_STEPS).cost - self.best.cost
+
     # -------------------------------------------------------------------------------- uses
 
     def _uses(self, node: int) -> list[Use]:
         """The matches that involve an e-node, each rule and place once."""
         now = self._now_all()
-        taken = {choice.node for choice in self.best.selection.values()}
         found: dict[tuple[str, tuple[str, ...]], Use] = {}
-        for application in self.growth.applications:
+        for application in self.applications:
             nodes = [now[n] for n in application.nodes]
             if node not in nodes:
                 continue
             names = tuple(name_of(self.egraph, n) for n in nodes)
-            use = self._use(application, names, {now[n] for n in application.made}, taken)
+            use = self._use(application, names, {now[n] for n in application.made}, self.taken)
             key = (application.rule, names)
             if key not in found or found[key].state != "in the plan":
                 found[key] = use

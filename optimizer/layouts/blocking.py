@@ -76,3 +76,8 @@ class Blocking:
     def refuse(self, node: int, reason: str) -> None:
         """Note why an e-node stays as it is, unless it was converted somehow."""
         self.refusals.setdefault(node, reason)
+
+    def unconverted(self) -> dict[int, str]:
+        """E-node -> why it is computed in no layout of blocks."""
+        converted = {node for made in self.values.applications for node in made.nodes}
+        return {node: why for node, why in self.refusals.items() if node not in converted}

@@ -21,6 +21,7 @@ from .values import UnfitError
 
 # Passes over the e-nodes, so that layouts of parts spread.
 PASSES = 8
+NO_FORM = "nothing is known of the operator in blocks"
 NO_IMAGE = "what it gives is no image of float32 whose channels are known"
 
 
@@ -86,3 +87,5 @@ def _convert(
         join(blocking, operation)
     elif name in UNARY or name in BINARY:
         elementwise.map(operation)
+    elif name != "Conv":
+        blocking.refuse(operation.node, NO_FORM)

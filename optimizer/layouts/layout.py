@@ -45,6 +45,12 @@ class Layout:
         return sum(self.parts)
 
     @property
+    def name(self) -> str:
+        """How it is called where it is told of."""
+        parts = f"{' + '.join(map(str, self.parts))} channels"
+        return f"{parts} in blocks of {self.block}"
+
+    @property
     def is_plain(self) -> bool:
         """Whether the channels follow one another without gaps."""
         return len(self.parts) == 1

@@ -2,191 +2,118 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
 
 import onnx
 
+from ...rules import Rule
 from ..convert import type_proto
 from ..egraph.build import build
-from ..egraph.costs import Costs, own_nodes, problem_of
+from ..egraph.costs import Costs
 from ..egraph.egraph import EGraph
-from ..egraph.extract import MOST_STEPS, extract
-from ..egraph.problem import Choice, CycleError, Problem, Selection, cost_of, in_order
+from ..egraph.extract import Extraction
+from ..egraph.keep import Account
+from ..egraph.merges import canonical, merge_everywhere
+from ..egraph.problem import Selection
+from ..egraph.provenance import Application
+from ..egraph.search import Found, roots_of
 from ..egraph.trace import steps_of
 from ..graph import Graph
 from ..price import Prices
 from ..rewrite import Step, clean
-from .blocking import Blocking
-from .convolutions import is_blocked_by_runtime
+from .costs import REORDERS
 from .filters import FILTERS, computed
-from .growing import grow
 from .guard import guard
 from .runtime import NCHWC, VERSION, block_size
-from .values import BlockedValues
+from .space import Space, space_of
 
-# Extractions after which what is not measured yet counts with its bound.
-EXTRACTIONS = 4
-REORDERS = ("ReorderInput", "ReorderOutput")
 MOVES = (*REORDERS, "Transpose")
-# How many times its bound a reorder counts that nobody measured: they are avoided then.
-UNMEASURED = 4.0
 # A model in blocks enters and leaves them once: where the runtime does no more, nothing is left.
 LEAST_MOVES = 2
 
 
 @dataclass(frozen=True)
 class Laid:
-    """A plan with blocked values: its graph, the steps to it, and what it is expected to cost."""
+    """A plan with blocked values: its graph, the steps to it, and what was taken out of `space`."""
 
     graph: Graph
     steps: list[Step]
-    cost_ns: float
+    space: Space
+    extraction: Extraction
 
+    @property
+    def cost_ns(self) -> float:
+        """What the plan is expected to take."""
+        return self.extraction.cost
 
-class BlockedCosts:
-    """Costs where the layout of each value is a choice.
-
-    The cost model takes a convolution that stands alone for one within the runtime's own blocked
-    regions, and leaves the reorders out. Here those are e-nodes of their own, so that a convolution
-    that the runtime would have to reorder for is charged with them; so is one that nobody measured.
-    """
-
-    def __init__(self, costs: Costs, blocking: Blocking) -> None:
-        self.costs, self.blocking = costs, blocking
-
-    def __call__(self, node: int) -> float:
-        """The cost of an e-node in nanoseconds; infinite where it can't be used."""
-        blocking, find = self.blocking, self.blocking.egraph.find
-        node = blocking.same.get(node, node)
-        twin = blocking.twins.get(node)
-        if twin is not None and (self._is_blocked_by_runtime(node) or self._is_open(node)):
-            columns = blocking.egraph.columns
-            ends = (
-                blocking.values.entering.get(find(columns.operands(node)[0])),
-                blocking.values.leaving.get(find(columns.outputs(node)[0])),
-            )
-            return self(twin) + sum(self(end) for end in ends if end is not None)
-        original = blocking.likes.get(node)
-        if original is not None and self._is_open(node):
-            return self(original) if original in blocking.likes else self.costs(original)
-        cost = self.costs(node)
-        return cost * UNMEASURED if self._is_reorder(node) and self._is_open(node) else cost
-
-    def _is_reorder(self, node: int) -> bool:
-        egraph = self.blocking.egraph
-        op = egraph.vocabulary.operators[egraph.columns.operator(node)]
-        return op.domain == NCHWC and op.op_type in REORDERS
-
-    def _is_open(self, node: int) -> bool:
-        kernel = self.costs.kernel(node)
-        return kernel is not None and self.costs.prices.cost(kernel).source == "bound"
-
-    def _is_blocked_by_runtime(self, node: int) -> bool:
-        egraph = self.blocking.egraph
-        op = egraph.vocabulary.operators[egraph.columns.operator(node)]
-        operands = egraph.columns.operands(node)
-        block = self.blocking.values.block
-        if op.op_type == "ReduceMean":
-            return False
-        if op.op_type != "Conv":
-            image = self.blocking.values.image(operands[0])
-            return image is not None and int(image[1][1]) % block == 0
-        type_ = egraph.type(operands[1])
-        assert type_ is not None and type_.shape is not None
-        own = egraph.vocabulary.attributes[egraph.columns.attribute(node)].values
-        weights = tuple(int(size) for size in type_.shape)
-        return is_blocked_by_runtime(weights, int(own.get("group", 1)), block)  # type: ignore[call-overload]
+    def account(self) -> Account:
+        """What the layouts of values add to what is told of a search."""
+        blocking = self.space.blocking
+        return Account(
+            {value: (plain, layout.name) for plain, layout, value in blocking.values.every()},
+            blocking.unconverted(),
+            blocking.values.applications,
+            self.space.price,
+            self.extraction.selection,
+            self.extraction.cost,
+            self.extraction.bound,
+            tuple(self.space.forbidden),
+        )
 
 
 def lay_out(
     graph: Graph, prices: Prices, *, sizes: Mapping[str, int], fold_limit: int
 ) -> Laid | None:
-    """Find the cheapest way to compute a graph when values may lie in blocks.
+    """Find the cheapest way to compute a graph as it is when values may lie in blocks.
 
     None where nothing would, or the runtime has no such kernels. What the plan needs is measured
     as far as the budget of `prices` goes, and counts with its bound else. `graph` is left as it is.
     """
-    block = block_size()
-    if block is None:
-        return None
     egraph = EGraph(graph, sizes, fold_limit)
-    blocking = Blocking(egraph, BlockedValues(egraph, block))
-    grow(blocking)
-    if not blocking.values.blocked:
-        return None
-    costs = Costs(egraph, prices)
-    priced = BlockedCosts(costs, blocking)
-    for _ in range(EXTRACTIONS):
-        problem = problem_of(egraph, priced)
-        start = first_selection(problem, blocking)
-        extraction = extract(problem, start, MOST_STEPS)
-        nodes = {choice.node for choice in extraction.selection.values()}
-        if not costs.measure(sorted(blocking.same.get(node, node) for node in nodes)):
-            break
-    selection = extraction.selection
-    operators = egraph.vocabulary.operators
-    used = {operators[egraph.columns.operator(c.node)].domain for c in selection.values()}
-    if NCHWC not in used:
-        return None
-    roots = dict.fromkeys(egraph.find(value) for value in egraph.graph.graph_outputs)
-    laid = build(egraph, selection, tuple(value for value in roots if value in selection))
-    steps = steps_of(egraph, selection, blocking.values.applications, costs)
-    return Laid(laid, steps, extraction.cost) if finished(laid, fold_limit, block) else None
+    space = space_of(egraph, Costs(egraph, prices), block_size())
+    return None if space is None else _taken_out(space, ())
 
 
-def first_selection(problem: Problem, blocking: Blocking) -> Selection:
-    """A selection to start from: the model's own, or one that is better by far mostly.
+def lay_out_jointly(
+    found: Found, rules: Sequence[Rule], forbidden: Collection[str] = ()
+) -> Laid | None:
+    """Find the cheapest way to compute what a search found when values may lie in blocks.
 
-    Each class as cheaply as can be, where a value that several operators read is charged to each
-    in equal parts: what a network's layers share in one layout they mostly share in another. The
-    reorders alone bear all that they need, so that no two of them can be chosen in a circle.
+    Everything that rules made is a choice beside every layout: a rewrite that pays in blocks alone
+    is found, and one that doesn't pay there is left out; convolutions are merged wherever `rules`
+    of several outputs can. `forbidden` names rules to do without. The e-graph of `found` grows by
+    its blocked classes. None as for `lay_out`.
     """
-    egraph = blocking.egraph
-    own = own_nodes(egraph, problem)
-    counts = readers_of(blocking)
-    names = egraph.vocabulary.operators
-    users: dict[int, list[int]] = {}
-    for class_, offered in problem.choices.items():
-        for need in {need for choice in offered for need in choice.needs}:
-            users.setdefault(need, []).append(class_)
-    least: dict[int, float] = {}
-    chosen: dict[int, Choice] = {}
-    queue = deque(sorted(problem.choices))
-    waiting = set(queue)
-    while queue:
-        class_ = queue.popleft()
-        waiting.discard(class_)
-        for choice in problem.choices[class_]:
-            if not all(need in least for need in choice.needs):
-                continue
-            is_reorder = names[egraph.columns.operator(choice.node)].op_type in REORDERS
-            total = choice.cost + sum(
-                least[need] / (1 if is_reorder else counts.get(need, 1)) for need in choice.needs
-            )
-            if total < least.get(class_, inf) * (1 - 1e-9):
-                least[class_], chosen[class_] = total, choice
-                for user in users.get(class_, ()):
-                    if user not in waiting:
-                        waiting.add(user)
-                        queue.append(user)
-    try:
-        found = {class_: chosen[class_] for class_ in in_order(chosen, problem.roots)}
-    except (CycleError, KeyError):
-        return own
-    return min((own, found), key=lambda selection: cost_of(selection, selection))
+    space = joint_space(found, rules, forbidden)
+    return None if space is None else _taken_out(space, found.growth.applications)
 
 
-def readers_of(blocking: Blocking) -> dict[int, int]:
-    """Class -> how many nodes of the model read its value, in whatever layout."""
-    egraph = blocking.egraph
-    counts = {egraph.find(value): max(1, len(users)) for value, users in egraph.graph.users.items()}
-    for class_, layouts in blocking.values.blocked.items():
-        for value in layouts.values():
-            counts[egraph.find(value)] = counts.get(class_, 1)
-    return counts
+def joint_space(
+    found: Found, rules: Sequence[Rule], forbidden: Collection[str] = ()
+) -> Space | None:
+    """The e-graph of a search with its values in any layout, to be searched from its plans."""
+    egraph, best = found.egraph, found.plans[0].selection
+    found.growth.applications += merge_everywhere(egraph, rules, found.costs, best, ("Conv",))
+
+    def starts() -> list[Selection]:
+        return [canonical(egraph, found.costs, plan.selection) for plan in found.plans]
+
+    return space_of(egraph, found.costs, block_size(), starts, forbidden)
+
+
+def _taken_out(space: Space, applications: Sequence[Application]) -> Laid | None:
+    extraction = space.cheapest()
+    selection, egraph = extraction.selection, space.egraph
+    if not space.is_blocked(selection):
+        return None
+    laid = build(egraph, selection, roots_of(egraph, selection))
+    every = [*applications, *space.blocking.values.applications]
+    steps = steps_of(egraph, selection, every, space.costs)
+    if not finished(laid, egraph.fold_limit, space.blocking.values.block):
+        return None
+    return Laid(laid, steps, space, extraction)
 
 
 def finished(graph: Graph, fold_limit: int, block: int) -> bool:

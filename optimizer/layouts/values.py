@@ -8,7 +8,7 @@ up their blocks: nothing reads that.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice, product
 from typing import Any
@@ -98,6 +98,12 @@ class BlockedValues:
     def ways(self, classes: Sequence[int]) -> list[tuple[Layout, ...]]:
         """Choices of a layout for each of some classes."""
         return list(islice(product(*(self.layouts(c) for c in classes)), MOST_WAYS))
+
+    def every(self) -> Iterator[tuple[int, Layout, int]]:
+        """Each class with each of its layouts, and the class of what lies in it."""
+        for class_, layouts in self.blocked.items():
+            for layout, value in layouts.items():
+                yield class_, layout, self.egraph.find(value)
 
     # --------------------------------------------------------------------------------- making
 

@@ -1,0 +1,102 @@
+"""A selection to start from, where values may lie in blocks."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Sequence
+from math import inf
+
+from ..egraph.alternatives import without
+from ..egraph.costs import own_nodes
+from ..egraph.problem import Choice, CycleError, Problem, Selection, cost_of, in_order
+from .blocking import Blocking
+from .costs import REORDERS
+
+
+def first_selection(
+    problem: Problem, blocking: Blocking, others: Sequence[Selection] = ()
+) -> Selection:
+    """The cheapest of the model's own, of `others`, and of what is better by far mostly."""
+    ways = [_within(problem, other) for other in others]
+    ways.append(cheapest_ways(problem, blocking))
+    candidates: list[Selection] = [own_nodes(blocking.egraph, problem)]
+    for way in ways:
+        with contextlib.suppress(CycleError, KeyError):
+            candidates.append({c: way[c] for c in in_order(way, problem.roots)})
+    return min(candidates, key=lambda selection: cost_of(selection, selection))
+
+
+def cheapest_ways(problem: Problem, blocking: Blocking) -> dict[int, Choice]:
+    """Each class as cheaply as can be, where what several operators read is charged in parts.
+
+    A value is charged to each of its readers in equal parts: what a network's layers share in one
+    layout they mostly share in another. The reorders alone bear all that they need, so that no two
+    of them can be chosen in a circle.
+    """
+    egraph = blocking.egraph
+    counts = readers_of(blocking)
+    names = egraph.vocabulary.operators
+    users: dict[int, list[int]] = {}
+    for class_, offered in problem.choices.items():
+        for need in {need for choice in offered for need in choice.needs}:
+            users.setdefault(need, []).append(class_)
+    least: dict[int, float] = {}
+    chosen: dict[int, Choice] = {}
+    queue = deque(sorted(problem.choices))
+    waiting = set(queue)
+    while queue:
+        class_ = queue.popleft()
+        waiting.discard(class_)
+        for choice in problem.choices[class_]:
+            if not all(need in least for need in choice.needs):
+                continue
+            is_reorder = names[egraph.columns.operator(choice.node)].op_type in REORDERS
+            total = choice.cost + sum(
+                least[need] / (1 if is_reorder else counts.get(need, 1)) for need in choice.needs
+            )
+            if total < least.get(class_, inf) * (1 - 1e-9):
+                least[class_], chosen[class_] = total, choice
+                for user in users.get(class_, ()):
+                    if user not in waiting:
+                        waiting.add(user)
+                        queue.append(user)
+    return chosen
+
+
+def readers_of(blocking: Blocking) -> dict[int, int]:
+    """Class -> how many nodes of the model read its value, in whatever layout."""
+    egraph = blocking.egraph
+    counts = {egraph.find(value): max(1, len(users)) for value, users in egraph.graph.users.items()}
+    for class_, layouts in blocking.values.blocked.items():
+        for value in layouts.values():
+            counts[egraph.find(value)] = counts.get(class_, 1)
+    return counts
+
+
+def _within(problem: Problem, selection: Selection) -> dict[int, Choice]:
+    """The choices of the same e-nodes, at the problem's costs."""
+    nodes = {choice.node for choice in selection.values()}
+    found: dict[int, Choice] = {}
+    for class_, offered in problem.choices.items():
+        own = next((choice for choice in offered if choice.node in nodes), None)
+        if own is not None:
+            found[class_] = own
+    return found
+
+
+def narrowed(problem: Problem, selection: Selection, blocking: Blocking) -> Problem:
+    """The problem of one program: a selection's e-nodes, and those that do the same in blocks.
+
+    The model's own stay, so that there is something to start from.
+    """
+    nodes = {choice.node for choice in selection.values()} | set(blocking.egraph.origin)
+    laid = {node for application in blocking.values.applications for node in application.made}
+    made_by = blocking.egraph.made_by
+
+    def is_left_out(node: int) -> bool:
+        if node in laid:
+            return not all(source in nodes or source in laid for source in made_by[node].nodes)
+        return node not in nodes
+
+    return without(problem, is_left_out)

@@ -1,0 +1,124 @@
+"""An e-graph whose values may lie in blocks, and the cheapest selection of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+
+from ..egraph.alternatives import without
+from ..egraph.costs import Costs, problem_of
+from ..egraph.egraph import EGraph
+from ..egraph.extract import MOST_STEPS, Extraction, extract
+from ..egraph.problem import Problem, Selection
+from .blocking import Blocking
+from .costs import BlockedCosts
+from .growing import grow
+from .runtime import NCHWC
+from .selection import first_selection, narrowed
+from .values import BlockedValues
+
+# Extractions after which what is not measured yet counts with its bound.
+EXTRACTIONS = 4
+# Programs whose layouts are chosen alone before all are searched at once.
+ALONE = 2
+
+
+@dataclass
+class Space:
+    """Programs with blocked values: an e-graph with a class for each layout of a value.
+
+    `starts` are selections that the search may begin with, `forbidden` rules that it has to do
+    without.
+    """
+
+    blocking: Blocking
+    costs: Costs
+    starts: Sequence[Selection] = ()
+    forbidden: Collection[str] = ()
+    price: BlockedCosts = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.price = BlockedCosts(self.costs, self.blocking)
+
+    @property
+    def egraph(self) -> EGraph:
+        """The e-graph."""
+        return self.blocking.egraph
+
+    def problem(self) -> Problem:
+        """What has to be computed, and what may compute it, at what is known of costs."""
+        problem = problem_of(self.egraph, self.price)
+        left_out = self._left_out()
+        return without(problem, left_out.__contains__) if left_out else problem
+
+    def _left_out(self) -> set[int]:
+        """What forbidden rules made, and what came of that."""
+        found: set[int] = set()
+        for node, application in sorted(self.egraph.made_by.items()):
+            if application.rule in self.forbidden or not found.isdisjoint(application.nodes):
+                found.add(node)
+        return found
+
+    def first(self, problem: Problem) -> Selection:
+        """A selection to start from."""
+        return first_selection(problem, self.blocking, self.starts)
+
+    def cheapest(self) -> Extraction:
+        """Take out and measure in turns, as far as the budget goes.
+
+        What nobody measured then counts with its bound if it is in blocks, and is left out if a
+        rule made it whose use only costs can tell.
+        """
+        for _ in range(EXTRACTIONS):
+            extraction = self._extracted()
+            nodes = {choice.node for choice in extraction.selection.values()}
+            same = self.blocking.same
+            if not self.costs.measure(sorted(same.get(node, node) for node in nodes)):
+                break
+        if not self.costs.unmeasured(nodes):
+            return extraction
+        self.costs.end_measuring()
+        self.price.is_final = True
+        return self._extracted()
+
+    def _extracted(self) -> Extraction:
+        """Take the cheapest selection out, of all programs at once.
+
+        The search goes on from the best that the first programs alone lead to: among all, which of
+        them a cheap value belongs to is easily mistaken.
+        """
+        problem = self.problem()
+        found: list[Selection] = list(self.starts)
+        for start in self.starts[:ALONE]:
+            alone = narrowed(problem, start, self.blocking)
+            first = first_selection(alone, self.blocking, (start,))
+            found.append(extract(alone, first, MOST_STEPS).selection)
+        return extract(problem, first_selection(problem, self.blocking, found), MOST_STEPS)
+
+    def is_blocked(self, selection: Selection) -> bool:
+        """Whether anything of a selection is computed in blocks."""
+        operators, columns = self.egraph.vocabulary.operators, self.egraph.columns
+        return any(
+            operators[columns.operator(choice.node)].domain == NCHWC
+            for choice in selection.values()
+        )
+
+
+def space_of(
+    egraph: EGraph,
+    costs: Costs,
+    block: int | None,
+    starts: Callable[[], Sequence[Selection]] = tuple,
+    forbidden: Collection[str] = (),
+) -> Space | None:
+    """Let the values of an e-graph lie in blocks of so many channels; None where nothing would.
+
+    `starts` is asked when the e-graph has grown.
+    """
+    if block is None:
+        return None
+    blocking = Blocking(egraph, BlockedValues(egraph, block))
+    grow(blocking)
+    if not blocking.values.blocked:
+        return None
+    return Space(blocking, costs, starts(), forbidden)
