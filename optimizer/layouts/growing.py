@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
+from ..egraph.egraph import EGraph
 from .blocking import BLOCKED, Blocking, Operation
 from .channels_last import transpose
 from .convolutions import Convolution, convolutions
@@ -28,12 +31,7 @@ NO_IMAGE = "what it gives is no image of float32 whose channels are known"
 def grow(blocking: Blocking) -> None:
     """Add everything that can be computed in blocks to an e-graph."""
     egraph = blocking.egraph
-    operators = egraph.vocabulary.operators
-    nodes = [
-        int(node)
-        for node in egraph.columns.living()
-        if not operators[egraph.columns.operator(int(node))].is_virtual
-    ]
+    nodes = _run_with_the_model(egraph)
     nodes += push(blocking, [blocking.operation(node) for node in nodes])
     first = [blocking.operation(node) for node in nodes]
     forms = convolutions(egraph, nodes)
@@ -54,6 +52,16 @@ def grow(blocking: Blocking) -> None:
         blocking.values.settle()
         if blocking.count == before:
             return
+
+
+def _run_with_the_model(egraph: EGraph) -> list[int]:
+    """The e-nodes that a plan can contain and that depend on more than constants, in order."""
+    columns = egraph.columns
+    real = np.array([not op.is_virtual for op in egraph.vocabulary.operators], bool)
+    living = columns.living()
+    nodes, _, values = columns.gives(living[real[columns.operators_of(living)]])
+    found: list[int] = np.unique(nodes[~np.array(egraph.known, bool)[values]]).tolist()
+    return found
 
 
 def _convert(
