@@ -42,7 +42,7 @@ class Blocking:
     values: BlockedValues
     # e-node of a convolution or pool -> the blocked one that does the same and no more
     twins: dict[int, int] = field(default_factory=dict)
-    # blocked convolution -> one that computes as much: without what it ends in, or the model's
+    # blocked convolution -> what takes as long: one without what it ends in, or one outside
     likes: dict[int, int] = field(default_factory=dict)
     # blocked convolution -> the one without a sum and an activation that take no time of their own
     same: dict[int, int] = field(default_factory=dict)

@@ -22,8 +22,9 @@ class Convolving:
     blocking: Blocking
     # class -> layouts that its readers can take apart, beside its own
     wanted: dict[int, list[Layout]] = field(default_factory=dict)
-    # (image, weights) -> the blocked convolution that ends in the least
-    _plainest: dict[tuple[int, int], int] = field(default_factory=dict)
+    # what a convolution costs by, its image and the shape of its weights among it -> the first one
+    # that ends in the least
+    _plainest: dict[tuple[object, ...], int] = field(default_factory=dict)
 
     def convolve(self, output: int, form: Convolution) -> None:
         """Give a class that is a convolution in each layout that it can be computed in."""
@@ -124,7 +125,10 @@ class Convolving:
         made = values.give(
             output, layout, NCHWC, "Conv", attributes, operands, CONVOLVE, form.nodes
         )
-        plainest = self._plainest.setdefault((image, laid), made)
+        size = blocking.egraph.type(laid)
+        form_of = sorted((name, str(value)) for name, value in form.attributes.items())
+        key = (image, size and size.shape, groups, *form_of)
+        plainest = self._plainest.setdefault(key, made)
         if plainest == made:
             if merged == 1:
                 blocking.likes[made] = form.nodes[0]

@@ -137,4 +137,5 @@ class Elementwise:
                 attributes = {"group": layout.width, "kernel_shape": [1, 1]}
                 reads = (values.value(image, layout), weights, *bias)
                 given = (operation.output, layout, NCHWC, "Conv", attributes, reads)
-                values.give(*given, SCALE, (node,))
+                made = values.give(*given, SCALE, (node,))
+                self.blocking.likes.setdefault(made, node)
