@@ -11,6 +11,7 @@ from pathlib import Path
 from ..profiles.as_run import as_run
 from ..profiles.feeds import DISTRIBUTIONS, random_feeds
 from ..profiles.kernel import Kernel
+from ..profiles.opening import race_openings
 from ..profiles.operators_run import operators_run
 from ..profiles.race import Lap, RaceError, race
 from ..profiles.session import (
@@ -37,6 +38,8 @@ MOVES_INTEGERS = frozenset(
 LEAST_RUNS = 8
 # Of these, the ones that come before the first lap.
 WARMING_RUNS = 4
+# Openings from which on a comparison tells anything, of a plan and the original together.
+LEAST_OPENINGS = 10
 # What sessions alive at once may hold, and what the whole process may. A session takes about the
 # model's size, since weights lie in a file that is mapped and packed once, and its activations.
 RACE_MODELS, RACE_BYTES = 2.5, 250 << 20
@@ -201,6 +204,19 @@ class Contest:
                 if error.model in ("", reference):
                     return {}
                 left = [plan for plan in left if plan.name != error.model]
+
+    def opening(self, plan: Plan, budget_s: float) -> Lap | None:
+        """Time how long a plan takes to be opened, and the original; None without the time."""
+        if LEAST_OPENINGS * self._verifier.session.opening_s > budget_s:
+            return None
+        with self.phases("opening sessions"):
+            return race_openings(
+                {each.name: each.source for each in (self.original, plan)},
+                threads=self.setting.threads,
+                budget_s=budget_s,
+                reference=ORIGINAL,
+                executions={each.name: each.execution for each in (self.original, plan)},
+            )[plan.name]
 
     def operators_run(self, plan: Plan) -> Counter[str]:
         """Count the operators that the runtime runs for a plan; raises what it raises."""

@@ -12,18 +12,26 @@ from ..profiles.track import Track
 MS = 1e6
 
 
+def lap(ratio):
+    return Lap(1000.0 * ratio, 1.0, ratio, ratio - 0.001, ratio + 0.001, 50)
+
+
 class OnTrack:
     """Stands for a contest whose models are simulated; `times` are in ms, by plan."""
 
-    def __init__(self, times, *, seats=100, load_s=0.1, **noise):
+    def __init__(self, times, *, seats=100, load_s=0.1, openings=None, **noise):
         self._track = Track({name: ms * MS for name, ms in times.items()}, load_s=load_s, **noise)
         self.clock = self._track.clock
         self._seats, self._load_s, self._run_s = seats, load_s, times[ORIGINAL] * 1e-3
+        self._openings = openings or {}
         self.original = Plan(ORIGINAL, None)
         self.phases = []
 
     def rounds_s(self, rounds):
         return 2 * (self._load_s + rounds * self._run_s)
+
+    def opening(self, plan, budget_s):
+        return lap(self._openings[plan.name]) if plan.name in self._openings else None
 
     def time(self, plans, budget_s, *, phase, **options):
         self.phases.append((phase, [plan.name for plan in plans]))
@@ -127,8 +135,22 @@ def test_options_must_not_be_needed(naive, chosen):
     assert bool(way.refusal) == (chosen == "other")
 
 
-def lap(ratio):
-    return Lap(1000.0 * ratio, 1.0, ratio, ratio - 0.001, ratio + 0.001, 50)
+@pytest.mark.parametrize(
+    ("openings", "chosen"),
+    [
+        ({}, "better"),
+        ({"better": 0.7}, "better"),
+        ({"better": 1.05}, "better"),
+        ({"better": 1.3, "good": 1.0}, "good"),
+        ({"better": 1.3, "good": 1.3}, ORIGINAL),
+    ],
+)
+def test_what_takes_longer_to_open_does_not_win(openings, chosen):
+    contest = OnTrack({ORIGINAL: 60, "better": 30, "good": 40, "bad": 70}, openings=openings)
+    plans = [Plan(name, None) for name in ("better", "good", "bad")]
+    assert run_final(contest, plans, 20.0).name == chosen
+    slow = [plan.name for plan in plans if plan.refusal == "takes 1.30 times as long to open"]
+    assert slow == [name for name, ratio in openings.items() if ratio == 1.3]
 
 
 def test_options_must_be_worth_it():
