@@ -121,10 +121,11 @@ def race(original: str, optimized: str, *, threads: int, budget: float) -> dict[
     """Time two models interleaved, the original under full optimization; ratios are speedups.
 
     The other one is opened as its metadata says, and by the runtime's defaults too where they are
-    not the same: users who know nothing of it must lose nothing.
+    not the same: users who know nothing of it must lose nothing. Opening them is raced as well.
     """
     import onnx
     from tensolog.profiles.execution import DEFAULTS, embedded
+    from tensolog.profiles.opening import race_openings
     from tensolog.profiles.race import race as race_models
 
     from .zoo import random_feeds
@@ -144,7 +145,19 @@ def race(original: str, optimized: str, *, threads: int, budget: float) -> dict[
         executions={"optimized": execution},
     )
     lap = laps["optimized"]
-    found: dict[str, Any] = {"opened": execution.describe()}
+    openings = race_openings(
+        {name: models[name] for name in ("original", "optimized")},
+        threads=threads,
+        budget_s=budget / 4,
+        reference="original",
+        executions={"optimized": execution},
+    )
+    found: dict[str, Any] = {
+        "opened": execution.describe(),
+        "opening_before_ms": openings["original"].median_ns / 1e6,
+        "opening_ms": openings["optimized"].median_ns / 1e6,
+        "opening_verdict": openings["optimized"].verdict,
+    }
     if plain:
         found["plain_speedup"] = 1 / laps["plain"].ratio
         found["plain_verdict"] = laps["plain"].verdict

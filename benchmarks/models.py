@@ -11,17 +11,14 @@ import importlib.util
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-from .child import StepError, run_step
-from .rows import load_rows, write_rows
+from .child import run_step
+from .frame import Row, Steps, collect, options
+from .rows import write_rows
 from .zoo import ARCHITECTURES
 
-RESULTS = Path(__file__).resolve().parent / "results"
 MEMORY_FACTOR, MEMORY_EXTRA = 3, 500_000_000
 SECONDS_ALLOWED = 60.0
 
@@ -54,44 +51,24 @@ class Plan:
 def main() -> None:
     arguments = parse_arguments()
     plan = make_plan(arguments)
-    out: Path = arguments.out
-    rows = load_rows(out) if arguments.resume else []
-    done = {row["case"] for row in rows}
-    console = Console(stderr=True)
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        Progress(TextColumn("{task.description}"), *columns, console=console) as progress,
-    ):
-        task = progress.add_task("models", total=len(plan.cases))
-        for case in plan.cases:
-            key = f"{case.model}-{case.threads}"
-            if key not in done:
-                row: dict[str, Any] = {"case": key, **asdict(case)}
-                try:
-                    for step, values in measure(case, plan, Path(folder)):
-                        progress.update(task, description=f"{key}: {step}")
-                        row |= values
-                except StepError as error:
-                    row["error"] = str(error)
-                rows.append(row)
-                write_rows(out, rows, "# Models\n\n`python -m benchmarks.models`", table(rows))
-            progress.advance(task)
+    cases = [{"case": f"{c.model}-{c.threads}", **asdict(c)} for c in plan.cases]
+
+    def write(rows: Sequence[Row]) -> None:
+        head = "# Models\n\n`python -m benchmarks.models`"
+        write_rows(arguments.out, rows, head, table(rows))
+
+    with tempfile.TemporaryDirectory() as folder:
+        rows = collect(cases, partial(measure, plan, Path(folder)), write, arguments)
     print(table(rows))
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.models", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="tiny models, short races")
-    parser.add_argument("--only", nargs="+", choices=ARCHITECTURES, metavar="NAME")
-    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser = options("models", __doc__, threads=(1, 2))
     sources = ["torchscript", "dynamo", "onnx"]
     parser.add_argument("--sources", nargs="+", choices=sources, metavar="SOURCE")
     parser.add_argument("--dynamic", action="store_true", help="leave batch and length open")
     parser.add_argument("--budget", type=float, help="seconds an optimization may measure")
     parser.add_argument("--race", type=float, help="seconds of the final race of each row")
-    parser.add_argument("--out", type=Path, default=RESULTS / "models.json")
-    parser.add_argument("--resume", action="store_true", help="keep the rows that OUT holds")
     return parser.parse_args()
 
 
@@ -117,8 +94,9 @@ def sources_of(name: str) -> list[str]:
     return ["onnx"]
 
 
-def measure(case: Case, plan: Plan, folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (the next step, what the last one found); the last step is named done."""
+def measure(plan: Plan, folder: Path, row: Row) -> Steps:
+    """Build, optimize, compare and race one case; the last step is named done."""
+    case = Case(row["name"], row["source"], row["dynamic"], row["threads"])
     original = folder / f"{case.model}.onnx"
     optimized = folder / "optimized.onnx"
     for stale in folder.glob("*.onnx"):
@@ -165,13 +143,14 @@ HEADER = (
     "speedup",
     "opened with",
     "95 % interval",
+    "session opens in",
     "optimized in",
     "peak memory",
     "deviation",
 )
 
 
-def table(rows: Sequence[dict[str, Any]]) -> str:
+def table(rows: Sequence[Row]) -> str:
     """Write the rows as a Markdown table, and below it what exceeds its bound."""
     lines = [f"| {' | '.join(HEADER)} |", "|---" * len(HEADER) + "|"]
     lines += [f"| {' | '.join(cells(row))} |" for row in rows]
@@ -185,7 +164,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join([*lines, "", *(complaints or ["All rows keep their bounds."])])
 
 
-def cells(row: dict[str, Any]) -> list[str]:
+def cells(row: Row) -> list[str]:
     origin = row["source"] + (", dynamic" if row["dynamic"] else "")
     start = [row["name"], origin, str(row["threads"])]
     if "error" in row:
@@ -198,13 +177,16 @@ def cells(row: dict[str, Any]) -> list[str]:
         f"{row['speedup']:.3f}" if row["chosen"] != "original" else "kept",
         row["opened"] + (f" (else {row['plain_speedup']:.3f})" if "plain_speedup" in row else ""),
         f"{row['speedup_low']:.3f} to {row['speedup_high']:.3f}",
+        f"{row['opening_before_ms']:.1f} → {row['opening_ms']:.1f} ms"
+        if "opening_ms" in row
+        else "",
         f"{row['seconds']:.1f} s",
         f"{row['peak_bytes'] / 1e6:.0f} of {row['allowed_bytes'] / 1e6:.0f} MB",
         f"{row['deviation']:.1e}",
     ]
 
 
-def exceeded(row: dict[str, Any]) -> Iterator[str]:
+def exceeded(row: Row) -> Iterator[str]:
     """Yield what a row breaks: slower beyond noise, too slow to optimize, too much memory."""
     if "error" in row:
         yield f"{row['case']}: {row['error']}"
@@ -214,6 +196,9 @@ def exceeded(row: dict[str, Any]) -> Iterator[str]:
         yield f"{row['case']}: slower beyond noise, {row['speedup']:.3f}"
     if row.get("plain_verdict") == "slower":
         yield f"{row['case']}: slower where opened by default, {row['plain_speedup']:.3f}"
+    if row.get("opening_verdict") == "slower" and row["chosen"] != "original":
+        ratio = row["opening_ms"] / row["opening_before_ms"]
+        yield f"{row['case']}: opens slower beyond noise, {ratio:.2f}"
     if row["seconds"] > SECONDS_ALLOWED:
         yield f"{row['case']}: optimized in {row['seconds']:.0f} s, allowed {SECONDS_ALLOWED:.0f}"
     if row["peak_bytes"] > row["allowed_bytes"]:

@@ -11,77 +11,51 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-from .child import StepError, run_step
-from .rows import load_rows, write_rows
+from .child import run_step
+from .frame import Row, Steps, collect, options
+from .rows import write_rows
 from .zoo import ARCHITECTURES
 
-RESULTS = Path(__file__).resolve().parent / "results"
 AIM = 0.15
 HEADER = ("model", "threads", "kernels", "measured", "sum / measured", "dearest kernels")
 SHOWN = 3
 
 
 def main() -> None:
-    arguments = parse_arguments()
-    end = time.monotonic() + 60 * arguments.minutes
-    rows = load_rows(arguments.out) if arguments.resume else []
-    done = {(row["name"], row["threads"]) for row in rows}
+    parser = options("prediction", __doc__, threads=(1, 2))
+    parser.add_argument("--rounds", type=int, default=5, help="of each of three openings")
+    arguments = parser.parse_args()
     names = arguments.only or ARCHITECTURES
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    console = Console(stderr=True)
-    with Progress(TextColumn("{task.description}"), *columns, console=console) as progress:
-        task = progress.add_task("prediction", total=len(names) * len(arguments.threads))
-        for name in names:
-            with tempfile.TemporaryDirectory(prefix="tensolog-prediction-") as folder:
-                for threads in arguments.threads:
-                    if (name, threads) not in done and time.monotonic() < end:
-                        progress.update(task, description=f"{name}, {threads} threads")
-                        rows.append(measure(name, threads, arguments, Path(folder)))
-                        write_rows(arguments.out, rows, HEAD, table(rows))
-                    progress.advance(task)
+    cases = [{"name": name, "threads": count} for name in names for count in arguments.threads]
+
+    def write(rows: Sequence[Row]) -> None:
+        write_rows(arguments.out, rows, HEAD, table(rows))
+
+    with tempfile.TemporaryDirectory(prefix="tensolog-prediction-") as folder:
+        rows = collect(cases, partial(measure, arguments, Path(folder)), write, arguments)
     print(table(rows))
 
 
-def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.prediction",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--quick", action="store_true", help="tiny models, few rounds")
-    parser.add_argument("--only", nargs="+", choices=ARCHITECTURES, metavar="NAME")
-    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no row after")
-    parser.add_argument("--out", type=Path, default=RESULTS / "prediction.json")
-    parser.add_argument("--resume", action="store_true", help="keep the rows that OUT holds")
-    return parser.parse_args()
-
-
-def measure(name: str, threads: int, arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
-    path = folder / "model.onnx"
-    row: dict[str, Any] = {"name": name, "threads": threads}
-    try:
-        if not path.exists():
-            run_step("build", name=name, source="onnx", path=str(path), tiny=arguments.quick)
-        rounds = 3 if arguments.quick else arguments.rounds
-        return row | run_step("predict", path=str(path), threads=threads, rounds=rounds)
-    except StepError as error:
-        return row | {"error": str(error)}
+def measure(arguments: argparse.Namespace, folder: Path, case: Row) -> Steps:
+    path = folder / f"{case['name']}.onnx"
+    if not path.exists():
+        for stale in folder.glob("*.onnx"):
+            stale.unlink()
+        yield "building", {}
+        run_step("build", name=case["name"], source="onnx", path=str(path), tiny=arguments.quick)
+    yield "measuring", {}
+    rounds = 2 if arguments.quick else arguments.rounds
+    yield "done", run_step("predict", path=str(path), threads=case["threads"], rounds=rounds)
 
 
 HEAD = "# Prediction\n\n`python -m benchmarks.prediction`"
 
 
-def table(rows: Sequence[dict[str, Any]]) -> str:
+def table(rows: Sequence[Row]) -> str:
     """Write rows as Markdown, and below how many keep the aim and which do not."""
     lines = [f"| {' | '.join(HEADER)} |", "|---" * len(HEADER) + "|"]
     lines += [f"| {' | '.join(_cells(row))} |" for row in rows]
@@ -97,7 +71,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
+def _cells(row: Row) -> list[str]:
     start = [row["name"], str(row["threads"])]
     if "error" in row:
         return [*start, row["error"], "", "", ""]

@@ -13,21 +13,20 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ..child import StepError, run_step
-from ..rows import load_rows
+from ..frame import Row, Steps, collect, options
 from ..zoo import ARCHITECTURES
 from . import PEERS, REFERENCE, TARGETS, WORTH, installed
 from .report import table, write_results
 from .rewriters import REWRITERS
 
-RESULTS = Path(__file__).resolve().parent.parent / "results"
 # Of a race's seconds, as many again may go by until all models are open.
 OPENING_FACTOR = 2
 # Who is prepared before the others, should the time of a row not be enough for all.
@@ -38,60 +37,37 @@ LEAST_S = 5.0
 
 def main() -> None:
     arguments = parse_arguments()
-    end = time.monotonic() + 60 * arguments.minutes
     asked = {REFERENCE, *(arguments.peers or PEERS)}
     chosen = [name for name in FIRST if name in asked and name in installed()]
     chosen += [name for name in installed() if name in asked and name not in FIRST]
     missing = [name for name in arguments.peers or PEERS if name not in installed()]
-    console = Console(stderr=True)
     if missing:
-        console.print(f"not installed: {', '.join(missing)} (pip install -e '.[peers]')")
-    rows = load_rows(arguments.out) if arguments.resume else []
-    done = {(row["name"], row["threads"]) for row in rows}
-    cases = [case for case in _cases(arguments) if case not in done]
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(TextColumn("{task.description}"), *columns, console=console) as progress:
-        task = progress.add_task("peers", total=len(cases))
-        for name, threads in cases:
-            if time.monotonic() > end:
-                console.print(f"time is up before {name}, {threads} threads: go on with --resume")
-                break
-            with tempfile.TemporaryDirectory(prefix="tensolog-peers-") as folder:
-                row = Row(name, threads, arguments, Path(folder))
-                for step in row.steps(chosen):
-                    progress.update(task, description=f"{name}, {threads} threads: {step}")
-                rows.append(row.found)
-            write_results(rows, arguments.out)
-            progress.advance(task)
-    print(table(rows))
+        message = f"not installed: {', '.join(missing)} (pip install -e '.[peers]')"
+        Console(stderr=True).print(message)
+    names = arguments.only or sorted(ARCHITECTURES, key=WORTH.index)
+    cases = [{"name": name, "threads": count} for count in arguments.threads for name in names]
+
+    def write(rows: Sequence[Row]) -> None:
+        write_results(rows, arguments.out)
+
+    print(table(collect(cases, partial(measure, arguments, chosen), write, arguments)))
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.peers",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--quick", action="store_true", help="tiny models, short races")
-    parser.add_argument("--only", nargs="+", choices=ARCHITECTURES, metavar="NAME")
+    parser = options("peers", __doc__, threads=(2, 1))
     parser.add_argument("--peers", nargs="+", choices=PEERS, metavar="PEER")
-    parser.add_argument("--threads", nargs="+", type=int, default=[2, 1])
     parser.add_argument("--budget", type=float, help="seconds tensolog may measure")
     parser.add_argument("--race", type=float, default=20.0, help="seconds of each race")
     parser.add_argument("--limit", type=float, default=180.0, help="seconds of each row at most")
-    parser.add_argument("--minutes", type=float, default=float("inf"),
-                        help="begin no row after that")  # fmt: skip
-    parser.add_argument("--out", type=Path, default=RESULTS / "peers.json")
-    parser.add_argument("--resume", action="store_true", help="keep the rows that OUT holds")
     return parser.parse_args()
 
 
-def _cases(arguments: argparse.Namespace) -> list[tuple[str, int]]:
-    names = arguments.only or sorted(ARCHITECTURES, key=WORTH.index)
-    return [(name, threads) for threads in arguments.threads for name in names]
+def measure(arguments: argparse.Namespace, chosen: Sequence[str], case: Row) -> Steps:
+    with tempfile.TemporaryDirectory(prefix="tensolog-peers-") as folder:
+        yield from Entries(case["name"], case["threads"], arguments, Path(folder)).steps(chosen)
 
 
-class Row:
+class Entries:
     """One model under some number of threads: each peer prepares it, and all that can run race."""
 
     def __init__(
@@ -106,40 +82,31 @@ class Row:
         self.source = sources_of(name)[-1]
         self.original = folder / "original.onnx"
         self.refused: dict[str, str] = {}
-        self.found: dict[str, Any] = {
-            "name": name,
-            "source": self.source,
-            "threads": threads,
-            "refused": self.refused,
-        }
         self._end = time.monotonic() + arguments.limit
 
-    def steps(self, chosen: list[str]) -> Iterator[str]:
-        """Yield what is done next; `found` is filled on the way."""
-        try:
-            yield "building"
-            place = {"name": self.name, "source": self.source, "path": str(self.original)}
-            run_step("build", timeout_s=self._left(), tiny=self.tiny, **place)
-            entrants: dict[str, str] = {}
-            deviations: dict[str, float] = {}
-            for peer in chosen:
-                yield peer
-                try:
-                    path = self._prepared(peer)
-                    deviations[peer] = self._deviation(peer, path)
-                    entrants[peer] = str(path)
-                except StepError as error:
-                    if peer == REFERENCE:
-                        raise
-                    self.refused[peer] = str(error)
-            yield "racing"
-            laps = self._raced(entrants)
-        except StepError as error:
-            self.found["error"] = str(error)
-            return
-        self.found["laps"] = {
-            peer: lap | {"deviation": deviations[peer]} for peer, lap in laps.items()
-        }
+    def steps(self, chosen: Sequence[str]) -> Steps:
+        """Build the model, let each peer prepare it, and race; raises StepError."""
+        yield "building", {"source": self.source, "refused": self.refused}
+        place = {"name": self.name, "source": self.source, "path": str(self.original)}
+        run_step("build", timeout_s=self._left(), tiny=self.tiny, **place)
+        entrants: dict[str, str] = {}
+        deviations: dict[str, float] = {}
+        for peer in chosen:
+            yield peer, {}
+            try:
+                path = self._prepared(peer)
+                deviations[peer] = self._deviation(peer, path)
+                entrants[peer] = str(path)
+            except StepError as error:
+                if peer == REFERENCE:
+                    raise
+                self.refused[peer] = str(error)
+        yield "racing", {}
+        laps = self._raced(entrants)
+        yield (
+            "done",
+            {"laps": {peer: lap | {"deviation": deviations[peer]} for peer, lap in laps.items()}},
+        )
 
     def _left(self) -> float:
         """Seconds left for preparation; the race keeps its own."""
