@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...catalog.operators.terms import Apply, Read, Select, Term
 from ..codegen.scalar import LoweringError
 from .affine import Affine, Extent, Map, Ranges
+from .attention_mask import Masks, literal
 from .cells import Access, Cells
 from .loops import Groups
 from .region import Meanings, Region
@@ -124,59 +124,19 @@ class Between:
     def mask(self, names: list[str], steps: list[int]) -> tuple[str, str] | None:
         """Return the text of an element's mask, and of the factor of its score.
 
-        None where the scores aren't added to a mask, or chosen by one, in the end.
+        None where no mask is told by loads alone (attention_mask.py), or it is one for a whole row.
         """
-        cells = self.cells.cells
-        (output,) = self.cells.outputs
-        term = cells[output].term
-        match term:
-            case Apply("+", (one, other)):
-                for scaled, added in ((one, other), (other, one)):
-                    factor, load = self._factor(scaled), self._load(added)
-                    if factor is not None and load is not None and steps[load]:
-                        return self._element(load, names, steps), factor
-            case Select(condition, one, fill) if isinstance(fill, int | float):
-                factor, load = self._factor(one), self._load(condition)
-                if factor is not None and load is not None and steps[load]:
-                    element = self._element(load, names, steps)
-                    return f"({element} ? 0.0f : {_literal(fill)})", factor
-            case Select(condition, fill, one) if isinstance(fill, int | float):
-                factor, load = self._factor(one), self._load(condition)
-                if factor is not None and load is not None and steps[load]:
-                    element = self._element(load, names, steps)
-                    return f"({element} ? {_literal(fill)} : 0.0f)", factor
-        return None
+        changing = False
 
-    def _element(self, load: int, names: list[str], steps: list[int]) -> str:
-        index = "j" if steps[load] == 1 else f"{steps[load]} * j"
-        return f"{names[1 + load]}[{index}]"
+        def element(access: int) -> str:
+            nonlocal changing
+            load = self._others.index(self.cells.accesses[access])
+            changing |= steps[load] != 0
+            index = "j" if steps[load] == 1 else f"{steps[load]} * j"
+            return f"{names[1 + load]}[{index}]"
 
-    def _load(self, term: Term) -> int | None:
-        if not isinstance(term, Read) or not term.tensor.startswith("c"):
-            return None
-        cell = self.cells.cells[int(term.tensor[1:])]
-        if cell.access < 0 or cell.access == self.scores:
-            return None
-        return self._others.index(self.cells.accesses[cell.access])
-
-    def _factor(self, term: Term) -> str | None:
-        """Return what scores are multiplied by, None where a term is something else."""
-        if not isinstance(term, Read) or not term.tensor.startswith("c"):
-            return None
-        cell = self.cells.cells[int(term.tensor[1:])]
-        if cell.access == self.scores:
-            return "1.0f"
-        match cell.term:
-            case Apply("*", (Read() as inner, int() | float() as factor)) | Apply(
-                "*", (int() | float() as factor, Read() as inner)
-            ) if self._factor(inner) == "1.0f":
-                return _literal(abs(factor))
-            case Apply("/", (Read() as inner, int() | float() as divisor)) if (
-                divisor != 0 and self._factor(inner) == "1.0f"
-            ):
-                return _literal(abs(1 / divisor))
-            case _:
-                return None
+        found = Masks(self.cells, self.scores, element).of_output()
+        return (found.text, literal(found.factor)) if found is not None and changing else None
 
 
 class _Named(Writer):
@@ -193,13 +153,6 @@ class _Named(Writer):
     def pointer(self, number: int) -> str:
         """Give the pointer to a row of an access."""
         return self.names[number]
-
-
-def _literal(number: float) -> str:
-    value = float(number)
-    if value in (float("inf"), float("-inf")):
-        return "INFINITY" if value > 0 else "(-INFINITY)"
-    return f"({value.hex()}f)"
 
 
 def attention_text(
