@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from .expression import TRACED, Expression, cast, common_type
-from .trace import Trace, UnsupportedError
-from .ufuncs import operand
-
-
-def matmul(trace: Trace, left: Any, right: Any, dtype: Any = None) -> Expression:
-    """Return left @ right; raises UnsupportedError where NumPy refuses it, or knows better."""
-    if dtype is not None:
-        raise UnsupportedError("dtype=")
-    if any(hasattr(type(one), "_tensolog_real") for one in (left, right)):
-        raise UnsupportedError("a sparse operand")
-    return product(operand(trace, left), operand(trace, right))
+from .trace import UnsupportedError
 
 
 def product(a: Expression, b: Expression) -> Expression:
-    """Return the MatMul of two expressions."""
+    """Return the MatMul of two; raises UnsupportedError where NumPy refuses it, or knows better."""
     kept = common_type(a.dtype, b.dtype)
     if kept not in TRACED or kept == "bool":
         raise UnsupportedError(f"a product of type {kept}")

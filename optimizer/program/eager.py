@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .expression import leaf, type_name
+from .expression import type_name
+from .held import leaf
 from .trace import Family, Trace, is_lazy
 
 
@@ -91,15 +92,15 @@ def adopt(trace: Trace, value: Any, sources: Sequence[Any]) -> Any:
     if type(value) is np.ndarray:
         if not type_name(value.dtype) or trace.closed:
             return value
-        found = trace.kind(trace, leaf(value))
+        found = trace.kind(trace, leaf(value, trace.places))
         for source in sources:
-            array = source._expression.value
+            array = source._held.value
             if isinstance(array, np.ndarray) and np.may_share_memory(value, array):
                 if source._joined().array is None:
                     trace.memory(source, "viewed")
                 exposed = source._joined().exposed
                 if found._family is None:
-                    found._join(Family(found._expression, value))
+                    found._join(Family(found._held, value))
                 found._joined().exposed |= exposed
         return found
     if type(value) in (tuple, list):

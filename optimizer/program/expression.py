@@ -1,21 +1,17 @@
-"""Expressions that wait to be computed, and the program that computes some of them together.
+"""Expressions of a region: operators applied to the values that the region reads.
 
-An expression becomes a leaf with a value when it has been computed, so that everything that reads
-it sees the value from then on and what it was made of is freed.
+They say nothing of values: an Input is the value at a place, the same for all calls. What an
+operator makes of given expressions is remembered with the first of them (`remembered`), so that a
+call which goes the same way as one before meets the same objects, which tell the region it is.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-
-from ..blocks.partitioned import Partitioned
-from .dag import Node, Program
 
 Attributes = tuple[tuple[str, Any], ...]
 
@@ -46,21 +42,26 @@ def common_type(one: str, other: str) -> str:
 
 
 class Expression:
-    """An operator applied to expressions, or (op Input) a value that is there.
+    """An operator applied to expressions; never changed once others may know it.
 
-    `value` is an ndarray, a canonical sparse array of SciPy's, or one of these in blocks.
+    An Input is the value at `place` of what its region reads. A Constant has its value in
+    `attributes`, or it is the number at `place` of the region's, rounded to its type. `steady` says
+    that a call which goes the same way meets this very object; `following` is what was made of it.
     """
 
     __slots__ = (
         "attributes",
         "depth",
         "dtype",
+        "following",
         "layout",
         "nnz",
         "op",
         "operands",
+        "place",
+        "places",
         "shape",
-        "value",
+        "steady",
     )
 
     def __init__(
@@ -80,43 +81,55 @@ class Expression:
         self.dtype = dtype
         self.layout = layout
         self.nnz = nnz
-        self.value: Any = None
-        self.depth = 0
-        self.measure()
+        self.place = -1
+        self.places: tuple[int, ...] | None = None
+        self.steady = False
+        self.following: dict[Hashable, Expression] = {}
+        self.depth: int = 1 + max((one.depth for one in operands), default=-1)
 
-    def measure(self) -> None:
-        """Count the operators on the longest way to a value that is there.
-
-        An operand just built for this one, such as a Cast, isn't counted anew: it adds little.
-        """
-        depth = 0
-        for operand in self.operands:
-            if operand.depth >= depth:
-                depth = operand.depth + 1
-        self.depth = depth
-
-    @property
-    def is_leaf(self) -> bool:
-        """Whether a value is there."""
-        return self.op == "Input"
-
-    def settle(self, value: Any) -> None:
-        """Become a leaf with this value."""
-        self.op, self.operands, self.attributes = "Input", (), ()
-        self.value, self.depth = value, 0
-        self.shape, self.dtype = value.shape, type_name(value.dtype) or value.dtype.name
-        if isinstance(value, Partitioned):
-            self.layout, self.nnz = value.layout, value.nnz
-        elif hasattr(value, "tocsr"):
-            self.layout, self.nnz = value.format, int(value.nnz)
-        else:
-            self.layout, self.nnz = "dense", None
+    def reads(self) -> tuple[int, ...]:
+        """Return the places of the values that it is made of."""
+        if self.places is None:
+            found, seen, waiting = set[int](), set[int](), [self]
+            while waiting:
+                one = waiting.pop()
+                if id(one) in seen:
+                    continue
+                seen.add(id(one))
+                waiting += one.operands
+                if one.op == "Input":
+                    found.add(one.place)
+            self.places = tuple(sorted(found))
+        return self.places
 
 
-def leaf(value: Any) -> Expression:
-    """Return an expression whose value is there."""
-    found = Expression("Input", (), value.shape, "")
-    found.settle(value)
+# What one expression is remembered to lead to. Numbers that change from call to call, such as an
+# exponent, would fill it.
+_FOLLOWING = 64
+
+
+def remembered(
+    first: Expression, key: Hashable, build: Callable[[], Expression], *others: Expression
+) -> Expression:
+    """Return what was built of an expression under this key before, or build it.
+
+    The key must tell all that the result depends on; the `others` that it is built of stand in it
+    as themselves.
+    """
+    found = first.following.get(key)
+    if found is None:
+        found = build()
+        steady = first.steady and all(one.steady for one in others)
+        if steady and found is not first and len(first.following) < _FOLLOWING:
+            found = first.following.setdefault(key, found)
+            found.steady = True
+    return found
+
+
+def numbered(place: int, dtype: str) -> Expression:
+    """Return the number at a place of those that the region reads, rounded to its type."""
+    found = Expression("Constant", (), (), dtype)
+    found.place = place
     return found
 
 
@@ -130,7 +143,7 @@ def cast(operand: Expression, dtype: str) -> Expression:
     """Return the operand in another type; itself where it has it."""
     if operand.dtype == dtype:
         return operand
-    if operand.op == "Constant":
+    if operand.op == "Constant" and operand.attributes:
         return constant(operand.attributes[0][1], dtype)
     return Expression(
         "Cast",
@@ -143,7 +156,9 @@ def cast(operand: Expression, dtype: str) -> Expression:
     )
 
 
-def elementwise(op: str, *operands: Expression, dtype: str | None = None) -> Expression:
+def elementwise(
+    op: str, *operands: Expression, dtype: str | None = None, attributes: Attributes = ()
+) -> Expression:
     """Return an operator applied with broadcasting; raises ValueError where shapes don't fit."""
     shape = operands[0].shape
     for operand in operands:
@@ -153,11 +168,16 @@ def elementwise(op: str, *operands: Expression, dtype: str | None = None) -> Exp
             shape = np.broadcast_shapes(*[each.shape for each in operands])
             break
         shape = operand.shape
-    return Expression(op, operands, shape, dtype or operands[-1].dtype)
+    return Expression(op, operands, shape, dtype or operands[-1].dtype, attributes)
 
 
 def reduction(
-    op: str, operand: Expression, axes: tuple[int, ...], keepdims: bool, dtype: str | None = None
+    op: str,
+    operand: Expression,
+    axes: tuple[int, ...],
+    keepdims: bool,
+    dtype: str | None = None,
+    attributes: Attributes | None = None,
 ) -> Expression:
     """Return a reduction over axes (not negative, ascending)."""
     shape = tuple(
@@ -165,99 +185,6 @@ def reduction(
         for axis, extent in enumerate(operand.shape)
         if keepdims or axis not in axes
     )
-    attributes = (("axes", axes), ("keepdims", int(keepdims)))
+    if attributes is None:
+        attributes = (("axes", axes), ("keepdims", int(keepdims)))
     return Expression(op, (operand,), shape, dtype or operand.dtype, attributes)
-
-
-@dataclass(frozen=True, slots=True)
-class Region:
-    """Expressions each after its operands, which `operands` names by position.
-
-    `leaves` and `constants` are the values by position; `key` is what the region is known by: it
-    leaves out those values.
-    """
-
-    expressions: tuple[Expression, ...]
-    operands: tuple[tuple[int, ...], ...]
-    leaves: Mapping[int, Any]
-    outputs: tuple[int, ...]
-    constants: Mapping[int, Any]
-    key: Hashable
-
-    def inputs(self, varying: frozenset[int]) -> list[Any]:
-        """Return the values of the inputs, the constants `varying` being some."""
-        if not varying:
-            return list(self.leaves.values())
-        given = {
-            at: np.asarray(self.constants[at], dtype=self.expressions[at].dtype) for at in varying
-        }
-        return [value for _, value in sorted({**self.leaves, **given}.items())]
-
-    def program(self, varying: frozenset[int]) -> Program:
-        """Return the program, the constants `varying` being inputs."""
-        nodes = []
-        for at, (one, operands) in enumerate(zip(self.expressions, self.operands, strict=True)):
-            attributes = dict(one.attributes)
-            node = Node(at, one.op, operands, attributes, one.shape, one.dtype, one.nnz, one.layout)
-            nodes.append(
-                Node(at, "Input", (), {}, (), one.dtype) if at in varying else node,
-            )
-        return Program(tuple(nodes), tuple(sorted([*self.leaves, *varying])), self.outputs)
-
-
-def _held(value: Any) -> Hashable:
-    """Return how a value is held, as far as what runs depends on that."""
-    return (value.axis, value.rows) if isinstance(value, Partitioned) else ()
-
-
-def region(wanted: Sequence[Expression]) -> Region:
-    """Return the program that computes the wanted expressions from the leaves under them.
-
-    Equal subexpressions become one node; sizes of sparse leaves count by powers of two in the key.
-    """
-    expressions: list[Expression] = []
-    places: list[tuple[int, ...]] = []
-    leaves: dict[int, Any] = {}
-    constants: dict[int, Any] = {}
-    parts: list[Hashable] = []
-    known: dict[Hashable, int] = {}
-    place: dict[int, int] = {}  # by id: `wanted` keeps all of them alive
-    stack = list(reversed(wanted))
-    while stack:
-        one = stack[-1]
-        if id(one) in place:
-            stack.pop()
-            continue
-        below = one.operands
-        if below:
-            waiting = len(stack)
-            for operand in reversed(below):
-                if id(operand) not in place:
-                    stack.append(operand)
-            if len(stack) > waiting:
-                continue
-        stack.pop()
-        operands = tuple([place[id(operand)] for operand in below])
-        told: Hashable = one.attributes
-        name: Hashable = told
-        if one.op == "Input":
-            told, name = _held(one.value), id(one.value)
-        elif one.op == "Constant":
-            # By its text: 0.0 isn't -0.0, and True isn't 1.
-            told, name = (), repr(one.attributes[0][1])
-        identity = (one.op, operands, name, one.shape, one.dtype)
-        found = known.get(identity)
-        if found is None:
-            found = known[identity] = len(expressions)
-            expressions.append(one)
-            places.append(operands)
-            if one.op == "Input":
-                leaves[found] = one.value
-            elif one.op == "Constant":
-                constants[found] = one.attributes[0][1]
-            bucket = None if one.nnz is None else round(math.log2(one.nnz + 1))
-            parts.append((one.op, operands, told, one.shape, one.dtype, one.layout, bucket))
-        place[id(one)] = found
-    outputs = tuple([place[id(one)] for one in wanted])
-    key = (tuple(parts), outputs)
-    return Region(tuple(expressions), tuple(places), leaves, outputs, constants, key)

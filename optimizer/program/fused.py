@@ -14,7 +14,8 @@ import numpy as np
 from ...catalog.errors import TensologError
 from ..blocks.partitioned import SHARE, Partitioned, cut, is_dask_array, of_array, of_dask
 from .evaluate import is_sparse
-from .expression import leaf, type_name
+from .expression import type_name
+from .held import leaf
 from .lazy import LazyArray
 from .leaving import result
 from .prepare import Heuristic, Options
@@ -191,10 +192,9 @@ def _wrap(trace: Trace, value: Any, seen: dict[int, Any]) -> Any:
         return _wrap_blocks(trace, value, seen)
     if is_sparse(value) and hasattr(value, "asformat"):
         if id(value) not in seen:
-            from .sparse_arguments import cut_rows, wrap
+            from .sparse_arguments import wrap
 
-            seen[id(value)] = wrap(trace, value)
-            cut_rows(seen[id(value)], trace.runner.engine.most_bytes)
+            seen[id(value)] = wrap(trace, value, trace.runner.engine.most_bytes)
         return seen[id(value)]
     return value
 
@@ -212,8 +212,8 @@ def _wrap_blocks(trace: Trace, value: Any, seen: dict[int, Any]) -> Any:
 
 def _in_blocks(trace: Trace, value: Partitioned) -> LazyArray:
     trace.blocks.append(value)
-    found = LazyArray(trace, leaf(value))
-    found._join(Family(found._expression))
+    found = LazyArray(trace, leaf(value, trace.places))
+    found._join(Family(found._held))
     return found
 
 
@@ -221,12 +221,12 @@ def _cut_alike(trace: Trace, seen: dict[int, Any]) -> None:
     """Cut arrays of as many rows as the largest operand in blocks as this one, once for a call."""
     largest = max(trace.blocks, key=lambda one: one.nbytes)
     for lazy in seen.values():
-        value = lazy._expression.value
+        value = lazy._held.value
         if not isinstance(value, np.ndarray) or value.nbytes < _CUT_BYTES:
             continue
         if value.shape and value.shape[0] == largest.shape[largest.axis]:
-            lazy._expression.settle(cut(value, largest.rows))
-            lazy._join(Family(lazy._expression))
+            trace.settle(lazy._held, cut(value, largest.rows))
+            lazy._join(Family(lazy._held))
 
 
 def _wrap_array(trace: Trace, value: Any, seen: dict[int, Any]) -> Any:
@@ -238,8 +238,8 @@ def _wrap_array(trace: Trace, value: Any, seen: dict[int, Any]) -> Any:
         blocks = of_array(value, trace.runner.engine.most_bytes / SHARE)
         found = seen[id(value)] = _in_blocks(trace, blocks)
     elif found is None:
-        found = seen[id(value)] = LazyArray(trace, leaf(value))
-        found._join(Family(found._expression, value))
+        found = seen[id(value)] = LazyArray(trace, leaf(value, trace.places))
+        found._join(Family(found._held, value))
     return found
 
 

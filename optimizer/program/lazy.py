@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from . import eager, reductions, ufuncs, views
-from .expression import Expression
+from .held import Held
 from .leaving import result
 from .trace import Family, Lazy, Trace, View
 
@@ -26,14 +26,14 @@ class LazyArray(Lazy):
     `_views` leads from the memory of its family's root to the memory that it stands for.
     """
 
-    __slots__ = ("__weakref__", "_expression", "_family", "_scalar", "_trace", "_views")
+    __slots__ = ("__weakref__", "_family", "_held", "_scalar", "_trace", "_views")
 
     __array_priority__ = 1000.0
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, trace: Trace, expression: Expression, scalar: bool = False) -> None:
+    def __init__(self, trace: Trace, held: Held, scalar: bool = False) -> None:
         self._trace = trace
-        self._expression = expression
+        self._held = held
         self._scalar = scalar
         self._family: Family | None = None
         self._views: tuple[View, ...] = ()
@@ -44,7 +44,7 @@ class LazyArray(Lazy):
     def _joined(self) -> Family:
         """Return the family of arrays that share its memory; it starts one where there is none."""
         if self._family is None:
-            self._join(Family(self._expression))
+            self._join(Family(self._held))
         assert self._family is not None
         return self._family
 
@@ -61,12 +61,12 @@ class LazyArray(Lazy):
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:  # isinstance(x, np.ndarray) holds, as it does of what it stands for
-        return np.dtype(self._expression.dtype).type if self._scalar else np.ndarray
+        return np.dtype(self._held.told.dtype).type if self._scalar else np.ndarray
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The lengths of the axes."""
-        return self._expression.shape
+        return self._held.told.shape
 
     @shape.setter
     def shape(self, shape: Any) -> None:
@@ -75,20 +75,20 @@ class LazyArray(Lazy):
     @property
     def ndim(self) -> int:
         """The number of axes."""
-        return len(self._expression.shape)
+        return len(self._held.told.shape)
 
     @property
     def size(self) -> int:
         """The number of elements."""
         count = 1
-        for extent in self._expression.shape:
+        for extent in self._held.told.shape:
             count *= extent
         return count
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type of the elements."""
-        return np.dtype(self._expression.dtype)
+        return np.dtype(self._held.told.dtype)
 
     @property
     def itemsize(self) -> int:
@@ -119,7 +119,7 @@ class LazyArray(Lazy):
         if self._scalar or copy or (dtype is not None and np.dtype(dtype) != self.dtype):
             if copy is False and not self._scalar:
                 raise ValueError("unable to avoid a copy while creating an array as requested")
-            value = self._trace.force(self._expression, "np.asarray")
+            value = self._trace.force(self._held, "np.asarray")
             return np.array(value, dtype=dtype)
         return self._trace.expose(self, "np.asarray gives the memory away")
 
@@ -278,7 +278,7 @@ class LazyArray(Lazy):
     # -- what needs the value --------------------------------------------------------------------
 
     def _value(self, why: str) -> Any:
-        value = self._trace.force(self._expression, why)
+        value = self._trace.force(self._held, why)
         return value[()] if self._scalar else value
 
     def __bool__(self) -> bool:

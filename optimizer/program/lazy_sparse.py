@@ -12,7 +12,8 @@ from . import eager
 from . import sparse_operators as traced
 from .evaluate import is_sparse
 from .expression import Expression
-from .sparse_arguments import expression_of, shares_pattern, wrap
+from .held import Held
+from .sparse_arguments import canonical, held_of, shares_pattern, wrap
 from .trace import Trace, UnsupportedError
 
 # Ufuncs that NumPy answers with a method of the sparse object; it has others of its own for floor,
@@ -39,9 +40,9 @@ class LazySparse:
     __slots__ = (
         "__weakref__",
         "_exposed",
-        "_expression",
         "_family",
         "_format",
+        "_held",
         "_is_matrix",
         "_original",
         "_repeated",
@@ -53,18 +54,19 @@ class LazySparse:
     def __init__(
         self,
         trace: Trace,
-        expression: Expression,
+        held: Held,
         layout: str,
         is_matrix: bool,
         original: Any = None,
         exposed: bool = False,
+        repeated: bool = False,
     ) -> None:
         self._trace = trace
-        self._expression = expression
+        self._held = held
         self._format = layout
         self._is_matrix = is_matrix
         self._original = original
-        self._repeated = original is not None and original.nnz != expression.nnz
+        self._repeated = repeated
         self._family = None
         self._exposed = exposed
         trace.register(self)
@@ -73,8 +75,8 @@ class LazySparse:
         """Return another one of its kind; UnsupportedError where SciPy keeps repeated entries."""
         if self._repeated:
             raise UnsupportedError("entries that stand twice, which SciPy keeps apart")
-        self._trace.step(expression)
-        return LazySparse(self._trace, expression, layout or self._format, self._is_matrix)
+        held = self._trace.hold(expression)
+        return LazySparse(self._trace, held, layout or self._format, self._is_matrix)
 
     def traced(self) -> Expression:
         """Return its expression; UnsupportedError where it can't be read later."""
@@ -82,14 +84,14 @@ class LazySparse:
             raise UnsupportedError("after the call")
         if self._exposed:
             raise UnsupportedError("a sparse operand whose memory was given away")
-        return self._expression
+        return self._trace.read(self._held)
 
     def _tensolog_real(self) -> Any:
         """Return the object that it stands for; not to be written."""
         if self._original is None:
             import scipy.sparse
 
-            value = self._trace.force(self._expression, "a function left to SciPy")
+            value = self._trace.force(self._held, "a function left to SciPy")
             kind = "matrix" if self._is_matrix else "array"
             value = value.asformat(self._format)
             self._original = getattr(scipy.sparse, f"{self._format}_{kind}")(value, copy=True)
@@ -109,17 +111,17 @@ class LazySparse:
     @property
     def shape(self) -> tuple[int, ...]:
         """The numbers of rows and columns."""
-        return self._expression.shape
+        return self._held.told.shape
 
     @property
     def ndim(self) -> int:
         """The number of axes."""
-        return len(self._expression.shape)
+        return len(self._held.told.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type of the elements."""
-        found = self._expression if self._original is None else self._original
+        found = self._held.told if self._original is None else self._original
         return np.dtype(found.dtype)
 
     @property
@@ -212,6 +214,8 @@ class LazySparse:
 
     def _or_left(self, name: str, attempt: Callable[..., Any], *arguments: Any) -> Any:
         try:
+            if not self._trace.closed:
+                self._trace.step()
             return attempt(self, *arguments)
         except (UnsupportedError, ValueError) as refusal:
             return self._left(name, arguments, {}, str(refusal))
@@ -301,9 +305,9 @@ class LazySparse:
         self._trace.flush(why)
         value = self._tensolog_real()
         for other in self._trace.living():
-            held = other._expression.value
+            held = other._held.value
             if other is not self and is_sparse(held) and shares_pattern(held, value):
-                other._expression.settle(held.copy())
+                self._trace.settle(other._held, held.copy())
         return value
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -314,8 +318,9 @@ class LazySparse:
     def _read_again(self) -> None:
         if self._exposed:
             return
-        self._expression = expression_of(self._original)
-        self._repeated = self._original.nnz != self._expression.nnz
+        rows = canonical(self._original)
+        self._held = held_of(self._trace, self._original, rows)
+        self._repeated = self._original.nnz != rows.nnz
 
     def _in_place(self, name: str, other: Any) -> Any:
         """Write it where SciPy does: traced formats only where it is scaled by a number."""

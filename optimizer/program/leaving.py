@@ -96,10 +96,10 @@ def _array(lazy: Any) -> Any:
         return lazy._value("returned")
     family = lazy._family
     if family is None or _in_blocks(family.root.value):
-        return lazy._trace.returned_value(lazy._expression)
+        return lazy._trace.returned_value(lazy._held)
     if family.array is not None or len(family.living()) > 1:
         return lazy._trace.memory(lazy, "returned")
-    return lazy._trace.returned_value(lazy._expression)
+    return lazy._trace.returned_value(lazy._held)
 
 
 def _in_blocks(value: Any) -> bool:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from . import eager
-from .expression import Expression, cast, constant, elementwise, reduction
+from .expression import Expression, cast, constant, elementwise, reduction, remembered
 from .trace import Trace, UnsupportedError
-from .ufuncs import made, operand, raise_if_errors_are_asked_for
+from .ufuncs import made, operand
+from .warned import raise_if_errors_are_asked_for
 
 # The arguments of ndarray's methods, in order.
 _SIGNATURES: Mapping[str, tuple[str, ...]] = {
@@ -48,7 +49,8 @@ def method(lazy: Any, name: str, arguments: Sequence[Any], options: Mapping[str,
     """Return a reduction as ndarray's method of that name."""
     trace = lazy._trace
     try:
-        return _reduced(trace, name, lazy, _bound(name, arguments, options))
+        key = (name, told(arguments, options))
+        return _reduced(trace, key, name, lazy, lambda: _bound(name, arguments, options))
     except UnsupportedError as refusal:
         return eager.call(trace, getattr(np, name), (lazy, *arguments), options, str(refusal))
 
@@ -61,7 +63,9 @@ def reduce(trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any], options: Mappin
     out = given.pop("out", None)
     if out is not None and out != (None,):
         raise UnsupportedError("out=")
-    return _reduced(trace, _REDUCING[ufunc], inputs[0], _bound("reduce", (), given))
+    name = _REDUCING[ufunc]
+    key = (name, told((), given))
+    return _reduced(trace, key, name, inputs[0], lambda: _bound("reduce", (), given))
 
 
 def _bound(name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,12 +103,43 @@ def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
     return axes
 
 
-def _reduced(trace: Trace, name: str, array: Any, options: Mapping[str, Any]) -> Any:
+def told(arguments: Sequence[Any], options: Mapping[str, Any]) -> Hashable:
+    """Return arguments as a key that tells them apart by their types too; None if that can't be."""
+    if not arguments and not options:
+        return ()
+    key = (
+        *((type(one), one) for one in arguments),
+        *((name, type(one), one) for name, one in options.items()),
+    )
+    for *_, one in key:
+        # of tuples the types within count too, and floats may be equal that aren't the same
+        if type(one) is tuple and not all(type(each) is int for each in one):
+            return None
+        if type(one) not in _TOLD and not isinstance(one, type | np.dtype):
+            return None
+    return key
+
+
+_TOLD = frozenset([int, bool, str, type(None), tuple, type(np._NoValue)])
+
+
+def _reduced(
+    trace: Trace,
+    key: tuple[str, Hashable],
+    name: str,
+    array: Any,
+    options: Callable[[], Mapping[str, Any]],
+) -> Any:
     if trace.closed:
         raise UnsupportedError("after the call")
     raise_if_errors_are_asked_for()
-    expression = operand(trace, array)
-    found = expression_of(name, expression, options)
+    trace.step()
+    x = operand(trace, array)
+
+    def build() -> Expression:
+        return expression_of(name, x, options())
+
+    found = build() if key[1] is None else remembered(x, key, build)
     return made(trace, found, scalar=not found.shape)
 
 
@@ -177,16 +212,15 @@ def _call(name: str, x: Expression, options: Mapping[str, Any]) -> Expression:
             raise UnsupportedError("a running sum over several axes")
         kept = cast(x, _accumulator("sum", x.dtype))
         return Expression("CumSum", (kept,), x.shape, kept.dtype, (("axis", axes[0]),))
+    dtype = "bool"
     if name in ("argmax", "argmin"):
         if isinstance(axis, tuple) or x.shape == () or any(x.shape[a] == 0 for a in axes):
             raise UnsupportedError("the place of the largest of nothing")
-        made = reduction("Call", x, axes, keepdims, dtype=np.dtype(np.intp).name)
-    else:
-        made = reduction("Call", x, axes, keepdims, dtype="bool")
+        dtype = np.dtype(np.intp).name
     wanted: list[tuple[str, Any]] = []
     if axis is not None:
         wanted.append(("axis", axes[0] if len(axes) == 1 else axes))
     if keepdims:
         wanted.append(("keepdims", True))
-    made.attributes = (("function", f"numpy.{name}"), ("options", tuple(wanted)))
-    return made
+    attributes = (("function", f"numpy.{name}"), ("options", tuple(wanted)))
+    return reduction("Call", x, axes, keepdims, dtype, attributes)

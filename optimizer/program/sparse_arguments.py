@@ -5,16 +5,15 @@ Columns are held as the rows of the transpose, coordinates as rows; duplicates a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import math
+from typing import Any
 
 import numpy as np
 
 from ..blocks.partitioned import SHARE, bytes_of, of_array
-from .expression import TRACED, Expression, leaf
+from .expression import TRACED, Expression, remembered
+from .held import Held, Kind, leaf
 from .trace import Trace
-
-if TYPE_CHECKING:
-    from .lazy_sparse import LazySparse
 
 
 def refusal(value: Any) -> str:
@@ -26,8 +25,11 @@ def refusal(value: Any) -> str:
     return ""
 
 
-def wrap(trace: Trace, value: Any) -> Any:
-    """Return what stands for a sparse object; SciPy answers all for one that can't be traced."""
+def wrap(trace: Trace, value: Any, most_bytes: float = math.inf) -> Any:
+    """Return what stands for a sparse object; SciPy answers all for one that can't be traced.
+
+    One of more than `most_bytes` is held in blocks of rows, or of columns if it is CSC.
+    """
     import scipy.sparse
 
     from .lazy_sparse import LazySparse
@@ -36,31 +38,36 @@ def wrap(trace: Trace, value: Any) -> Any:
     why = refusal(value)
     if why:
         trace.runner.note(f"a sparse operand isn't traced: {why}")
-        unknown = Expression("Input", (), value.shape, value.dtype.name, nnz=value.nnz)
-        return LazySparse(trace, unknown, value.format, is_matrix, value, exposed=True)
-    return LazySparse(trace, expression_of(value), value.format, is_matrix, value)
+        held = Held.__new__(Held)
+        held.settle((), Kind(value.shape, value.dtype.name, nnz=value.nnz))  # SciPy has the value
+        return LazySparse(trace, held, value.format, is_matrix, value, exposed=True)
+    rows = canonical(value)
+    held = held_of(trace, value, rows, most_bytes)
+    repeated = bool(value.nnz != rows.nnz)
+    return LazySparse(trace, held, value.format, is_matrix, value, repeated=repeated)
 
 
-def cut_rows(lazy: LazySparse, most_bytes: float) -> None:
-    """Hold a sparse operand of more bytes than that in blocks of rows, or of columns if CSC."""
-    held = lazy._expression.operands[0] if lazy._expression.operands else lazy._expression
-    if lazy._exposed or bytes_of(held.shape, held.dtype, held.nnz) <= most_bytes:
-        return
-    blocks = of_array(held.value, most_bytes / SHARE)
-    held.settle(blocks)
-    lazy._trace.blocks.append(blocks)
+def held_of(trace: Trace, value: Any, rows: Any, most_bytes: float = math.inf) -> Held:
+    """Return what holds a sparse object, whose canonical rows, or columns if CSC, are given."""
+    found = leaf(rows, trace.places)
+    if bytes_of(rows.shape, found.told.dtype, rows.nnz) > most_bytes:
+        blocks = of_array(rows, most_bytes / SHARE)
+        found = leaf(blocks, trace.places)
+        trace.blocks.append(blocks)
+    if value.format != "csc":
+        return found
+    x = trace.read(found)
+    return trace.hold(remembered(x, "columns", lambda: transposed(x)))
 
 
-def expression_of(value: Any) -> Expression:
-    """Return a sparse object as an expression; its own arrays are kept where they can be."""
+def canonical(value: Any) -> Any:
+    """Return a sparse object by rows, or by columns if CSC, in its own arrays where that goes."""
     import scipy.sparse
 
     if value.format == "csc":
-        rows = scipy.sparse.csr_array(
-            (value.data, value.indices, value.indptr), shape=value.shape[::-1]
-        )
-        return transposed(leaf(_canonical(rows, value)))
-    return leaf(_canonical(scipy.sparse.csr_array(value), value))
+        parts = (value.data, value.indices, value.indptr)
+        return _canonical(scipy.sparse.csr_array(parts, shape=value.shape[::-1]), value)
+    return _canonical(scipy.sparse.csr_array(value), value)
 
 
 def _canonical(rows: Any, given: Any) -> Any:

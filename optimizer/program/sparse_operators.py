@@ -14,6 +14,7 @@ import numpy as np
 from ..blocks.partitioned import Partitioned
 from . import contractions, reductions
 from .expression import TRACED, Expression, cast, common_type
+from .held import Record
 from .sparse import ZERO_TO_ZERO
 from .sparse_arguments import transposed
 from .trace import UnsupportedError
@@ -91,10 +92,12 @@ def times(x: LazySparse, other: Any) -> Any:
     if hasattr(type(other), "_tensolog_real"):
         left, right = _alike(x, other)
         kept = _common(left, right)
-        if not (_is_finite(left) and _is_finite(right)):
+        record = x._trace.record
+        if not (_is_finite(left, record) and _is_finite(right, record)):
             raise UnsupportedError("a NaN or an infinity that meets what isn't stored")
-        found = _pointwise("Mul", cast(left, kept), cast(right, kept), dtype=kept)
-        found.nnz = min(left.nnz or 0, right.nnz or 0)
+        entries = min(left.nnz or 0, right.nnz or 0)
+        pair = (cast(left, kept), cast(right, kept))
+        found = Expression("Mul", pair, left.shape, kept, (), left.layout, entries)
         return x.like(found, "csr" if x.format == "coo" else None)
     if is_sparse_operand(other):
         raise UnsupportedError("a sparse operand that isn't traced")
@@ -117,12 +120,13 @@ def _alike(x: LazySparse, y: LazySparse) -> tuple[Expression, Expression]:
     return left, right
 
 
-def _is_finite(x: Expression) -> bool:
+def _is_finite(x: Expression, record: Record) -> bool:
     """Whether the sparse values below have finite entries: then what isn't stored stays 0."""
-    if x.is_leaf:
-        value = x.value.source if isinstance(x.value, Partitioned) else x.value
+    if x.op == "Input":
+        value = record.leaves[x.place]
+        value = value.source if isinstance(value, Partitioned) else value
         return x.layout == "dense" or bool(np.isfinite(value.data).all())
-    return all(map(_is_finite, x.operands))
+    return all(_is_finite(one, record) for one in x.operands)
 
 
 def _scaled(op: str, x: Expression, value: Any) -> Expression:

@@ -1,17 +1,21 @@
 """The tracing of one call: which arrays wait, what is computed when, and who shares memory.
 
 Three invariants hold. A value that a waiting expression reads isn't written before that expression
-is computed: every write computes what waits first. An expression stands for the value of at most
-one lazy array, and values own their memory, unless they are views: then a Family relates them. And
+is computed: every write computes what waits first. What is held stands for the value of at most one
+lazy array, and values own their memory, unless they are views: then a Family relates them. And
 memory that code outside can write (a global array, or one handed out by np.asarray) is either
 copied or read at once.
+
+Expressions name values by their places in the record of the region that is being traced. So one may
+be made only of operands that were read since that region began: `step`, which may end a region,
+comes before `read`.
 """
 
 from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -19,7 +23,8 @@ import numpy as np
 
 from ..blocks.partitioned import Partitioned
 from .evaluate import is_sparse
-from .expression import Expression, constant, leaf, type_name
+from .expression import Expression, type_name
+from .held import Held, Record, leaf
 from .liveness import caller_outside, unread_references
 
 if TYPE_CHECKING:
@@ -35,12 +40,14 @@ View = Callable[[Any], Any]
 
 
 class Family:
-    """Arrays that are views of one: the root's expression until a write needs its memory.
+    """Arrays that are views of one: what the root holds, until a write needs its memory.
 
     `array` is the root's memory where it exists; `exposed` says that code outside may write it.
     """
 
-    def __init__(self, root: Expression, array: Any = None) -> None:
+    __slots__ = ("array", "exposed", "members", "root")
+
+    def __init__(self, root: Held, array: Any = None) -> None:
         self.root = root
         self.array = array
         self.exposed = False
@@ -78,7 +85,11 @@ class Trace:
         self.closed = False
         self.returned = False  # the function's own variables are gone
         self.under_dask = False  # an argument was a dask array
+        self.exposed = False  # some memory was given away
         self.blocks: list[Partitioned] = []  # the arguments in blocks
+        self.places = runner.engine.places()
+        self.record = Record(self.places)
+        self.epoch = 0  # the number of the region that is being traced
         self._arrays: list[weakref.ref[Any]] = []
         self._last_instruction = -1
         self._computed = False  # since the last iteration began
@@ -99,29 +110,44 @@ class Trace:
         self._arrays = [reference for reference, lazy in found if lazy is not None]
         return [lazy for _, lazy in found if lazy is not None]
 
-    def step(self, expression: Expression) -> None:
+    def step(self) -> None:
         """Look at where the program stands before an operator is added.
 
         Going back in the function's code means another iteration. A loop that asks for a value in
         each, for its condition, ends regions there; any other ends one where it comes around.
         """
-        frame = self._frame()
-        if frame is not None:
-            if frame.f_lasti < self._last_instruction:
-                if not self._computed:
-                    self.flush("the loop's next iteration")
-                    expression.measure()
-                self._computed = False
-            self._last_instruction = frame.f_lasti
-        if expression.depth > DEPTH:
-            self.flush(f"a chain of {DEPTH} operators")
-            expression.measure()
-
-    def _frame(self) -> FrameType | None:
         frame: FrameType | None = sys._getframe(2)
-        while frame is not None and frame.f_code is not self.code:
+        code = self.code
+        while frame is not None:
+            if frame.f_code is code:
+                at = frame.f_lasti
+                if at < self._last_instruction:
+                    if not self._computed:
+                        self.flush("the loop's next iteration")
+                    self._computed = False
+                self._last_instruction = at
+                return
             frame = frame.f_back
-        return frame
+
+    def read(self, held: Held) -> Expression:
+        """Return what stands for a value in the region that is being traced."""
+        if held.epoch == self.epoch:
+            assert held.expression is not None
+            return held.expression
+        if held.value is None:
+            self._compute_left(held)
+        assert not isinstance(held.told, Expression)
+        held.expression = self.record.place(held.value, held.told)
+        held.epoch = self.epoch
+        return held.expression
+
+    def hold(self, expression: Expression) -> Held:
+        """Return what holds the value of an expression of this region, which waits."""
+        return Held(expression, self.epoch)
+
+    def settle(self, held: Held, value: Any) -> None:
+        """Give it its value."""
+        held.settle(value, self.places.kind(value))
 
     def operand(self, value: Any) -> Expression:
         """Return an operand that isn't one of this trace's lazy arrays as an expression.
@@ -132,7 +158,11 @@ class Trace:
             name = type_name(value.dtype)
             if not name:
                 raise UnsupportedError(f"a number of type {value.dtype}")
-            return constant(value.item(), name)
+            return self.places.number(self.record.number(value), name)
+        return self.read(self.outside(value))
+
+    def outside(self, value: Any) -> Held:
+        """Return an array, or a list, that isn't this trace's; see operand."""
         if type(value) in (list, tuple):
             value = np.asarray(value)
         if type(value) is not np.ndarray:
@@ -141,88 +171,115 @@ class Trace:
             raise UnsupportedError(f"an array of type {value.dtype}")
         return self.captured(value)
 
-    def captured(self, array: Any) -> Expression:
-        """Return an array that others may write as a leaf that they can't."""
+    def captured(self, array: Any) -> Held:
+        """Return an array that others may write as one that they can't."""
         if array.nbytes <= COPIED_BYTES:
-            return leaf(array.copy())
+            return leaf(array.copy(), self.places)
         if not _writable(array):
-            return leaf(array)
+            return leaf(array, self.places)
         raise UnsupportedError(
             f"an array {_shown(array)} that is no argument and could be written meanwhile"
         )
 
     # -- computing ---------------------------------------------------------------------------
 
-    def force(self, expression: Expression, why: str) -> Any:
-        """Compute an expression, and with it the waiting arrays that will be read."""
-        if not expression.is_leaf:
-            self._compute([expression], why)
-        value = expression.value
+    def force(self, held: Held, why: str) -> Any:
+        """Compute what is held, and with it the waiting arrays that will be read."""
+        self._force(held, why)
+        value = held.value
         if isinstance(value, Partitioned):
             return value.gathered(self.runner.engine.options.budget, why)
         return value
 
-    def returned_value(self, expression: Expression) -> Any:
-        """Compute an expression that leaves the function: blocks that came from Dask go to Dask."""
-        if not expression.is_leaf:
-            self._compute([expression], "returned")
-        value = expression.value
+    def returned_value(self, held: Held) -> Any:
+        """Compute what leaves the function: blocks that came from Dask go to Dask."""
+        self._force(held, "returned")
+        value = held.value
         if not isinstance(value, Partitioned) or value.source is not None:
-            return self.force(expression, "returned")
+            return self.force(held, "returned")
         if value.given is not None:
             return value.given
         fits = value.nbytes <= self.runner.engine.options.budget
         if value.layout != "dense" or (fits and not self.under_dask):
-            return self.force(expression, "returned")
+            return self.force(held, "returned")
         return value.as_dask()
+
+    def _force(self, held: Held, why: str) -> None:
+        if held.left is not None:
+            self._compute_left(held)
+        elif held.value is None:
+            self._compute([held], why)
 
     def flush(self, why: str) -> None:
         """Compute the waiting arrays that will be read."""
         self._compute([], why)
 
-    def _compute(self, wanted: Sequence[Expression], why: str) -> None:
-        expressions = list(wanted)
-        seen = {id(one) for one in wanted}
-        for expression in self._waiting():
-            if id(expression) not in seen:
-                seen.add(id(expression))
-                expressions.append(expression)
-        expressions = [one for one in expressions if not one.is_leaf]
-        if not expressions:
-            return
-        self._computed = True
-        values, taken = self.runner.run(expressions, why)
-        for expression, value in zip(expressions, values, strict=True):
+    def _compute(self, wanted: Sequence[Held], why: str) -> None:
+        """Compute the region that is being traced, and begin another one."""
+        waiting, unread = self._waiting()
+        found = [one for one in dict.fromkeys([*wanted, *waiting]) if one.value is None]
+        if found:
+            self._computed = True
+            self._run(self.record, found, why)
+        for held in unread:
+            if held.value is None and held.left is None:
+                assert held.expression is not None
+                held.left, held.epoch = self.record.only(held.expression), -1
+        self.record = Record(self.places)
+        self.epoch += 1
+
+    def _compute_left(self, held: Held) -> None:
+        """Compute what was left out of its region, from the values that this one read."""
+        assert held.left is not None
+        self._run(held.left, [held], "left out before")
+
+    def _run(self, record: Record, wanted: Sequence[Held], why: str) -> None:
+        expressions = tuple([one.told for one in wanted if type(one.told) is Expression])
+        values, taken = self.runner.run(record, expressions, why)
+        for held, expression, value in zip(wanted, expressions, values, strict=True):
             if not _is_sparse_view(expression):
                 value = _own(value, taken)
-            expression.settle(value)
-            taken.append(expression.value)
+            self.settle(held, value)
+            taken.append(value)
 
-    def _waiting(self) -> Iterator[Expression]:
-        """Yield what waits in arrays that will be read, and settle views of memory that is there.
+    def _of_this_region(self, held: Held) -> list[Held]:
+        """Return what waits in the region that is being traced; what was left out is computed."""
+        if held.value is not None:
+            return []
+        if held.left is None:
+            return [held]
+        self._compute_left(held)
+        return []
 
-        An array that only local variables hold which are never read again is left out.
+    def _waiting(self) -> tuple[list[Held], list[Held]]:
+        """Return what waits in arrays that will be read; views of memory that is there are settled.
+
+        Then that which waits in an array that only local variables hold which are never read again.
         """
         waiting = [lazy for lazy in self.living() if _waits(lazy)]
+        found: list[Held] = []
+        left: list[Held] = []
         if not waiting:
-            return
+            return found, left
         unread: dict[int, int] = {}
         if not self.returned:
             unread = unread_references(caller_outside(_is_own), self.code)
         while waiting:
             lazy = waiting.pop(0)
-            held = unread.get(id(lazy), 0)
+            held, family = lazy._held, lazy._family
+            holders = unread.get(id(lazy), 0)
             # Beside Python's variables: `lazy` here and the argument of getrefcount.
-            if held and sys.getrefcount(lazy) - 2 <= held:
+            if holders and sys.getrefcount(lazy) - 2 <= holders:
+                left += [held] if family is None else [held, family.root]
                 continue
-            family = lazy._family
             if family is not None and family.array is not None:
-                lazy._expression.settle(lazy._seen_in(family.array))
+                self.settle(held, lazy._seen_in(family.array))
                 continue
             if family is not None:
                 _rebase(lazy, family)
-                yield family.root
-            yield lazy._expression
+                found += self._of_this_region(family.root)
+            found += self._of_this_region(held)
+        return found, left
 
     # -- memory ------------------------------------------------------------------------------
 
@@ -233,8 +290,8 @@ class Trace:
             _rebase(lazy, family)
             family.array = self.force(family.root, why)
         for member in family.living():
-            member._expression.settle(member._seen_in(family.array))
-        return lazy._expression.value
+            self.settle(member._held, member._seen_in(family.array))
+        return lazy._held.value
 
     def writable(self, lazy: LazyArray, why: str) -> Any:
         """Return the memory of a lazy array for writing; whatever waits is computed first."""
@@ -245,7 +302,7 @@ class Trace:
         """Return the memory of a lazy array to code outside, which may read and write it."""
         self.flush(why)
         array = self.memory(lazy, why)
-        lazy._joined().exposed = True
+        lazy._joined().exposed = self.exposed = True
         return array
 
     def close(self) -> None:
@@ -253,7 +310,7 @@ class Trace:
         if self.closed:
             return
         try:
-            for lazy in [one for one in self.living() if not one._expression.is_leaf]:
+            for lazy in [one for one in self.living() if one._held.value is None]:
                 family = lazy._family
                 if family is not None and len(family.living()) > 1:
                     self.memory(lazy, "kept beyond the call")
@@ -272,23 +329,23 @@ class Trace:
 
 def _waits(lazy: Any) -> bool:
     """Whether the value, or the memory that it would share with its views, isn't there."""
-    if not lazy._expression.is_leaf:
+    if lazy._held.value is None:
         return True
     family = lazy._family
-    return family is not None and family.array is None and not family.root.is_leaf
+    return family is not None and family.array is None and family.root.value is None
 
 
 def _rebase(lazy: Any, family: Family) -> None:
     """Let the last member of a family be its root: of what it was a view, nobody will see again."""
     if family.array is None and len(family.living()) == 1:
-        family.root, lazy._views = lazy._expression, ()
+        family.root, lazy._views = lazy._held, ()
 
 
 def _is_sparse_view(expression: Expression) -> bool:
     """Whether SciPy's value shares memory with an argument: a sparse argument's transpose does."""
     while expression.op == "Transpose" and expression.layout != "dense":
         (expression,) = expression.operands
-    return expression.is_leaf and expression.layout != "dense"
+    return expression.op == "Input" and expression.layout != "dense"
 
 
 def _own(value: Any, taken: Sequence[Any]) -> Any:

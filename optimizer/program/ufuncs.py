@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from . import eager
-from .expression import TRACED, Expression, cast, constant, elementwise
-from .trace import Trace, UnsupportedError, is_lazy
+from .expression import TRACED, Expression, cast, constant, elementwise, remembered
+from .trace import DEPTH, Trace, UnsupportedError, is_lazy
+from .warned import raise_if_errors_are_asked_for
 
 _OPERATORS: Mapping[np.ufunc, str] = {
     np.add: "Add",
@@ -101,6 +102,7 @@ def apply(
     try:
         if trace.closed:
             raise UnsupportedError("after the call")
+        trace.step()
         if method == "reduce":
             from . import reductions
 
@@ -118,6 +120,7 @@ def operator(trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
         if trace.closed:
             raise UnsupportedError("after the call")
         raise_if_errors_are_asked_for()
+        trace.step()
         expression = expression_of(trace, ufunc, inputs)
         return made(trace, expression, not expression.shape)
     except UnsupportedError as refusal:
@@ -152,17 +155,12 @@ def _call(trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any], options: Mapping
     return made(trace, expression, not expression.shape)
 
 
-def raise_if_errors_are_asked_for() -> None:
-    """Leave to NumPy what the user wants to hear of, such as a division by zero."""
-    states = np.geterr().values()
-    if "raise" in states or "call" in states:
-        raise UnsupportedError("np.errstate asks for errors")
-
-
 def made(trace: Trace, expression: Expression, scalar: bool = False) -> Any:
     """Return a lazy array for an expression."""
-    trace.step(expression)
-    return trace.kind(trace, expression, scalar)
+    found = trace.kind(trace, trace.hold(expression), scalar)
+    if expression.depth > DEPTH:
+        trace.flush(f"a chain of {DEPTH} operators")
+    return found
 
 
 def _into(trace: Trace, out: Any, expression: Expression) -> Any:
@@ -174,20 +172,24 @@ def _into(trace: Trace, out: Any, expression: Expression) -> Any:
         raise UnsupportedError("a result is written into another shape")
     if not np.can_cast(expression.dtype, target.dtype, "same_kind"):
         raise UnsupportedError("a result is written into another type")
-    trace.step(expression)
-    target._expression = cast(expression, target._expression.dtype)
+    dtype = target._held.told.dtype
+    target._held = trace.hold(
+        remembered(expression, ("as", dtype), lambda: cast(expression, dtype))
+    )
     return target
 
 
 def operand(trace: Trace, value: Any) -> Expression:
     """Return an operand as an expression; raises UnsupportedError for what must be read at once."""
+    if type(value) is Expression:
+        return value
     if is_lazy(value):
         if value._trace is not trace:
-            return trace.captured(value._value("another function"))
+            return trace.read(trace.captured(value._value("another function")))
         family = value._family
         if family is not None and family.exposed:
-            return trace.captured(value._expression.value)
-        return value._expression
+            return trace.read(trace.captured(value._held.value))
+        return trace.read(value._held)
     if type(value) in _NUMBERS:
         try:
             return constant(value, _NUMBERS[type(value)])
@@ -196,37 +198,76 @@ def operand(trace: Trace, value: Any) -> Expression:
     return trace.operand(value)
 
 
+# Whole numbers below are exact in each floating-point type.
+_EXACT = 1 << 24
+_FLOATS = frozenset(["float32", "float64"])
+
+
 def expression_of(
     trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any = None
 ) -> Expression:
-    """Return a ufunc applied to operands; raises UnsupportedError where it can't wait."""
-    if ufunc is np.matmul:
-        from .contractions import matmul
+    """Return a ufunc applied to operands; raises UnsupportedError where it can't wait.
 
-        left, right = inputs
-        return matmul(trace, left, right, dtype)
-    if ufunc.nout != 1 or len(inputs) != ufunc.nin:
-        raise UnsupportedError("several results")
-    operands: list[Expression | None] = []
-    types: list[Any] = []
+    It is the one of before where the operands are: of Python's numbers the type and the place
+    count, so that a step size may change.
+    """
+    operands: list[Any] = []
+    key: list[Any] = [ufunc, dtype]
+    first: Expression | None = None
+    steady = True
     for one in inputs:
         kind = type(one)
-        if kind is int or kind is float:
-            operands.append(None)
-            types.append(kind)
-        else:
-            found = operand(trace, one)
-            operands.append(found)
-            types.append(found.dtype)
+        if kind is float or kind is int:
+            placed = kind is float or -_EXACT < one < _EXACT
+            key += (kind, trace.record.number(one)) if placed else (None, one)
+            operands.append(one)
+            continue
+        found = operand(trace, one)
+        first = first or found
+        steady = steady and found.steady
+        key.append(found)
+        operands.append(found)
+    if first is None or not steady:
+        return _applied(trace, ufunc, operands, dtype)[0]
+    told = tuple(key)
+    known = first.following.get(told)
+    if known is not None:
+        return known
+    made, by_place = _applied(trace, ufunc, operands, dtype)
+    if not by_place:
+        told += tuple([repr(one) for one in operands if type(one) is not Expression])
+    return remembered(first, told, lambda: made)
+
+
+def _applied(
+    trace: Trace, ufunc: np.ufunc, operands: Sequence[Any], dtype: Any
+) -> tuple[Expression, bool]:
+    """Return a ufunc of expressions and Python's numbers, and whether those all have places."""
+    if ufunc is np.matmul:
+        from .contractions import product
+
+        if dtype is not None or any(type(one) is not Expression for one in operands):
+            raise UnsupportedError("dtype=" if dtype is not None else "a product with a number")
+        return product(*operands), True
+    if ufunc.nout != 1 or len(operands) != ufunc.nin:
+        raise UnsupportedError("several results")
+    types = [one.dtype if type(one) is Expression else type(one) for one in operands]
     loop, direct = _loop(ufunc, tuple(types), dtype)
     try:
-        ready = [
-            number(one, name) if found is None else cast(found, name)
-            for one, found, name in zip(inputs, operands, loop, strict=False)
-        ]
+        ready: list[Expression] = []
+        by_place = True
+        for one, name in zip(operands, loop, strict=False):
+            if type(one) is Expression:
+                ready.append(cast(one, name))
+            elif name in _FLOATS and (type(one) is float or -_EXACT < one < _EXACT):
+                ready.append(trace.places.number(trace.record.number(one), name))
+            else:
+                ready.append(number(one, name))
+                by_place = False
         if direct:
-            return elementwise(direct, *ready, dtype="bool" if direct in _COMPARING else loop[-1])
-        return _operator(ufunc, ready, loop[-1])
+            dtype = "bool" if direct in _COMPARING else loop[-1]
+            return elementwise(direct, *ready, dtype=dtype), by_place
+        return _operator(ufunc, ready, loop[-1]), by_place
     except (ValueError, OverflowError) as error:
         raise UnsupportedError("operands that don't fit") from error
 
@@ -280,10 +321,9 @@ def _operator(ufunc: np.ufunc, operands: list[Expression], dtype: str) -> Expres
         return _left_to_numpy(ufunc, operands, dtype)
     if op in ("IsNaN", "IsInf") and kind != "f":
         return _left_to_numpy(ufunc, operands, dtype)
-    made = elementwise(op, *operands, dtype="bool" if op in _COMPARING else dtype)
-    if op == "Mod":
-        made.attributes = (("fmod", int(ufunc is np.fmod)),)
-    return made
+    attributes = (("fmod", int(ufunc is np.fmod)),) if op == "Mod" else ()
+    result = "bool" if op in _COMPARING else dtype
+    return elementwise(op, *operands, dtype=result, attributes=attributes)
 
 
 def _special(ufunc: np.ufunc) -> str | None:
@@ -303,9 +343,9 @@ def _left_to_numpy(ufunc: np.ufunc, operands: Sequence[Expression], dtype: str) 
         loaded = sys.modules.get(module)
         if loaded is None or getattr(loaded, name, None) is not ufunc:
             raise UnsupportedError("a function without a name of NumPy's")
-    made = elementwise("Call", *operands, dtype=dtype)
-    made.attributes = (("function", f"{module}.{name}"),)
-    return made
+    return elementwise(
+        "Call", *operands, dtype=dtype, attributes=(("function", f"{module}.{name}"),)
+    )
 
 
 def power(base: Any, exponent: Any) -> Any:
@@ -313,8 +353,8 @@ def power(base: Any, exponent: Any) -> Any:
 
     2 squares and, of floating-point arrays, 0.5 is the square root and -1 the reciprocal.
     """
-    floating = base._expression.dtype in ("float32", "float64")
-    if base._expression.dtype == "bool":
+    floating = base._held.told.dtype in _FLOATS
+    if base._held.told.dtype == "bool":
         return eager.method(base, "__pow__", (exponent,), {})
     if type(exponent) in (int, float) and not base._scalar:
         if exponent == 2:
@@ -335,10 +375,14 @@ def astype(lazy: Any, dtype: Any, arguments: Sequence[Any], options: Mapping[str
         return eager.method(lazy, "astype", (dtype, *arguments), options)
     if not options.get("copy", True) and target == lazy.dtype:
         return lazy
+    lazy._trace.step()
     try:
-        expression = operand(lazy._trace, lazy)
+        x = operand(lazy._trace, lazy)
     except UnsupportedError:
         return eager.method(lazy, "astype", (dtype, *arguments), options)
-    if target == lazy.dtype:
-        return made(lazy._trace, elementwise("Identity", expression), lazy._scalar)
-    return made(lazy._trace, cast(expression, target.name), lazy._scalar)
+
+    def build() -> Expression:
+        same = target.name == x.dtype
+        return elementwise("Identity", x) if same else cast(x, target.name)
+
+    return made(lazy._trace, remembered(x, ("astype", target.name), build), lazy._scalar)

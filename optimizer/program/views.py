@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from . import eager
-from .expression import Attributes, Expression, elementwise
+from .expression import Attributes, Expression, elementwise, remembered
+from .held import leaf
 from .trace import UnsupportedError, View, is_lazy
 from .ufuncs import made, operand
 
@@ -20,21 +21,19 @@ def _view(
     """Return a view that waits; a number, or one of memory others may write, is read now."""
     if lazy._trace.closed:
         return view(lazy._value("a view"))
-    family = lazy._joined()
+    trace, family = lazy._trace, lazy._joined()
+    trace.step()
     if family.exposed:
-        found = made(lazy._trace, _settled(view(lazy._expression.value)), scalar)
+        found = trace.kind(trace, leaf(view(lazy._held.value), trace.places), scalar)
     else:
-        base = operand(lazy._trace, lazy)
-        node = Expression(op, (base,), shape, base.dtype, attributes, base.layout, base.nnz)
-        found = made(lazy._trace, node, scalar)
+        base = operand(trace, lazy)
+
+        def build() -> Expression:
+            return Expression(op, (base,), shape, base.dtype, attributes, base.layout, base.nnz)
+
+        found = made(trace, remembered(base, (op, shape, attributes), build), scalar)
     if not scalar:
         found._join(family, (*lazy._views, view))
-    return found
-
-
-def _settled(array: Any) -> Expression:
-    found = Expression("Input", (), array.shape, array.dtype.name)
-    found.settle(array)
     return found
 
 
@@ -64,11 +63,13 @@ def identity(lazy: Any) -> Any:
 
 def copied(lazy: Any) -> Any:
     """Return a copy."""
+    lazy._trace.step()
     try:
-        expression = operand(lazy._trace, lazy)
+        x = operand(lazy._trace, lazy)
     except UnsupportedError:
         return eager.method(lazy, "copy", (), {})
-    return made(lazy._trace, elementwise("Identity", expression), lazy._scalar)
+    found = remembered(x, "copy", lambda: elementwise("Identity", x))
+    return made(lazy._trace, found, lazy._scalar)
 
 
 def reshape(lazy: Any, shape: Sequence[Any]) -> Any:

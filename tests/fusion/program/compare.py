@@ -21,7 +21,10 @@ class DifferenceError(AssertionError):
 
 
 def compare(function: Callable[..., Any], fused: Callable[..., Any], inputs: Sequence[Any]) -> None:
-    """Raise DifferenceError where `fused` doesn't return what `function` does for the inputs."""
+    """Raise DifferenceError where `fused` doesn't return what `function` does for the inputs.
+
+    It is called twice, with a call for other values between: what a call remembers must not show.
+    """
     with np.errstate(all="ignore"):
         own = [_copied(one) for one in inputs]
         expected = _flat(function(*own))
@@ -37,7 +40,21 @@ def compare(function: Callable[..., Any], fused: Callable[..., Any], inputs: Seq
                     same = both | (_real(left) == _real(right))
                     change = np.where(same, 0.0, np.where(np.isnan(change), np.inf, change))
                     spreads[at] = np.maximum(spreads[at], change)
-        own = [_copied(one) for one in inputs]
+    _agrees(fused, inputs, expected, mutated, spreads)
+    with np.errstate(all="ignore"):
+        fused(*[_perturbed(one, np.random.default_rng(0)) for one in inputs])
+    _agrees(fused, inputs, expected, mutated, spreads)
+
+
+def _agrees(
+    fused: Callable[..., Any],
+    inputs: Sequence[Any],
+    expected: Sequence[Any],
+    mutated: Sequence[Any],
+    spreads: Sequence[Any],
+) -> None:
+    own = [_copied(one) for one in inputs]
+    with np.errstate(all="ignore"):
         found = _flat(fused(*own))
     # A float32 function of a float32 argument may be off by a unit before it meets float64.
     coarsest = max(map(_unit, inputs), default=0.0)
