@@ -19,7 +19,7 @@ from .axes import Classes, is_elementwise
 from .cells import MOVES, held_dtype
 from .entrytext import EntryText
 from .finish import Finish, finish
-from .launch import HEADER, VIEW, Function, chunked, start
+from .launch import Function, chunked, start
 from .scalar import LoweringError
 
 
@@ -67,21 +67,18 @@ class _Call:
         least = max(1, (rows << 14) // max(1, matrix.nnz))
         chunks, step = chunked(rows, least, 1, total)
         partial = np.zeros((chunks, max(1, total)))
-        views = HEADER + len(built.sizes)
-        arguments = np.zeros(views + VIEW * (1 + len(built.operands)), np.int64)
-        arguments[1:HEADER] = (chunks, step, rows, columns, address(partial), partial.shape[1], 0)
-        arguments[HEADER:views] = built.sizes
+        head = (0, chunks, step, rows, columns, address(partial), partial.shape[1], 0)
+        arguments = [*head, *built.sizes]
         parts = (
             contiguous(matrix.data, kernel.program.nodes[kernel.driver].dtype),
             contiguous(matrix.indptr, "int64"),
             contiguous(matrix.indices, "int32"),
         )
         self.held += parts
-        arguments[views : views + 3] = [address(part) for part in parts]
+        arguments += [*map(address, parts), 0]
         made: dict[int, Array] = {}
-        for at, (node_id, form) in enumerate(built.operands):
-            place = views + VIEW * (1 + at)
-            arguments[place : place + 3] = self._view(node_id, form, matrix, made)
+        for node_id, form in built.operands:
+            arguments += [*self._view(node_id, form, matrix, made), 0]
         start(function, arguments, threads if matrix.nnz >= 1 << 14 else 1)
         for node_id, result in made.items():
             self.known[node_id] = self._shaped(node_id, result, matrix)

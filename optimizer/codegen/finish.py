@@ -8,7 +8,7 @@ import numpy as np
 
 from ...catalog.operators.terms import Apply, Read, Term
 from ..program.dag import Program
-from .arrays import Array
+from .arrays import DTYPES, Array
 from .cells import Reduction
 from .scalar import LoweringError
 
@@ -31,8 +31,11 @@ class Finish:
         """
         if self.kind in ("max", "min") and not count:
             raise ValueError("zero-size array to reduction operation which has no identity")
-        whole = _REDUCE[self.kind].reduce(partial, axis=0)
-        return np.array(_value(self.last, whole), dtype=self.dtype).reshape(self.shape)
+        whole = partial[0] if len(partial) == 1 else _REDUCE[self.kind].reduce(partial, axis=0)
+        if type(self.last) is not Read:
+            whole = _value(self.last, whole)
+        found: Array = np.array(whole, dtype=DTYPES[self.dtype])
+        return found if found.shape == self.shape else found.reshape(self.shape)
 
 
 _REDUCE = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}

@@ -9,11 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from ..program.dag import Node, Program
-from .arrays import FROM, Array, address, code, prepared
+from .arrays import DTYPES, FROM, Array, address, code, contiguous, prepared
 from .axes import is_elementwise
 from .cells import Reduction, held_dtype, load, reduction, statement
 from .finish import Finish, finish
@@ -48,29 +50,77 @@ class FlatKernel:
         self, function: Function, values: Mapping[int, Array], threads: int
     ) -> dict[int, Array]:
         """Return the outputs for arrays; NumPy's errors for reductions of nothing."""
-        count = math.prod(self.shape)
-        arrays = [prepared(values[at], self.nodes[at]) for at in self.inputs]
-        turned = self._turned(arrays)
-        chunks, step = chunked(count)
-        arguments = np.zeros(HEADER + VIEW * (len(arrays) + len(self.cells)), np.int64)
-        partial = np.empty((chunks, len(self.finishes)))
-        rows, width = self._rows(turned)
-        arguments[1:HEADER] = (chunks, step, count, width, address(partial), partial.shape[1], 0)
-        place = HEADER
-        for at, array in zip(self.inputs, arrays, strict=True):
-            arguments[place : place + VIEW] = self._view(array, self.nodes[at], turned, rows, width)
-            place += VIEW
+        count, chunks, step = self._cut
+        views: list[int] = []
+        held: Sequence[Array] = ()
+        turned, width = False, self._width
+        for at, shape, dtype, whole in self._plain:
+            array = values[at]
+            flags = array.flags
+            lies = flags.c_contiguous and flags.aligned
+            if not lies or array.shape != shape or array.dtype != dtype:
+                held, turned, width, views = self._spread(values)
+                break
+            views += (address(array), *whole)
+        columns = len(self.finishes)
+        partial = np.empty((chunks, columns))
+        arguments = [0, chunks, step, count, width, address(partial), columns, 0, *views]
         made: dict[int, Array] = {}
-        for at in self.cells:
-            shape = self.shape[::-1] if turned else self.shape
-            result = np.empty(shape, self.nodes[at].dtype)
-            arguments[place] = address(result)
-            place += VIEW
+        for at, dtype in self._results:
+            result = np.empty(self.shape[::-1] if turned else self.shape, dtype)
+            arguments += (address(result), 0, 0, 0)
             made[at] = result.T if turned else result
         start(function, arguments, threads if count >= 1 << 15 else 1)
+        del held
         for column, one in enumerate(self.finishes):
             made[one.node] = one.apply(partial[:, column], count)
         return made
+
+    @cached_property
+    def _cut(self) -> tuple[int, int, int]:
+        count = math.prod(self.shape)
+        return (count, *chunked(count))
+
+    @cached_property
+    def _width(self) -> int:
+        return self._rows(False)[1]
+
+    @cached_property
+    def _results(self) -> list[tuple[int, Any]]:
+        return [(at, DTYPES[self.nodes[at].dtype]) for at in self.cells]
+
+    @cached_property
+    def _plain(self) -> list[tuple[int, tuple[int, ...], Any, tuple[int, int, int]]]:
+        """Each input as it is where no care is needed: shape, type, and the rest of its view."""
+        found = []
+        for at in self.inputs:
+            node = self.nodes[at]
+            dtype = DTYPES[held_dtype(node)]
+            wide = self.shape[-1] if len(self.shape) == 2 else 1
+            whole = (wide * dtype.itemsize, dtype.itemsize, 0)
+            if node.size == 1:
+                found.append((at, node.shape, dtype, (0, 0, 0)))
+            else:
+                # what broadcasts along the cells is never as it is
+                same = node.shape == self.shape and node.dtype == dtype.name
+                found.append((at, node.shape if same else (-1,), dtype, whole))
+        return found
+
+    def _spread(self, values: Mapping[int, Array]) -> tuple[list[Array], bool, int, list[int]]:
+        """Return arrays of any strides and types, to be held until the kernel is done; whether the
+        cells lie by columns, the width of their rows, and the views."""
+        arrays = [prepared(values[at], self.nodes[at]) for at in self.inputs]
+        turned = self._turned(arrays)
+        rows, width = self._rows(turned)
+        views: list[int] = []
+        for number, at in enumerate(self.inputs):
+            node = self.nodes[at]
+            if node.size == 1:
+                arrays[number] = contiguous(arrays[number], held_dtype(node))
+                views += (address(arrays[number]), 0, 0, 0)
+            else:
+                views += self._view(arrays[number], node, turned, rows, width)
+        return arrays, turned, width, views
 
     def _turned(self, arrays: Sequence[Array]) -> bool:
         """Whether the cells lie by columns; what lies otherwise is copied in tiles."""
@@ -179,12 +229,16 @@ def _text(
         held = held_dtype(node)
         kind, bits = C_TYPES[held], {"float64": 64, "float32": 32, "bool": 8}[held]
         lines.append(f"  const view *in{at} = (const view *)(a + {place});")
+        place += VIEW
+        if node.size == 1:
+            lines.append(f"  const {kind} x{at} = *(const {kind} *)in{at}->data;")
+            loads.append(load(node, f"x{at}"))
+            continue
         lines.append(f"  {kind} b{at}[TILE] __attribute__((aligned(64)));")
         tiles.append(
             f"      const {kind} *restrict x{at} = cells_{bits}(in{at}, a[4], at, n, b{at});"
         )
         loads.append(load(node, f"x{at}[j]"))
-        place += VIEW
     stores: list[str] = []
     for node in elementwise:
         if node.id in outputs:

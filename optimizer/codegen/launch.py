@@ -11,12 +11,9 @@ Sizes and views follow; a view is four integers (common.h).
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import cache
 
-import numpy.typing as npt
-
-from .arrays import address
 from .pool import together
 
 HEADER = 8
@@ -44,10 +41,16 @@ def chunked(
     return max(1, -(-count // step)), step
 
 
-def start(function: Function, arguments: npt.NDArray[Any], threads: int) -> None:
+@cache
+def _block(length: int) -> type[ctypes.Array[ctypes.c_int64]]:
+    return ctypes.c_int64 * length
+
+
+def start(function: Function, given: Sequence[int], threads: int) -> None:
     """Run a kernel to its end, in up to `threads` threads; raise MemoryError where it can't."""
-    at = address(arguments)
-    threads = min(threads, int(arguments[1]))
+    arguments = _block(len(given))(*given)
+    at = ctypes.addressof(arguments)
+    threads = min(threads, given[1])
     if threads <= 1:
         function(at)
     else:

@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from ..fusion.plan import FusedOperator
 from ..program.dag import Node, Program
 from ..program.evaluate import extend
-from .arrays import FROM, Array, address, code, contiguous, prepared
+from .arrays import DTYPES, FROM, Array, address, code, contiguous, prepared
 from .axes import Axis, Partition, partition
 from .cells import held_dtype
 from .finish import Finish, finish
-from .launch import HEADER, VIEW, Function, chunked, start
+from .launch import Function, chunked, start
 from .rowtext import Operand, Part, RowText
 from .scalar import LoweringError
 from .stages import schedule, width
@@ -60,22 +61,63 @@ class RowKernel:
         return {at: known[at] for at in self.outputs}
 
     @cached_property
-    def head(self) -> Array:
-        """The arguments of a call but for its addresses: the views follow, of zeros."""
+    def head(self) -> tuple[int, ...]:
+        """The arguments of a call before its views, but for the address of partial results."""
         rows, block = self.part.rows, _block(self.widest)
         total = sum(part.size for part in self.parts)
         chunks, step = chunked(rows, max(block, (1 << 15) // self.work), block, total)
-        views = HEADER + len(self.sizes)
-        arguments = np.zeros(views + VIEW * len(self.operands), np.int64)
-        arguments[1:HEADER] = (chunks, step, rows, 0, 0, max(1, total), 0)
-        arguments[HEADER:views] = (block, max(1, _FLUSH // block), *self.sizes[2:])
-        return arguments
+        sizes = (block, max(1, _FLUSH // block), *self.sizes[2:])
+        return (0, chunks, step, rows, 0, 0, max(1, total), 0, *sizes)
+
+    @cached_property
+    def forms(self) -> tuple[_Form, ...]:
+        """How each operand is taken where it is as most are."""
+        return tuple(_form(self.program, self.part, one) for one in self.operands)
 
     @cached_property
     def work(self) -> int:
         """Elements of a row: of the widest buffer, or stored ones."""
         nodes = [self.program.nodes[one.node] for one in self.operands if one.form == "sparse"]
         return max(self.widest, *((node.nnz or 0) // self.part.rows for node in nodes), 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """An operand that lies as most do, in C's order: its shape, type and the rest of its view.
+
+    `made` is the shape of a result; an operand that needs care has no shape.
+    """
+
+    dtype: Any
+    shape: tuple[int, ...] | None
+    rest: tuple[int, int, int]
+    made: tuple[int, ...] | None = None
+
+    def suits(self, array: Array) -> bool:
+        """Whether an array is that."""
+        flags = array.flags
+        return bool(
+            array.shape == self.shape
+            and array.dtype == self.dtype
+            and flags.c_contiguous
+            and flags.aligned
+        )
+
+
+def _form(program: Program, part: Partition, operand: Operand) -> _Form:
+    node = program.nodes[operand.node]
+    if operand.form == "result":
+        dtype = DTYPES[node.dtype]
+        return _Form(dtype, None, (0, 0, 0), (part.rows, width(program, part, node.id)))
+    held = held_dtype(node)
+    size = DTYPES[held].itemsize
+    plain: tuple[int, ...] | None = node.shape if held == node.dtype else None
+    if operand.form == "rows":
+        by_columns = len(node.shape) > 1 and part.axis[node.id] == 1
+        wide = node.shape[1] if len(node.shape) > 1 else 1
+        return _Form(DTYPES[held], None if by_columns else plain, (wide * size, size, 0))
+    whole = operand.form == "whole" or (operand.form == "turned" and len(node.shape) < 2)
+    return _Form(DTYPES[held], plain if whole else None, (0, 0, 0))
 
 
 @dataclass
@@ -88,14 +130,20 @@ class _Call:
 
     def run(self, function: Function, threads: int) -> None:
         kernel = self.kernel
-        arguments = kernel.head.copy()
+        arguments = list(kernel.head)
         partial = np.empty((arguments[1], arguments[6]))
         arguments[5] = address(partial)
         made: dict[int, Array] = {}
-        place = HEADER + len(kernel.sizes)
-        for operand in kernel.operands:
-            arguments[place : place + VIEW] = self._view(operand, made)
-            place += VIEW
+        for operand, form in zip(kernel.operands, kernel.forms, strict=True):
+            if form.made is not None:
+                made[operand.node] = result = np.empty(form.made, form.dtype)
+                arguments += (address(result), 0, 0, 0)
+                continue
+            array = self.known[operand.node]
+            if type(array) is np.ndarray and form.suits(array):
+                arguments += (address(array), *form.rest)
+            else:
+                arguments += self._view(operand)
         busy = kernel.part.rows * kernel.work >= 1 << 15
         start(function, arguments, threads if busy else 1)
         for node_id, result in made.items():
@@ -103,12 +151,8 @@ class _Call:
         for part in kernel.parts:
             self.known[part.node] = self._reduced(part, partial)
 
-    def _view(self, operand: Operand, made: dict[int, Array]) -> tuple[int, int, int, int]:
+    def _view(self, operand: Operand) -> tuple[int, int, int, int]:
         node = self.kernel.program.nodes[operand.node]
-        if operand.form == "result":
-            wide = width(self.kernel.program, self.kernel.part, node.id)
-            made[node.id] = np.empty((self.kernel.part.rows, wide), node.dtype)
-            return address(made[node.id]), 0, 0, 0
         if operand.form == "sparse":
             return self._sparse(node)
         array = prepared(self.known[node.id], node)
@@ -155,8 +199,11 @@ class _Call:
         if part.reduction is not None:
             return self.kernel.finishes[part.node].apply(piece, self.kernel.part.rows)
         node = self.kernel.program.nodes[part.node]
-        whole = np.add.reduce(piece, axis=0).reshape(part.shape)[:, : part.used]
-        whole = whole.astype(node.dtype)
+        whole = np.add.reduce(piece, axis=0)
+        if part.used is not None or len(part.shape) > 1:
+            whole = whole.reshape(part.shape)[:, : part.used]
+        if node.dtype != "float64":
+            whole = whole.astype(node.dtype)
         return (whole.T if part.turned else whole).reshape(node.shape)
 
 

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 Heuristic = Literal["cost", "all", "no_redundancy", "none"]
 
 
-# Tracing a call takes so long, and a share of it for each operator. What NumPy has computed before
+# Tracing a region takes so long, and a share of it for each operator. What NumPy has computed before
 # then is left to it: `Fused` calls a function as it is, from its second call on, where all of a
 # call's regions were. 0 plans all of them.
-TRACING_S = 50e-6
-_EACH = 0.25
+TRACING_S = 20e-6
+_EACH = 0.1
 SOONER = "NumPy is done sooner than the tracing of it"
 
 
