@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 Heuristic = Literal["cost", "all", "no_redundancy", "none"]
 
 
-# Tracing a region takes so long, and a share of it for each operator. What NumPy has computed before
-# then is left to it: `Fused` calls a function as it is, from its second call on, where all of a
+# Tracing a region takes so long, and a share of it for each operator. What NumPy computes sooner
+# is left to it: `Fused` calls a function as it is, from its second call on, where all of a
 # call's regions were. 0 plans all of them.
 TRACING_S = 20e-6
 _EACH = 0.1
