@@ -25,18 +25,25 @@ Function = Callable[[int], object]
 MOST_CHUNKS = 64
 # The most doubles that the partial results of all chunks together take.
 _PARTIALS = 1 << 22
+# Chunks that are always made of what is large, and the numbers that make one of partial results
+# worth while.
+_ENOUGH = 16
+_WORTH = 64
 
 
 def chunked(
-    count: int, least: int = 1 << 14, unit: int = 1 << 10, partial: int = 0
+    count: int, least: int = 1 << 14, unit: int = 1 << 10, partial: int = 0, work: int = 1
 ) -> tuple[int, int]:
     """Return how many chunks there are, and how much is in each but the last.
 
     Both depend on the size alone, so that results don't depend on the number of threads. `partial`
-    is how many doubles a chunk keeps until all are added up: the more, the fewer chunks.
+    is how many doubles a chunk keeps until all are added up: the more, the fewer chunks, and so
+    where each element, `work` numbers of its own, brings little work beside them.
     """
     most = max(4, min(MOST_CHUNKS, _PARTIALS // max(1, partial)))
     step = max(least, -(-count // most))
+    most = max(_ENOUGH, count * work // max(1, _WORTH * partial))
+    step = max(step, -(-count // most))
     step = -(-step // unit) * unit
     return max(1, -(-count // step)), step
 

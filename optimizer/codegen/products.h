@@ -170,23 +170,19 @@ static APART void E(spread)(const T *A, i64 sa, const T *B, T *C, i64 R, i64 K, 
   for (i64 r = 0; r < R; r++) E(gather)(B, N, A + r * sa, 1, C + r * N, N, K, N, 1);
 }
 
-/* C = A B for R sparse rows of A from number `at` on; B is K x N by rows */
-static APART void E(times_csr)(const view *v, i64 at, const T *restrict B, T *restrict C, i64 R, i64 N) {
+/* C = A B for R sparse rows of A from number `at` on, of `left` that are read soon; B is K x N by rows */
+static APART void E(times_csr)(const view *v, i64 at, const T *restrict B, T *restrict C, i64 R, i64 left, i64 N) {
   SUMS_OF_PRODUCTS
   const T *values = (const T *)v->data;
   const i64 *begin = (const i64 *)v->row + at;
   const int32_t *columns = (const int32_t *)v->column;
+  const i64 here = begin[R] - begin[0], rest = begin[left] - begin[0];
+  fetch_ahead((const char *)(values + begin[0]), here * (i64)sizeof(T), rest * (i64)sizeof(T));
+  fetch_ahead((const char *)(columns + begin[0]), here * 4, rest * 4);
   for (i64 r = 0; r < R; r++) {
     T *restrict c = C + r * N;
     if (N == 1) {
-      T s = 0, t = 0;
-      i64 k = begin[r];
-      for (; k + 2 <= begin[r + 1]; k += 2) {
-        E(ADD_PRODUCT)(s, values[k], B[columns[k]]);
-        E(ADD_PRODUCT)(t, values[k + 1], B[columns[k + 1]]);
-      }
-      if (k < begin[r + 1]) E(ADD_PRODUCT)(s, values[k], B[columns[k]]);
-      c[0] = s + t;
+      c[0] = E(entries_times)(values + begin[r], columns + begin[r], begin[r + 1] - begin[r], B);
       continue;
     }
     for (i64 n = 0; n < N; n++) c[n] = 0;

@@ -63,10 +63,11 @@ class RowKernel:
     @cached_property
     def head(self) -> tuple[int, ...]:
         """The arguments of a call before its views, but for the address of partial results."""
-        rows, block = self.part.rows, _block(self.widest)
+        rows = self.part.rows
+        block = min(_block(self.widest), _block(max(1, self.work // 2)))
         total = sum(part.size for part in self.parts)
-        chunks, step = chunked(rows, max(block, (1 << 15) // self.work), block, total)
-        sizes = (block, max(1, _FLUSH // block), *self.sizes[2:])
+        chunks, step = chunked(rows, max(block, (1 << 15) // self.work), block, total, self.work)
+        sizes = (block, max(1, _FLUSH * self.apart // block), *self.sizes[2:])
         return (0, chunks, step, rows, 0, 0, max(1, total), 0, *sizes)
 
     @cached_property
@@ -77,8 +78,21 @@ class RowKernel:
     @cached_property
     def work(self) -> int:
         """Elements of a row: of the widest buffer, or stored ones."""
-        nodes = [self.program.nodes[one.node] for one in self.operands if one.form == "sparse"]
-        return max(self.widest, *((node.nnz or 0) // self.part.rows for node in nodes), 1)
+        return max(self.widest, *(self._stored(node) for node in self._sparse), 1)
+
+    @cached_property
+    def apart(self) -> int:
+        """How many times as rarely as of dense rows a column of sparse ones is added to, up to 4."""
+        wide = [node.size // self.part.rows // max(1, self._stored(node)) for node in self._sparse]
+        dense = any(one.form == "rows" for one in self.operands) and self.widest > 1
+        return 1 if dense else max(1, min([4, *wide]) if wide else 1)
+
+    @property
+    def _sparse(self) -> list[Node]:
+        return [self.program.nodes[one.node] for one in self.operands if one.form == "sparse"]
+
+    def _stored(self, node: Node) -> int:
+        return (node.nnz or 0) // self.part.rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -419,7 +419,9 @@ class RowText:
         if self._sparse_factor(node, driver):
             matrix = f"(const {kind} *){self.view(other, by_rows)}->data"
             view = self.view(driver, "sparse")
-            self.block.append(f"times_csr_{bits}({view}, r0, {matrix}, t{node.id}, R, {n});")
+            self.block.append(
+                f"times_csr_{bits}({view}, r0, {matrix}, t{node.id}, R, end - r0, {n});"
+            )
             return
         wide = inner < 32 <= outer
         matrix = f"(const {kind} *){self.view(other, by_rows if wide else by_columns)}->data"

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..blocks.partitioned import Partitioned
 from . import contractions, reductions
-from .expression import TRACED, Expression, cast, common_type
+from .expression import TRACED, Expression, cast, common_type, remembered
 from .held import Record
 from .sparse import ZERO_TO_ZERO
 from .sparse_arguments import transposed
@@ -81,7 +81,8 @@ def _product(x: LazySparse, other: Any, reflected: bool) -> Any:
     if x.format == "coo" and 1 in x.shape:
         raise UnsupportedError("SciPy gives a number for one row in coordinates")
     sparse, dense = x.traced(), operand(x._trace, other)
-    found = contractions.product(*((dense, sparse) if reflected else (sparse, dense)))
+    pair = (dense, sparse) if reflected else (sparse, dense)
+    found = remembered(pair[0], ("product", pair[1]), lambda: contractions.product(*pair), pair[1])
     return made(x._trace, found, not found.shape)
 
 
@@ -104,13 +105,17 @@ def times(x: LazySparse, other: Any) -> Any:
     sparse, dense = x.traced(), operand(x._trace, other)
     if len(dense.shape) > 2 or np.broadcast_shapes(dense.shape, sparse.shape) != sparse.shape:
         raise UnsupportedError("a dense operand that is larger than the sparse one")
-    kept = _common(sparse, dense)
-    found = _pointwise("Mul", cast(sparse, kept), cast(dense, kept), dtype=kept)
+    found = remembered(sparse, ("times", dense), lambda: _times(sparse, dense), dense)
     # SciPy multiplies by an array of one element as by a number, which keeps the format.
     if not dense.shape:
         return x.like(found)
     layout = "coo" if math.prod(dense.shape) != 1 else "csr" if x.format == "coo" else None
     return x.like(found, layout)
+
+
+def _times(sparse: Expression, dense: Expression) -> Expression:
+    kept = _common(sparse, dense)
+    return _pointwise("Mul", cast(sparse, kept), cast(dense, kept), dtype=kept)
 
 
 def _alike(x: LazySparse, y: LazySparse) -> tuple[Expression, Expression]:
@@ -191,7 +196,13 @@ def total(x: LazySparse, axis: Any) -> Any:
     """Return the sum of all entries, or of an array's along an axis."""
     if x.is_matrix and axis is not None:
         raise UnsupportedError("a sum that SciPy makes a matrix")
-    found = reductions.expression_of("sum", x.traced(), {"axis": axis})
+    sparse = x.traced()
+
+    def build() -> Expression:
+        return reductions.expression_of("sum", sparse, {"axis": axis})
+
+    plain = axis is None or type(axis) is int
+    found = remembered(sparse, ("sum", axis), build) if plain else build()
     return made(x._trace, found, not found.shape)
 
 
@@ -203,7 +214,7 @@ def unary(x: LazySparse, op: str) -> Any:
     sparse = x.traced()
     if sparse.dtype not in ("float32", "float64") or op not in ZERO_TO_ZERO:
         raise UnsupportedError("whole numbers")
-    return x.like(_pointwise(op, sparse, dtype=sparse.dtype))
+    return x.like(remembered(sparse, op, lambda: _pointwise(op, sparse, dtype=sparse.dtype)))
 
 
 def power(x: LazySparse, exponent: Any) -> Any:
@@ -235,7 +246,8 @@ def copied(x: LazySparse) -> Any:
 
 def turned(x: LazySparse) -> Any:
     """Return the transpose."""
-    found = transposed(x.traced())
+    sparse = x.traced()
+    found = remembered(sparse, "turned", lambda: transposed(sparse))
     return x.like(found, {"csr": "csc", "csc": "csr", "coo": "coo"}[x.format])
 
 
