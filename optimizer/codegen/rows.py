@@ -82,7 +82,7 @@ class RowKernel:
 
     @cached_property
     def apart(self) -> int:
-        """How many times as rarely as of dense rows a column of sparse ones is added to, up to 4."""
+        """How many times as rarely as dense rows sparse ones add to a column, 4 at the most."""
         wide = [node.size // self.part.rows // max(1, self._stored(node)) for node in self._sparse]
         dense = any(one.form == "rows" for one in self.operands) and self.widest > 1
         return 1 if dense else max(1, min([4, *wide]) if wide else 1)
