@@ -150,7 +150,8 @@ class Campaign:
             plan.source = self.workshop.place_plan(plan.name, plan.graph)
         prediction = Prediction(contest, self.run_prices, self.phases)
         with purse.share(ASKING_SHARE) as share_s:
-            rivals = prediction.rivals(self.plans, share_s)
+            prediction.ask([self.original, *self.plans], share_s)
+        rivals = prediction.rivals(self.plans)
         for plan in self.plans:
             if not plan.refusal:
                 with self.phases("verifying", plan.name):
@@ -175,7 +176,8 @@ class Campaign:
             finalists += fused
         self.winner = run_final(contest, finalists, purse.left)
         with purse.share(ASKING_SHARE) as share_s:
-            prediction.state([plan for plan in finalists if plan.lap is not None], share_s)
+            prediction.ask([self.winner], share_s)
+        prediction.measure([self.winner])
 
     def _search(self, contest: Contest) -> Plan:
         """Derive plans by what kernels cost; return the one of single rewrites that gain."""

@@ -68,7 +68,8 @@ def promising(
     something else at the plain level, and don't clearly lose by it.
     """
     plain = {plan.name: opened(plan, Execution(PLAIN_LEVEL)) for plan in (*plans, *like)}
-    rivals = prediction.rivals(list(plain.values()), budget_s)
+    prediction.ask(list(plain.values()), budget_s)
+    rivals = prediction.rivals(list(plain.values()))
     sound = [*plans, *(plan for plan in like if plain[plan.name] in rivals)]
     unknown = float("inf")
 

@@ -42,15 +42,26 @@ class Prediction:
         self._clock = clock
         self._seen: dict[frozenset[tuple[Kernel, int]], Plan] = {}
 
-    def rivals(self, plans: Sequence[Plan], budget_s: float) -> list[Plan]:
+    def ask(self, plans: Sequence[Plan], budget_s: float) -> None:
+        """Let the runtime say what it runs, of as many plans as there is time for."""
+        end, longest = self._clock() + budget_s, self.contest.asking_s
+        for plan in plans:
+            begun = self._clock()
+            if plan.run is not None:
+                continue
+            if begun + longest > end:
+                return
+            with self.phases("predicting", plan.name):
+                plan.run = self.contest.kernels_run(plan)
+            longest = max(longest, self._clock() - begun)
+
+    def rivals(self, plans: Sequence[Plan]) -> list[Plan]:
         """Return the plans that may be faster than the original; the others say what keeps them.
 
-        `budget_s` bounds the time for asking what runs, the budget of the prices that for measuring
-        it. Of a plan that nobody had the time to ask about nothing is known: it stays.
+        They are measured as far as that decides it, and the budget of the prices goes. Of a plan
+        that nobody had the time to ask about nothing is known: it stays.
         """
         original = self.contest.original
-        asked = [plan for plan in (original, *plans) if plan.run is None]
-        self._ask(asked, budget_s)
         if original.run is None:
             return list(plans)
         self._seen.setdefault(_key(original.run), original)
@@ -65,19 +76,19 @@ class Prediction:
                     break
                 if not self._measure(plan.run, AT_ONCE):
                     break
-        self.state([original, *plans])
+        self._state([original, *plans])
         return [plan for plan in distinct if not plan.refusal]
 
-    def state(self, plans: Sequence[Plan], budget_s: float = 0.0) -> None:
-        """Say of plans what they are expected to take, as far as it is known what runs for them.
-
-        With a budget it is asked and measured first.
-        """
-        self._ask([plan for plan in plans if plan.run is None], budget_s)
+    def measure(self, plans: Sequence[Plan]) -> None:
+        """Measure what runs for plans, as far as the budget goes, and say what they would take."""
         for plan in plans:
             if plan.run is not None:
-                if budget_s:
-                    self._measure(plan.run)
+                self._measure(plan.run)
+        self._state(plans)
+
+    def _state(self, plans: Sequence[Plan]) -> None:
+        for plan in plans:
+            if plan.run is not None:
                 plan.predicted_ns = self._total(plan.run).ns
 
     def _is_news(self, plan: Plan) -> bool:
@@ -94,17 +105,6 @@ class Prediction:
     def _least_ns(self, plan: Plan) -> float:
         """What a plan takes at least, as far as its kernels are measured."""
         return 0.0 if plan.run is None else self._total(plan.run).ns
-
-    def _ask(self, plans: Sequence[Plan], budget_s: float) -> None:
-        """Let the runtime say what it runs, of as many plans as there is time for."""
-        end, longest = self._clock() + budget_s, self.contest.asking_s
-        for plan in plans:
-            begun = self._clock()
-            if begun + longest > end:
-                return
-            with self.phases("predicting", plan.name):
-                plan.run = self.contest.kernels_run(plan)
-            longest = max(longest, self._clock() - begun)
 
     def _measure(self, run: Counter[Kernel], count: int | None = None) -> bool:
         """Measure up to `count` kernels, those of the largest bounds first; tell if any were."""

@@ -62,7 +62,8 @@ def predict(runs, ns, budget_s=100.0, measuring_s=100.0):
     prices = Prices(costs, budget_s=measuring_s)
     prediction = Prediction(contest, prices, Phases(), clock=lambda: contest.now)
     plans = [Plan(name, None) for name in runs if name != ORIGINAL]
-    return prediction, plans, prediction.rivals(plans, budget_s), contest, costs
+    prediction.ask([contest.original, *plans], budget_s)
+    return prediction, plans, prediction.rivals(plans), contest, costs
 
 
 def names(plans):
@@ -127,6 +128,15 @@ def test_what_can_not_be_asked_about_stays():
     runs[ORIGINAL] = None
     _, plans, rivals, *_ = predict(runs, {"a": 10})
     assert rivals == plans
+
+
+def test_of_the_winner_all_is_measured():
+    ns = {"a": 10, "b": 1, "c": 1}
+    prediction, (plan,), *_, costs = predict({ORIGINAL: "a", "less": "bc"}, ns, measuring_s=0.0)
+    assert plan.predicted_ns == 1
+    prediction.prices.left_s = 1.0
+    prediction.measure([plan])
+    assert plan.predicted_ns == 2 and costs.measured == "bc"
 
 
 def test_ways_to_open_are_tried_in_the_order_of_their_promise():
