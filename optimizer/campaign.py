@@ -47,7 +47,7 @@ SCREENING_SHARE, QUALIFYING_SHARE, OPENING_SHARE, KERNELS_SHARE = 0.25, 0.15, 0.
 FINAL_SHARE = 0.4
 # Of the time for races, what asking the runtime what it runs may take: before the plans race, and
 # of the ways to open them.
-ASKING_SHARE = 0.08
+ASKING_SHARE = 0.12
 # What reading, searching and verifying may take beside the budget before races have less for it.
 GRACE_S = 20.0
 # Of the budget, what measuring kernels on blocked values may take, in models that have such, and

@@ -245,7 +245,7 @@ class Contest:
     @property
     def asking_s(self) -> float:
         """Seconds that it takes at least to learn what runs for a plan."""
-        return 2 * (self._verifier.session.opening_s + self._verifier.session.run_s)
+        return self._verifier.session.opening_s + self._verifier.session.run_s
 
     @property
     def seats(self) -> int:

@@ -3,8 +3,8 @@
 The kernels are those that the runtime runs (as_run.py), each alone, weighed by how often it occurs.
 Machines have moods, so nothing is compared over minutes: kernels are timed in small batches, the
 model with each, and what is added up is each kernel's share of the model's time in its own rounds.
-The model is timed as races time it, in laps after a warm-up; since speed depends on where a
-session's memory lies, kernels and model are opened several times.
+The model is timed as races time it, in laps after a warm-up; since the speed of small models
+depends on where a session's memory lies, these and their kernels are opened several times.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from .timing import Probe, SessionRunner
 Array = np.ndarray[Any, Any]
 
 _BATCH = 6
-# How often a batch and the model are opened.
+# How often a batch and a model are opened, if it is so fast that where it lies makes a difference.
 _OPENINGS = 3
+_FAST_NS = 5e6
 # As an optimized model is run: its kernels are what they are.
 _AS_THEY_ARE = "disabled"
 
@@ -88,10 +89,12 @@ def accuracy(
     measured: list[float] = []
     with flushed_denormals():
         distinct = list(counts)
+        once = BoundRun(open_session(source, threads=threads, execution=execution), feeds).time()
+        openings = _OPENINGS if once < _FAST_NS else 1
         for at in range(0, len(distinct), _BATCH):
             batch = distinct[at : at + _BATCH]
             taken: dict[Kernel, list[tuple[float, float]]] = {kernel: [] for kernel in batch}
-            for _ in range(_OPENINGS):
+            for _ in range(openings):
                 probes = _prepared(runner, [kernel for kernel in batch if kernel not in untimed])
                 untimed += [kernel for kernel in batch if kernel not in (*probes, *untimed)]
                 whole = BoundRun(open_session(source, threads=threads, execution=execution), feeds)
@@ -130,7 +133,7 @@ def _timed(
     runs, _ = warm(whole)
     for _ in range(rounds):
         whole.time()  # the kernels have emptied the caches
-        wholes.append(whole.time(runs))
+        wholes += [whole.time() for _ in range(runs)]
         for kernel in order.sample(batch, len(batch)):
             times[kernel].append(probes[kernel]())
     return swiftest(wholes), {kernel: swiftest(taken) for kernel, taken in times.items()}

@@ -31,6 +31,8 @@ Types = dict[str, tuple[str, tuple[int, ...]]]
 _WEIGHTS_FILE = "session.optimized_model_external_initializers_file_name"
 _WEIGHTS_FROM = "session.optimized_model_external_initializers_min_size_in_bytes"
 _APART_BYTES = 16 * VALUE_LIMIT
+# Nobody waits for these sessions to be fast: they pack no weights.
+_UNPACKED = ("session.disable_prepacking", "1")
 # The profiler's names of element types that are not ONNX's.
 _PROFILED = {"float": "float32", "double": "float64"}
 
@@ -65,7 +67,7 @@ def as_run(
     with tempfile.TemporaryDirectory(prefix="tensolog-run-") as folder:
         path = Path(folder) / "run.onnx"
         apart = ((_WEIGHTS_FILE, "run.weights"), (_WEIGHTS_FROM, str(_APART_BYTES)))
-        writing = replace(execution, options=(*execution.options, *apart))
+        writing = replace(execution, options=(*execution.options, *apart, _UNPACKED))
         open_session(source, threads=threads, execution=writing, optimized_path=path)
         model = onnx.load(str(path), load_external_data=False)
         for number, node in enumerate(model.graph.node):
@@ -74,7 +76,8 @@ def as_run(
         libraries = execution.libraries
         if isinstance(source, Path):
             libraries = tuple(source.parent / library for library in libraries)
-        types = _types_run(model, path, feeds, threads, replace(AS_WRITTEN, libraries=libraries))
+        as_written = replace(AS_WRITTEN, options=(_UNPACKED,), libraries=libraries)
+        types = _types_run(model, path, feeds, threads, as_written)
     arrays = {
         tensor.name: numpy_helper.to_array(tensor)
         for tensor in model.graph.initializer
