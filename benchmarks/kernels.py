@@ -25,11 +25,11 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from tensolog.optimizer.convert import load_graph, to_model
 from tensolog.optimizer.infer import infer_types
-from tensolog.optimizer.kernels.candidates import fused_graph, regions
 from tensolog.optimizer.kernels.library import build as build_library
 from tensolog.optimizer.kernels.product import supply
 from tensolog.optimizer.kernels.region import Meanings
 from tensolog.optimizer.kernels.trial import KERNEL, OPERATORS, measured
+from tensolog.optimizer.kernels.whole import fused_graph, regions
 from tensolog.profiles.execution import Execution
 from tensolog.profiles.race import race
 

@@ -5,39 +5,36 @@ raced against the operators that it replaces, then, where that promises somethin
 kernel can hide a pattern from the runtime's own optimizer, or stand between two convolutions whose
 layout the runtime would have kept. In a large model, where each such race takes seconds, only the
 latter are. What does no harm goes together into a few plans: all kernels, those without products,
-and those that gain most by themselves.
+and those that gain most by themselves. What proved good is carried over to one other plan as well,
+where rules and kernels together promise more.
 """
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import onnx
-
 from ...profiles.costs import Cost
 from ...profiles.race import Lap, verdict
-from ...profiles.session import open_session
-from ..codegen.compiler import FLAGS, CompilerError
+from ..codegen.compiler import CompilerError
 from ..contest import Contest, Plan
-from ..graph import Graph
 from ..phases import Phases
 from ..realize import Workshop
 from ..rewrite import Step
 from ..search import bound_types
-from .attention import attentions
 from .embed import embed, place
-from .grow import Found, Grower
+from .grow import Grower
 from .kinds import Kind, cover, step_of
+from .left_alone import left_alone
 from .library import Library, build
-from .product import products, supply
+from .product import supply
 from .region import Meanings
 from .settle import settle
 from .steady import steady
 from .trial import KERNEL, measured
+from .whole import by_kernel, regions
 
 # How regions are grown: from what the runtime leaves as it is, without products, and from all.
 LEFT, OTHERS, EVERYTHING = range(3)
@@ -46,6 +43,8 @@ LEFT, OTHERS, EVERYTHING = range(3)
 MOST_KINDS, LEAST_ROUNDS = 20, 5
 # Of the time, what racing kernels alone may take, and at least for each.
 ALONE_SHARE, ALONE_LEAST_S = 0.3, 0.05
+# Another plan has to promise to take less than this of the time, for kernels to be carried to it.
+LEAST_PROMISE = 0.98
 # What the runtime computes in a blocked layout, which is kept from one to the next.
 BLOCKED = frozenset({"Conv", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"})
 # Models beyond this aren't written as the runtime optimizes them.
@@ -64,6 +63,7 @@ class Fusing:
     workshop: Workshop
     phases: Phases
     kinds: list[Kind] = field(default_factory=list)
+    chosen: list[Kind] = field(default_factory=list)
 
     def plans(self, budget_s: float) -> list[Plan]:
         """Return the plans with fused kernels that take part in the race; none where none gain.
@@ -87,9 +87,10 @@ class Fusing:
         self._race_in_model(self._screened(promising, left_s), left_s)
         harmless = [k for k in promising if k.whole is None or verdict(k.whole) != "slower"]
         without = [kind for kind in harmless if not kind.multiplies]
+        self.chosen = cover(harmless, EVERYTHING)
         plans: dict[frozenset[int], Plan | None] = {}
         for name, chosen in (
-            ("kernels", cover(harmless, EVERYTHING)),
+            ("kernels", self.chosen),
             ("kernels without products", cover(without, OTHERS)),
             ("kernels by gain", cover(harmless)),
         ):
@@ -98,6 +99,35 @@ class Fusing:
                 plans[same] = self._plan(name, chosen)
         return [plan for plan in plans.values() if plan is not None]
 
+    def carried(self, plans: Sequence[Plan]) -> Plan | None:
+        """Fuse what was chosen into another plan; None where none of them promises more by it.
+
+        What a plan promises is what it is expected to take, less what its kernels save.
+        """
+        promise_ns = self._expected_ns(self.base, self.chosen)
+        if promise_ns is None or not self.chosen:
+            return None
+        best, least_ns = None, promise_ns * LEAST_PROMISE
+        for plan in plans:
+            if plan is self.base:
+                continue
+            other = Fusing(plan, self.contest, self.workshop, self.phases)
+            other.graph = plan.graph.copy()
+            other.settled = settle(other.graph)
+            of = by_kernel(regions(Meanings(other.graph), other.graph.nodes))
+            other.kinds = [
+                replace(kind, found=of[kind.name]) for kind in self.chosen if kind.name in of
+            ]
+            expected_ns = self._expected_ns(plan, other.kinds)
+            if other.kinds and expected_ns is not None and expected_ns < least_ns:
+                best, least_ns = other, expected_ns
+        return None if best is None else best._plan(f"kernels on {best.base.name}", best.kinds)
+
+    def _expected_ns(self, plan: Plan, kinds: Sequence[Kind]) -> float | None:
+        if plan.predicted_ns is None:
+            return None
+        return plan.predicted_ns - sum(kind.gain_ns for kind in kinds)
+
     # --------------------------------------------------------------------------------- kinds
 
     def _kinds(self) -> list[Kind]:
@@ -105,43 +135,21 @@ class Fusing:
         meanings = Meanings(self.graph)
         everything = regions(meanings, self.graph.nodes)
         others = regions(meanings, self.graph.nodes, multiplies=False)
-        left = Grower(meanings, steady(meanings, self._left_alone())).regions()
+        left = Grower(meanings, steady(meanings, self._left())).regions()
         kinds: dict[tuple[str, tuple[tuple[int, ...], ...]], Kind] = {}
         for sort, grown in ((LEFT, left), (OTHERS, others), (EVERYTHING, everything)):
-            of: dict[str, list[Found]] = {}
-            for one in grown:
-                of.setdefault(one.kernel.name, []).append(one)
-            for name, found in of.items():
+            for name, found in by_kernel(grown).items():
                 key = (name, tuple(one.region.nodes for one in found))
                 kinds.setdefault(key, Kind(found)).sorts.add(sort)
         return list(kinds.values())
 
-    def _left_alone(self) -> set[int]:
-        """List the nodes that ONNX Runtime's optimizer leaves as they are; all where nobody knows.
-
-        The optimized model holds all weights: of a large one it isn't written.
-        """
+    def _left(self) -> set[int]:
+        """List the nodes that the runtime doesn't fuse; all of a model too large to be written."""
         if self.contest.size_bytes > MOST_WRITTEN_BYTES:
             return set(self.graph.nodes)
-        with tempfile.TemporaryDirectory(prefix="tensolog-optimized-") as folder:
-            path = Path(folder) / "optimized.onnx"
-            try:
-                open_session(
-                    self.base.source,
-                    threads=self.contest.setting.threads,
-                    execution=self.base.execution,
-                    optimized_path=path,
-                )
-                optimized = onnx.load(str(path), load_external_data=False)
-            except Exception:  # where it can't be written, nothing is known
-                return set(self.graph.nodes)
-        made = {name: node for node in optimized.graph.node for name in node.output}
-        kept = set()
-        for number, node in self.graph.nodes.items():
-            same = made.get(self.graph.names[node.outputs[0]])
-            if same is not None and (same.op_type, same.domain) == (node.op_type, node.domain):
-                kept.add(number)
-        return kept
+        return left_alone(
+            self.graph, self.base.source, self.base.execution, self.contest.setting.threads
+        )
 
     def _race_alone(self, budget_s: float) -> None:
         types = bound_types(self.graph, self.contest.sizes)
@@ -270,7 +278,8 @@ def fused_plans(
 ) -> list[Plan]:
     """Fuse operators of the plan that changed the model least; return what may race, verified.
 
-    What kernels were measured to cost is added to `costs`, by the names of their operators. Other
+    What proved good there goes into one other plan as well, if that promises to be faster. What
+    kernels were measured to cost is added to `costs`, by the names of their operators. Other
     rewrites take operators apart, or name the runtime's own, for the sake of the kernels that
     the runtime has. Raises CompilerError where there is no C compiler.
     """
@@ -278,6 +287,8 @@ def fused_plans(
     base = min(sound, key=_changes, default=contest.original)
     fusing = Fusing(base, contest, workshop, phases)
     fused = fusing.plans(budget_s)
+    if fused and (further := fusing.carried(sound)) is not None:
+        fused.append(further)
     for kind in fusing.kinds:
         if kind.alone is not None:
             lap = kind.alone[KERNEL]
@@ -291,45 +302,3 @@ def fused_plans(
 
 def _changes(plan: Plan) -> int:
     return sum(step.accepted for step in plan.steps)
-
-
-def regions(
-    meanings: Meanings, allowed: Collection[int], *, multiplies: bool = True
-) -> list[Found]:
-    """Find regions of all sorts, no two of which have a node in common.
-
-    Attentions come first, then, where `multiplies`, products with constant matrices.
-    """
-    left = steady(meanings, allowed)
-    found = attentions(meanings, left)
-    left -= _covered(found)
-    if multiplies:
-        found += products(meanings, left)
-        left -= _covered(found)
-    return [*found, *Grower(meanings, left).regions()]
-
-
-def _covered(found: Sequence[Found]) -> set[int]:
-    return {number for one in found for number in one.region.nodes}
-
-
-def fused_graph(
-    graph: Graph,
-    *,
-    multiplies: bool = True,
-    levels: Sequence[str] | None = None,
-    flags: Sequence[str] = FLAGS,
-) -> tuple[Graph, Library] | None:
-    """Fuse all regions of a graph, whatever they gain; None where there are none.
-
-    `multiplies` is that of `regions`, `levels` and `flags` are those of `library.build`.
-    """
-    fused = graph.copy()
-    settle(fused)
-    found = regions(Meanings(fused), fused.nodes, multiplies=multiplies)
-    placed = [one for one in found if place(fused, one.region.nodes, one.kernel)]
-    supply(fused, [one.kernel for one in placed])
-    if not placed:
-        return None
-    library = build([one.kernel for one in placed], levels=levels, flags=flags)
-    return embed(fused, library.domain), library

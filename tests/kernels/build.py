@@ -10,8 +10,8 @@ from tensolog.optimizer.codegen import find_compiler
 from tensolog.optimizer.codegen.unit import native_level
 from tensolog.optimizer.convert import load_graph, to_model
 from tensolog.optimizer.infer import infer_types
-from tensolog.optimizer.kernels.candidates import fused_graph
 from tensolog.optimizer.kernels.library import DOMAIN
+from tensolog.optimizer.kernels.whole import fused_graph
 from tensolog.optimizer.verify import Verifier
 from tensolog.optimizer.widen import widen
 from tensolog.profiles.execution import Execution

@@ -7,11 +7,16 @@ import onnx
 import pytest
 from onnx import helper
 from tensolog.optimizer.codegen import CompilerError
-from tensolog.optimizer.contest import Contest
+from tensolog.optimizer.contest import Contest, Plan
+from tensolog.optimizer.convert import load_graph
 from tensolog.optimizer.kernels import candidates, library
 from tensolog.optimizer.kernels.kinds import Kind, cover
 from tensolog.optimizer.kernels.library import DOMAIN
+from tensolog.optimizer.kernels.region import Meanings
+from tensolog.optimizer.kernels.settle import settle
 from tensolog.optimizer.kernels.trial import KERNEL, OPERATORS
+from tensolog.optimizer.kernels.whole import regions
+from tensolog.optimizer.phases import Phases
 from tensolog.optimizer.setting import KERNELS_TARGET
 from tensolog.profiles.race import Lap
 
@@ -207,3 +212,34 @@ def test_kinds_of_one_sort_come_before_those_that_gain_more():
     assert [kind.name for kind in cover(kinds)] == ["large", "apart"]
     assert [kind.name for kind in cover(kinds, 1)] == ["right", "left", "apart"]
     assert cover([], 1) == []
+
+
+def mish_after(operators):
+    """Mish behind some operators, as a plan that has to take 10 us for each."""
+    nodes = [
+        node(op_type, [f"x{at}"], [f"x{at + 1}"]) for at, op_type in enumerate([*operators, "Mish"])
+    ]
+    last = f"x{len(nodes)}"
+    graph = load_graph(model(nodes, {"x0": [4, 64]}, {last: [4, 64]}))
+    return Plan("+".join(operators), graph, predicted_ns=1e4 * (len(operators) + 1))
+
+
+@needs_compiler
+def test_kernels_go_into_another_plan_where_that_promises_more():
+    base, shorter, longer = (mish_after(["Round"] * count) for count in (2, 1, 3))
+    bare = Plan("bare", shorter.graph)
+    placed = []
+    workshop = SimpleNamespace(place_file=lambda path, name: placed.append(name))
+    fusing = candidates.Fusing(base, None, workshop, Phases(None))
+    fusing.graph = base.graph.copy()
+    settle(fusing.graph)
+    found = regions(Meanings(fusing.graph), fusing.graph.nodes)
+    fusing.kinds = [Kind(found, alone={OPERATORS: lap(1.0), KERNEL: lap(0.5)})]
+    assert fusing.carried([base, shorter]) is None  # nothing has proved good
+    fusing.chosen = fusing.kinds
+    assert fusing.carried([base, longer, bare]) is None
+    plan = fusing.carried([base, longer, shorter, bare])
+    assert plan.name == "kernels on Round"
+    operators = {one.op_type.split("_")[0] for one in plan.graph.nodes.values()}
+    assert operators == {"Round", "Mish"}
+    assert [str(path) for path in plan.execution.libraries] == placed

@@ -5,8 +5,8 @@ import pytest
 from onnx import TensorProto, helper
 from tensolog.optimizer.convert import load_graph
 from tensolog.optimizer.infer import infer_types
-from tensolog.optimizer.kernels.candidates import regions
 from tensolog.optimizer.kernels.region import Meanings
+from tensolog.optimizer.kernels.whole import regions
 
 from tests.kernels.build import model
 
