@@ -59,7 +59,10 @@ def optimize(source, catalog, **options):
 
 @pytest.fixture
 def simulated_race(monkeypatch):
-    """Race on a simulated track, where a model takes 1 ms, and 1 ms more for each of its Pow."""
+    """Race on a simulated track, where a model takes 1 ms, and 1 ms more for each of its Pow.
+
+    Nobody times how long sessions take to open.
+    """
 
     def simulate(models, feeds, **options):
         sources = {
@@ -71,6 +74,7 @@ def simulated_race(monkeypatch):
         return race(models, feeds, **options, loader=track.load, clock=track.clock)
 
     monkeypatch.setattr(contest, "race", simulate)
+    monkeypatch.setattr(contest.Contest, "opening", lambda *_: None)
 
 
 def _powers(nodes):
