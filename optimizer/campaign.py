@@ -45,9 +45,9 @@ MEASURING_SHARE = 0.3
 # these goes to the final, which has no less than its own share.
 SCREENING_SHARE, QUALIFYING_SHARE, OPENING_SHARE, KERNELS_SHARE = 0.25, 0.15, 0.3, 0.5
 FINAL_SHARE = 0.4
-# Of the time for races, what asking the runtime what it runs may take: before the plans race, and
-# of the ways to open them.
-ASKING_SHARE = 0.12
+# Of the time for races, what asking the runtime what it runs may take: for plans, and for the ways
+# to open them.
+ASKING_SHARE, ASKING_WAYS_SHARE = 0.08, 0.04
 # What reading, searching and verifying may take beside the budget before races have less for it.
 GRACE_S = 20.0
 # Of the budget, what measuring kernels on blocked values may take, in models that have such, and
@@ -161,7 +161,7 @@ class Campaign:
         if self.setting.for_runtime:
             # Plans that run the same may differ where they are opened another way.
             like = [plan for plan in self.plans if plan.like and not plan.refusal]
-            with purse.share(ASKING_SHARE) as share_s:
+            with purse.share(ASKING_WAYS_SHARE) as share_s:
                 sound = promising(prediction, (contest.original, *finalists), like, share_s)
             with purse.share(OPENING_SHARE) as share_s:
                 opened = alternatives(contest, sound, share_s)
@@ -175,7 +175,7 @@ class Campaign:
             self.plans += fused
             finalists += fused
         self.winner = run_final(contest, finalists, purse.left)
-        with purse.share(ASKING_SHARE) as share_s:
+        with purse.share(ASKING_WAYS_SHARE) as share_s:
             prediction.ask([self.winner], share_s)
         prediction.measure([self.winner])
 
