@@ -36,6 +36,7 @@ from .enumeration import FEW, Choice, Choices, ContradictionError, NoCaseError, 
 from .left import Left
 from .moves import of_one, only_reads
 from .patterns import windowed
+from .remembered import remembered
 from .right import Right
 from .statement import Equation, Obligation, Origin, Statement
 
@@ -99,7 +100,7 @@ def _statements(rule: Rule, longer: int, reasons: list[NoCaseError]) -> list[Sta
             raise
 
     few = _FEW_WINDOWS if any(map(windowed, rule.match)) else FEW
-    for case in cases(build, _to_cross(rule), few):
+    for case in cases(remembered(build), _to_cross(rule), few):
         content = tuple(map(_content, case.statements))
         if content in seen:
             continue  # operator sets whose texts differ in what this case doesn't show

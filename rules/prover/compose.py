@@ -128,7 +128,7 @@ class Composition:
                 if tensor.contents is None:
                     raise UndescribedError(f"{operator} needs the elements of {tensor.name}")
                 values[at] = list(tensor.contents)
-        expansion = _expanded(
+        key, expansion = _expanded(
             meaning,
             [None if tensor is None else tensor.shape for tensor in given],
             {name: self._plain(value) for name, value in attributes.items()},
@@ -136,21 +136,17 @@ class Composition:
             len(outputs),
         )
         self.nodes.append(Node(operator, tuple(inputs), dict(attributes), tuple(outputs)))
-        types = element_types(expansion, [None if t is None else t.dtype for t in given])
-        names = {
-            tensor.name: name
-            for tensor, name in zip(expansion.inputs, inputs, strict=True)
-            if tensor is not None and name is not None
-        }
-        first = next((t.dtype for t in given if t is not None), "float32")
-        for local in expansion.locals:
-            full = f"{outputs[0]}.{local.name}"
-            self._define(local, full, names, first)
-            names[local.name] = full
         if len(expansion.outputs) < len(outputs):
             raise UndescribedError(f"{operator} is described with {len(expansion.outputs)} outputs")
-        for output, name, dtype in zip(expansion.outputs, outputs, types, strict=True):
-            self._define(output, name, names, dtype)
+        types = [None if tensor is None else tensor.dtype for tensor in given]
+        written = (key, tuple(inputs), tuple(outputs), tuple(types))
+        if written not in _DEFINITIONS:
+            if len(_DEFINITIONS) >= _MOST_EXPANSIONS:
+                _DEFINITIONS.clear()
+            _DEFINITIONS[written] = self._defined(expansion, inputs, outputs, types)
+        for one, dtype in _DEFINITIONS[written]:
+            self.definitions.append(one)
+            self._keep(Tensor(one.name, one.shape, dtype))
         needs = [*expansion.requirements, *_wanted(operator, attributes)]
         needs += _reshape_needs(operator, given, attributes)
         found = []
@@ -166,31 +162,33 @@ class Composition:
             return list(value)
         return read_attribute(value) if self.rounded else value
 
-    def _define(self, one: Definition, name: str, names: Mapping[str, str], dtype: str) -> None:
-        value = renamed(one.value, names)
-        had = self.element_type(value)
-        if had is not None:
-            value = converted(value, had, dtype)
-        self.definitions.append(Definition(name, one.shape, one.indices, value, dtype))
-        self._keep(Tensor(name, one.shape, dtype))
-
-    def element_type(self, term: Term) -> str | None:
-        """The type that a value has by what it reads; None where it reads nothing."""
-        match term:
-            case Read(tensor, _):
-                return self.tensors[tensor].dtype
-            case Apply(function, arguments):
-                if function in _COMPARISONS or function.startswith("is_"):
-                    return "bool"
-                if function in ("real", "int32"):
-                    return "float32" if function == "real" else "int32"
-                return next(filter(None, map(self.element_type, arguments)), None)
-            case Select(_, then, otherwise):
-                return self.element_type(then) or self.element_type(otherwise)
-            case Reduce(kind, _, _, _, body):
-                return "bool" if kind in ("any", "all") else self.element_type(body)
-            case _:
-                return None
+    def _defined(
+        self,
+        expansion: Expansion,
+        inputs: Sequence[str | None],
+        outputs: Sequence[str],
+        given: Sequence[str | None],
+    ) -> list[tuple[Definition, str]]:
+        """What a node defines, under the names that its tensors have here, with element types."""
+        names = {
+            tensor.name: name
+            for tensor, name in zip(expansion.inputs, inputs, strict=True)
+            if tensor is not None and name is not None
+        }
+        types = {name: self.tensors[name].dtype for name in names.values()}
+        first = next(filter(None, given), "float32")
+        wanted = [(one, f"{outputs[0]}.{one.name}", first) for one in expansion.locals]
+        names |= {one.name: name for one, name, _ in wanted}
+        wanted += zip(expansion.outputs, outputs, element_types(expansion, given), strict=True)
+        found = []
+        for one, name, dtype in wanted:
+            value = renamed(one.value, names)
+            had = element_type(value, types)
+            if had is not None:
+                value = converted(value, had, dtype)
+            found.append((Definition(name, one.shape, one.indices, value, dtype), dtype))
+            types[name] = dtype
+        return found
 
     def _keep(self, tensor: Tensor) -> Tensor:
         self.tensors[tensor.name] = tensor
@@ -201,8 +199,30 @@ class Composition:
         return Variable(name, self._numbers)
 
 
-# What operators expand to, or why they don't, for as many nodes as the cases of one rule share.
-_EXPANSIONS: dict[tuple[str, str], Expansion | ShapeError] = {}
+def element_type(term: Term, types: Mapping[str, str]) -> str | None:
+    """The type that a value has by what it reads; None where it reads nothing."""
+    match term:
+        case Read(tensor, _):
+            return types[tensor]
+        case Apply(function, arguments):
+            if function in _COMPARISONS or function.startswith("is_"):
+                return "bool"
+            if function in ("real", "int32"):
+                return "float32" if function == "real" else "int32"
+            return next(filter(None, (element_type(one, types) for one in arguments)), None)
+        case Select(_, then, otherwise):
+            return element_type(then, types) or element_type(otherwise, types)
+        case Reduce(kind, _, _, _, body):
+            return "bool" if kind in ("any", "all") else element_type(body, types)
+        case _:
+            return None
+
+
+_Written = tuple[str, str]
+# What operators expand to, or why they don't, for as many nodes as the cases of one rule share; and
+# what that defines, under the names and with the types that it was written with.
+_EXPANSIONS: dict[_Written, Expansion | ShapeError] = {}
+_DEFINITIONS: dict[tuple[object, ...], list[tuple[Definition, str]]] = {}
 _MOST_EXPANSIONS = 4096
 
 
@@ -212,10 +232,11 @@ def _expanded(
     attributes: Mapping[str, object],
     values: Mapping[int, object],
     outputs: int,
-) -> Expansion:
+) -> tuple[_Written, Expansion]:
     """Expand a node, or tell it from the last time: most cases of a rule share most nodes.
 
-    By what is written, not by what is equal: 1, 1.0 and True are three attributes.
+    The first of the two says what was expanded: by what is written, not by what is equal: 1, 1.0
+    and True are three attributes.
     """
     key = (meaning.hash, repr((meaning.op_type, shapes, attributes, values, outputs)))
     found = _EXPANSIONS.get(key)
@@ -229,7 +250,7 @@ def _expanded(
         _EXPANSIONS[key] = found
     if isinstance(found, ShapeError):
         raise found.with_traceback(None)
-    return found
+    return key, found
 
 
 def converted(value: Term, had: str, wanted: str) -> Term:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, lru_cache
 
 import onnx
 from onnx import defs
@@ -113,7 +113,13 @@ class Classes:
 
 def source_classes(rule: Rule, opset: int, operators: Mapping[str, str]) -> Classes:
     """The classes of the left side, for a choice of its operator variables."""
-    classes = Classes()
+    found = _source_classes(rule, opset, tuple(sorted(operators.items())))
+    return Classes(dict(found.parents), dict(found.types))
+
+
+@lru_cache(maxsize=512)
+def _source_classes(rule: Rule, opset: int, taken: tuple[tuple[str, str], ...]) -> Classes:
+    classes, operators = Classes(), dict(taken)
     for node in rule.match:
         _add(classes, chosen(node, operators), opset)
     for operand in rule.operands:

@@ -109,9 +109,11 @@ def _require_class(
         return
     scale = math.lcm(*(weight.denominator for weight in weights.values()))
     solver = space.solver
+    # where one of the constraints of all doesn't hold, all coefficients are 0
+    shared = set.intersection(*(set(conditions[text]) for text in weights))
     parts = []
     for text, weight in weights.items():
-        clauses = [solver.constraint(part) for part in conditions[text]]
+        clauses = [solver.constraint(part) for part in conditions[text] if part not in shared]
         condition = "true" if not clauses else clauses[0]
         if len(clauses) > 1:
             condition = f"(and {' '.join(clauses)})"
@@ -120,11 +122,12 @@ def _require_class(
         parts.append(f"(ite {condition} {number} 0)")
     total = parts[0] if len(parts) == 1 else f"(+ {' '.join(parts)})"
     about = [part for text in weights for part in conditions[text]]
+    common = [part for part in conditions[next(iter(weights))] if part in shared]
     heads = " ".join(head if e == 1 else f"{head}^{e}" for head, e in signature) or "1"
     space.deadline()
     result = solver.ask(
         f"{purpose}: the coefficients of {heads} add up to 0",
-        [*(solver.constraint(part) for part in under), f"(not (= {total} 0))"],
+        [*map(solver.constraint, (*under, *common)), f"(not (= {total} 0))"],
         [*under, *about],
     )
     if result == "sat":

@@ -21,7 +21,6 @@ from .polynomial import (
     extreme,
     quotient,
     remainder,
-    variable,
 )
 from .space import UndecidedError
 from .virtual import abstracted
@@ -54,7 +53,7 @@ class Integers(Kinds, ABC):
             case Variable():
                 return indices[term]
             case Symbol(name, kind) if kind != "real":
-                return variable(name)
+                return self.symbol(name)
             case Apply(function, arguments) if function in INDEX:
                 parts = [self.index(argument, indices, path) for argument in arguments]
                 if function in ("//", "%") and not self.space.is_positive(parts[1], parts[0]):

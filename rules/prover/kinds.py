@@ -9,6 +9,7 @@ from ...catalog.operators.expand import Definition
 from ...catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term, Variable
 from .definedness import Condition
 from .normal import Product
+from .polynomial import Polynomial, variable
 from .signs import Signs
 from .space import Space
 from .statement import Algebra, Operand
@@ -38,9 +39,15 @@ class Kinds:
     by_order: bool = False
     # Whether what holds where an element is read simplifies the element.
     in_context: bool = False
+    # Sizes that have become others (replaced.py).
+    known: Mapping[str, Polynomial] = field(default_factory=dict)
     _memory: dict[tuple[str, str, str], tuple[list[Product], list[Condition]]] = field(
         default_factory=dict
     )
+
+    def symbol(self, name: str) -> Polynomial:
+        """Return what an integer symbol is."""
+        return self.known.get(name, variable(name))
 
     def algebra(self, tensor: str) -> Algebra:
         """Return the algebra of the elements of a tensor."""

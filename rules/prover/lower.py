@@ -95,7 +95,7 @@ class Lowering(Elementwise):
             case Variable():
                 return integer_sum(indices[term])
             case Symbol(name, kind):
-                return single(Place(name)) if kind == "real" else integer_sum(variable(name))
+                return single(Place(name)) if kind == "real" else integer_sum(self.symbol(name))
             case Select(condition, then, otherwise):
                 return self._select(condition, then, otherwise, indices, algebra, path)
             case Read(tensor, inner):

@@ -30,7 +30,7 @@ import z3
 
 from ...catalog.operators.terms import Apply, Reduce, Select, Symbol, Term, Variable, substitute
 from .alternatives import alternatives
-from .constraint import Constraint, equals, joined, within
+from .constraint import Constraint, at_least, equals, joined, within
 from .definedness import Condition, Path
 from .effort import guard, now
 from .equal import require_equal
@@ -40,6 +40,7 @@ from .lower import Lowering
 from .normal import Place
 from .pointwise import contradict
 from .polynomial import Polynomial, variable
+from .replaced import replaced
 from .signs import Signs
 from .solver import Solver
 from .space import Space, UndecidedError
@@ -283,6 +284,14 @@ class Proof:
         added = [*ranges, *self._outside(names, setting)]
         solver.assumptions = (*solver.assumptions, *added)
         solver.minimum = learned(solver.assumptions, {**solver.minimum, **dict.fromkeys(names, 0)})
+        known = replaced(solver.assumptions, solver.minimum, self.sizes)
+        if known:
+            setting.known = known
+            bounds = [at_least(value, self.minimum[name]) for name, value in known.items()]
+            solver.assumptions = (*(a.substitute(known) for a in solver.assumptions), *bounds)
+            space.extents = {n: extent.substitute(known) for n, extent in space.extents.items()}
+            space.ambient = {one.substitute(known) for one in space.ambient}
+            added = [one.substitute(known) for one in added]
         solver.assumptions = tuple(one for one in solver.assumptions if not solver.plain(one))
         space.ambient |= set(added)
         space.forget()

@@ -34,6 +34,12 @@ _RESERVED = frozenset(
 _QUICK_S = 0.7
 
 _LARGEST_SIZE = 2**63 - 1
+# Products and quotients of integers, until a script says whether they are computed; see `ask`.
+_TIMES, _QUOTIENT = "*@", "div@"
+_ABSTRACT = re.compile(r"\(([*]@\d+|div@) ")
+_TIMES_OF = re.compile(r"\([*]@\d+ ")
+# What a question may take in which they are functions of which no more is known, in seconds.
+_ABSTRACT_S = 0.1
 _HUGE = re.compile(r"\d{18}")
 
 
@@ -81,6 +87,8 @@ class Solver:
                     symbol(a) if a not in whole.opaque else self._opaque(whole.opaque[a])
                     for a in monomial
                 ]
+                if len(factors) > 1:
+                    factors = [f"({_TIMES}{len(factors)} {' '.join(factors)})"]
                 if coefficient != 1 or not factors:
                     factors.insert(0, number(coefficient))
                 parts.append(factors[0] if len(factors) == 1 else f"(* {' '.join(factors)})")
@@ -108,9 +116,10 @@ class Solver:
     def _quotient(self, terms: Sequence[Polynomial], arguments: Sequence[str]) -> str:
         # SMT-LIB's div rounds down for positive divisors only.
         whole, by = arguments
+        div = "div" if terms[1].number is not None else _QUOTIENT
         if self.bound(terms[1]) >= 1:
-            return f"(div {whole} {by})"
-        return f"(ite (> {by} 0) (div {whole} {by}) (div (- {whole}) (- {by})))"
+            return f"({div} {whole} {by})"
+        return f"(ite (> {by} 0) ({div} {whole} {by}) ({div} (- {whole}) (- {by})))"
 
     def constraint(self, condition: Constraint) -> str:
         """Return a constraint as an SMT-LIB term."""
@@ -226,8 +235,20 @@ class Solver:
         quick: bool = False,
         declared: Sequence[str] = (),
     ) -> Result:
-        """Return whether assertions can hold together under the assumptions."""
-        script = self.script(assertions, about, declared)
+        """Return whether assertions can hold together under the assumptions.
+
+        Most that can't hold can't whatever the values of products and quotients of variables are,
+        as long as equal ones have equal values: that is asked first, for integers are hard to
+        multiply. Whatever fulfils the assertions fulfils them with those functions for others.
+        """
+        written = self.script(assertions, about, declared)
+        script = _computed(written)
+        if script != written and not quick:
+            easier = _declared(written)
+            answer = _answer(easier, _ABSTRACT_S)
+            if answer.result == "unsat":
+                self.queries.append(Query(purpose, easier, answer.result, answer.seconds))
+                return "unsat"
         answer = _answer(script, _QUICK_S if quick else self.timeout)
         if answer.result == "sat" and not quick:
             self.model.clear()
@@ -266,6 +287,20 @@ class Solver:
             answer = self.ask("a case can't arise", texts, ordered, quick=True)
             self._feasible[key] = answer != "unsat"
         return self._feasible[key]
+
+
+def _computed(script: str) -> str:
+    """Return a script in which products and quotients are those of integers."""
+    return _TIMES_OF.sub("(* ", script).replace(f"({_QUOTIENT} ", "(div ")
+
+
+def _declared(script: str) -> str:
+    """Return a script in which products and quotients are functions of which nothing is known."""
+    names = sorted(set(_ABSTRACT.findall(script)))
+    arity = {name: 2 if name == _QUOTIENT else int(name.removeprefix(_TIMES)) for name in names}
+    lines = [f"(declare-fun {name} ({' '.join(['Int'] * arity[name])}) Int)" for name in names]
+    head, rest = script.split("\n", 1)
+    return "\n".join([head, *lines, rest])
 
 
 @dataclass(frozen=True)

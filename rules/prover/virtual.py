@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 from .arithmetic import definition
@@ -158,8 +159,7 @@ def _same(
         there = {parameter(at): index for at, index in enumerate(arguments)}
         old = substituted([space.renamed(product) for product in virtual.body], there)
         mine = [space.renamed(product) for product in new]
-        read = _read(mine, space), _read(old, space)
-        if None not in read and read[0] != read[1]:
+        if _read_apart(_Reads.of(mine, space), _Reads.of(old, space)):
             continue
         try:
             if virtual.kind == "sum":
@@ -174,27 +174,43 @@ def _same(
     return None
 
 
-def _read(whole: Sum, space: Space) -> frozenset[str] | None:
-    """Return the elements that a sum is made of, or None where it sums over some.
+@dataclass(frozen=True)
+class _Reads:
+    """The elements that a sum is made of; `summed`: besides those that it sums over."""
 
-    Expressions that read different elements are hardly ever equal: it isn't worth a question.
+    places: frozenset[str]
+    summed: bool
+
+    @staticmethod
+    def of(whole: Sum, space: Space) -> _Reads:
+        """Return what a sum reads, in what is interned too."""
+        found: set[str] = set()
+        summed = False
+        waiting = list(whole)
+        while waiting:
+            product = waiting.pop()
+            summed = summed or bool(product.bound)
+            for place in product.factors if not product.bound else ():
+                head = place.head.rpartition("(")[2].rstrip(")")
+                if ";" in head or "|" in head:
+                    summed = True
+                    continue
+                inner = Place(head, place.indices)
+                if head in space.virtuals:
+                    waiting += definition(inner, space)
+                elif not head.startswith(("C:", "N:")):
+                    found.add(inner.text)
+        return _Reads(frozenset(found), summed)
+
+
+def _read_apart(one: _Reads, two: _Reads) -> bool:
+    """Whether two expressions read different elements: they are hardly ever equal then.
+
+    It isn't worth a question. Where elements are summed over, one of those may be what the other
+    expression reads: it isn't if each reads as many besides.
     """
-    found: set[str] = set()
-    waiting = list(whole)
-    while waiting:
-        product = waiting.pop()
-        if product.bound:
-            return None
-        for place in product.factors:
-            head = place.head.rpartition("(")[2].rstrip(")")
-            if ";" in head or "|" in head:
-                return None
-            inner = Place(head, place.indices)
-            if head in space.virtuals:
-                waiting += definition(inner, space)
-            elif not head.startswith(("C:", "N:")):
-                found.add(inner.text)
-    return frozenset(found)
+    alike = len(one.places) == len(two.places) or not (one.summed or two.summed)
+    return alike and one.places != two.places
 
 
 def _candidates(
