@@ -82,6 +82,7 @@ def main() -> None:
                 DrawnPrices(),  # type: ignore[arg-type]
                 sizes={},
                 fold_limit=FOLD_LIMIT,
+                contributed=True,
             )
             seconds.append(time.process_time() - start)
         columns = found.egraph.columns

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..rules import Rule, load_rules
 from .egraph.costs import Costs
+from .egraph.derived import derive
 from .egraph.egraph import EGraph
 from .egraph.saturate import Growth, saturate
 from .egraph.standing import Asker, Standing, Use, Way
@@ -123,6 +124,8 @@ def answer(
     egraph = EGraph(small, sizes, setting.fold_limit)
     single = [rule for rule in chosen if len(rule.outputs) == 1]
     growth = saturate(egraph, single, rounding="rounding" in setting.allow)
+    if setting.contributes:
+        growth.applications += derive(egraph)
     found = _standing(story, egraph, growth, Costs(egraph, prices), number, setting)
     story.ways, story.uses = found.ways, found.uses
     # Graphs ask that interior values have no other user, an e-graph doesn't.
@@ -140,7 +143,7 @@ def _standing(
     """Ask with layouts where the target has any, else without."""
     from .layouts.standing import laid_standing
 
-    if setting.for_runtime and "rounding" in setting.allow:
+    if setting.contributes:
         found = laid_standing(egraph, growth, costs, number)
         if found is not None:
             story.layouts, story.refusal, story.beside = found.layings, found.refusal, found.beside

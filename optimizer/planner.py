@@ -110,6 +110,7 @@ class Planner:
                 fold_limit=self.setting.fold_limit,
                 rounding="rounding" in self.setting.allow,
                 count=count,
+                contributed=self.setting.contributes,
                 progress=self.phases.tell,
             )
             if kept is not None:

@@ -56,6 +56,11 @@ class Setting:
         return self.target in (RUNTIME_TARGET, KERNELS_TARGET)
 
     @property
+    def contributes(self) -> bool:
+        """Tell whether the runtime's own operators may stand for what rounds otherwise."""
+        return self.for_runtime and "rounding" in self.allow
+
+    @property
     def fuses(self) -> bool:
         """Tell whether operators may be fused into kernels; they round in other places."""
         return self.target == KERNELS_TARGET and "rounding" in self.allow

@@ -12,6 +12,7 @@ from ..rewrite import Step
 from .alternatives import Alternative, alternatives
 from .build import build
 from .costs import Costs, own_nodes, problem_of
+from .derived import derive
 from .egraph import EGraph
 from .extract import MOST_STEPS, Extraction, extract
 from .merges import Merged, canonical, merge
@@ -78,6 +79,7 @@ def search(
     steps: int = MOST_STEPS,
     rounding: bool = True,
     count: int = 1,
+    contributed: bool = False,
     progress: Report | None = None,
 ) -> Found:
     """Find the cheapest programs that the rules reach from a graph, within the budgets.
@@ -86,11 +88,14 @@ def search(
     measured, and the next one is taken out, until the cheapest one is measured throughout or the
     budget of `prices` is spent. Rules of several outputs are tried on what that leads to. Up to
     `count` plans are given, which differ in the rules they use (see `alternatives`). With
-    `rounding`, sums and products of floats may be reordered. `graph` is left as it is.
+    `rounding`, sums and products of floats may be reordered; with `contributed`, ONNX Runtime's
+    own kernels may stand for what no rule can say (see `derived`). `graph` is left as it is.
     """
     egraph = EGraph(graph, sizes, fold_limit)
     single = [rule for rule in rules if len(rule.outputs) == 1]
     growth = saturate(egraph, single, budget, progress, rounding=rounding)
+    if contributed:
+        growth.applications += derive(egraph)
     costs = Costs(egraph, prices)
     extraction, own = _cheapest(egraph, costs, steps, progress)
     others = _others(egraph, costs, extraction, count - 1, steps, progress) if count > 1 else []
