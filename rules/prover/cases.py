@@ -2,7 +2,7 @@
 
 Enumerated are the operator sets whose texts differ, ranks up to a few, axes, permutations, lengths
 of lists, operators, element types up to their algebra, inputs that may be absent, words such as
-auto_pad (enumeration.py says in which combinations). Sizes, strides, pads, groups and numbers stay
+auto_pad, in all combinations (enumeration.py). Sizes, strides, pads, groups and numbers stay
 symbols. The conditions of the rule become assumptions, each exactly or, where it can't be said,
 weaker.
 """
@@ -10,7 +10,7 @@ weaker.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -32,22 +32,31 @@ from ..syntax import Rule
 from .bounds import parts_of
 from .compose import Composition, UndescribedError, algebra_of, described
 from .element_types import opsets, signature, type_problem
-from .enumeration import FEW, Choice, Choices, ContradictionError, NoCaseError, cases
+from .enumeration import (
+    MOST,
+    Choice,
+    Choices,
+    ContradictionError,
+    NoCaseError,
+    TooManyError,
+    cases,
+    examples,
+)
 from .left import Left
-from .moves import of_one, only_reads
-from .patterns import windowed
-from .remembered import remembered
+from .moves import moves_alike
+from .particular import follows
 from .right import Right
+from .spelled import MattersError
 from .statement import Equation, Obligation, Origin, Statement
 
 # Each attempt replaces symbols that the one before found to equal something; two are the rule.
 _ATTEMPTS = 6
-# Fewer combinations of choices are few where there are windows: these are harder to prove.
-_FEW_WINDOWS = 40
 # By how much lists are longer at most where none that is tried first is a case; the ranks that
 # gives, of an operand without a shape.
 _LONGER = 6
 _RANKS = 9
+# By how much they are shorter at most where there are too many cases.
+_SHORTER = 2
 
 
 class IllTyped(Exception):  # noqa: N818 (it names what the rule is)
@@ -84,23 +93,43 @@ def statements(rule: Rule) -> list[Statement]:
 
 
 def _statements(rule: Rule, longer: int, reasons: list[NoCaseError]) -> list[Statement]:
+    """The statements of all cases; of those with shorter lists where there are too many.
+
+    Where how axes are written makes a difference, it is a choice.
+    """
+    told: frozenset[str] = frozenset()
+    for shorter in range(_SHORTER + 1 if longer == 0 else 1):
+        while True:
+            try:
+                return _combined(rule, longer - shorter, told, reasons)
+            except MattersError as error:
+                assert not error.names <= told
+                told |= error.names
+            except TooManyError:
+                break
+    raise UndescribedError(f"its choices combine in more than {MOST} ways, which are not looked at")
+
+
+def _combined(
+    rule: Rule, longer: int, told: frozenset[str], reasons: list[NoCaseError]
+) -> list[Statement]:
     """The statements of the cases with lists longer by so much than those that are tried first.
 
-    What excludes the others is added to `reasons`.
+    How the axes in `told` are written is a choice. What excludes the others is added to `reasons`.
     """
     found: list[Statement] = []
     plain: set[tuple[tuple[str, int], ...]] = set()  # cases at the first of their element types
     seen: set[object] = set()
+    earlier: dict[_Key, _Case] = {}
 
     def build(choices: Choices) -> _Case:
         try:
-            return _case(rule, choices, longer)
+            return _case(rule, choices, longer, told)
         except NoCaseError as error:
             reasons.append(error)
             raise
 
-    few = _FEW_WINDOWS if any(map(windowed, rule.match)) else FEW
-    for case in cases(remembered(build), _to_cross(rule), few):
+    for case in (examples if moves_alike(rule) else cases)(build):
         content = tuple(map(_content, case.statements))
         if content in seen:
             continue  # operator sets whose texts differ in what this case doesn't show
@@ -111,23 +140,30 @@ def _statements(rule: Rule, longer: int, reasons: list[NoCaseError]) -> list[Sta
                 continue  # what elements are doesn't matter
         else:
             plain.add(key)
-        found += case.statements
+        earlier[_key(case.choices)] = case
+        if not any(_follows(case, earlier[one]) for one in _simpler(case.choices) & earlier.keys()):
+            found += case.statements
     return found
 
 
-def _to_cross(rule: Rule) -> set[str]:
-    """The choices of operators that may matter together with where elements go."""
-    nodes = (*rule.match, *rule.rewrite, *rule.correct)
-    between = all(
-        only_reads(operator) for node in nodes if not node.choices for operator in node.operators
+_Key = frozenset[tuple[str, int]]
+
+
+def _key(choices: Iterable[Choice]) -> _Key:
+    return frozenset((one.name, one.taken) for one in choices if one.taken)
+
+
+def _simpler(choices: Sequence[Choice]) -> set[_Key]:
+    """The cases that were looked at before, of which one choice of a form makes the difference."""
+    key = _key(choices)
+    return {key - {(c.name, c.taken)} for c in choices if c.kind == "form" and c.taken}
+
+
+def _follows(special: _Case, general: _Case) -> bool:
+    return all(
+        follows(one, other)
+        for one, other in zip(special.statements, general.statements, strict=True)
     )
-    found = set()
-    for name, options in rule.choices:
-        users = [node for node in nodes if node.choices and node.op_type == name]
-        alone = all(len(node.inputs) == 1 for node in users)
-        if not (between and alone and all(of_one(operator, 1) for operator in options)):
-            found.add(f"operator {name}")
-    return found
 
 
 def _content(statement: Statement) -> object:
@@ -198,7 +234,7 @@ def _opsets(rule: Rule, chosen: tuple[tuple[str, str], ...]) -> list[int]:
     return list(found.values())[::-1]
 
 
-def _case(rule: Rule, choices: Choices, longer: int) -> _Case:
+def _case(rule: Rule, choices: Choices, longer: int, told: Collection[str] = ()) -> _Case:
     operators = {
         name: choices.pick(f"operator {name}", options, "element") for name, options in rule.choices
     }
@@ -207,7 +243,7 @@ def _case(rule: Rule, choices: Choices, longer: int) -> _Case:
     rounded = rule.equal == "rounding"
     for _ in range(_ATTEMPTS):
         composition = Composition(opset, rounded=rounded)
-        left = Left(rule, choices, operators, composition, known, longer)
+        left = Left(rule, choices, operators, composition, known, longer, told)
         left.build()
         more = _solved([one.condition for one in left.assumptions])
         fixed = {name: value for name, value in left.bounds.fixed.items() if name not in known}
@@ -288,7 +324,6 @@ def statement_of(
         equations=tuple(equations),
         algebras={one.name: algebra_of(tensors[one.name].dtype) for one in composition.definitions},
         free=dict(left.free),
-        varied=any(one.taken and one.kind in ("element", "form") for one in choices.made.values()),
         origin=Origin(
             composition.opset,
             tuple(one for one in composition.nodes if set(one.outputs) <= source),

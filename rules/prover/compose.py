@@ -120,21 +120,8 @@ class Composition:
         `inputs` are names of tensors, None where one is absent. Raises ShapeError where no sizes
         fit, and UndescribedError where the specifications say nothing.
         """
-        meaning = described(operator, self.opset)
         given = [None if name is None else self.tensors[name] for name in inputs]
-        values: dict[int, object] = {}
-        for at in meaning.known_inputs:
-            if at < len(given) and (tensor := given[at]) is not None:
-                if tensor.contents is None:
-                    raise UndescribedError(f"{operator} needs the elements of {tensor.name}")
-                values[at] = list(tensor.contents)
-        key, expansion = _expanded(
-            meaning,
-            [None if tensor is None else tensor.shape for tensor in given],
-            {name: self._plain(value) for name, value in attributes.items()},
-            values,
-            len(outputs),
-        )
+        key, expansion = self._expansion(operator, inputs, attributes, len(outputs))
         self.nodes.append(Node(operator, tuple(inputs), dict(attributes), tuple(outputs)))
         if len(expansion.outputs) < len(outputs):
             raise UndescribedError(f"{operator} is described with {len(expansion.outputs)} outputs")
@@ -156,6 +143,39 @@ class Composition:
             if condition is not True:
                 found.append(Obligation(f"{operator}: {text}", condition))
         return found
+
+    def expansion(
+        self,
+        operator: str,
+        inputs: Sequence[str | None],
+        attributes: Mapping[str, object],
+        outputs: int,
+    ) -> Expansion:
+        """What a node expands to. Raises ShapeError and UndescribedError as `node` does."""
+        return self._expansion(operator, inputs, attributes, outputs)[1]
+
+    def _expansion(
+        self,
+        operator: str,
+        inputs: Sequence[str | None],
+        attributes: Mapping[str, object],
+        outputs: int,
+    ) -> tuple[_Written, Expansion]:
+        meaning = described(operator, self.opset)
+        given = [None if name is None else self.tensors[name] for name in inputs]
+        values: dict[int, object] = {}
+        for at in meaning.known_inputs:
+            if at < len(given) and (tensor := given[at]) is not None:
+                if tensor.contents is None:
+                    raise UndescribedError(f"{operator} needs the elements of {tensor.name}")
+                values[at] = list(tensor.contents)
+        return _expanded(
+            meaning,
+            [None if tensor is None else tensor.shape for tensor in given],
+            {name: self._plain(value) for name, value in attributes.items()},
+            values,
+            outputs,
+        )
 
     def _plain(self, value: object) -> object:
         if isinstance(value, tuple):

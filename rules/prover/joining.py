@@ -35,7 +35,7 @@ def joined(statement: Statement, name: str, smaller: Collection[str]) -> bool:
         ((one, other),) = pairs
         if isinstance(one, Symbol) and isinstance(other, Symbol) and one != other:
             without = _Join(program, one, other).program()
-            if without is not None and (statement.varied or canonical(without) in smaller):
+            if without is not None and canonical(without) in smaller:
                 return True
     return False
 

@@ -87,17 +87,19 @@ class Leaves(MadeUp):
         name: str,
         most: int | None = None,
     ) -> int:
-        lengths = _SPATIAL if windowed(node) else self._lengths()
+        if (listed := self._rank_listed(node, meaning, at)) is not None:
+            return listed
+        lengths = self._shorter(_SPATIAL) if windowed(node) else self._lengths()
         if most is not None:
             lengths = tuple(range(most, -1, -1))
         elif not windowed(node) and name in reach_windows(self.rule):
-            lengths = (4, 3, 5)
+            lengths = self._shorter((4, 3, 5))
         elif (beside := self._rank_beside(node, meaning, at)) is not None:
             lengths = (*range(beside, -1, -1), beside + 1)
         elif node.operator == "Einsum" and self.options.texts:
             lengths = _ranks_of(self.options.texts, at)
         elif meaning.kind == "contraction" and of_any_rank(meaning, at, ("broadcast",)):
-            lengths = (2, 1, 0, 3)  # to what has a known rank: the last is none
+            lengths = self._shorter((2, 1, 0, 3))  # to what has a known rank: the last is none
         ranks: list[int] = []
         for block in meaning.blocks:
             declared = block.inputs[min(at, len(block.inputs) - 1)]
@@ -109,6 +111,17 @@ class Leaves(MadeUp):
         if len(ranks) > 1:
             self._stretch(f"rank({name})", rank, max(ranks), (tensor, 0))
         return rank
+
+    def _rank_listed(self, node: PatternNode, meaning: Specification, at: int) -> int | None:
+        """The rank that a tensor shares with those that it is put together with, as by Concat."""
+        known = [self.composition.tensors.get(item.value or "") for item in node.inputs]
+        for block in meaning.blocks:
+            first = len(block.inputs) - 1
+            kinds = {item.kind for item in block.inputs[-1].shape}
+            if not block.inputs[-1].variadic or at < first or "broadcast" in kinds:
+                return None
+        ranks = [len(tensor.shape) for tensor in known[first:] if tensor is not None]
+        return ranks[0] if ranks else None
 
     def _rank_beside(self, node: PatternNode, meaning: Specification, at: int) -> int | None:
         """The rank of what a leaf is broadcast with, where that is known already."""
@@ -141,8 +154,10 @@ class Leaves(MadeUp):
                 if item.value and item.value not in self.made and not listed:
                     free |= {item.value} if operand.shape is None else set()
         lengths = _LENGTHS.get(len(free) - 1, _FEW)
-        if self.longer:
+        if self.longer > 0:
             return (max(lengths) + self.longer, max(lengths) + self.longer - 1)
+        if self.longer < 0:
+            return self._shorter(lengths)
         if len(free) <= 2 and permutes_once(self.rule):
             lengths = (*lengths, 4)
         # where numbers in the text speak of axes, as far as there is one that they don't speak of
@@ -151,9 +166,14 @@ class Leaves(MadeUp):
             lengths = (*lengths, *range(max(lengths) + 1, int(told) + 2))
         return lengths
 
+    def _shorter(self, lengths: Sequence[int]) -> tuple[int, ...]:
+        """Those of some lengths that are tried where there would be too many cases otherwise."""
+        most = max(min(lengths), max(lengths) + min(self.longer, 0))
+        return tuple(length for length in lengths if length <= most)
+
     def _counts(self, alone: bool) -> tuple[int, ...]:
         """How many operands or parts a list may stand for: alone at a node, or beside another."""
-        if self.longer:
+        if self.longer > 0:
             return (2 + self.longer,)
         return (2, 1) if alone else (1, 0, 2)
 
@@ -184,7 +204,7 @@ class Leaves(MadeUp):
         if not self.spatial.get(name):
             return self._lengths()
         shapes = [o.shape for o in self.rule.operands if o.shape and Star(name) in o.shape]
-        return [length + max(0, 3 - min(map(len, shapes))) for length in _SPATIAL]
+        return self._shorter([n + max(0, 3 - min(map(len, shapes))) for n in _SPATIAL])
 
     def _bind_list(self, node: PatternNode, name: str) -> None:
         operands = {o.name for o in self.rule.operands if Star(name) in (o.shape or ())}

@@ -25,7 +25,8 @@ from .enumeration import NoCaseError
 from .leaves import Leaves
 from .options import LEFT_ALONE, Node
 from .patterns import asked, decides, in_order, repeats_outputs
-from .rule_terms import UndecidedError, Value, condition, same, spliced
+from .rule_terms import UndecidedError, Value, evaluate, same
+from .spelled import MattersError
 from .statement import Obligation
 
 
@@ -72,6 +73,7 @@ class Left(Leaves):
         if known is None:
             raise NoCaseError(f"{node.operator} is not in opset {self.composition.opset}")
         attributes: dict[str, Value] = {}
+        self.sources: dict[str, Expression] = {}
         self._fixed_attributes(node, attributes)
         for name, expression in node.attributes:  # those on which shapes may depend
             if name in ("transA", "transB", "group") and name not in attributes:
@@ -86,6 +88,7 @@ class Left(Leaves):
         outputs = self._outputs(node)
         self._lists(node, meaning, inputs, shapes, outputs)
         self._assume_early()
+        self.see_node(node.operator, inputs, len(outputs), attributes, self.sources, {})
         for need in self.composition.node(node.operator, inputs, attributes, outputs):
             if need.text.startswith(f"{node.operator}: {ONLY}"):
                 self.limits.append(need)
@@ -184,6 +187,7 @@ class Left(Leaves):
         declared = max((block.inputs for block in meaning.blocks), key=len)
         about = self._about(node, meaning, shapes)
         beside: Sequence[int] | None = None
+        axes = ""
         for at, name in sorted(waiting.items(), key=lambda one: declared[one[0]].name != "axes"):
             what = declared[at].name
             dtype = self.dtypes.get(name, "int64")
@@ -199,7 +203,9 @@ class Left(Leaves):
             else:
                 contents = self.options.contents(about, what, name, beside)
             if what == "axes":
-                beside = contents
+                beside, axes = contents, name
+            elif beside is not None and len(beside) > 1 and self.ways.leaders([axes]):
+                self.ways.add_beside(axes, name, contents)
             if what == "shape" and node.operator == "Expand":
                 count = len(contents) if isinstance(contents, tuple) else 0
                 more = max(0, about.rank - count)
@@ -221,9 +227,10 @@ class Left(Leaves):
     def _fixed_attributes(self, node: PatternNode, attributes: dict[str, Value]) -> None:
         for name, expression in node.attributes:
             try:
-                attributes[name] = self.value(expression)
+                attributes[name] = evaluate(expression, self.names, self)
             except UnknownError:
                 continue
+            self.sources[name] = expression
 
     def _attribute(
         self,
@@ -236,7 +243,8 @@ class Left(Leaves):
     ) -> None:
         """Choose an attribute that the rule binds to a name, or compares with an expression."""
         try:
-            attributes[name] = self.value(expression)
+            attributes[name] = evaluate(expression, self.names, self)
+            self.sources[name] = expression
             return
         except UnknownError:
             pass
@@ -258,6 +266,7 @@ class Left(Leaves):
             raise NoCaseError(f"{name} of {node.name} has no value")
         attributes[name] = value
         self.names[bound] = value
+        self.sources[name] = Name(bound)
 
     def _told(self, name: str) -> tuple[int, ...] | None:
         """The permutation or the axes that a condition says a name to stand for."""
@@ -344,12 +353,13 @@ class Left(Leaves):
                 else:
                     value = self.options.attribute(about, name, f"{node.rest}.{name}")
                 if value is not None:
-                    rest[name] = value
+                    rest[name] = self.names[f"{node.rest}.{name}"] = value
             self.rests[node.rest] = rest
         mentioned = {name for name, _ in node.attributes}
         for name, value in self.rests[node.rest].items():
             if name not in mentioned:
                 attributes[name] = value
+                self.sources[name] = Name(f"{node.rest}.{name}")
 
     # ----------------------------------------------------------------------- conditions
 
@@ -380,20 +390,22 @@ class Left(Leaves):
         match one:
             case HasShape(value, shape, optional):
                 if not (optional and value in self.absent):
-                    sizes = spliced(shape, self.names, self)
+                    sizes = self.spliced(shape)
                     self.suppose(text, same(self.shape_of(value), sizes))
             case HasAttribute(node, attribute, expression) if not isinstance(expression, Name):
                 made_up = self.names.get(f"{node}.{attribute}")
                 if made_up is not None:
+                    if matter := self.ways.leaders([f"{node}.{attribute}"]):
+                        raise MattersError(matter)
                     self.suppose(text, same(made_up, self.value(expression)))
             case Holds(expression):
                 self.sides.clear()
-                self.suppose(text, condition(expression, self.names, self))
+                self.suppose(text, self.holds(expression))
                 if not any(decides(part) for part in walk(expression)):
                     for term in self.sides:
                         self.suppose(text, term)
             case IsComputable(expression):
-                self.value(expression)
+                self.compute(expression)
 
 
 def _sides(condition: Expression) -> Iterator[tuple[Expression, Expression]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from ...catalog.operators.terms import Symbol, Term
 from ..conditions import Condition, conditions
@@ -23,7 +23,7 @@ class MadeUp(Side):
     """The left side before there is a node: types are chosen, and numbers are free.
 
     `known` replaces symbols by what an earlier attempt found them to equal; the lists that are
-    tried are `longer` by so much than usually.
+    tried are `longer` by so much than usually. How the axes in `told` are written is a choice.
     """
 
     def __init__(
@@ -34,6 +34,7 @@ class MadeUp(Side):
         composition: Composition,
         known: Mapping[str, Term],
         longer: int = 0,
+        told: Collection[str] = (),
     ) -> None:
         super().__init__(rule, composition)
         self.choices, self.operators, self.known = choices, operators, known
@@ -53,7 +54,9 @@ class MadeUp(Side):
             self._restrict,
             self._stretch,
             equations(rule),
-            spelling(rule),
+            spelling(rule).lengths,
+            self.ways,
+            told,
         )
         self.dtypes = self._choose_types()
 

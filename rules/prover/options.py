@@ -6,16 +6,16 @@ flags decide which terms an operator expands to and are written out, for the ran
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, permutations, product
 
 from ...catalog.operators import Specification
 from ...catalog.operators.terms import Term, apply
 from .compose import UndescribedError
-from .enumeration import Choices, Kind, NoCaseError
+from .enumeration import Choices, NoCaseError
 from .rule_terms import Value
-from .spelling import Spelling
+from .spelled import Ways
 
 FLAGS = frozenset(
     (
@@ -65,9 +65,8 @@ class Options:
     """Chooses attributes and lists; `symbol` makes an unknown number, `assume` restricts one.
 
     `stretch` notes the length of a list that might have any. `texts` are the Einsum equations to
-    choose from, `signs` and `orders` the names of axes for which it matters in the whole rule
-    whether they are counted from the end, and in which order they are; of those in `lengths` there
-    are so many.
+    choose from; of axes in `lengths` there are so many. How axes are written is noted in `ways`,
+    and a choice for the names in `told` only.
     """
 
     def __init__(
@@ -77,10 +76,12 @@ class Options:
         assume: Callable[[Term], None],
         stretch: Callable[[str, int, int], None],
         texts: Sequence[str],
-        spelling: Spelling,
+        lengths: Mapping[str, int],
+        ways: Ways,
+        told: Collection[str],
     ) -> None:
         self.choices, self.symbol, self.assume, self.stretch = choices, symbol, assume, stretch
-        self.texts, self.spelling = texts, spelling
+        self.texts, self.lengths, self.ways, self.told = texts, lengths, ways, told
 
     # ------------------------------------------------------------------------ attributes
 
@@ -99,13 +100,12 @@ class Options:
         if name in FLAGS:
             default = 1 if name in ("keepdims", "upper", "count_include_pad") else 0
             moves = name in ("keepdims", "transA", "transB")
-            kind = "index" if moves else self._form(label)
-            return pick(label, (default, 1 - default), kind)
+            return pick(label, (default, 1 - default), "index" if moves else "form")
         if name in WORDS:
-            return pick(label, WORDS[name], self._form(label))
+            return pick(label, WORDS[name], "form")
         match name:
             case "mode":
-                return pick(label, self._modes(node), self._form(label))
+                return pick(label, self._modes(node), "form")
             case "perm":
                 return pick(label, _orders(node.rank, still))
             case "axis":
@@ -119,9 +119,9 @@ class Options:
             case "equation":
                 return pick(label, self.texts)
             case "p" if node.operator == "LpNormalization":
-                return pick(label, (2, 1), self._form(label))
+                return pick(label, (2, 1), "form")
             case "output_shape":
-                wanted = pick(f"{label} is given", (False, True), self._form(label))
+                wanted = pick(f"{label} is given", (False, True), "form")
                 return self._symbols(label, node.spatial, "dimension") if wanted else None
             case "kernel_shape" if len(node.shapes) > 1:
                 weight = node.shapes[1]
@@ -154,7 +154,7 @@ class Options:
         """Axes in any order, each once; `none`: there may be none of them."""
         sets = [one for count in range(1, rank + 1) for one in combinations(range(rank), count)]
         sets = [*sets[1:], *sets[:1], *([()] if none else [])]
-        if (length := self.spelling.lengths.get(label)) is not None:
+        if (length := self.lengths.get(label)) is not None:
             sets = [one for one in sets if len(one) == length]
         chosen = self.choices.pick(label, sets)
         if not chosen:
@@ -162,29 +162,20 @@ class Options:
         return self.spelled(label, chosen, rank)
 
     def spelled(self, label: str, places: tuple[int, ...], rank: int) -> tuple[int, ...]:
-        """Axes in some order, all or some of them counted from the end.
-
-        In every order and every spelling where those matter: a rule may speak of a single one.
-        """
-        orders = [places, places[::-1], (*places[1:], *places[:1])]
-        if label in self.spelling.orders:
-            orders += permutations(places)
-        kind: Kind = "index" if label in self.spelling.orders else "form"
-        order = self.choices.pick(f"order of {label}", list(dict.fromkeys(orders)), kind)
+        """Axes in some order, each counted from the front or from the end."""
+        if label not in self.told:
+            self.ways.add_axes(label, places, rank)
+            return places
+        order = self.choices.pick(f"order of {label}", list(permutations(places)), "form")
         each = [(place, place - rank) for place in order]
-        ways = [order, tuple(end for _, end in each)]
-        ways.append(tuple(two[at % 2] for at, two in enumerate(each)))
-        if label in self.spelling.signs:
-            ways += product(*each)
-        return self.choices.pick(f"sign of {label}", list(dict.fromkeys(ways)), self._form(label))
-
-    def _form(self, label: str) -> Kind:
-        """The kind of a form: that of an index where the rule calculates with what has it."""
-        return "index" if label in self.spelling.signs else "form"
+        return self.choices.pick(f"sign of {label}", list(product(*each)), "form")
 
     def _signed(self, label: str, front: int, end: int) -> int:
         """An axis counted from the front or from the end."""
-        return self.choices.pick(f"sign of {label}", (front, end), self._form(label))
+        if label not in self.told:
+            self.ways.add(label, (front, end))
+            return front
+        return self.choices.pick(f"sign of {label}", (front, end), "form")
 
     # ----------------------------------------------------------------------------- lists
 
@@ -240,7 +231,7 @@ class Options:
         self.stretch(f"dim({label}, 0)", count, 2)
         each = [(None, *([0] if at < rank else []), -1) for at in range(count)]
         forms = [form for form in product(*each) if form.count(-1) <= 1]
-        form = self.choices.pick(f"form of {label}", forms, self._form(label))
+        form = self.choices.pick(f"form of {label}", forms, "form")
         return tuple(
             self.symbol(f"{label}.{at}", "dimension") if number is None else number
             for at, number in enumerate(form)
@@ -248,9 +239,8 @@ class Options:
 
     def _steps(self, label: str, count: int) -> tuple[Term, ...]:
         steps = self._symbols(label, count, "integer")
-        turns = [tuple((1, -1)[(at + first) % 2] for at in range(count)) for first in (0, 1)]
-        ways = list(dict.fromkeys([(1,) * count, (-1,) * count, *turns]))
-        signs = self.choices.pick(f"direction of {label}", ways, self._form(label))
+        ways = list(product((1, -1), repeat=count))
+        signs = self.choices.pick(f"direction of {label}", ways, "form")
         for step, sign in zip(steps, signs, strict=True):
             self.assume(apply(">=", step, 1) if sign > 0 else apply("<=", step, -1))
         return steps

@@ -11,9 +11,6 @@ tensor depends on elements of the same index only (or of index 0, where a dimens
 broadcasts). Fix that index: what is left is the statement without that axis, about slices of the
 operands, and it was proved for all operands. If each case of length R has such an axis, and taking
 it away leaves a case of length R - 1 that was proved, then length R + 1 follows from R, and so on.
-Cases with another operator, element type or spelling are looked at for length R only, as what is
-computed with an element doesn't depend on where it stands: of them it is enough that an axis can
-be taken away.
 
 Joining (joining.py). Let two axes, of sizes m and n, go together: every tensor has both or neither,
 wherever one is read at an index the other is read at one that runs together with it, over the
@@ -56,10 +53,9 @@ that an operator which only moves elements may be any such operator (moves.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..conditions import optional_values
 from ..lengths import Row, Within, measure_of, separate
 from ..syntax import Binary, Call, Name, PatternNode, Rule, Star, walk
 from .apart import leaves_out
@@ -118,21 +114,8 @@ class _Lengths:
             tuple(one.free[name].length if name in one.free else None for name in self.names)
             for one in statements
         }
-        self.rows |= set(self._without_absent())
         self.reach = reach(rule, _fixed(rule, statements)).whole
         self.turns = turns(rule)
-
-    def _without_absent(self) -> Iterator[Row]:
-        """The combinations with what may be absent left out, as it was beside one of them.
-
-        Whether an input is there is a matter of form (enumeration.py): it was looked at beside the
-        richest of the others, and holds beside all of them.
-        """
-        optional = optional_values(self.rule)
-        places = {at for at, name in enumerate(self.names) if measure_of(name)[1] in optional}
-        for absent in {frozenset(at for at in places if row[at] is None) for row in self.rows}:
-            for row in self.rows:
-                yield tuple(None if at in absent else n for at, n in enumerate(row))
 
     def lifts(self, name: str) -> bool:
         """Whether all larger numbers follow from those tried of one rank or length."""

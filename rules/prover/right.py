@@ -5,12 +5,13 @@ from __future__ import annotations
 from ...catalog.operators import ShapeError
 from ...catalog.operators.terms import Symbol, Term
 from ..functions import UnknownError
-from ..syntax import Expression, Input, PatternNode
+from ..syntax import Expression, Input, Name, PatternNode
 from .compose import UndescribedError, algebra_of, described
 from .element_types import chosen, signature
 from .left import Left
-from .rule_terms import Value, as_list, condition, spliced
+from .rule_terms import Value, as_list, condition, evaluate
 from .side import Side, fits_type
+from .spelled import MattersError, said
 from .statement import Obligation
 
 
@@ -22,6 +23,7 @@ class Right(Side):
         self.left = left
         self.names, self.lists, self.rests = left.names, left.lists, left.rests
         self.absent, self.progressions = left.absent, left.progressions
+        self.ways = left.ways
         self.obligations: list[Obligation] = []
         self.made: dict[str, str] = {}
         self.made_lists: dict[str, list[str]] = {}
@@ -34,6 +36,8 @@ class Right(Side):
             for node in self.rule.rewrite:
                 self._node(chosen(node, self.left.operators))
             for alias in self.rule.aliases:
+                if matter := self.ways.leaders(self._said(alias.source)):
+                    raise MattersError(matter)
                 targets = self._targets(alias.output, alias.source.star)
                 first = self.dtype_of(targets[0]) if targets else "float32"
                 found = [name for name in self._input(alias.source, first, False) if name]
@@ -46,6 +50,9 @@ class Right(Side):
             self._fail(str(error))
         except UnknownError:
             self._fail("the right side needs a value that is not known")
+
+    def _said(self, item: Input) -> frozenset[str]:
+        return frozenset(filter(None, [item.value])) if item.literal is None else said(item.literal)
 
     def correct(self) -> None:
         """Go on to the correction of a partial equivalence, which makes the output anew."""
@@ -63,6 +70,8 @@ class Right(Side):
         output = self.rule.outputs[0]
         indices = tuple(f"i{axis}" for axis in range(len(self.shape_of(output))))
         names = {**self.names, **{name: Symbol(name, "integer") for name in indices}}
+        if matter := self.ways.leaders(said(self.rule.region)):
+            raise MattersError(matter)
         try:
             return condition(self.rule.region, names, self), indices
         except UnknownError:
@@ -77,11 +86,17 @@ class Right(Side):
     def _node(self, node: PatternNode, suffix: str = "new") -> None:
         meaning = described(node.operator, self.composition.opset)
         attributes = dict(self.rests.get(node.rest or "", {}))
+        sources: dict[str, Expression] = {name: Name(f"{node.rest}.{name}") for name in attributes}
         for name, expression in node.attributes:
             attributes[name] = self._value(expression)
+            sources[name] = expression
         inputs: list[str | None] = []
+        literals: dict[str, Expression] = {}
         for at, item in enumerate(node.inputs):
-            inputs += self._input(item, self._type_beside(node, at), at in meaning.known_inputs)
+            found = self._input(item, self._type_beside(node, at), at in meaning.known_inputs)
+            inputs += found
+            if item.literal is not None:
+                literals |= {name: item.literal for name in found if name is not None}
         while inputs and inputs[-1] is None:
             inputs.pop()
         outputs: list[str] = []
@@ -95,11 +110,13 @@ class Right(Side):
                 self.made_lists[output.value] = new
             else:
                 self.made[output.value] = new[0]
+        self.see_node(node.operator, inputs, len(outputs), attributes, sources, literals)
         self.obligations += self.composition.node(node.operator, inputs, attributes, outputs)
 
     def _value(self, expression: Expression) -> Value:
+        """A value for a node, however axes are written in it: the node is looked at as a whole."""
         self.sides.clear()
-        value = self.value(expression)
+        value = evaluate(expression, self.names, self)
         self.obligations += [Obligation(f"{term} on the right", term) for term in self.sides]
         return value
 
@@ -142,10 +159,11 @@ class Right(Side):
             if operand.default is None:
                 raise UnknownError
             shape: list[Term] = []
-            for size in spliced(operand.shape or (), self.names, self):
+            for size in self.spliced(operand.shape or ()):
                 shape.append(size)
             user = next(n for n in self.rule.match if any(i.value == name for i in n.inputs))
             beside = user.inputs[0].value or ""
+            self.see(operand.default)
             value = self._value(operand.default)
             contents = as_list(value) if isinstance(value, tuple) else None
             dtype = self.dtype_of(beside)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
 from ...catalog.operators.terms import Term, is_integer
 from ..functions import UnknownError
-from ..syntax import Expression, Rule
-from .compose import Composition, algebra_of
-from .rule_terms import Progression, TermFacts, UndecidedError, Value, evaluate
+from ..syntax import Expression, Rule, Star
+from .compose import Composition, algebra_of, described
+from .rule_terms import Progression, TermFacts, UndecidedError, Value, condition, evaluate, spliced
+from .spelled import MattersError, Ways, parts, said
 
 
 class Side(TermFacts):
@@ -21,6 +26,7 @@ class Side(TermFacts):
         self.absent: set[str] = set()
         self.sides: list[Term] = []
         self.progressions: dict[str, Progression] = {}
+        self.ways = Ways()
 
     # ------------------------------------------------------------------ what expressions ask
 
@@ -64,7 +70,107 @@ class Side(TermFacts):
 
     def value(self, expression: Expression) -> Value:
         """The value of an expression in this case."""
+        self.see(expression)
         return evaluate(expression, self.names, self)
+
+    def holds(self, expression: Expression) -> Term:
+        """The value of a condition as a truth value."""
+        self.see(expression)
+        return condition(expression, self.names, self)
+
+    def compute(self, expression: Expression) -> None:
+        """See whether there is a value, whichever it is; UnknownError where there is none."""
+        leaders = self.ways.leaders(said(expression))
+        self.ways.require_same(leaders, lambda way: len(self._written(way, expression)) > 0)
+        evaluate(expression, self.names, self)
+
+    def spliced(self, items: tuple[Expression, ...]) -> tuple[Value, ...]:
+        """The values of list items."""
+        for item in items:
+            self.see(item)
+        return spliced(items, self.names, self)
+
+    # -------------------------------------------------------------- however axes are written
+
+    def see(self, expression: Expression) -> None:
+        """See that an expression has one value however axes are written; else MattersError."""
+        leaders = self.ways.leaders(said(expression)) if self.ways else frozenset()
+        if not leaders:
+            return
+        if isinstance(expression, Star):
+            raise MattersError(leaders)
+        try:
+            if len(leaders) > 1 and (inner := parts(expression)):
+                for part in inner:
+                    self.see(part)
+                return
+        except MattersError:
+            pass  # together the parts may say the same all the same
+        self.ways.require_same(leaders, lambda way: self._written(way, expression))
+
+    def _written(self, way: Mapping[str, Value], expression: Expression) -> tuple[Value, ...]:
+        """The value of an expression, and what must hold for it, with axes written so."""
+        with self._writing(way):
+            before, self.sides = self.sides, []
+            try:
+                return (evaluate(expression, self.names, self), *self.sides)
+            finally:
+                self.sides = before
+
+    @contextmanager
+    def _writing(self, way: Mapping[str, Value]) -> Iterator[None]:
+        names, tensors, ways = self.names, self.composition.tensors, self.ways
+        kept = {name: names[name] for name in way if name in names}
+        made = {name: tensors[name] for name in way if name in tensors}
+        try:
+            self.ways = Ways()  # within one way of writing there are no others
+            names.update({name: way[name] for name in kept})
+            for name, tensor in made.items():
+                contents = way[name] if isinstance(way[name], tuple) else (way[name],)
+                tensors[name] = replace(tensor, contents=contents)
+            yield
+        finally:
+            self.ways = ways
+            names.update(kept)
+            tensors.update(made)
+
+    def see_node(
+        self,
+        operator: str,
+        inputs: Sequence[str | None],
+        outputs: int,
+        attributes: Mapping[str, Value],
+        sources: Mapping[str, Expression],
+        literals: Mapping[str, Expression],
+    ) -> None:
+        """See that a node means the same however axes are written; else MattersError.
+
+        `sources` are the expressions of the attributes by name, and `literals` those of inputs.
+        """
+        if not self.ways:
+            return
+        names = {name for one in (*sources.values(), *literals.values()) for name in said(one)}
+        leaders = self.ways.leaders({*names, *filter(None, inputs)})
+        if not leaders:
+            return
+        known = described(operator, self.composition.opset).known_inputs
+        data = [name for at, name in enumerate(inputs) if name and at not in known]
+        listed = {name for one in data if one in literals for name in said(literals[one])}
+        if matter := self.ways.leaders({*data, *listed}):
+            raise MattersError(matter)
+
+        def expanded(way: Mapping[str, Value]) -> object:
+            values = {
+                name: self._written(way, one) for name, one in {**sources, **literals}.items()
+            }
+            written = {name: values[name][0] for name in sources}
+            with self._writing(way), self._writing({name: values[name][0] for name in literals}):
+                made = self.composition.expansion(
+                    operator, inputs, {**attributes, **written}, outputs
+                )
+            return made, [asked for _, *asked in values.values()]
+
+        self.ways.require_same(leaders, expanded)
 
 
 def fits_type(value: Term, dtype: str) -> bool:

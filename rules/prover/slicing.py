@@ -96,7 +96,7 @@ def slices(statement: Statement, name: str, smaller: Collection[str]) -> bool:
     for axis in range(extent.length):
         start = {tensor: first + axis for tensor, first in extent.places}
         without = _without_axis(program, start)
-        if without is not None and (statement.varied or canonical(without) in smaller):
+        if without is not None and canonical(without) in smaller:
             return True
     return False
 

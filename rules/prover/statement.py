@@ -92,9 +92,7 @@ class Statement:
     every definition. Dimensions are at least 0 unless an assumption says more. `region`, a term
     over the indices `region_indices` of the only equation's output, is where the two sides need
     not be equal. `free` gives, by its name (lengths.py), what may have any length, and which it has
-    here: ranks of operands, lists of dimensions, lists of operands and of numbers. `varied`: the
-    case differs from the richest one in an operator, an element type or a spelling, and was looked
-    at for the richest lengths only (enumeration.py).
+    here: ranks of operands, lists of dimensions, lists of operands and of numbers.
     """
 
     title: str
@@ -109,7 +107,6 @@ class Statement:
     region: Term | None = None
     region_indices: tuple[str, ...] = ()
     free: Mapping[str, Extent] = field(default_factory=dict)
-    varied: bool = False
     origin: Origin | None = None
 
 

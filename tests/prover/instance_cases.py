@@ -35,6 +35,13 @@ class InstanceChoices(Choices):
         raise NotCoveredError(f"{name}: {wanted} is not among {list(options)}")
 
 
+class Everything:
+    """All names: how each is written is asked for."""
+
+    def __contains__(self, name):
+        return True
+
+
 class Numbers(dict):
     """The numbers that symbols have in an instance."""
 
@@ -145,8 +152,6 @@ class Facts:
         wanted = self._listed(tail) if signed else self._listed(name)
         if wanted in options:
             return wanted
-        if signed:  # some from the front, some from the end, or in another order
-            return options[0]
         flatten = any(node.op_type == "Flatten" for node in self.rule.match)
         return self._from_the_front(wanted, options, more=0 if flatten else 1)
 
@@ -231,7 +236,8 @@ def concrete(instance):
         name: choices.pick(f"operator {name}", options, "element")
         for name, options in instance.rule.choices
     }
-    left = Left(instance.rule, choices, operators, Composition(facts.opset), Numbers(facts))
+    composition = Composition(facts.opset)
+    left = Left(instance.rule, choices, operators, composition, Numbers(facts), told=Everything())
     try:
         left.build()
     except NoCaseError as error:

@@ -330,8 +330,12 @@ def test_what_is_false_from_some_rank_on_is_not_proved_for_all(rule):
 @pytest.mark.parametrize("name", sorted({rule.name for rule in SMALL} - _BEYOND))
 def test_what_is_false_from_some_rank_on_is_false_there(name):
     (rule,) = (rule for rule in SMALL if rule.name == name)
-    longer = [one for by in (1, 2) for one in _statements(rule, by, [])]
-    assert any(prove(one).status == "open" for one in longer)
+    for by in (1, 2):
+        longer = _statements(rule, by, [])
+        if any(prove(one).status == "open" for one in longer):
+            break
+    else:
+        pytest.fail("it was proved at longer lists, too")
     assert find_first(longer, 2.0) is not None
 
 
