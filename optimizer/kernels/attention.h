@@ -46,6 +46,24 @@ static APART void attention_product(
   }
 }
 
+/* A square of elements with its rows made columns: rows of `apart` elements, then of a panel. */
+#define TURNED 4
+static INLINED void attention_turn(const float *from, i64 apart, float *to) {
+#if defined(__x86_64__)
+  const __m128 a = _mm_loadu_ps(from), b = _mm_loadu_ps(from + apart);
+  const __m128 c = _mm_loadu_ps(from + 2 * apart), d = _mm_loadu_ps(from + 3 * apart);
+  const __m128 e = _mm_unpacklo_ps(a, b), f = _mm_unpackhi_ps(a, b);
+  const __m128 g = _mm_unpacklo_ps(c, d), h = _mm_unpackhi_ps(c, d);
+  _mm_storeu_ps(to, _mm_movelh_ps(e, g));
+  _mm_storeu_ps(to + PANEL, _mm_movehl_ps(g, e));
+  _mm_storeu_ps(to + 2 * PANEL, _mm_movelh_ps(f, h));
+  _mm_storeu_ps(to + 3 * PANEL, _mm_movehl_ps(h, f));
+#else
+  for (i64 l = 0; l < TURNED; l++)
+    for (i64 m = 0; m < TURNED; m++) to[m * PANEL + l] = from[l * apart + m];
+#endif
+}
+
 /* Panels of M x N elements, PANEL of the N in each, zeros beyond: element (m, n) lies at
    (n / PANEL) * M * PANEL + m * PANEL + n % PANEL. Elements are `sm` and `sn` apart. */
 static APART void attention_pack(const float *from, i64 sm, i64 sn, float *restrict to, i64 M, i64 N) {
@@ -58,8 +76,12 @@ static APART void attention_pack(const float *from, i64 sm, i64 sn, float *restr
         for (i64 l = n; l < PANEL; l++) to[m * PANEL + l] = 0;
       }
     } else {
+      const i64 turned = sm == 1 ? n / TURNED * TURNED : 0, most = M / TURNED * TURNED;
+      for (i64 m = 0; m < most; m += TURNED)
+        for (i64 l = 0; l < turned; l += TURNED)
+          attention_turn(p + l * sn + m, sn, to + m * PANEL + l);
       for (i64 l = 0; l < n; l++)
-        for (i64 m = 0; m < M; m++) to[m * PANEL + l] = p[l * sn + m * sm];
+        for (i64 m = l < turned ? most : 0; m < M; m++) to[m * PANEL + l] = p[l * sn + m * sm];
       for (i64 l = n; l < PANEL; l++)
         for (i64 m = 0; m < M; m++) to[m * PANEL + l] = 0;
     }

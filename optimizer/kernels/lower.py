@@ -37,7 +37,7 @@ class Shapes:
 
     `inputs` are (element type, shape) of the operands; `accesses` (operand, place) of what is
     read; `extents` the loops before they are merged; `outputs` the shape of each output and which
-    loop each of its axes is.
+    loop each of its axes is; `made` the outputs' element types, float32 where it is empty.
     """
 
     inputs: tuple[tuple[str, tuple[Extent, ...]], ...]
@@ -45,6 +45,7 @@ class Shapes:
     extents: tuple[Extent, ...]
     groups: Groups
     outputs: tuple[tuple[tuple[Extent, ...], Map], ...]
+    made: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,8 @@ def lower_region(meanings: Meanings, region: Region) -> Kernel:
     groups = merged(len(axes), first_inner, places)
     inner = groups.loops(groups.count - 1)
     steps = [inner_step(one.map, meanings.shape(one.value), inner) for one in accesses]
-    writer = Writer("NAME", parts, bounds, accesses, inputs, steps, groups, extents)
+    made = tuple(meanings.graph.dtype(value) or "" for value in region.outputs)
+    writer = Writer("NAME", parts, bounds, accesses, inputs, steps, groups, extents, made)
     text = writer.text()
     shapes = Shapes(
         tuple((meanings.graph.dtype(v) or "", meanings.shape(v)) for v in inputs),
@@ -103,6 +105,7 @@ def lower_region(meanings: Meanings, region: Region) -> Kernel:
         extents,
         groups,
         outputs,
+        made,
     )
     check(shapes)
     cost = sum(part.cells[one].cost for part in parts for one in part.outputs) / len(parts)

@@ -41,6 +41,7 @@ typedef struct {
   const int16_t *group;             /* the merged loop of each loop */
   int groups;
   const output_shape *output;
+  const uint8_t *output_type;
   i64 block;                        /* cells of a row that make a unit, 0: whole rows */
   i64 grain;                        /* cells that are worth a task */
   int slots;                        /* rows of scratch memory of a task */
@@ -193,7 +194,7 @@ static const char *name_of(const operator_description *head) { return what_of(he
 static const char *provider_of(const operator_description *head) { (void)head; return NULL; }
 static int input_type(const operator_description *head, size_t k) { return what_of(head)->input_type[k]; }
 static size_t input_count(const operator_description *head) { return (size_t)what_of(head)->inputs; }
-static int output_type(const operator_description *head, size_t k) { (void)head; (void)k; return ELEMENT_FLOAT; }
+static int output_type(const operator_description *head, size_t k) { return what_of(head)->output_type[k]; }
 static size_t output_count(const operator_description *head) { return (size_t)what_of(head)->outputs; }
 static int zero_at(const operator_description *head, size_t k) { (void)head; (void)k; return 0; }
 static int zero(const operator_description *head) { (void)head; return 0; }

@@ -243,6 +243,8 @@ def _lowered(
         raise LoweringError("rows whose sizes aren't known")
     inside = {product, *behind}
     (output,) = _needed(graph, inside)
+    if graph.dtype(output) != "float32":
+        raise LoweringError("a result that is no float32")
     shape = meanings.shape(output)
     chain = tuple(sorted(behind, key=position.__getitem__))
     bias = _bias(meanings, product, width)

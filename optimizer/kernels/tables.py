@@ -42,6 +42,7 @@ def operation(kernel: Kernel) -> str:
         sizes = ", ".join(str(size) if isinstance(size, int) else "0" for size in shape)
         outputs.append(f"{{{len(shape)}, {{{loops or 0}}}, {{{sizes or 0}}}}}")
     inputs = shapes.inputs
+    made = shapes.made or ["float32"] * len(outputs)
     lines = [
         _table("uint8_t", f"type_{name}", [TYPES[dtype] for dtype, _ in inputs]),
         _table("uint8_t", f"rank_{name}", [str(len(shape)) for _, shape in inputs]),
@@ -53,11 +54,13 @@ def operation(kernel: Kernel) -> str:
         _table("int16_t", f"axis_{name}", axes),
         _table("int16_t", f"group_{name}", [str(group) for group in shapes.groups.of]),
         _table("output_shape", f"output_{name}", outputs),
+        _table("uint8_t", f"made_{name}", [TYPES[dtype] for dtype in made]),
         f"static const operation what_{name} = {{",
         f'  "{name}", run_{name}, {len(inputs)}, {len(outputs)}, {len(extents)}, '
         f"{len(shapes.accesses)}, {len(terms)}, {len(checks)},",
         f"  type_{name}, rank_{name}, access_{name}, index_{name}, check_{name}, extent_{name}, "
-        f"operand_{name}, axis_{name}, group_{name}, {shapes.groups.count}, output_{name},",
+        f"operand_{name}, axis_{name}, group_{name}, {shapes.groups.count}, output_{name}, "
+        f"made_{name},",
         f"  {kernel.block}, {kernel.grain}, {kernel.slots}, {kernel.room}, {int(kernel.flushes)}, "
         f"{kernel.arrange or 'NULL'}}};",
     ]

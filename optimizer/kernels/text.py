@@ -26,6 +26,8 @@ BLOCK = 4096
 # Sums of a row that are added up side by side, where adding takes longer than the cells.
 STREAMS = 4
 MOST_FOLDS = 1000
+# Elements in memory.
+ELEMENTS = {"float32": "float", "bool": "uint8_t"}
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,10 @@ class Output:
 
 @dataclass
 class Writer:
-    """Writes the function of a kernel; `parts` are the cells of each part of the innermost loop."""
+    """Writes the function of a kernel; `parts` are the cells of each part of the innermost loop.
+
+    `made` are the outputs' element types.
+    """
 
     name: str
     parts: Sequence[Cells]
@@ -48,6 +53,7 @@ class Writer:
     steps: Sequence[int]
     groups: Groups
     extents: tuple[Extent, ...]
+    made: Sequence[str] = ()
     kept: list[int] = field(default_factory=list)
 
     @property
@@ -99,7 +105,8 @@ class Writer:
             lines.append(f"    const {kind} *restrict p{number} = a{number}{steps};")
         for at, output in enumerate(self._outputs(first)):
             place = "row" if output.row else "row * inner"
-            lines.append(f"    float *restrict q{at} = (float *)c->out[{at}] + {place};")
+            kind = ELEMENTS[self.made[at]]
+            lines.append(f"    {kind} *restrict q{at} = ({kind} *)c->out[{at}] + {place};")
         if len(self.parts) == 1:
             lines += self._stages(first)
         else:
@@ -341,7 +348,7 @@ class _Sizes(dict[str, str | float | bool]):
 
 
 def _element(access: Access) -> str:
-    return "uint8_t" if access.dtype == "bool" else "float"
+    return ELEMENTS[access.dtype]
 
 
 def _held(boolean: bool) -> str:

@@ -18,6 +18,7 @@ from tests.fusion.codegen.sanitize import MISSING, runtime
 
 from .build import check, model
 from .test_attention import any_attention
+from .test_attention_mask import any_masked
 from .test_product import any_product
 from .test_regions import programs
 
@@ -71,6 +72,12 @@ def inside(examples):
         check(proto, feeds, threads=2, flags=_SANITIZED)
 
     @repeated
+    @given(any_masked())
+    def masked(case):
+        proto, feeds, _ = case
+        check(proto, feeds, threads=2, flags=_SANITIZED)
+
+    @repeated
     @given(any_product())
     def multiplied(case):
         proto, feeds = case
@@ -78,8 +85,9 @@ def inside(examples):
 
     regions()
     attentions()
+    masked()
     multiplied()
-    print(f"{examples} regions, {examples} attentions and {examples} products: clean")
+    print(f"{examples} each of regions, attentions, attentions with masks, products: clean")
 
 
 if __name__ == "__main__":

@@ -84,19 +84,26 @@ def skips(proto):
     return found.kernel.skips
 
 
-@given(
-    st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=3),
-    st.sampled_from([LOWEST, -np.inf, -1e4, -30.0]),
-)
-@settings(max_examples=6, deadline=None)
-def test_masks_of_several_steps(steps, value):
-    proto = chained(steps)
+@st.composite
+def any_masked(draw):
+    """A model whose scores go through masks, what it is given, and whether one must be known."""
+    steps = draw(st.lists(st.sampled_from(sorted(STEPS)), min_size=1, max_size=3))
+    value = draw(st.sampled_from([LOWEST, -np.inf, -1e4, -30.0]))
     if value == -np.inf and "divide" in steps:
         value = LOWEST  # else what was masked would be infinite
+    proto = chained(steps)
     every = {**feeds(1, 2, SIZE, SIZE, WIDTH, WIDTH), **masks(value)}
     names = {entry.name for entry in proto.graph.input}
-    check(proto, {name: array for name, array in every.items() if name in names})
-    assert skips(proto) or not MASKING & set(steps)
+    given_ = {name: array for name, array in every.items() if name in names}
+    return proto, given_, bool(MASKING & set(steps))
+
+
+@given(any_masked())
+@settings(max_examples=6, deadline=None)
+def test_masks_of_several_steps(case):
+    proto, given_, is_masked = case
+    check(proto, given_)
+    assert skips(proto) or not is_masked
 
 
 @pytest.mark.parametrize(

@@ -265,3 +265,30 @@ def programs(draw):
 def test_any_region_computes_what_its_operators_do(case):
     nodes, inputs, outputs, constants, feeds = case
     check(model(nodes, inputs, outputs, constants), feeds)
+
+
+def _gives_bool(proto, *names):
+    for entry in proto.graph.output:
+        if entry.name in names:
+            entry.type.tensor_type.elem_type = TensorProto.BOOL
+    return proto
+
+
+def test_truth_values_that_are_needed_outside():
+    nodes = [
+        node("Less", ["x", "r"], ["less"]),
+        node("Not", ["less"], ["kept"]),
+        node("Softplus", ["x"], ["soft"]),
+        node("Where", ["kept", "soft", "r"], ["y"]),
+    ]
+    shape = ["n", 33]
+    proto = model(nodes, {"x": shape, "r": shape}, {"kept": shape, "y": shape})
+    _gives_bool(proto, "kept")
+    check(proto, {"x": normal(5, 33), "r": normal(5, 33)}, expect=1)
+
+
+def test_a_product_whose_result_is_compared():
+    nodes = [node("MatMul", ["x", "w"], ["p"]), node("Greater", ["p", "zero"], ["y"])]
+    constants = {"w": normal(64, 48), "zero": np.float32(0)}
+    proto = _gives_bool(model(nodes, {"x": ["n", 64]}, {"y": ["n", 48]}, constants), "y")
+    check(proto, {"x": normal(5, 64)})
