@@ -158,9 +158,9 @@ class Campaign:
                     contest.verify(plan)
         with purse.share(QUALIFYING_SHARE) as share_s:
             finalists = qualify(contest, rivals, share_s)
+        # Plans that run the same may differ where they are opened another way, or get kernels.
+        like = [plan for plan in self.plans if plan.like and not plan.refusal]
         if self.setting.for_runtime:
-            # Plans that run the same may differ where they are opened another way.
-            like = [plan for plan in self.plans if plan.like and not plan.refusal]
             with purse.share(ASKING_WAYS_SHARE) as share_s:
                 sound = promising(prediction, (contest.original, *finalists), like, share_s)
             with purse.share(OPENING_SHARE) as share_s:
@@ -169,8 +169,9 @@ class Campaign:
             finalists += opened
         if self.setting.fuses:
             with purse.share(KERNELS_SHARE) as share_s:
+                bases = (*finalists, *like)
                 fused = fused_plans(
-                    contest, self.workshop, self.phases, finalists, share_s, self.prices.fused
+                    contest, self.workshop, self.phases, bases, share_s, self.prices.fused
                 )
             self.plans += fused
             finalists += fused
