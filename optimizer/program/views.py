@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -123,95 +125,117 @@ def squeeze(lazy: Any, axis: Any = None) -> Any:
 def item(lazy: Any, key: Any) -> Any:
     """Return lazy[key]: numbers, slices, ... and None give views; else NumPy indexes at once."""
     keys = key if type(key) is tuple else (key,)
-    basic = all(
-        one is None or one is Ellipsis or type(one) is slice or isinstance(one, int | np.integer)
-        for one in keys
-        if not is_lazy(one)
-    ) and not any(is_lazy(one) or isinstance(one, bool | np.bool_) for one in keys)
-    if not basic or lazy._scalar or lazy._trace.closed:
+    told = tuple([_told(one) for one in keys])
+    if None in told or lazy._scalar or lazy._trace.closed:
         return eager.call(lazy._trace, _index, (lazy, key), {}, "an index that isn't slices")
-    rank = lazy.ndim
-    taken = sum(1 for one in keys if one is not None and one is not Ellipsis)
-    if keys.count(None) + taken + sum(one is Ellipsis for one in keys) != len(keys):
-        return eager.call(lazy._trace, _index, (lazy, key), {}, "an index that isn't slices")
-    ellipses = sum(one is Ellipsis for one in keys)
-    if taken > rank or ellipses > 1:
-        raise IndexError(
-            f"too many indices for array: array is {rank}-dimensional, but {taken} were indexed"
-            if taken > rank
-            else "an index can only have a single ellipsis ('...')"
-        )
-    full: list[Any] = []
-    for one in keys if ellipses else (*keys, Ellipsis):
-        full += [slice(None)] * (rank - taken) if one is Ellipsis else [one]
-    return _sliced(lazy, full, scalar=taken == rank and not ellipses and _all_numbers(keys))
-
-
-def _all_numbers(keys: Sequence[Any]) -> bool:
-    return all(isinstance(one, int | np.integer) for one in keys)
-
-
-def _index(array: Any, key: Any) -> Any:
-    return array[key]
-
-
-def _sliced(lazy: Any, keys: Sequence[Any], scalar: bool) -> Any:
-    """Apply one number, slice or None for each axis: Slice, then Squeeze, then Unsqueeze."""
-    bounds: list[tuple[int, int, int, int]] = []  # axis, start, end, step
-    dropped: list[int] = []
-    added: list[int] = []
-    axis = place = 0
-    for one in keys:
-        if one is None:
-            added.append(place)
-            place += 1
-            continue
-        extent = lazy.shape[axis]
-        if type(one) is slice:
-            start, stop, step = one.indices(extent)
-            if (start, stop, step) != (0, extent, 1):
-                bounds.append((axis, start, stop if stop >= 0 else -1 - extent, step))
-            place += 1
-        else:
-            position = int(one)
-            if not -extent <= position < extent:
-                raise IndexError(
-                    f"index {position} is out of bounds for axis {axis} with size {extent}"
-                )
-            bounds.append((axis, position % extent, position % extent + 1, 1))
-            dropped.append(axis)
-        axis += 1
+    steps, scalar = _steps(lazy.shape, told)
     found = lazy
-    if bounds:
-        axes, starts, ends, steps = (tuple(column) for column in zip(*bounds, strict=True))
-        cuts = [slice(None)] * lazy.ndim
-        for a, start, end, step in bounds:
-            cuts[a] = slice(start, None if end < 0 else end, step)
-        window = tuple(cuts)
-        shape = tuple(len(range(*cut.indices(n))) for cut, n in zip(cuts, lazy.shape, strict=True))
-        attributes = (("starts", starts), ("ends", ends), ("axes", axes), ("steps", steps))
-        found = _view(found, "Slice", shape, attributes, lambda array: array[window], False)
-    if dropped:
-        found = squeeze(found, tuple(dropped))
-    if added:
-        rank = found.ndim + len(added)
-        rest = iter(found.shape)
-        shape = tuple(1 if a in added else next(rest) for a in range(rank))
-        gaps = tuple(added)
-        found = _view(
-            found,
-            "Unsqueeze",
-            shape,
-            (("axes", gaps),),
-            lambda array: np.expand_dims(array, gaps),
-            False,
-        )
+    for step in steps:
+        found = _view(found, step.op, step.shape, step.attributes, step.view, False)
     if scalar:
         try:
             return made(lazy._trace, operand(lazy._trace, found), True)
         except UnsupportedError:
             return found._value("an index")
     return identity(found) if found is lazy else found
+
+
+def _told(one: Any) -> tuple[Any, ...] | None:
+    """Return a part of an index as a key; None for one that isn't a number, slice, ... or None."""
+    kind = type(one)
+    if kind is slice:
+        bounds = (one.start, one.stop, one.step)
+        return bounds if all(each is None or type(each) is int for each in bounds) else None
+    if one is None or one is Ellipsis:
+        return (one,)
+    if kind is int or (isinstance(one, np.integer) and not is_lazy(one)):
+        return ("at", int(one))
+    return None
+
+
+def _index(array: Any, key: Any) -> Any:
+    return array[key]
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A view of a view: an operator, the shape of its result, and what NumPy does."""
+
+    op: str
+    shape: tuple[int, ...]
+    attributes: Attributes
+    view: View
+
+
+@lru_cache(maxsize=4096)
+def _steps(
+    shape: tuple[int, ...], told: tuple[tuple[Any, ...], ...]
+) -> tuple[tuple[_Step, ...], bool]:
+    """Return an index as views, Slice, then Squeeze, then Unsqueeze, and whether it gives a number.
+
+    Raises IndexError as NumPy does.
+    """
+    rank = len(shape)
+    ellipses = told.count((Ellipsis,))
+    taken = len(told) - ellipses - told.count((None,))
+    if taken > rank or ellipses > 1:
+        raise IndexError(
+            f"too many indices for array: array is {rank}-dimensional, but {taken} were indexed"
+            if taken > rank
+            else "an index can only have a single ellipsis ('...')"
+        )
+    keys: list[tuple[Any, ...]] = []
+    for one in told if ellipses else (*told, (Ellipsis,)):
+        keys += [(None, None, None)] * (rank - taken) if one == (Ellipsis,) else [one]
+    bounds: list[tuple[int, int, int, int]] = []  # axis, start, end, step
+    dropped: list[int] = []
+    added: list[int] = []
+    axis = place = 0
+    for one in keys:
+        if one == (None,):
+            added.append(place)
+            place += 1
+            continue
+        extent = shape[axis]
+        if one[0] == "at":
+            position = one[1]
+            if not -extent <= position < extent:
+                raise IndexError(
+                    f"index {position} is out of bounds for axis {axis} with size {extent}"
+                )
+            bounds.append((axis, position % extent, position % extent + 1, 1))
+            dropped.append(axis)
+        else:
+            start, stop, step = slice(*one).indices(extent)
+            if (start, stop, step) != (0, extent, 1):
+                bounds.append((axis, start, stop if stop >= 0 else -1 - extent, step))
+            place += 1
+        axis += 1
+    found: list[_Step] = []
+    if bounds:
+        axes, starts, ends, steps = (tuple(column) for column in zip(*bounds, strict=True))
+        cuts = [slice(None)] * rank
+        for at, start, end, step in bounds:
+            cuts[at] = slice(start, None if end < 0 else end, step)
+        window = tuple(cuts)
+        shape = tuple(len(range(*cut.indices(n))) for cut, n in zip(cuts, shape, strict=True))
+        attributes = (("starts", starts), ("ends", ends), ("axes", axes), ("steps", steps))
+        found.append(_Step("Slice", shape, attributes, lambda array: array[window]))
+    if dropped:
+        gone = tuple(dropped)
+        shape = tuple(extent for at, extent in enumerate(shape) if at not in gone)
+        found.append(_Step("Squeeze", shape, (("axes", gone),), lambda array: array.squeeze(gone)))
+    if added:
+        found.append(_unsqueezed(shape, tuple(added)))
+    return tuple(found), taken == len(told) == rank and all(one[0] == "at" for one in told)
+
+
+def _unsqueezed(shape: tuple[int, ...], gaps: tuple[int, ...]) -> _Step:
+    """Return the view with axes of length 1 where the gaps are."""
+    rest = iter(shape)
+    wide = tuple(1 if at in gaps else next(rest) for at in range(len(shape) + len(gaps)))
+    attributes = (("axes", gaps),)
+    return _Step("Unsqueeze", wide, attributes, lambda array: np.expand_dims(array, gaps))
 
 
 def expand_dims(lazy: Any, axis: Any) -> Any:
@@ -221,13 +245,5 @@ def expand_dims(lazy: Any, axis: Any) -> Any:
     gaps = tuple(sorted(int(a) % rank for a in axes))
     if len(set(gaps)) != len(gaps) or any(not -rank <= a < rank for a in axes):
         raise UnsupportedError("axes that NumPy refuses")
-    rest = iter(lazy.shape)
-    shape = tuple(1 if a in gaps else next(rest) for a in range(rank))
-    return _view(
-        lazy,
-        "Unsqueeze",
-        shape,
-        (("axes", gaps),),
-        lambda array: np.expand_dims(array, gaps),
-        False,
-    )
+    step = _unsqueezed(lazy.shape, gaps)
+    return _view(lazy, step.op, step.shape, step.attributes, step.view, False)
