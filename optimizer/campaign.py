@@ -51,7 +51,7 @@ ASKING_SHARE, ASKING_WAYS_SHARE = 0.08, 0.04
 # What reading, searching and verifying may take beside the budget before races have less for it.
 GRACE_S = 20.0
 # Of the budget, what measuring kernels on blocked values may take, in models that have such, and
-# what measuring the kernels that run may.
+# what measuring the kernels that run may: as much again if the search has left it.
 LAYING_SHARE, RUNNING_SHARE = 0.08, 0.08
 # How many plans of the e-graph may race.
 BEST_PLANS = 4
@@ -132,7 +132,10 @@ class Campaign:
         laying_s = self.setting.budget * LAYING_SHARE if self._may_lay_out() else 0.0
         self.prices.left_s -= laying_s
         explored = self._search(contest)
-        seconds = self.setting.budget * (1 - MEASURING_SHARE) + max(0.0, self.prices.left_s)
+        left_s = max(0.0, self.prices.left_s)
+        further_s = min(left_s, self.setting.budget * RUNNING_SHARE)
+        self.run_prices.left_s += further_s
+        seconds = self.setting.budget * (1 - MEASURING_SHARE) + left_s - further_s
         purse = Purse(seconds, reserve=FINAL_SHARE, end=self._start + self.setting.budget + GRACE_S)
         with purse.share(SCREENING_SHARE) as share_s:
             screening = screen(self.planner, contest, self.workshop, share_s)
@@ -176,8 +179,7 @@ class Campaign:
             self.plans += fused
             finalists += fused
         self.winner = run_final(contest, finalists, purse.left)
-        with purse.share(ASKING_WAYS_SHARE) as share_s:
-            prediction.ask([self.winner], share_s)
+        prediction.ask([self.winner], ASKING_WAYS_SHARE * seconds)
         prediction.measure([self.winner])
 
     def _search(self, contest: Contest) -> Plan:

@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 
-from ..profiles.costs import Cost
 from ..profiles.kernel import Kernel
 from .contest import Contest, Plan
 from .phases import Phases
@@ -67,10 +66,10 @@ class Prediction:
         self._seen.setdefault(_key(original.run), original)
         distinct = [plan for plan in plans if self._is_news(plan)]
         self._measure(original.run)
-        own = self._total(original.run)
+        own_ns = self._predicted_ns(original.run)
         for plan in sorted(distinct, key=self._least_ns):
-            while own.source == "measured" and plan.run is not None:
-                ratio = self._least_ns(plan) / own.ns
+            while own_ns and plan.run is not None:
+                ratio = self._least_ns(plan) / own_ns
                 if ratio > HOPELESS:
                     plan.refusal = f"predicted to take {ratio:.1f} times as long"
                     break
@@ -89,7 +88,7 @@ class Prediction:
     def _state(self, plans: Sequence[Plan]) -> None:
         for plan in plans:
             if plan.run is not None:
-                plan.predicted_ns = self._total(plan.run).ns
+                plan.predicted_ns = self._predicted_ns(plan.run)
 
     def _is_news(self, plan: Plan) -> bool:
         """Tell whether no plan before runs the same; where one does, the plan names it."""
@@ -99,12 +98,16 @@ class Prediction:
         plan.like = "" if same is plan else same.name
         return same is plan
 
-    def _total(self, run: Counter[Kernel]) -> Cost:
-        return self.prices.total(list(run.elements()))
-
     def _least_ns(self, plan: Plan) -> float:
-        """What a plan takes at least, as far as its kernels are measured."""
-        return 0.0 if plan.run is None else self._total(plan.run).ns
+        """What a plan takes at least: what nobody measured counts with its bound."""
+        return 0.0 if plan.run is None else self._sum_ns(plan.run)
+
+    def _predicted_ns(self, run: Counter[Kernel]) -> float | None:
+        """What a run takes; None while a kernel is not measured that can be."""
+        return None if self.prices.unmeasured(run) else self._sum_ns(run)
+
+    def _sum_ns(self, run: Counter[Kernel]) -> float:
+        return sum(self.prices.cost(kernel).ns * often for kernel, often in run.items())
 
     def _measure(self, run: Counter[Kernel], count: int | None = None) -> bool:
         """Measure up to `count` kernels, those of the largest bounds first; tell if any were."""
