@@ -126,8 +126,8 @@ class Convolving:
             output, layout, NCHWC, "Conv", attributes, operands, CONVOLVE, form.nodes
         )
         size = blocking.egraph.type(laid)
-        form_of = sorted((name, str(value)) for name, value in form.attributes.items())
-        key = (image, size and size.shape, groups, *form_of)
+        given = {n: v for n, v in form.attributes.items() if _tells_time(n, v)}
+        key = (image, size and size.shape, groups, *sorted(given.items(), key=str))
         plainest = self._plainest.setdefault(key, made)
         if plainest == made:
             if merged == 1:
@@ -138,6 +138,17 @@ class Convolving:
             blocking.likes[made] = plainest
         if len(form.nodes) == 1:
             blocking.twins.setdefault(form.nodes[0], made)
+
+
+def _tells_time(name: str, value: object) -> bool:
+    """Whether an attribute is none that is meant without it; weights tell kernel and groups."""
+    defaults: dict[str, tuple[object, ...]] = {
+        "dilations": ((1, 1),),
+        "pads": ((0, 0, 0, 0),),
+        "strides": ((1, 1),),
+        "auto_pad": ("NOTSET",),
+    }
+    return name not in ("group", "kernel_shape") and value not in defaults.get(name, ())
 
 
 def tile(blocking: Blocking, operation: Operation) -> None:

@@ -251,6 +251,34 @@ def test_a_merge_that_pays_in_blocks_alone_is_found(m1, m2):
     assert_equal(model, result, {"x": image(1, 32, 6, 6)})
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_between_equal_convolutions_does_not_keep_a_normalization(seed):
+    """Weights that were folded take as long: what was measured of either counts for both."""
+    defaults = {"dilations": [1, 1], "strides": [1, 1], "pads": [0] * 4, "group": 1}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], kernel_shape=[1, 1], **defaults),
+        helper.make_node("BatchNormalization", ["a", "s", "b", "m", "v"], ["n"]),
+        helper.make_node("Relu", ["n"], ["y"]),
+    ]
+    shapes = {"w": (32, 32, 1, 1), **dict.fromkeys("sbmv", (32,))}
+    constants = {name: np.abs(image(*shape)) + np.float32(0.5) for name, shape in shapes.items()}
+
+    def price(kernel):
+        if kernel.op_type == "Conv":
+            return random.Random(f"{seed}/{kernel.hash}").uniform(100, 130)
+        return 2
+
+    graph = graph_of(build(nodes, (1, 32, 6, 6), constants))
+    names = ("FoldBatchNormalizationIntoConv", "ConvertBatchNormalizationToMulAdd")
+    chosen = [rule for rule in shipped_rules() if rule.name in names]
+    found = search(graph, chosen, Prices(0, price), sizes={}, fold_limit=FOLD_LIMIT)
+    space = joint_space(found, chosen)
+    plan = space.cheapest().selection.values()
+    assert not any(found.egraph.vocabulary.operators[found.egraph.columns.operator(c.node)].op_type
+                   == "BatchNormalization" for c in plan)  # fmt: skip
+    assert len({choice.node for choice in plan}) <= 3  # a convolution, and what leads in and out
+
+
 def test_a_forbidden_rule_is_not_used():
     graph = graph_of(parallel(16, 16))
     chosen = [rule for rule in shipped_rules() if rule.name == "MergeConvsSharingInput"]
