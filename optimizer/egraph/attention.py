@@ -203,11 +203,12 @@ def _side_by_side(derivation: Derivation, heads: _Heads) -> int | None:
                     return found
         return None
     shape = derivation.shape(heads.class_)
+    if shape is None or not all(isinstance(size, int) for size in shape[2:]):
+        return None
+    width = int(shape[2]) * int(shape[3])
     for giver in derivation.givers(heads.class_, "Reshape"):
-        if shape is not None:
-            before = derivation.shape(giver.operands[0])
-            if before == (*shape[:2], int(shape[2]) * int(shape[3])):
-                return giver.operands[0]
+        if derivation.shape(giver.operands[0]) == (*shape[:2], width):
+            return giver.operands[0]
     return None
 
 

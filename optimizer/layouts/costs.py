@@ -38,7 +38,8 @@ class BlockedCosts:
                 blocking.values.entering.get(find(columns.operands(node)[0])),
                 blocking.values.leaving.get(find(columns.outputs(node)[0])),
             )
-            return self(twin) + sum(self(end) for end in ends if end is not None)
+            within = self(twin) + sum(self(end) for end in ends if end is not None)
+            return within if within < UNUSABLE else self.costs(node)
         original = blocking.likes.get(node)
         if original is not None and self._is_open(node):
             like = self(original) if original in blocking.likes else self.costs(original)

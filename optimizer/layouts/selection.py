@@ -95,8 +95,9 @@ def narrowed(problem: Problem, selection: Selection, blocking: Blocking) -> Prob
     made_by = blocking.egraph.made_by
 
     def is_left_out(node: int) -> bool:
-        if node in laid:
-            return not all(source in nodes or source in laid for source in made_by[node].nodes)
-        return node not in nodes
+        if node in nodes:
+            return False
+        sources = made_by[node].nodes if node in laid else ()
+        return node not in laid or not all(s in nodes or s in laid for s in sources)
 
     return without(problem, is_left_out)

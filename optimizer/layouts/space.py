@@ -69,8 +69,10 @@ class Space:
         What nobody measured then counts with its bound if it is in blocks, and is left out if a
         rule made it whose use only costs can tell.
         """
+        before: Selection | None = None
         for _ in range(EXTRACTIONS):
-            extraction = self._extracted()
+            extraction = self._extracted(before)
+            before = extraction.selection
             nodes = {choice.node for choice in extraction.selection.values()}
             same = self.blocking.same
             if not self.costs.measure(sorted(same.get(node, node) for node in nodes)):
@@ -79,17 +81,18 @@ class Space:
             return extraction
         self.costs.end_measuring()
         self.price.is_final = True
-        return self._extracted()
+        return self._extracted(before)
 
-    def _extracted(self) -> Extraction:
+    def _extracted(self, before: Selection | None = None) -> Extraction:
         """Take the cheapest selection out, of all programs at once.
 
-        The search goes on from the best that the first programs alone lead to: among all, which of
-        them a cheap value belongs to is easily mistaken.
+        The search goes on from what was taken out before. Where nothing was, from the best that the
+        first programs alone lead to: among all, which of them a cheap value belongs to is easily
+        mistaken.
         """
         problem = self.problem()
-        found: list[Selection] = list(self.starts)
-        for start in self.starts[:ALONE]:
+        found: list[Selection] = [*self.starts, *([] if before is None else [before])]
+        for start in self.starts[:ALONE] if before is None else ():
             alone = narrowed(problem, start, self.blocking)
             first = first_selection(alone, self.blocking, (start,))
             found.append(extract(alone, first, MOST_STEPS).selection)

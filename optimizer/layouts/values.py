@@ -235,7 +235,8 @@ class BlockedValues:
         )
         self.applications.append(application)
         for node in made:
-            self.egraph.made_by.setdefault(node, application)
+            if node not in self.egraph.origin:
+                self.egraph.made_by.setdefault(node, application)
 
     def unite(self, pairs: list[tuple[int, int]]) -> None:
         """State that classes are one, from the next `settle` on."""

@@ -19,7 +19,11 @@ from tensolog.optimizer.rewrite import Matcher, RewriteError, apply_match, clean
 from tensolog.optimizer.setting import Setting
 from tensolog.optimizer.signature import signature
 
+from benchmarks.zoo import build as build_architecture
+
 from ..egraph.pricing import FOLD_LIMIT, Prices, graph_of, shipped_rules
+from ..egraph.test_architectures import feeds_of
+from ..models.agreement import disagreement
 from .networks import Network, has_blocks, in_blocks, network, operators
 from .test_plans import assert_equal, build, image
 
@@ -304,3 +308,16 @@ def test_a_layout_is_cut_where_blocks_stay_whole(parts, sizes, cut):
     assert (None if found is None else tuple(layout.parts for layout in found)) == cut
     if found is not None:
         assert sum(layout.width for layout in found) == Layout(parts, 16).width
+
+
+@pytest.mark.parametrize("name", ["squeezenet", "nasnet", "unet", "efficientnet", "convnext"])
+def test_architectures_compute_what_they_did(name):
+    model = build_architecture(name, tiny=True)
+    graph = graph_of(model)
+    clean(graph, FOLD_LIMIT)
+    chosen = [rule for tag in ("always", "explore") for rule in
+              Setting().select(shipped_rules(), graph, tag)]  # fmt: skip
+    found = search(graph, chosen, Prices(3), sizes={}, fold_limit=FOLD_LIMIT, count=2)
+    laid = lay_out_jointly(found, chosen)
+    assert laid is not None and operators(to_model(laid.graph))["blocked Conv"] > 0
+    assert disagreement(model, to_model(laid.graph), feeds_of(model)) is None
