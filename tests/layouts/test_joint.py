@@ -165,7 +165,7 @@ def together(graph, chosen, priced, count=1):
     return joint_space(found, chosen)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=18, deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_no_program_in_any_layout_is_cheaper(seed):
     drawn, priced = Small(seed), prices(seed)
@@ -310,7 +310,7 @@ def test_a_layout_is_cut_where_blocks_stay_whole(parts, sizes, cut):
         assert sum(layout.width for layout in found) == Layout(parts, 16).width
 
 
-@pytest.mark.parametrize("name", ["squeezenet", "nasnet", "unet", "efficientnet", "convnext"])
+@pytest.mark.parametrize("name", ["squeezenet", "unet", "nasnet"])
 def test_architectures_compute_what_they_did(name):
     model = build_architecture(name, tiny=True)
     graph = graph_of(model)
