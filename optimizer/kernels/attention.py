@@ -13,6 +13,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from ..codegen.scalar import LoweringError
+from ..graph import Graph
 from .affine import Affine, Extent, Map
 from .attention_text import Between, attention_text, moves, own_place, renamed
 from .cells import Access
@@ -101,11 +102,15 @@ def _only_user(meanings: Meanings, value: int) -> int | None:
 
 @dataclass(frozen=True)
 class _Operand:
-    """A tensor, where it is read by the attention's loops, and the moves that led there."""
+    """A tensor, where it is read by the attention's loops, and the moves that led there.
+
+    `split` is the Split behind them of which it is one part.
+    """
 
     value: int
     place: Map
     nodes: frozenset[int]
+    split: int | None = None
 
 
 def _lowered(meanings: Meanings, match: Match, allowed: Collection[int]) -> Found:
@@ -122,11 +127,14 @@ def _lowered(meanings: Meanings, match: Match, allowed: Collection[int]) -> Foun
         raise LoweringError("too many axes")
     outer = tuple(range(batch))
     inner = frozenset({match.scores, match.product})
-    operands = [
-        _operand(meanings, query, (*outer, i, d), extents, inner, allowed),
-        _operand(meanings, key, (*outer, d, j), extents, inner, allowed),
-        _operand(meanings, value, (*outer, j, e), extents, inner, allowed),
-    ]
+    places = ((query, (*outer, i, d)), (key, (*outer, d, j)), (value, (*outer, j, e)))
+    operands = [_operand(meanings, v, loops, extents, inner, allowed) for v, loops in places]
+    splits = {one.split for one in operands if one.split is not None}
+    ends = inner.union(*(one.nodes for one in operands))
+    if any(_users(graph, number) - ends for number in splits):  # its other parts are needed
+        left = set(allowed) - splits
+        operands = [_operand(meanings, v, loops, extents, inner, left) for v, loops in places]
+        splits = set()
     chain = tuple(n for n in graph.order() if n in match.chain)
     between = graph.nodes[match.softmax].inputs[0]
     written = Between(meanings, chain, first.outputs[0], between, scores)
@@ -134,7 +142,7 @@ def _lowered(meanings: Meanings, match: Match, allowed: Collection[int]) -> Foun
     accesses += written.loads
     inputs = tuple(dict.fromkeys(one.value for one in accesses))
     output, place, last = _result(meanings, match.product, (*outer, i, e), allowed)
-    moved = frozenset().union(*(one.nodes for one in operands))
+    moved = splits.union(*(one.nodes for one in operands))
     covered = {*match.chain, match.scores, match.softmax, match.product, *moved, *last}
     nodes = tuple(n for n in graph.order() if n in covered)
     shapes = Shapes(
@@ -187,10 +195,12 @@ def _operand(
         if producer is None or producer not in allowed:
             return best
         node = graph.nodes[producer]
-        users = set().union(*(graph.users.get(one, set()) for one in node.outputs))
-        if node.op_type not in MOVES or not meanings.has(producer) or len(node.outputs) != 1:
+        splits = len(node.outputs) > 1
+        if node.op_type not in MOVES or not meanings.has(producer):
             return best
-        if graph.is_pinned(current) or users - {*nodes, *inside}:
+        if any(map(graph.is_pinned, node.outputs)):
+            return best
+        if graph.users[current] - {*nodes, *inside}:
             return best
         nodes.insert(0, producer)
         try:
@@ -200,8 +210,15 @@ def _operand(
         if len(cells.accesses) != 1:
             return best
         (access,) = cells.accesses
-        best = _Operand(access.value, renamed(access.map, shape, loops), frozenset(nodes))
+        place = renamed(access.map, shape, loops)
+        if splits:
+            return _Operand(access.value, place, frozenset(nodes[1:]), producer)
+        best = _Operand(access.value, place, frozenset(nodes))
         current = access.value
+
+
+def _users(graph: Graph, number: int) -> set[int]:
+    return {user for value in graph.nodes[number].outputs for user in graph.users.get(value, ())}
 
 
 def _result(

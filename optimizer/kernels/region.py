@@ -11,6 +11,7 @@ from ...rules import ABSENT
 from ..codegen.scalar import LoweringError
 from ..graph import Graph
 from .affine import Extent
+from .reshape import expanded_reshape
 
 # Element types that kernels read; what they compute is float32, or a truth value on the way.
 READ = ("float32", "bool")
@@ -124,11 +125,20 @@ class Meanings:
                 values[at] = known.tolist()
             elif graph.dtype(value) not in READ:
                 raise LoweringError(f"{node.operator} of {graph.dtype(value)}")
-        expansion = spec.expand(
-            shapes, graph.attributes(number), values=values, outputs=len(node.outputs)
-        )
+        attributes = graph.attributes(number)
+        if node.op_type == "Reshape" and (kept := self._reshaped(number, spec)) is not None:
+            return kept
+        expansion = spec.expand(shapes, attributes, values=values, outputs=len(node.outputs))
         if expansion.requirements:
             raise LoweringError(f"{node.operator}: {expansion.requirements[0][1]} is not known")
         if len(expansion.outputs) != len(node.outputs):
             raise LoweringError(f"{node.operator}: not all outputs are specified")
         return expansion
+
+    def _reshaped(self, number: int, spec: Specification) -> Expansion | None:
+        """Expand a Reshape with free dimensions, None for another one."""
+        node = self.graph.nodes[number]
+        shape, target = self.shape(node.inputs[0]), self.graph.constant(node.inputs[1])
+        if target is None or all(isinstance(size, int) for size in shape):
+            return None
+        return expanded_reshape(spec, shape, target.tolist(), self.graph.attributes(number))

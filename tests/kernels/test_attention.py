@@ -143,6 +143,36 @@ def test_heads_are_read_and_written_where_they_lie():
     assert len(changed.graph.node) == 1
 
 
+@pytest.mark.parametrize("also", [None, "b", "c"])
+def test_parts_of_one_tensor_are_read_where_they_lie(also):
+    heads, depth = 2, 8
+    nodes = [node("Split", ["x"], ["a", "b", "c"], axis=2, num_outputs=3)]
+    for part, name in zip("abc", "qkv", strict=True):
+        perm = [0, 2, 3, 1] if name == "k" else [0, 2, 1, 3]
+        nodes.append(node("Reshape", [part, "shape"], [f"{name}r"]))
+        nodes.append(node("Transpose", [f"{name}r"], [name], perm=perm))
+    nodes += [
+        node("MatMul", ["q", "k"], ["s"]),
+        node("Softmax", ["s"], ["p"], axis=-1),
+        node("MatMul", ["p", "v"], ["o"]),
+        node("Transpose", ["o"], ["y"], perm=[0, 2, 1, 3]),
+    ]
+    outputs = {"y": ["n", "t", heads, depth]}
+    if also is not None:  # a part that something else needs as well
+        nodes.append(node("Neg", [also], ["z"]))
+        outputs["z"] = ["n", "t", heads * depth]
+    proto = model(
+        nodes,
+        {"x": ["n", "t", 3 * heads * depth]},
+        outputs,
+        {"shape": np.array([0, 0, heads, depth])},
+    )
+    changed, _ = check(proto, {"x": normal(2, 21, 48)}, {"x": normal(1, 1, 48)})
+    assert any(name.startswith("Attention") for name in kernels_of(changed))
+    left = {one.op_type for one in changed.graph.node}
+    assert ("Split" in left) == (also is not None)
+
+
 def test_probabilities_that_are_an_output_keep_the_operators():
     proto = heads_apart(1, 2, 9, 9, 8, 8)
     proto.graph.output.append(helper.make_tensor_value_info("p", 1, [1, 2, 9, 9]))
