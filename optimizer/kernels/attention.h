@@ -48,10 +48,12 @@ static APART void attention_product(
 
 /* A square of elements with its rows made columns: rows of `apart` elements, then of a panel. */
 #define TURNED 4
-static INLINED void attention_turn(const float *from, i64 apart, float *to) {
+static INLINED void attention_turn(const float *from, i64 apart, float *to, float scale) {
 #if defined(__x86_64__)
-  const __m128 a = _mm_loadu_ps(from), b = _mm_loadu_ps(from + apart);
-  const __m128 c = _mm_loadu_ps(from + 2 * apart), d = _mm_loadu_ps(from + 3 * apart);
+  const __m128 s = _mm_set1_ps(scale);
+  const __m128 a = _mm_mul_ps(_mm_loadu_ps(from), s), b = _mm_mul_ps(_mm_loadu_ps(from + apart), s);
+  const __m128 c = _mm_mul_ps(_mm_loadu_ps(from + 2 * apart), s);
+  const __m128 d = _mm_mul_ps(_mm_loadu_ps(from + 3 * apart), s);
   const __m128 e = _mm_unpacklo_ps(a, b), f = _mm_unpackhi_ps(a, b);
   const __m128 g = _mm_unpacklo_ps(c, d), h = _mm_unpackhi_ps(c, d);
   _mm_storeu_ps(to, _mm_movelh_ps(e, g));
@@ -60,28 +62,29 @@ static INLINED void attention_turn(const float *from, i64 apart, float *to) {
   _mm_storeu_ps(to + 3 * PANEL, _mm_movehl_ps(h, f));
 #else
   for (i64 l = 0; l < TURNED; l++)
-    for (i64 m = 0; m < TURNED; m++) to[m * PANEL + l] = from[l * apart + m];
+    for (i64 m = 0; m < TURNED; m++) to[m * PANEL + l] = from[l * apart + m] * scale;
 #endif
 }
 
 /* Panels of M x N elements, PANEL of the N in each, zeros beyond: element (m, n) lies at
-   (n / PANEL) * M * PANEL + m * PANEL + n % PANEL. Elements are `sm` and `sn` apart. */
-static APART void attention_pack(const float *from, i64 sm, i64 sn, float *restrict to, i64 M, i64 N) {
+   (n / PANEL) * M * PANEL + m * PANEL + n % PANEL. Elements are `sm` and `sn` apart; they are multiplied
+   by `scale`. */
+static APART void attention_pack(const float *from, i64 sm, i64 sn, float *restrict to, i64 M, i64 N, float scale) {
   for (i64 n0 = 0; n0 < N; n0 += PANEL, to += M * PANEL) {
     const i64 n = LEAST(PANEL, N - n0);
     const float *p = from + n0 * sn;
     if (sn == 1) {
       for (i64 m = 0; m < M; m++) {
-        for (i64 l = 0; l < n; l++) to[m * PANEL + l] = p[m * sm + l];
+        for (i64 l = 0; l < n; l++) to[m * PANEL + l] = p[m * sm + l] * scale;
         for (i64 l = n; l < PANEL; l++) to[m * PANEL + l] = 0;
       }
     } else {
       const i64 turned = sm == 1 ? n / TURNED * TURNED : 0, most = M / TURNED * TURNED;
       for (i64 m = 0; m < most; m += TURNED)
         for (i64 l = 0; l < turned; l += TURNED)
-          attention_turn(p + l * sn + m, sn, to + m * PANEL + l);
+          attention_turn(p + l * sn + m, sn, to + m * PANEL + l, scale);
       for (i64 l = 0; l < n; l++)
-        for (i64 m = l < turned ? most : 0; m < M; m++) to[m * PANEL + l] = p[l * sn + m * sm];
+        for (i64 m = l < turned ? most : 0; m < M; m++) to[m * PANEL + l] = p[l * sn + m * sm] * scale;
       for (i64 l = n; l < PANEL; l++)
         for (i64 m = 0; m < M; m++) to[m * PANEL + l] = 0;
     }

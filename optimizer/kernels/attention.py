@@ -9,6 +9,7 @@ nothing needs to be known of the mask beforehand; a causal one halves the work.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -24,6 +25,8 @@ from .region import Meanings, Region, read_by
 
 # Products and sums that are worth a task of their own.
 GRAIN = 1 << 21
+# Numbers that keys may be multiplied by, so that products of two are none too large or small.
+LEAST_SCALE = 1e-15
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,9 @@ def _lowered(meanings: Meanings, match: Match, allowed: Collection[int]) -> Foun
     graph = meanings.graph
     first, second = graph.nodes[match.scores], graph.nodes[match.product]
     scores = meanings.shape(first.outputs[0])
-    query, key, value = first.inputs[0], first.inputs[1], second.inputs[1]
+    query, scales = _unscaled(meanings, first.inputs[0], match.scores, allowed)
+    key, others = _unscaled(meanings, first.inputs[1], match.scores, allowed)
+    value, scales = second.inputs[1], scales | others
     rank = len(scores)
     batch = rank - 2
     depth, width = meanings.shape(query)[-1], meanings.shape(value)[-1]
@@ -126,7 +131,7 @@ def _lowered(meanings: Meanings, match: Match, allowed: Collection[int]) -> Foun
     if len(extents) > MOST_LOOPS or rank > MOST_AXES or 0 in extents:
         raise LoweringError("too many axes")
     outer = tuple(range(batch))
-    inner = frozenset({match.scores, match.product})
+    inner = frozenset({match.scores, match.product, *scales})
     places = ((query, (*outer, i, d)), (key, (*outer, d, j)), (value, (*outer, j, e)))
     operands = [_operand(meanings, v, loops, extents, inner, allowed) for v, loops in places]
     splits = {one.split for one in operands if one.split is not None}
@@ -143,7 +148,7 @@ def _lowered(meanings: Meanings, match: Match, allowed: Collection[int]) -> Foun
     inputs = tuple(dict.fromkeys(one.value for one in accesses))
     output, place, last = _result(meanings, match.product, (*outer, i, e), allowed)
     moved = splits.union(*(one.nodes for one in operands))
-    covered = {*match.chain, match.scores, match.softmax, match.product, *moved, *last}
+    covered = {*match.chain, *inner, match.softmax, *moved, *last}
     nodes = tuple(n for n in graph.order() if n in covered)
     shapes = Shapes(
         tuple((graph.dtype(v) or "", meanings.shape(v)) for v in inputs),
@@ -153,7 +158,7 @@ def _lowered(meanings: Meanings, match: Match, allowed: Collection[int]) -> Foun
         ((meanings.shape(output), place),),
     )
     check(shapes)
-    text = attention_text(extents, accesses, inputs, written)
+    text = attention_text(extents, accesses, inputs, written, math.prod(scales.values(), start=1.0))
     region = Region(nodes, read_by(meanings.graph, nodes), (output,), scores, 1)
     names = label([graph.nodes[n].op_type for n in nodes if n not in moved])
     kernel = Kernel(
@@ -170,6 +175,35 @@ def _lowered(meanings: Meanings, match: Match, allowed: Collection[int]) -> Foun
         flushes=flushes(meanings, chain),
     )
     return Found(region, named(kernel))
+
+
+def _unscaled(
+    meanings: Meanings, value: int, reader: int, allowed: Collection[int]
+) -> tuple[int, dict[int, float]]:
+    """Return what is multiplied by numbers before a product, and the nodes that do so.
+
+    The kernel multiplies keys once, where they are packed.
+    """
+    graph = meanings.graph
+    found: dict[int, float] = {}
+    while True:
+        producer = graph.producer.get(value)
+        if producer is None or producer not in allowed or graph.is_pinned(value):
+            return value, found
+        node = graph.nodes[producer]
+        if node.operator not in ("Mul", "Div") or graph.users[value] != {reader}:
+            return value, found
+        numbers = [meanings.scalar(one) for one in node.inputs]
+        at = 0 if numbers[1] is not None else 1
+        number = numbers[1 - at]
+        if number is None or not LEAST_SCALE < abs(number) < 1 / LEAST_SCALE:
+            return value, found
+        if (at == 1 and node.op_type == "Div") or graph.shape(node.inputs[at]) != graph.shape(
+            value
+        ):
+            return value, found
+        found[producer] = float(number) if node.op_type == "Mul" else 1 / float(number)
+        value, reader = node.inputs[at], producer
 
 
 def _operand(

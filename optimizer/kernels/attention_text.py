@@ -160,8 +160,12 @@ def attention_text(
     accesses: list[Access],
     inputs: tuple[int, ...],
     between: Between,
+    scale: float,
 ) -> str:
-    """Return the function; `accesses` are those of the three operands, then those between."""
+    """Return the function; `accesses` are those of the three operands, then those between.
+
+    Keys are multiplied by `scale`.
+    """
     batch = len(extents) - 4
     i, j, d, e = batch, batch + 1, batch + 2, batch + 3
     steps = between.steps()
@@ -211,8 +215,9 @@ def attention_text(
     lines += [
         f"    const i64 qi = c->stride[0][{i}], qd = c->stride[0][{d}];",
         "    if (packed != head) {",
-        f"      attention_pack(k, c->stride[1][{d}], c->stride[1][{j}], K, depth, keys);",
-        f"      attention_pack(v, c->stride[2][{j}], c->stride[2][{e}], V, keys, width);",
+        f"      attention_pack(k, c->stride[1][{d}], c->stride[1][{j}], K, depth, keys, "
+        f"{literal(scale)});",
+        f"      attention_pack(v, c->stride[2][{j}], c->stride[2][{e}], V, keys, width, 1.0f);",
         "      packed = head;",
     ]
     if mask is not None:

@@ -143,6 +143,27 @@ def test_heads_are_read_and_written_where_they_lie():
     assert len(changed.graph.node) == 1
 
 
+@pytest.mark.parametrize("way", ["both", "divided", "needed outside"])
+def test_numbers_that_operands_are_multiplied_by(way):
+    nodes = [
+        node("Mul", ["q", "scale"], ["a"]),
+        node("Div" if way == "divided" else "Mul", ["k", "scale"], ["b"]),
+        node("MatMul", ["a", "b"], ["s"]),
+        node("Add", ["s", "mask"], ["m"]),
+        node("Softmax", ["m"], ["p"], axis=-1),
+        node("MatMul", ["p", "v"], ["y"]),
+    ]
+    shapes = {"q": ["b", 2, "s", 16], "k": ["b", 2, 16, "t"], "v": ["b", 2, "t", 8]}
+    outputs = {"y": ["b", 2, "s", 8]}
+    if way == "needed outside":
+        outputs["a"] = shapes["q"]
+    constants = {"scale": np.array([-0.4], np.float32)}
+    proto = model(nodes, {**shapes, "mask": [1, 1, "s", "t"]}, outputs, constants)
+    given = {**feeds(2, 2, 41, 41, 16, 8), "mask": causal(41, 41, LOWEST)}
+    changed, _ = check(proto, given, expect=1)
+    assert [one.op_type for one in changed.graph.node].count("Mul") == (way == "needed outside")
+
+
 @pytest.mark.parametrize("also", [None, "b", "c"])
 def test_parts_of_one_tensor_are_read_where_they_lie(also):
     heads, depth = 2, 8
