@@ -292,3 +292,26 @@ def test_a_product_whose_result_is_compared():
     constants = {"w": normal(64, 48), "zero": np.float32(0)}
     proto = _gives_bool(model(nodes, {"x": ["n", 64]}, {"y": ["n", 48]}, constants), "y")
     check(proto, {"x": normal(5, 64)})
+
+
+@pytest.mark.parametrize(
+    ("given_", "target", "perm"),
+    [
+        (["n", "s", 24], [0, 0, 4, 6], [0, 2, 1, 3]),
+        (["n", "s", 24], [0, 0, 2, 3, -1], [0, 3, 1, 2, 4]),
+        (["n", 24, 5], [0, 8, 3, 5], [0, 2, 1, 3]),
+        ([2, "s", 4, 6], [2, 0, 2, 2, 6], [1, 0, 3, 2, 4]),
+        (["s", 7], [0, 7, 1], [0, 2, 1]),
+    ],
+)
+def test_axes_that_are_split_behind_free_dimensions(given_, target, perm):
+    nodes = [
+        node("Reshape", ["x", "target"], ["apart"]),
+        node("Transpose", ["apart"], ["turned"], perm=perm),
+        node("Softplus", ["turned"], ["y"]),
+    ]
+    proto = model(nodes, {"x": given_}, {"y": [None] * len(perm)}, {"target": ints(*target)})
+    sizes = [{"n": 3, "s": 5}, {"n": 1, "s": 1}, {"n": 2, "s": 9}]
+    feeds = [{"x": normal(*(size.get(d, d) for d in given_))} for size in sizes]
+    changed, _ = check(proto, *feeds, expect=1)
+    assert len(changed.graph.node) == 1
