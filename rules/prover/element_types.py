@@ -160,7 +160,7 @@ def _add(classes: Classes, node: PatternNode, opset: int) -> None:
     for name, expression in node.attributes:
         if (node.op_type, name) == ("Cast", "to") and isinstance(expression, Literal):
             made = dtype_name(expression.value) if isinstance(expression.value, int) else ""
-            if made in (*INTEGERS, "bool"):
+            if made in (*FLOATS, "bfloat16", *INTEGERS, "bool"):
                 classes.narrow(node.outputs[0].value, [made])
     first: dict[str, str] = {}
     for name, slot in places:

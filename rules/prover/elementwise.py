@@ -16,6 +16,7 @@ from .integers import Indices
 from .kinds import INTEGERS, reads_elements
 from .monotone import Element
 from .normal import Place, Product, Sum, known_number, scaled, single
+from .polynomial import atom
 from .rounded import rounded
 from .signum import absolute, signum
 from .space import UndecidedError
@@ -71,7 +72,8 @@ class Elementwise(Truths):
         """Return a conversion between types. That of truth values gives 0 and 1.
 
         Integers are exact as reals. Between integers, only the composition of conversions is
-        known: what every element keeps its value in may be left out.
+        known: what every element keeps its value in may be left out. So may every type of real
+        numbers, between integers of 8 bits.
         """
         kind = self.kind(inner)
         if kind == "boolean":
@@ -88,6 +90,8 @@ class Elementwise(Truths):
             return whole
 
         def convert(part: Sum, deeper: Path) -> list[Product]:
+            if kind == "real" and (kept := self._of_eight_bits(part, name)) is not None:
+                return kept
             if kind == "integer":
                 value = abstracted(part, self.space)
                 if isinstance(value, Place) and value.head in self.space.exact:
@@ -104,6 +108,27 @@ class Elementwise(Truths):
             return found
 
         return by_cases(whole, self.space, path, convert)
+
+    def _of_eight_bits(self, whole: Sum, name: str) -> list[Product] | None:
+        """Return the element of 8 bits that a real number is, where an integer type holds it.
+
+        Every type of real numbers has the integers up to 256, so that none is rounded on the way.
+        """
+        if len(whole) != 1 or not whole[0].plain or whole[0].coefficient != 1:
+            return None
+        factors = whole[0].factors
+        place = next(iter(factors), None)
+        if place is None or factors != {place: 1} or place.head != "#INT":
+            return None
+        atoms = list(place.indices[0].opaque.values())
+        if len(atoms) != 1 or atom(atoms[0]) != place.indices[0]:
+            return None
+        kind, _, tensor = atoms[0].function.partition(":")
+        own = self.types.get(tensor, "") if kind == "read" else ""
+        if own not in ("int8", "uint8") or name not in INTEGERS:
+            return None
+        (least, most), (low, high) = INTEGERS[own], INTEGERS[name]
+        return single(Place(tensor, atoms[0].arguments)) if low <= least and most <= high else None
 
     def _as_real(self, whole: Sum) -> list[Product]:
         return list(whole) if self._small(whole) else integer_sum(self._element(whole))

@@ -181,6 +181,7 @@ def require_covered(
         texts = []
         about: list[Constraint] = []
         covered = False
+        space.widest = max(space.widest, 1 + len(by))
         for other in by:
             if place_of(other).head != place.head:
                 continue

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from ...catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term, Variable
+from .chosen import axes_needed, counts_nothing
 from .slicing import Program
 from .statement import Outcome, Statement
 from .walk import parts, reads, symbol_names
@@ -22,6 +23,8 @@ class _Groups:
     parents: dict[object, object] = field(default_factory=dict)
     # Tensors that are 0; None where values aren't sums of products, so that it says nothing.
     zeros: set[str] | None = None
+    # Whether the list is long enough for all choices between elements (chosen.py).
+    chosen: bool = False
 
     def root(self, one: object) -> object:
         while (parent := self.parents.setdefault(one, one)) != one:
@@ -65,11 +68,13 @@ def separates(statement: Statement, name: str, outcome: Outcome) -> bool:
 def separated(statement: Statement, name: str, outcome: Outcome) -> Apart | None:
     """What belongs to each axis of a list that is long enough for all terms; None if connected."""
     extent = statement.free[name]
-    long = extent.length >= 2 and outcome.widest - 1 <= extent.length
-    if not statement.equations or not extent.places or not long:
+    if not statement.equations or not extent.places or extent.length < 2:
         return None
-    groups = _Groups()
     program = Program.of(statement)
+    needed = axes_needed(program)
+    groups = _Groups(chosen=needed is not None and needed <= extent.length)
+    if outcome.widest - 1 > extent.length and not groups.chosen:
+        return None
     shapes = program.shapes
     for tensor, shape in shapes.items():
         for at, size in enumerate(shape):
@@ -180,6 +185,9 @@ def _connect(groups: _Groups, own: str, term: Term) -> None:
                 groups.join([(own, variable), *_members(own, extent)])
             _connect(groups, own, condition)
             _connect(groups, own, body)
+        case Select(condition, then, otherwise) if groups.chosen or _by_elements(condition):
+            for part in (condition, then, otherwise):
+                _connect(groups, own, part)
         case Select(condition, then, otherwise) if _is_zero(otherwise, groups.zeros):
             _connect(groups, own, condition)  # a guard of the product like any other
             _connect(groups, own, then)
@@ -198,6 +206,15 @@ def _connect(groups: _Groups, own: str, term: Term) -> None:
                 _connect(groups, own, part)
         case Apply():
             groups.join(_members(own, term))
+
+
+def _by_elements(condition: Term) -> bool:
+    """Whether a condition compares elements and nothing else: it is a function of them."""
+    match condition:
+        case Apply("and" | "or" | "not", arguments):
+            return all(map(_by_elements, arguments))
+        case _:
+            return reads(condition) and counts_nothing(condition)
 
 
 def _members(own: str, term: Term) -> Iterator[object]:

@@ -192,6 +192,9 @@ class Space:
             if times.terms:
                 return times * multiple[1] + self._quotient(rest, by)
         outer, rest = divided(whole, by)
+        exact = self._multiples(rest, by)
+        for part, times in exact:
+            outer, rest = outer + times, rest - part
         if self.in_range(rest, by):
             return outer
         if self.in_range(-1 - rest, by):
@@ -220,6 +223,26 @@ class Space:
         exact = equals(other * by, whole)
         known = exact in self.ambient or exact in self.solver.assumptions
         return (whole, other) if known and len(whole.terms) == 1 else None
+
+    def _multiples(self, whole: Polynomial, by: Polynomial) -> list[tuple[Polynomial, Polynomial]]:
+        """Return the terms that are known to be multiples of a divisor, and how often they hold it.
+
+        floor((a + r) / b) is a / b + floor(r / b) where a // b is known to leave no rest.
+        """
+        found = []
+        for monomial, coefficient in whole.terms.items():
+            for name in monomial:
+                if name in whole.opaque:
+                    continue
+                once = quotient(variable(name), by)
+                inner = _only_atom(once)
+                if inner is not None and inner.function == "//" and self._leaves_no_rest(inner):
+                    left = list(monomial)
+                    left.remove(name)
+                    beside = Polynomial({tuple(left): coefficient}, whole.opaque)
+                    found.append((beside * variable(name), beside * once))
+                    break
+        return found
 
     def _digits(self, rest: Polynomial) -> Iterable[tuple[Polynomial, Polynomial]]:
         """Yield b and s such that s is a part of the polynomial and 0 <= s < b."""
