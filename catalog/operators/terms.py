@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,11 @@ class Apply:
 
     function: str
     arguments: tuple[Term, ...]
+
+    @cached_property
+    def integral(self) -> bool:
+        """Whether it is made of dimensions and indices only; terms are asked again and again."""
+        return self.function in _INTEGRAL and all(map(is_integer, self.arguments))
 
     def __str__(self) -> str:
         if self.function.isidentifier() and self.function not in ("and", "or"):
@@ -95,6 +101,9 @@ def _operand(term: Term) -> str:
     return f"({term})" if infix or isinstance(term, Select | Reduce) else str(term)
 
 
+# What makes integers of integers; of two, the laws of `_integer` hold.
+_PAIRS = frozenset({"+", "-", "*", "//", "%", "max", "min"})
+_INTEGRAL = _PAIRS | {"neg"}
 # What exporters write for "to the end"; no dimension is larger.
 _LARGEST = 2**63 - 1
 
@@ -135,6 +144,8 @@ def is_number(term: object) -> bool:
 
 def is_integer(term: Term) -> bool:
     """Whether the term is made of dimensions and indices only, so that integer laws hold."""
+    if isinstance(term, Apply):
+        return term.integral
     match term:
         case bool():
             return False
@@ -142,10 +153,6 @@ def is_integer(term: Term) -> bool:
             return True
         case Symbol(_, kind):
             return kind != "real"
-        case Apply(function, arguments):
-            return function in ("+", "-", "*", "//", "%", "neg", "max", "min") and all(
-                is_integer(argument) for argument in arguments
-            )
         case Select():
             return is_integer(term.then) and is_integer(term.otherwise)
         case _:
@@ -154,14 +161,15 @@ def is_integer(term: Term) -> bool:
 
 def apply(function: str, *arguments: Term) -> Term:
     """Return a primitive applied to terms, folded where all is known."""
-    if function == "/" and all(is_number(argument) for argument in arguments):
+    known = all(map(is_number, arguments))
+    if function == "/" and known:
         left, right = arguments
         if isinstance(left, float) or isinstance(right, float) or left % right == 0:  # type: ignore[operator]
             return _divide(left, right)
         return Apply(function, arguments)
     if function in ("//", "%") and arguments[1] == 0:
         return Apply(function, arguments)
-    if function in _FOLD and all(is_number(argument) for argument in arguments):
+    if known and function in _FOLD:
         return _FOLD[function](*arguments)
     if function in ("and", "or"):
         return _logical(function, *arguments)
@@ -169,7 +177,7 @@ def apply(function: str, *arguments: Term) -> Term:
         return True
     if function in ("!=", "<", ">") and is_integer(arguments[0]) and arguments[0] == arguments[1]:
         return False
-    if function in ("+", "-", "*", "//", "%", "max", "min") and all(map(is_integer, arguments)):
+    if function in _PAIRS and all(map(is_integer, arguments)):
         return _integer(function, *arguments)
     if function == "+" and any(type(argument) is int and argument == 0 for argument in arguments):
         return arguments[0] if type(arguments[1]) is int else arguments[1]  # an absent bias

@@ -84,7 +84,7 @@ class _Join:
             raise _ApartError
         return Program(
             tuple(
-                Operand(one.name, _drop(one.shape, self._gone(one.name)), one.algebra)
+                Operand(one.name, self._shape(one.name, one.shape), one.algebra)
                 for one in self.whole.operands
             ),
             definitions,
@@ -104,10 +104,17 @@ class _Join:
                 yield self._term(condition, {}, set())
 
     def _place(self, tensor: str, shape: tuple[Term, ...]) -> None:
-        """Note where both axes of a tensor are: it has both, once, or neither."""
+        """Note where both axes of a tensor are: it has both, once, or neither.
+
+        An axis whose size is a product of both is one already.
+        """
         found = []
         for size in (self.kept, self.gone):
-            places = [at for at, one in enumerate(shape) if size.name in symbol_names(one)]
+            places = [
+                at
+                for at, one in enumerate(shape)
+                if size.name in symbol_names(one) and not self._is_whole(one)
+            ]
             if any(shape[at] != size for at in places):
                 raise _ApartError
             found.append(places)
@@ -115,6 +122,16 @@ class _Join:
             if not len(found[0]) == len(found[1]) == 1:
                 raise _ApartError
             self.both[tensor] = (found[0][0], found[1][0])
+
+    def _is_whole(self, size: Term) -> bool:
+        """Whether a size is a product of both sizes, and of others perhaps."""
+        factors = list(_factors(size))
+        return factors.count(self.kept) == factors.count(self.gone) == 1
+
+    def _shape(self, tensor: str, shape: tuple[Term, ...]) -> tuple[Term, ...]:
+        """The sizes that are left."""
+        left = _drop(shape, self._gone(tensor))
+        return tuple(one if one == self.kept else self._term(one, {}, set()) for one in left)
 
     def _gone(self, tensor: str) -> int | None:
         """The axis that a tensor loses."""
@@ -131,7 +148,8 @@ class _Join:
         single = set() if at is None else {one.indices[at]}
         place = self._gone(one.name)
         value = self._term(one.value, pairs, single)
-        return Definition(one.name, _drop(one.shape, place), _drop(one.indices, place), value)
+        shape = self._shape(one.name, one.shape)
+        return Definition(one.name, shape, _drop(one.indices, place), value)
 
     def _over(self, one: Definition) -> int | None:
         """The axis of size 1 of a result that stands over the one that goes.
@@ -211,13 +229,35 @@ class _Join:
         kept = self.both[tensor][0] if tensor in self.both else None
         for at, index in enumerate(indices):
             if kept is not None and at == kept:
-                if not isinstance(index, Variable) or pairs.get(index) != indices[gone or 0]:
+                other = indices[gone or 0]
+                if (whole := self._of_digits(index, other)) is not None:
+                    yield self._term(whole, pairs, single)
+                elif isinstance(index, Variable) and pairs.get(index) == other:
+                    yield index
+                else:
                     raise _ApartError
-                yield index
             elif at != gone:
                 yield self._term(index, pairs, single)
             elif kept is None and not (index == 0 or index in single):
                 raise _ApartError  # of an axis of size 1, what is read must be seen to be there
+
+    def _of_digits(self, index: Term, other: Term) -> Term | None:
+        """What an element is read at where both indices are the digits of one number.
+
+        For a number e, that is e itself where they are e // n and e % n, and e modulo the size of
+        both axes together where the first is (e // n) % m.
+        """
+        match other:
+            case Apply("%", (whole, self.gone)):
+                pass
+            case _:
+                return None
+        high = Apply("//", (whole, self.gone))
+        if index == high:
+            return whole
+        # that size has the name of the first, as it would stand in a product
+        both = Apply("*", (self.kept, self.gone))
+        return Apply("%", (whole, both)) if index == Apply("%", (high, self.kept)) else None
 
 
 def _product(factors: Iterable[Term]) -> Term:
