@@ -12,7 +12,7 @@ from ..profiles.kernel import Kernel
 from ..rules import ABSENT, Match
 from .fold import becomes_constant
 from .graph import Graph, TensorType, constant_of
-from .infer import bind, infer_node, infer_types, sharpen
+from .infer import bind, infer_node, infer_types, same_type, sharpen
 from .price import Prices, kernel_of
 from .rewrite import Matcher, RewriteError, Step, apply_match, simplify
 from .simplify import remove_dead
@@ -90,11 +90,19 @@ def explore(
 
 
 def bound_types(graph: Graph, sizes: Mapping[str, int]) -> dict[int, TensorType]:
-    """Give the types under the sizes that costs are asked for."""
+    """Give the types under the sizes that costs are asked for.
+
+    As they are inferred from those, and by the names that sizes have in the graph's own types: how
+    many elements a Range has is told by its name alone.
+    """
     if not sizes:
         return dict(graph.types)
-    bound = infer_types(graph, sizes)
-    return {**{v: bind(t, sizes) for v, t in graph.types.items()}, **bound}
+    found = infer_types(graph, sizes)
+    for value, type_ in graph.types.items():
+        sharper = sharpen(found.get(value), bind(type_, sizes))
+        if sharper is not None and same_type(found.get(value), sharper):
+            found[value] = sharper
+    return found
 
 
 def weigh(

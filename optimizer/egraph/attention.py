@@ -22,6 +22,8 @@ RULE = "FuseMultiHeadAttention"
 SUMMARY = "attends with several heads in one kernel"
 KERNEL = "com.microsoft:MultiHeadAttention"
 HEADS = (0, 2, 1, 3)
+# The opset from which Shape gives a part of the sizes.
+_PART_OF_SHAPE = 15
 # Factors that are looked through, one within the other.
 MOST_FACTORS = 3
 
@@ -184,7 +186,7 @@ def _made(derivation: Derivation, shape: Shape, scores: _Scores, values: int) ->
             key = derivation.output(turned)
     reads = [query, key, value]
     if scores.mask != NONE:
-        mask = _mask(derivation, scores.mask, (b, h, s, t), made)
+        mask = _mask(derivation, scores.mask, (b, h, s, t), query, made)
         if mask is None:
             return []
         reads += [NONE, NONE, mask]
@@ -225,8 +227,13 @@ def _joined(derivation: Derivation, class_: int, shape: Shape, made: list[int]) 
     return derivation.output(joined)
 
 
-def _mask(derivation: Derivation, mask: int, whole: Shape, made: list[int]) -> int | None:
-    """A mask as the kernel takes it: of all rows and columns, for each head and sequence or all."""
+def _mask(
+    derivation: Derivation, mask: int, whole: Shape, query: int, made: list[int]
+) -> int | None:
+    """A mask as the kernel takes it: of all rows and columns, for each head and sequence or all.
+
+    `query` is [b, s, h * e], where the number of rows is read if it is free.
+    """
     shape = derivation.shape(mask)
     if shape is None or len(shape) > 4:
         return None
@@ -236,14 +243,35 @@ def _mask(derivation: Derivation, mask: int, whole: Shape, made: list[int]) -> i
     target = (*given[:2], *whole[2:])
     if shape == target:
         return mask
-    if not all(isinstance(size, int) for size in target):
-        return None
-    sizes = derivation.integers([int(size) for size in target])
-    node = derivation.make("Expand", [mask, sizes], {}, target)
+    sizes = _sizes(derivation, mask, target, given, query, made)
+    node = None if sizes is None else derivation.make("Expand", [mask, sizes], {}, target)
     if node is None:
         return None
     made.append(node)
     return derivation.output(node)
+
+
+def _sizes(
+    derivation: Derivation, mask: int, target: Shape, given: Shape, query: int, made: list[int]
+) -> int | None:
+    """What to expand a mask to; where sizes are free, 1 in the place of those that it has."""
+    if all(isinstance(size, int) for size in target):
+        return derivation.integers([int(size) for size in target])
+    if given[3] != target[3] or derivation.egraph.inference.opset("") < _PART_OF_SHAPE:
+        return None
+    if target[2] == target[3]:  # one for all layers
+        rows = derivation.make("Shape", [mask], {"start": -1})
+    else:
+        rows = derivation.make("Shape", [query], {"start": 1, "end": 2})
+    if rows is None:
+        return None
+    ones = derivation.integers([1, 1]), derivation.integers([1])
+    parts = [ones[0], derivation.output(rows), ones[1]]
+    sizes = derivation.make("Concat", parts, {"axis": 0})
+    if sizes is None:
+        return None
+    made += [rows, sizes]
+    return derivation.output(sizes)
 
 
 def _state(

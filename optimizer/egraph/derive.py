@@ -16,10 +16,10 @@ import numpy as np
 from onnx import helper
 
 from ..graph import Shape, TensorType, constant_of
-from ..infer import bind
+from ..infer import bind, sharpen
 from .columns import NONE
 from .costs import givers_of
-from .egraph import EGraph
+from .egraph import UNTYPED, EGraph
 from .provenance import Application
 from .vocabulary import Attributes
 
@@ -92,9 +92,9 @@ class Derivation:
         attributes: Mapping[str, Any],
         shape: Shape | None = None,
     ) -> int | None:
-        """The e-node of an operator of one output of float32; None where it takes no such operands.
+        """The e-node of an operator of one output; None where it takes no such operands.
 
-        `shape` is what it gives, where inference may not know.
+        `shape` is that of the float32 it gives, where inference may not know.
         """
         vocabulary = self.egraph.vocabulary
         domain, _, op_type = name.rpartition(":")
@@ -108,11 +108,16 @@ class Derivation:
         if node is None:
             return None
         output = self.output(node)
-        type_ = self.egraph.type(output)
-        if shape is not None and (type_ is None or type_.shape is None):
+        if shape is not None:
             own = TensorType("float32", shape)
-            self.egraph.types[output] = vocabulary.type(own)
-            self.egraph.sized[output] = vocabulary.type(bind(own, self.egraph.sizes))
+            for numbers, known in (
+                (self.egraph.types, own),
+                (self.egraph.sized, bind(own, self.egraph.sizes)),
+            ):
+                found = None if numbers[output] == UNTYPED else vocabulary.types[numbers[output]]
+                sharper = sharpen(found, known)
+                assert sharper is not None
+                numbers[output] = vocabulary.type(sharper)
         return node
 
     def output(self, node: int) -> int:

@@ -152,14 +152,15 @@ def _half(derivation: Derivation, table: int, half: int) -> int | None:
         if not np.array_equal(array[:, :half], array[:, half:]):
             return None
         return egraph.leaf(constant_of(np.ascontiguousarray(array[:, :half])), ("half", table))
-    if not _repeats(derivation, table):
+    shape = derivation.shape(table)
+    if shape is None or not _repeats(derivation, table):
         return None
     bounds = [derivation.integers([bound]) for bound in (0, half, -1)]
-    cut = derivation.make("Slice", [table, *bounds], {})
+    cut = derivation.make("Slice", [table, *bounds], {}, (*shape[:-1], half))
     if cut is None:
         return None
     flat = [derivation.output(cut), derivation.integers([-1, half])]
-    rows = derivation.make("Reshape", flat, {})
+    rows = derivation.make("Reshape", flat, {}, (shape[-2], half))
     return None if rows is None else derivation.output(rows)
 
 

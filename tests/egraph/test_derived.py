@@ -168,6 +168,24 @@ def test_a_free_batch_stays_free():
     assert "MultiHeadAttention" in found
 
 
+@pytest.mark.parametrize("mask", ["rows", "whole"])
+def test_a_free_number_of_tokens_stays_free(mask):
+    """A mask for each column is given the rows that the queries have while the model runs."""
+    added = ("batch", 1, 1, "tokens") if mask == "rows" else (1, 1, "tokens", "tokens")
+    net = Net(m=added, **dict.fromkeys("qkv", ("batch", "tokens", 8)))
+
+    def heads(x):
+        return net.op("Transpose", net.op("Reshape", x, [0, 0, 2, 4]), perm=[0, 2, 1, 3])
+
+    keys = net.op("Transpose", heads("k"), perm=[0, 1, 3, 2])
+    scores = net.op("Add", net.op("MatMul", heads("q"), keys), "m")
+    attended = net.op("MatMul", net.op("Softmax", scores, axis=-1), heads("v"))
+    joined = net.op("Reshape", net.op("Transpose", attended, perm=[0, 2, 1, 3]), [0, 0, 8])
+    found = compared(net.model(joined), sizes={"batch": 2, "tokens": 5})
+    assert "MultiHeadAttention" in found and "Softmax" not in found
+    assert ("Expand" in found) == (mask == "rows")
+
+
 def test_softmax_over_another_axis_is_none():
     assert "Softmax" in compared(attention(t=4, axis=2))
 
@@ -258,6 +276,19 @@ def test_a_rotation_is_the_kernel(sizes, parts, swapped, tables, side):
 
 def test_a_rotation_of_a_free_batch_is_the_kernel():
     assert "RotaryEmbedding" in compared(rotation(batch="batch", side=True), sizes={"batch": 3})
+
+
+def test_a_rotation_of_a_free_number_of_tokens_is_the_kernel():
+    """By tables that are computed for as many tokens as there are."""
+    net = Net(x=("batch", "tokens", 8), angles=(1, "tokens", 2))
+    angles = net.op("Unsqueeze", net.op("Concat", "angles", "angles", axis=-1), [1])
+    cosines, sines = net.op("Cos", angles), net.op("Sin", angles)
+    x = net.op("Transpose", net.op("Reshape", "x", [0, 0, 2, 4]), perm=[0, 2, 1, 3])
+    first, second = net.ops("Split", 2, x, [2, 2], axis=-1)
+    turned = net.op("Concat", net.op("Neg", second), first, axis=-1)
+    total = net.op("Add", net.op("Mul", x, cosines), net.op("Mul", turned, sines))
+    found = compared(net.model(total), sizes={"batch": 2, "tokens": 5})
+    assert "RotaryEmbedding" in found and "Neg" not in found
 
 
 def one_off(s, r):
