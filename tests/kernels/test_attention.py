@@ -237,6 +237,11 @@ def any_attention(draw):
     given_ = feeds(batch, 2, *sizes, seed=seed)
     if kind is not None:
         given_["mask"] = normal(1, 1, queries, keys, seed=seed) * 100
+    if draw(st.booleans()):  # keys whose rows lie side by side, as most models have them
+        (entry,) = (one for one in proto.graph.input if one.name == "k")
+        entry.CopyFrom(helper.make_tensor_value_info("rows", 1, ["b", 2, "t", depth]))
+        proto.graph.node.insert(0, node("Transpose", ["rows"], ["k"], perm=[0, 1, 3, 2]))
+        given_["rows"] = np.ascontiguousarray(given_.pop("k").swapaxes(2, 3))
     return proto, given_
 
 
