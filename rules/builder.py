@@ -352,6 +352,9 @@ class Builder(Facts):
             return
         shape = self.rng.choice([(), (), (1,)]) if self._may_have_rank(node, name) else ()
         dtype = self._dtype(node, position, name)
+        taken = schemas.element_types(node.operator, position)
+        if taken and dtype not in taken:  # an axis, as of CumSum
+            dtype = "int64" if "int64" in taken else min(taken)
         self.tensors[name] = _Tensor(dtype, shape, np.full(shape, value, np.dtype(dtype)))
 
     def _may_have_rank(self, node: PatternNode, name: str) -> bool:

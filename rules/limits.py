@@ -29,18 +29,19 @@ def limited(operator: str, opset_from: int | None, opset_to: int | None) -> froz
                 part.name
                 for require in block.requires
                 if require.only
-                for part in _parts(require.condition)
+                for part in parts(require.condition)
                 if isinstance(part, spec.Name)
             }
             found |= said & {attribute.name for attribute in block.attributes}
     return frozenset(found)
 
 
-def _parts(node: object) -> Iterator[object]:
+def parts(node: object) -> Iterator[object]:
+    """Yield a node of a specification's syntax tree and all nodes inside of it."""
     yield node
     if isinstance(node, tuple):
         for item in node:
-            yield from _parts(item)
+            yield from parts(item)
     elif is_dataclass(node):
         for field in fields(node):
-            yield from _parts(getattr(node, field.name))
+            yield from parts(getattr(node, field.name))

@@ -190,9 +190,11 @@ class _Builder:
         for i, dtype in enumerate(types):
             if dtype and schemas.type_variable(node.operators[0], i) == variable:
                 return dtype
-        if variable == "Tind":
+        taken = schemas.element_types(node.operators[0], position)
+        beside = next((dtype for dtype in types if dtype), None)
+        if variable == "Tind" or (beside not in taken and "int64" in taken):
             return "int64"
-        return next((dtype for dtype in types if dtype), None)
+        return beside
 
     def _output_type(self, node: PatternNode, types: list[str | None]) -> str | None:
         if node.op_type == "Cast":

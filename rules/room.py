@@ -7,14 +7,14 @@ proved of windows is proved where they fit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Sequence
 from functools import cache, lru_cache
 
 from onnx import defs
 
 from ..catalog.operators import ShapeError, Specification, specification
 from ..catalog.operators import syntax as spec
+from .limits import parts
 
 _ROOM = "room"  # as the specifications call it
 Shape = tuple[int | str, ...]
@@ -30,7 +30,7 @@ def needs_room(operator: str) -> bool:
         isinstance(part, spec.Call) and part.function == _ROOM
         for block in meaning.blocks
         for require in block.requires
-        for part in _parts(require.condition)
+        for part in parts(require.condition)
     )
 
 
@@ -77,13 +77,3 @@ def _described(operator: str, opset: int) -> Specification | None:
 
 def _plain(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
-
-
-def _parts(node: object) -> Iterator[object]:
-    yield node
-    if isinstance(node, tuple):
-        for item in node:
-            yield from _parts(item)
-    elif is_dataclass(node):
-        for field in fields(node):
-            yield from _parts(getattr(node, field.name))

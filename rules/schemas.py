@@ -131,6 +131,18 @@ def type_variable(operator: str, position: int, *, output: bool = False) -> str:
     return next(iter(one.types)) if len(one.types) == 1 else one.type_str
 
 
+@cache
+def element_types(operator: str, position: int) -> frozenset[str]:
+    """The element types that an input may have in the newest schema; none where it isn't known."""
+    known = versions(operator)
+    if not known or not known[-1].inputs:
+        return frozenset()
+    formal = known[-1].inputs
+    texts = formal[min(position, len(formal) - 1)].types
+    names = (text.removeprefix("tensor(").removesuffix(")") for text in texts)
+    return frozenset({"float": "float32", "double": "float64"}.get(name, name) for name in names)
+
+
 @lru_cache(maxsize=1)
 def commutative() -> frozenset[str]:
     """The two-operand operators whose operands may be swapped."""

@@ -10,7 +10,18 @@ import numpy as np
 from ...catalog.operators.evaluate import PRIMITIVE
 from ...catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term, Variable
 from ..conditions import INTEGERS
-from .arithmetic import REDUCE, Arithmetic, Array, Element, Kind, Number, Tensor, number, stored_as
+from .arithmetic import (
+    REDUCE,
+    Arithmetic,
+    Array,
+    Element,
+    Kind,
+    NoValueError,
+    Number,
+    Tensor,
+    number,
+    stored_as,
+)
 
 _RELATIONS = ("=", "!=", "<", "<=", ">", ">=")
 _SAME = ("+", "-", "*", "neg", "max", "min", "abs", "sign")
@@ -126,6 +137,8 @@ class Grid:
             return converted(element, "real", self.arithmetic)
         whole = converted(element, "integer", self.arithmetic)
         wrapped = np.asarray(whole.values).astype(np.dtype(dtype)).astype(np.int64)
+        if dtype == "uint64" and np.any(wrapped < 0):
+            raise NoValueError("a number of 64 bits is more than is computed with")
         return Element(wrapped, whole.defined, "integer")
 
     def _whole(self, function: str, arguments: list[Element], defined: Any) -> Element:

@@ -21,12 +21,15 @@ _LOOSER = (
     ("rounding", True, "equal rounding, finite_math"),
 )
 
+_NOT_MEASURED = "what it does in floating point was not measured"
+_NO_INSTANCE = "no instance of it with elements of a floating-point type was run"
+
 
 def measured(rule: Rule, verdict: Verdict) -> Verdict:
     """Add to a proof what the rule does in floating point; refuse it where that breaks its class.
 
-    A verdict other than proved or bounded stays as it is, and so does that of a rule that can't be
-    measured: nothing is held against it.
+    A verdict other than proved or bounded stays as it is. Of a rule that can't be measured, because
+    ONNX Runtime runs no instance of it, the verdict says so; nothing is held against it.
     """
     if verdict.status not in ("proved", "bounded"):
         return verdict
@@ -34,7 +37,10 @@ def measured(rule: Rule, verdict: Verdict) -> Verdict:
         record = floating_record(rule, proved=True)
     except Exception as error:  # a measurement that fails takes no proof away
         print(f"{rule.name}: {type(error).__name__}: {error}", file=sys.stderr)
-        return verdict
+        said = " ".join(str(error).split())
+        return replace(verdict, reason=f"{_NOT_MEASURED}: {type(error).__name__}: {said}")
+    if record.status == "unmeasured" and rule.equal != "partial":
+        return replace(verdict, floating=record, reason=f"{_NOT_MEASURED}: {_NO_INSTANCE}")
     if not record.problems:
         return replace(verdict, floating=record)
     reason = f"equal as real numbers, but not in floating point: {refusal(rule, record)}"

@@ -49,7 +49,10 @@ def prove_rule(
     recheck_timeout: float | None = None,
     infer: float = INFER_S,
 ) -> Verdict:
-    """Put a rule through the gate.
+    """Put a rule through the gate: what it proves is that both sides are equal as numbers.
+
+    Whether that survives floating point, the narrowing casts of a rule among it, `measured` says
+    (promise.py); a rule is admitted after both.
 
     `timeout` bounds the proof, in seconds of work (prover/effort.py). In seconds of processor time
     `search` bounds that for a counterexample, `infer` that for conditions under which a rule that

@@ -16,6 +16,8 @@ from .arithmetic import Array, Assignment, Number, shape_at
 
 # "normal"; "positive", for roots and logarithms; "small" integers; "zeros" and ones mixed in;
 # "shifted", a mean far above the spread; "unit", within (-1, 1); "wide", integers of any size.
+# The largest number that arrays of integers hold.
+_MOST = int(np.iinfo(np.int64).max)
 FAMILIES = ("normal", "small", "positive", "zeros", "shifted", "unit", "wide")
 
 
@@ -64,7 +66,9 @@ def draw(
         return np.asarray(rng.integers(0, 2, shape), bool)
     if algebra == "integer":
         kind = np.dtype(dtype) if np.dtype(dtype).kind in "iu" else np.dtype(np.int64)
-        return np.asarray(_integers(shape, family, rng, kind).astype(kind).astype(np.int64))
+        drawn = _integers(shape, family, rng, kind).astype(kind)
+        # of uint64, the half that int64 has too: the other half would be taken for negative
+        return np.asarray((drawn & kind.type(_MOST) if kind == np.uint64 else drawn), np.int64)
     match family:
         case "small":
             found = rng.integers(-3, 4, shape).astype(np.float64)
@@ -94,7 +98,8 @@ def _integers(
         case "wide":
             # Where a type ends, sums wrap around; cut to fewer bits, random ones stay random.
             limits = np.iinfo(kind)
-            ends = np.asarray([limits.min, limits.max, limits.max - 1, 0, 1], np.int64)
+            most = min(int(limits.max), _MOST)
+            ends = np.asarray([limits.min, most, most - 1, 0, 1], np.int64)
             anywhere = rng.integers(np.iinfo(np.int64).min, np.iinfo(np.int64).max, shape)
             found = np.where(rng.random(shape) < 0.5, rng.choice(ends, shape), anywhere)
         case "shifted":

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tensolog.rules import load_rules, parse_rules
 from tensolog.rules.gate.arithmetic import Assignment
@@ -14,6 +15,7 @@ from tensolog.rules.gate.difference import differences
 from tensolog.rules.gate.exact import Exact
 from tensolog.rules.gate.fuzz import fuzz
 from tensolog.rules.gate.search import find
+from tensolog.rules.gate.values import FAMILIES, draw
 from tensolog.rules.prover.cases import IllTyped, statements
 from tensolog.rules.prover.compose import UndescribedError
 
@@ -307,3 +309,30 @@ def test_numbers_beyond_all_arrays_end_no_search_with_an_error(match, rewrite):
         f"  match\n    {match}\n  rewrite\n    {rewrite}\n  equal rounding\n"
     )
     refute(rule, statements(rule), 0.3)
+
+
+@pytest.mark.parametrize("dtype", ["uint64", "int64", "uint8", "int8"])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_integers_are_numbers_of_their_type(dtype, family):
+    drawn = draw("integer", (40,), family, np.random.default_rng(0), dtype)
+    limits = np.iinfo(dtype)
+    assert drawn.dtype == np.int64
+    assert limits.min <= drawn.min() and drawn.max() <= limits.max
+
+
+UNSIGNED = """
+rule EliminateAbs
+  tags    explore
+  source  ["own"]
+  given   X uint64
+  match
+    Y = Abs(Div(X, 2))
+  rewrite
+    Y = Div(X, 2)
+  equal   exact
+"""
+
+
+def test_numbers_without_a_sign_refute_nothing_that_is_true():
+    (rule,) = parse_rules(UNSIGNED)
+    assert refute(rule, statements(rule), 1.0) is None

@@ -9,7 +9,7 @@ from tensolog.rules.prover.prove import prove
 
 JUDGED = {
     kind: parse_rules((Path(__file__).parent / "judged" / f"{kind}.rules").read_text("utf-8"))
-    for kind in ("true", "false", "undecided")
+    for kind in ("true", "false", "undecided", "combined")
 }
 
 
@@ -20,7 +20,10 @@ def test_true_rules_are_proved(rule):
     assert any(one.status == "proved" for one in outcomes)
 
 
-@pytest.mark.parametrize("rule", JUDGED["false"] + JUDGED["undecided"], ids=lambda rule: rule.name)
+FALSE = JUDGED["false"] + JUDGED["undecided"] + JUDGED["combined"]
+
+
+@pytest.mark.parametrize("rule", FALSE, ids=lambda rule: rule.name)
 def test_false_rules_are_not_proved(rule):
     try:
         cases = statements(rule)

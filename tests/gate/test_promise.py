@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from tensolog.rules import load_rules, parse_rules
@@ -128,7 +129,9 @@ def test_a_measurement_that_fails_takes_no_proof_away(monkeypatch, capsys):
 
     monkeypatch.setattr(promise, "floating_record", fail)
     rule = REJECTED["ConvertWhereToMul"]
-    assert measured(rule, proof(rule)) == proof(rule)
+    verdict = measured(rule, proof(rule))
+    assert replace(verdict, reason="") == proof(rule)
+    assert verdict.reason.endswith("was not measured: RuntimeError: no kernels today")
     assert "no kernels today" in capsys.readouterr().err
 
 
@@ -149,3 +152,33 @@ def test_refused_in_a_process_of_its_own_it_does_not_enter_as_admitted():
     assert "numerically unsafe" in problem.reason
     (verdict,) = prove_rules([rule], 1, floating=[], infer=0)
     assert verdict.status == "proved"
+
+
+AXIS = """
+rule PushNegThroughCumSum
+  tags    explore
+  source  ["own"]
+  given   X [n, m] float32
+  match
+    Y = CumSum(Neg(X), 0)
+  rewrite
+    Y = Neg(CumSum(X, 0))
+  equal   rounding
+"""
+
+
+def test_a_literal_has_a_type_that_its_operator_takes():
+    """An axis is an integer, beside whichever elements: so the rule is measured."""
+    (rule,) = parse_rules(AXIS)
+    verdict = measured(rule, proof(rule))
+    assert (verdict.status, verdict.reason) == ("proved", "")
+    assert {one.dtype for one in verdict.floating.roundings} >= {"float32"}
+
+
+def test_what_was_not_measured_is_said(monkeypatch):
+    (rule,) = parse_rules(AXIS)
+    nothing = replace(promise.floating_record(rule, proved=True), roundings=(), bits=())
+    monkeypatch.setattr(promise, "floating_record", lambda *_, **__: nothing)
+    verdict = measured(rule, proof(rule))
+    assert verdict.status == "proved" and verdict.floating.status == "unmeasured"
+    assert "floating point was not measured: no instance" in verdict.reason
