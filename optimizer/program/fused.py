@@ -61,12 +61,13 @@ class Fused(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return what the function returns."""
+        signature = _signature(args, kwargs)
+        known = self._direct.get(signature)
+        if known is not None:
+            self._last.runner = self._latest = known
+            return cast(R, self._function(*args, **kwargs))
         if any(map(_is_traced, args)) or any(map(_is_traced, kwargs.values())):
             return cast(R, self._function(*args, **kwargs))  # part of the function around it
-        signature = _signature(args, kwargs)
-        if signature in self._direct:
-            self._last.runner = self._latest = self._direct[signature]
-            return cast(R, self._function(*args, **kwargs))
         runner = Runner(self._engine)
         trace = Trace(runner, self._function.__code__, LazyArray)
         try:

@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 Heuristic = Literal["cost", "all", "no_redundancy", "none"]
 
 
-# Tracing a region takes so long, and a share of it for each operator. What NumPy computes sooner
-# is left to it: `Fused` calls a function as it is, from its second call on, where all of a
-# call's regions were. 0 plans all of them.
-TRACING_S = 20e-6
+# Tracing a region takes so long, and a share of it for each operator. A region that NumPy computes
+# before that is left to it, and `Fused` calls a function as it is, from its second call on, where
+# all regions of a call together gain nothing. 0 plans and compiles all of them.
+TRACING_S = 30e-6
 _EACH = 0.1
+# Costs that are closer than this are taken to be equal.
+_CLOSE = 1.2
 SOONER = "NumPy is done sooner than the tracing of it"
 
 
@@ -58,7 +60,8 @@ class Options:
 class Prepared:
     """A program, the program after rewriting, and how it runs; `refusal` says why by NumPy.
 
-    `rules` names the rules of the rule base that were applied, in order.
+    `rules` names the rules of the rule base that were applied, in order. `seconds` is what it takes
+    by the model of costs, traced and as NumPy does it; None where it is worth while in any case.
     """
 
     traced: Program
@@ -68,6 +71,7 @@ class Prepared:
     plan: FusionPlan | None = None
     compiled: CompiledPlan | None = None
     refusal: str | None = None
+    seconds: tuple[float, float] | None = None
 
     @property
     def kernels(self) -> int:
@@ -103,8 +107,12 @@ class Prepared:
 
 def prepare(program: Program, options: Options) -> Prepared:
     """Return a program ready to run; what can't be planned or compiled is left to NumPy."""
-    if options.heuristic == "cost" and _sooner(program):
-        return Prepared(program, program, options, refusal=SOONER)
+    tracing_s, alone_s = (0.0, 0.0)
+    if options.heuristic == "cost" and TRACING_S > 0:
+        tracing_s, alone_s = _expected_s(program)
+    if alone_s < tracing_s:
+        seconds = (tracing_s + alone_s, alone_s)
+        return Prepared(program, program, options, refusal=SOONER, seconds=seconds)
     after, rules = rewritten(program)
     made = Prepared(program, after, options, rules)
     if any(not node.size for node in program.nodes):
@@ -119,12 +127,23 @@ def prepare(program: Program, options: Options) -> Prepared:
 
         machine = Machine.here(options.threads or default_threads())
         made.plan = plan(made.program, machine, options.heuristic)
+        if tracing_s:
+            made.seconds = (tracing_s + made.plan.cost_s, alone_s)
         made.compiled = compile_plan(made.program, made.plan)
     except TensologError as refusal:
         made.refusal = str(refusal)
     except Exception as defect:
         made.refusal = _defect(defect)
     return made
+
+
+def needless(regions: Sequence[Prepared | None]) -> bool:
+    """Whether NumPy alone would have been done sooner with all regions of a call."""
+    seconds = [None if one is None else one.seconds for one in regions]
+    known = [one for one in seconds if one is not None]
+    if len(known) < len(seconds):
+        return False
+    return sum(one[0] for one in known) >= _CLOSE * sum(one[1] for one in known)
 
 
 def rewritten(program: Program) -> tuple[Program, tuple[str, ...]]:
@@ -140,17 +159,17 @@ def rewritten(program: Program) -> tuple[Program, tuple[str, ...]]:
     return (rewrite(ruled), names) if names else (after, ())
 
 
-def _sooner(program: Program) -> bool:
-    """Whether NumPy computes a dense program in less time than it takes to trace it."""
+def _expected_s(program: Program) -> tuple[float, float]:
+    """Return the seconds of tracing a dense program, and NumPy's; zeros where those are many."""
     operators = [node for node in program.nodes if not node.is_leaf]
-    limit_s = TRACING_S * (1 + _EACH * len(operators))
+    tracing_s = TRACING_S * (1 + _EACH * len(operators))
     largest = max((node.size for node in program.nodes), default=0)
-    if any(node.layout != "dense" for node in program.nodes) or largest * 1e-10 > limit_s:
-        return False  # a single pass over that array takes longer
+    if any(node.layout != "dense" for node in program.nodes) or largest * 1e-11 > tracing_s:
+        return 0.0, 0.0  # a single pass over that array takes longer
     from ..fusion.machine import Machine
     from ..fusion.planner import unfused_s
 
-    return unfused_s(program, Machine.here(1)) < limit_s
+    return tracing_s, unfused_s(program, Machine.here(1).by_operator(8.0 * largest))
 
 
 def _defect(error: Exception) -> str:

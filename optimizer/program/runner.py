@@ -15,7 +15,7 @@ from ..blocks.partitioned import Partitioned
 from .dag import Program
 from .expression import Expression
 from .held import Places, Record
-from .prepare import SOONER, Options, Prepared, prepare
+from .prepare import Options, Prepared, needless, prepare
 from .region import Region, region
 
 if TYPE_CHECKING:
@@ -49,9 +49,8 @@ class Runner:
     @property
     def needless(self) -> bool:
         """Whether tracing gained nothing: NumPy alone would have been done sooner."""
-        return all(
-            isinstance(one.prepared, Prepared) and one.prepared.refusal == SOONER
-            for one in self.regions
+        return needless(
+            [one.prepared if isinstance(one.prepared, Prepared) else None for one in self.regions]
         )
 
     def note(self, text: str) -> None:
