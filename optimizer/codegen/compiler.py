@@ -60,12 +60,19 @@ def find_compiler(wanted: str | None = None) -> Compiler | None:
     wanted = wanted or os.environ.get("TENSOLOG_CC")
     if wanted == "none":
         return None
-    candidates = [tuple(shlex.split(wanted))] if wanted else _candidates()
+    candidates = [words(wanted)] if wanted else _candidates()
     for command in candidates:
         version = _version(command)
         if version is not None:
             return Compiler(command, version)
     return None
+
+
+def words(command: str, windows: bool = os.name == "nt") -> tuple[str, ...]:
+    """Return the words of a command; on Windows backslashes are parts of paths."""
+    if not windows:
+        return tuple(shlex.split(command))
+    return tuple(word.strip('"') for word in shlex.split(command, posix=False))
 
 
 def _candidates() -> list[tuple[str, ...]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ...catalog.errors import TensologError
+from ...profiles.machine import memory_bytes
 from .dag import Node, Program
 from .evaluate import run
 from .rewrite import rewrite
@@ -36,10 +36,7 @@ SOONER = "NumPy is done sooner than the tracing of it"
 
 @cache
 def _half_of_memory() -> float:
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2
-    except (AttributeError, ValueError, OSError):
-        return math.inf
+    return memory_bytes() / 2 or math.inf
 
 
 @dataclass(frozen=True)
