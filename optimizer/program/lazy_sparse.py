@@ -10,11 +10,10 @@ import numpy as np
 
 from . import eager
 from . import sparse_operators as traced
-from .evaluate import is_sparse
 from .expression import Expression
-from .held import Held
-from .sparse_arguments import canonical, held_of, shares_pattern, wrap
-from .trace import Trace, UnsupportedError
+from .held_sparse import HeldSparse
+from .sparse_arguments import wrap
+from .trace import UnsupportedError
 
 # Ufuncs that NumPy answers with a method of the sparse object; it has others of its own for floor,
 # ceil and trunc, which a sparse object doesn't have, and compares for sign.
@@ -29,47 +28,10 @@ _WRITING = frozenset(
 _WRITTEN = frozenset(["lil", "dok"])
 
 
-class LazySparse:
-    """Stands for a sparse array, or a sparse matrix, of SciPy's.
+class LazySparse(HeldSparse):
+    """What SciPy's operators and methods give, traced or asked of SciPy at once."""
 
-    `_format` is the one that SciPy would give it, `_original` the object that it stands for, where
-    there is one, and `_repeated` says that this has an entry twice. One that is `_exposed` may be
-    written by code outside, or can't be traced: SciPy answers for it.
-    """
-
-    __slots__ = (
-        "__weakref__",
-        "_exposed",
-        "_family",
-        "_format",
-        "_held",
-        "_is_matrix",
-        "_original",
-        "_repeated",
-        "_trace",
-    )
-
-    __array_priority__ = 1001.0
-
-    def __init__(
-        self,
-        trace: Trace,
-        held: Held,
-        layout: str,
-        is_matrix: bool,
-        original: Any = None,
-        exposed: bool = False,
-        repeated: bool = False,
-    ) -> None:
-        self._trace = trace
-        self._held = held
-        self._format = layout
-        self._is_matrix = is_matrix
-        self._original = original
-        self._repeated = repeated
-        self._family = None
-        self._exposed = exposed
-        trace.register(self)
+    __slots__ = ()
 
     def like(self, expression: Expression, layout: str | None = None) -> LazySparse:
         """Return another one of its kind; UnsupportedError where SciPy keeps repeated entries."""
@@ -85,54 +47,6 @@ class LazySparse:
         if self._exposed:
             raise UnsupportedError("a sparse operand whose memory was given away")
         return self._trace.read(self._held)
-
-    def _tensolog_real(self) -> Any:
-        """Return the object that it stands for; not to be written."""
-        if self._original is None:
-            import scipy.sparse
-
-            value = self._trace.force(self._held, "a function left to SciPy")
-            kind = "matrix" if self._is_matrix else "array"
-            value = value.asformat(self._format)
-            self._original = getattr(scipy.sparse, f"{self._format}_{kind}")(value, copy=True)
-        return self._original
-
-    _tensolog_result = _tensolog_real
-
-    # -- what is known without computing ---------------------------------------------------------
-
-    @property  # type: ignore[misc]
-    def __class__(self) -> Any:
-        import scipy.sparse
-
-        kind = "matrix" if self._is_matrix else "array"
-        return getattr(scipy.sparse, f"{self._format}_{kind}")
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The numbers of rows and columns."""
-        return self._held.told.shape
-
-    @property
-    def ndim(self) -> int:
-        """The number of axes."""
-        return len(self._held.told.shape)
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of the elements."""
-        found = self._held.told if self._original is None else self._original
-        return np.dtype(found.dtype)
-
-    @property
-    def format(self) -> str:
-        """SciPy's name of the way in which it is held."""
-        return self._format
-
-    @property
-    def is_matrix(self) -> bool:
-        """Whether `*` is the product of matrices."""
-        return self._is_matrix
 
     # -- operators and methods -------------------------------------------------------------------
 
@@ -250,6 +164,8 @@ class LazySparse:
         return getattr(ufunc, method)(*eager.real(inputs), **eager.real(options))
 
     def __getitem__(self, key: Any) -> Any:
+        if not hasattr(self.__class__, "__getitem__"):
+            raise TypeError(f"'{self.__class__.__name__}' object is not subscriptable")
         return self._left("__getitem__", (key,), {}, "an index")
 
     def __iter__(self) -> Any:
@@ -292,35 +208,13 @@ class LazySparse:
 
     # -- writing ---------------------------------------------------------------------------------
 
-    def _given_away(self, what: str) -> Any:
-        """Return the object that it stands for, to be read and written from now on."""
-        self._exposed = True
-        return self._writable(f"{what} gives the memory away")
-
-    def _writable(self, why: str) -> Any:
-        """Return the object that it stands for, to be written, when what waits is computed.
-
-        What was computed from it may have its pattern in the same memory, and gets its own.
-        """
-        self._trace.flush(why)
-        value = self._tensolog_real()
-        for other in self._trace.living():
-            held = other._held.value
-            if other is not self and is_sparse(held) and shares_pattern(held, value):
-                self._trace.settle(other._held, held.copy())
-        return value
-
     def __setitem__(self, key: Any, value: Any) -> None:
+        if not hasattr(self.__class__, "__setitem__"):
+            name = self.__class__.__name__
+            raise TypeError(f"'{name}' object does not support item assignment")
         key, value = eager.real(key), eager.real(value)
         self._writable("an assignment into a sparse operand")[key] = value
         self._read_again()
-
-    def _read_again(self) -> None:
-        if self._exposed:
-            return
-        rows = canonical(self._original)
-        self._held = held_of(self._trace, self._original, rows)
-        self._repeated = self._original.nnz != rows.nnz
 
     def _in_place(self, name: str, other: Any) -> Any:
         """Write it where SciPy does: traced formats only where it is scaled by a number."""

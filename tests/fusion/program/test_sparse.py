@@ -34,6 +34,7 @@ KINDS: dict[str, Any] = {
     "lil": S.tolil(),
     "bsr": S.tobsr(),
     "dok": S.todok(),
+    "dia": S.todia(),
     "empty": sp.csr_array((M, N)),
     "duplicates and explicit zeros": sp.coo_array(
         (np.r_[AT.data, 1, 2, 0], (np.r_[AT.row, 0, 0, 3], np.r_[AT.col, 0, 0, 3])), shape=(M, N)
