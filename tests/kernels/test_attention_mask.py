@@ -99,7 +99,7 @@ def any_masked(draw):
 
 
 @given(any_masked())
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 def test_masks_of_several_steps(case):
     proto, given_, is_masked = case
     check(proto, given_)
