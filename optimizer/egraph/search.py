@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...rules import Rule
 from ..graph import Graph
@@ -17,6 +17,7 @@ from .egraph import EGraph
 from .extract import MOST_STEPS, Extraction, extract
 from .merges import Merged, canonical, merge
 from .problem import Choice, Selection, cost_of
+from .provenance import Application
 from .saturate import Budget, Growth, Report, saturate
 from .trace import steps_of
 
@@ -94,8 +95,8 @@ def search(
     egraph = EGraph(graph, sizes, fold_limit)
     single = [rule for rule in rules if len(rule.outputs) == 1]
     growth = saturate(egraph, single, budget, progress, rounding=rounding)
-    if contributed:
-        growth.applications += derive(egraph)
+    derived = derive(egraph) if contributed else []
+    growth.applications += derived
     costs = Costs(egraph, prices)
     extraction, own = _cheapest(egraph, costs, steps, progress)
     others = _others(egraph, costs, extraction, count - 1, steps, progress) if count > 1 else []
@@ -105,6 +106,10 @@ def search(
     if merged.cost < extraction.cost and count > 1:  # whether merges pay, the clock may deny
         left_out = tuple(dict.fromkeys(a.rule for a in merged.applications))
         found.append((extraction.selection, extraction.cost, left_out))
+    if derived and count > 1:
+        favoured = _favouring(egraph, costs, derived, steps, progress)
+        if all(_nodes(favoured) != _nodes(selection) for selection, _, _ in found):
+            found.append((favoured, cost_of(favoured, favoured), ()))
     found += [(o.extraction.selection, o.extraction.cost, o.without) for o in others]
     return Found(
         [
@@ -118,6 +123,37 @@ def search(
         egraph,
         costs,
     )
+
+
+def _favouring(
+    egraph: EGraph,
+    costs: Costs,
+    derived: Sequence[Application],
+    steps: int,
+    progress: Report | None,
+) -> Selection:
+    """The cheapest plan if what was derived cost nothing, where it can be measured.
+
+    One kernel in the place of ten saves what no kernel shows, and alone takes about as long as they
+    do: a race has to decide.
+    """
+    made = {node for application in derived for node in application.made}
+    costs.measure(sorted(made), _measuring(progress))
+    problem = problem_of(egraph, costs)
+    choices = {
+        class_: tuple(replace(c, cost=0.0) if c.node in made else c for c in offered)
+        for class_, offered in problem.choices.items()
+    }
+    free = replace(problem, choices=choices)
+    selection = extract(free, own_nodes(egraph, free), steps).selection
+    return {
+        class_: next(c for c in problem.choices[class_] if c.node == choice.node)
+        for class_, choice in selection.items()
+    }
+
+
+def _nodes(selection: Selection) -> set[int]:
+    return {choice.node for choice in selection.values()}
 
 
 def _derived(
