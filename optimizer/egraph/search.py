@@ -90,7 +90,8 @@ def search(
     budget of `prices` is spent. Rules of several outputs are tried on what that leads to. Up to
     `count` plans are given, which differ in the rules they use (see `alternatives`). With
     `rounding`, sums and products of floats may be reordered; with `contributed`, ONNX Runtime's
-    own kernels may stand for what no rule can say (see `derived`). `graph` is left as it is.
+    own kernels may stand for what no rule can say (see `derived`), and the second plan has them
+    whatever they seem to cost. `graph` is left as it is.
     """
     egraph = EGraph(graph, sizes, fold_limit)
     single = [rule for rule in rules if len(rule.outputs) == 1]
@@ -106,10 +107,11 @@ def search(
     if merged.cost < extraction.cost and count > 1:  # whether merges pay, the clock may deny
         left_out = tuple(dict.fromkeys(a.rule for a in merged.applications))
         found.append((extraction.selection, extraction.cost, left_out))
-    if derived and count > 1:
+    if derived:
         favoured = _favouring(egraph, costs, derived, steps, progress)
         if all(_nodes(favoured) != _nodes(selection) for selection, _, _ in found):
-            found.append((favoured, cost_of(favoured, favoured), ()))
+            found.insert(1, (favoured, cost_of(favoured, favoured), ()))
+            count = max(count, 2)
     found += [(o.extraction.selection, o.extraction.cost, o.without) for o in others]
     return Found(
         [
