@@ -43,10 +43,11 @@ def _closest(word: str, known: Collection[str]) -> str:
 
 def _check_words(rule: Rule) -> None:
     if rule.tag not in ("always", "explore"):
-        _refuse(rule, f"unknown tag '{rule.tag}'", "write `tags always` or `tags explore`")
+        hint = "write `tags always` or `tags explore`"
+        _refuse(rule, f"unknown tag '{rule.tag}'", hint, *rule.place("tags"))
     if rule.equal not in ("exact", "rounding", "partial"):
         hint = "write `equal exact`, `equal rounding` or `equal partial except REGION`"
-        _refuse(rule, f"unknown class '{rule.equal}'", hint)
+        _refuse(rule, f"unknown class '{rule.equal}'", hint, *rule.place("equal"))
     if rule.region is not None and rule.equal != "partial":
         _refuse(rule, "`except` and `partial` belong together", "write `equal partial except ...`")
     low, high = rule.opset_from, rule.opset_to
@@ -254,8 +255,8 @@ def _expressions(rule: Rule) -> Iterator[tuple[Expression, int, int]]:
     for operand in rule.operands:
         for size in operand.shape or ():
             yield size, operand.line, operand.column
-    for expression in rule.given:
-        yield expression, 0, 0
+    for at, expression in enumerate(rule.given):
+        yield expression, *rule.place(at)
     for node in chain(rule.match, rule.rewrite, rule.correct):
         for _, expression in node.attributes:
             yield expression, node.line, node.column

@@ -100,6 +100,8 @@ class RuleReader:
     region: Expression | None = None
     taken: set[str] = field(default_factory=set)
     choices: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    places: list[tuple[str | int, int, int]] = field(default_factory=list)
+    conditions: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def read(self, tree: Node) -> Rule:
         """Read the tree of one rule; RuleError where clauses are missing or repeated."""
@@ -133,6 +135,10 @@ class RuleReader:
             rewrite=tuple(self.rewrite),
             aliases=tuple(self.aliases),
             correct=tuple(self.correct),
+            places=(
+                *self.places,
+                *((at, *self.conditions[id(said)]) for at, said in enumerate(self.given)),
+            ),
             text="",
             hash="",
             path=self.path,
@@ -175,6 +181,7 @@ class RuleReader:
         if kind in self.seen and kind not in ("given", "fold", "rewrite"):
             raise self._error(tree, f"`{kind}` stands twice", "keep one of them")
         self.seen.add(kind)
+        self.places.append((kind, tree.meta.line, tree.meta.column))
         match tree.data:
             case "tags" | "target":
                 self.words[kind] = str(kids[0])
@@ -215,6 +222,7 @@ class RuleReader:
             if flags:
                 raise self._error(tree, "a condition can't have flags", "separate them by a comma")
             self.given.append(said)
+            self.conditions[id(said)] = (line, column)
             return
         if operand.name in self.operands:
             raise self._error(tree, f"{operand.name} is declared twice", "say it in one place")

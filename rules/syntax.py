@@ -188,7 +188,8 @@ class Rule:
     `equal partial except`, in which `i0`, `i1`, … are the indices of the output, and `correct`
     makes the output whole again, from the partial one among others; `hash` identifies the rule's
     meaning and changes with any edit of it except in comments and spacing. `proved_for`, no part
-    of the text, keeps a rule that is not proved for all ranks to those it is proved for.
+    of the text, keeps a rule that is not proved for all ranks to those it is proved for. `places`
+    are lines and columns: of the clauses `tags` and `equal`, and of conditions by their number.
     """
 
     name: str
@@ -215,6 +216,12 @@ class Rule:
     line: int = field(default=0, compare=False)
     correct: tuple[PatternNode, ...] = ()
     proved_for: tuple[Within, ...] = ()
+    places: tuple[tuple[str | int, int, int], ...] = field(default=(), compare=False)
+
+    def place(self, what: str | int) -> tuple[int, int]:
+        """The line and column of a clause, or of a condition; of the rule where it isn't known."""
+        found = ((line, column) for name, line, column in self.places if name == what)
+        return next(found, (self.line, 1))
 
     def __hash__(self) -> int:
         return hash(self.hash)
