@@ -10,7 +10,7 @@ from ..program.dag import Node, Program
 from .cells import MOVES, held_dtype, load, reduction, statement
 from .launch import HEADER, VIEW
 from .loops import Fold, simd_loop
-from .rowtext import Part
+from .rowstate import Part
 from .scalar import C_TYPES, SUFFIXES, LoweringError
 
 Axes = tuple[int | None, int | None]  # where the driver's rows and columns are, of a node

@@ -21,7 +21,8 @@ from .axes import Axis, Partition, partition
 from .cells import held_dtype
 from .finish import Finish, finish
 from .launch import Function, chunked, start
-from .rowtext import Operand, Part, RowText
+from .rowstate import Operand, Part
+from .rowtext import RowText
 from .scalar import LoweringError
 from .stages import schedule, width
 

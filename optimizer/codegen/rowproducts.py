@@ -1,0 +1,102 @@
+"""Products of matrices in the text of a kernel over blocks of rows."""
+
+from __future__ import annotations
+
+from ..program.dag import Node
+from .axes import contracted
+from .rowstate import RowState
+from .scalar import SUFFIXES, LoweringError
+
+# Elements of the longest vectors.
+_LANES = {"64": 8, "32": 16}
+
+
+class RowProducts(RowState):
+    """Rows times what is the same for all of them, and products that are added up over the rows."""
+
+    def _sparse_factor(self, node: Node, at: int) -> bool:
+        """Whether a product reads a sparse operand's stored entries alone."""
+        return node.op == "MatMul" and self._stored(at) and at == self._driver(node)
+
+    def _stored(self, at: int) -> bool:
+        """Whether a value is given in sparse form: one computed in here has rows with its zeros."""
+        return at in self.given and self.node(at).layout != "dense"
+
+    def _factors(self, node: Node) -> list[int]:
+        return [self.plan.alias.get(at, at) for at in node.inputs]
+
+    def _driver(self, node: Node) -> int:
+        """Return the operand whose rows a product takes one by one: a sparse one, the widest."""
+        cells = [at for at in self._factors(node) if self.part.state[at] == "cell"]
+        sparse = [at for at in cells if self._stored(at)]
+        return max(sparse or cells, key=self.width)
+
+    def _product(self, node: Node) -> None:
+        if node.dtype not in SUFFIXES or any(
+            self.node(at).dtype != node.dtype for at in node.inputs
+        ):
+            raise LoweringError(f"MatMul (%{node.id}) of {node.dtype}")
+        if self.part.state[node.id] == "cell":
+            self._times(node)
+        else:
+            self._gather(node)
+
+    def _times(self, node: Node) -> None:
+        """Rows times a matrix that is the same for all of them."""
+        driver = self._driver(node)
+        left = self.part.state[node.inputs[0]] != "cell"
+        other = node.inputs[0 if left else 1]
+        (_, axis), _ = contracted(self.node(node.inputs[0]), self.node(node.inputs[1]))
+        inner = self.node(node.inputs[0]).shape[axis]
+        outer = self.width(node.id)
+        by_rows, by_columns = ("turned", "whole") if left else ("whole", "turned")
+        self._target(node.id)
+        bits, k, n = self.bits(node.id), self.size(inner), self.size(outer)
+        kind = self.c_type(node.id)
+        if self._sparse_factor(node, driver):
+            matrix = f"(const {kind} *){self.view(other, by_rows)}->data"
+            view = self.view(driver, "sparse")
+            self.block.append(
+                f"times_csr_{bits}({view}, r0, {matrix}, t{node.id}, R, end - r0, {n});"
+            )
+            return
+        wide = inner < 32 <= outer
+        matrix = f"(const {kind} *){self.view(other, by_rows if wide else by_columns)}->data"
+        rows = f"t{driver}, p{driver}, {matrix}, t{node.id}"
+        if wide:
+            self.block.append(f"spread_{bits}({rows}, R, {k}, {n});")
+        elif outer == 1:
+            self.block.append(f"dots_{bits}({rows}, 1, R, {k});")
+        else:
+            packed = f"m{node.id}"
+            self.scratch.append((packed, kind, f"ALIGNED_{bits}({k}) * {n}"))
+            self.before.append(f"pack_{bits}({matrix}, {packed}, {k}, {n});")
+            rows = f"t{driver}, p{driver}, {packed}, t{node.id}"
+            self.block.append(f"times_{bits}({rows}, R, {k}, {n});")
+
+    def _gather(self, node: Node) -> None:
+        """Products of two rows each, added up over the rows."""
+        long = self._driver(node)
+        left, right = self._factors(node)
+        short = right if long == left else left
+        wide, narrow = self.width(long), self.width(short)
+        sparse = self._sparse_factor(node, long)
+        bits, target = self.bits(node.id), f"c{node.id}"
+        # stored by the rows of the sparse operand, or with rows as long as the wide one's, which
+        # begin where vectors do if there are several
+        apart = wide if narrow == 1 else -(-wide // _LANES[bits]) * _LANES[bits]
+        shape = (wide, narrow) if sparse else (narrow, apart)
+        turned = (left == long) != sparse
+        place = self._part(node.id, "product", shape, turned, None if sparse else wide)
+        self._sums(node, shape[0] * shape[1], place)
+        rows = f"t{short}, p{short}, {target}, R"
+        if sparse:
+            view = self.view(long, "sparse")
+            self.block.append(f"gather_csr_{bits}({view}, r0, {rows}, {self.size(narrow)});")
+        elif wide == 1:
+            call = f"dots_{bits}(t{long}, 0, t{short}, &d, 1, 1, R);"
+            self.block.append(f"{{ {self.c_type(node.id)} d; {call} *{target} += d; }}")
+        else:
+            sizes = f"{self.size(wide)}, {self.size(narrow)}"
+            rows = f"t{short}, p{short}, {target}, {self.size(apart)}, R"
+            self.block.append(f"gather_{bits}(t{long}, p{long}, {rows}, {sizes});")

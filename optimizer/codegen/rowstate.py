@@ -1,0 +1,157 @@
+"""What a kernel over blocks of rows is made of while its text is built: names, views, buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from ..program.dag import Node, Program
+from .axes import Partition
+from .cells import Reduction, held_dtype, reduction
+from .scalar import C_TYPES
+from .stages import Schedule, width
+
+# Widths up to this are written into the text, so that short loops are unrolled.
+_LITERAL = 64
+
+
+@dataclass(frozen=True)
+class Operand:
+    """What a view of the arguments is: `form` says how the caller must prepare it.
+
+    rows: an array by rows; sparse: a sparse one; result: an output by rows. The same for each row:
+    whole: contiguous; turned: its transpose, contiguous.
+    """
+
+    node: int
+    form: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """An aggregate in a chunk's partial results: `size` doubles from `offset` on."""
+
+    node: int
+    kind: str
+    offset: int
+    size: int
+    shape: tuple[int, ...]  # as it lies there
+    turned: bool  # whether the result is its transpose
+    reduction: Reduction | None = None
+    used: int | None = None  # so many columns of it; None: all
+
+
+@dataclass
+class RowState:
+    """What the text is made of; `operands`, `sizes` and `parts` say how the kernel is called."""
+
+    program: Program
+    part: Partition
+    plan: Schedule
+    given: Sequence[int]
+    outputs: Sequence[int]
+    operands: list[Operand] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=lambda: [0, 0])  # rows of a block, blocks of a flush
+    parts: list[Part] = field(default_factory=list)
+    before: list[str] = field(default_factory=list)
+    scratch: list[tuple[str, str, str]] = field(default_factory=list)  # name, type, count
+    block: list[str] = field(default_factory=list)
+    flushes: list[str] = field(default_factory=list)
+    opens: list[str] = field(default_factory=list)
+    closes: list[str] = field(default_factory=list)
+    widest: int = 1
+    partial: int = 0
+    fetched: set[int] = field(default_factory=set)
+
+    # ---- names
+    def node(self, node_id: int) -> Node:
+        """Return a node of the program."""
+        return self.program.nodes[node_id]
+
+    def c_type(self, node_id: int) -> str:
+        """Return the type of a node's elements."""
+        return C_TYPES[held_dtype(self.node(node_id))]
+
+    def bits(self, node_id: int) -> str:
+        """Return the ending of functions over a node's type."""
+        return {"float64": "64", "float32": "32", "bool": "8"}[held_dtype(self.node(node_id))]
+
+    def width(self, node_id: int) -> int:
+        """Return how many elements a row of a cell has."""
+        return width(self.program, self.part, node_id)
+
+    def size(self, value: int) -> str:
+        """Return a size in C: a number, or the name of an argument."""
+        if value <= _LITERAL:
+            return str(value)
+        if value not in self.sizes[2:]:
+            self.sizes.append(value)
+        return f"n{self.sizes.index(value, 2)}"
+
+    def view(self, node_id: int, form: str) -> str:
+        """Return the name of the view of an array in a form."""
+        operand = Operand(node_id, form)
+        if operand not in self.operands:
+            self.operands.append(operand)
+        return f"in{self.operands.index(operand)}"
+
+    def _fetch(self, operands: Sequence[int]) -> None:
+        """Make t<id> (where a block begins) and p<id> (its rows' distance) of what is given."""
+        for at in operands:
+            if at not in self.given or at in self.fetched or self.part.state[at] != "cell":
+                continue
+            self.fetched.add(at)
+            wide, kind, bits = self.size(self.width(at)), self.c_type(at), self.bits(at)
+            self.widest = max(self.widest, self.width(at))
+            self.scratch.append((f"b{at}", kind, f"n0 * {wide}"))
+            sparse = self.node(at).layout != "dense"
+            reader = f"rows_of_csr_{bits}" if sparse else f"rows_{bits}"
+            view = self.view(at, "sparse" if sparse else "rows")
+            which = "r0, R" if sparse else "r0, R, end - r0"
+            self.block += [
+                f"i64 p{at};",
+                f"const {kind} *const t{at} = {reader}({view}, {wide}, {which}, b{at}, &p{at});",
+            ]
+
+    def _target(self, node_id: int) -> None:
+        """Make t<id> and p<id> where a node's rows are written: the output, or a buffer."""
+        kind, wide = self.c_type(node_id), self.size(self.width(node_id))
+        self.widest = max(self.widest, self.width(node_id))
+        if node_id in self.outputs:
+            start = f"({kind} *){self.view(node_id, 'result')}->data + r0 * {wide}"
+        else:
+            self.scratch.append((f"b{node_id}", kind, f"n0 * {wide}"))
+            start = f"b{node_id}"
+        self.block += [f"{kind} *const t{node_id} = {start};", f"const i64 p{node_id} = {wide};"]
+
+    def _part(
+        self,
+        node_id: int,
+        kind: str,
+        shape: tuple[int, ...],
+        turned: bool,
+        used: int | None = None,
+    ) -> str:
+        """Set aside a chunk's partial result; return its place."""
+        size = 1
+        for extent in shape:
+            size *= extent
+        one = (
+            None
+            if kind == "product"
+            else reduction(self.program, self.node(node_id), self.plan.alias)
+        )
+        offset = self.partial
+        self.parts.append(Part(node_id, kind, offset, size, shape, turned, one, used))
+        self.partial += size
+        # offsets are arguments too, so that kernels of other sizes have the same text
+        return f"sums + {self.size(offset)}"
+
+    def _sums(self, node: Node, count: int, place: str) -> None:
+        """Set up sums that lie side by side: added plainly for some rows, then to what lasts."""
+        kind, size, name = self.c_type(node.id), self.size(count), node.id
+        self.scratch += [(f"c{name}", kind, size), (f"l{name}", "double", size)]
+        self.opens.append(f"memset({place}, 0, (size_t){size} * sizeof(double));")
+        self.opens.append(f"memset(l{name}, 0, (size_t){size} * sizeof(double));")
+        self.flushes.append(f"flush_{self.bits(name)}(c{name}, {place}, l{name}, {size});")
+        self.closes.append(f"settle({place}, l{name}, {size});")
