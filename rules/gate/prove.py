@@ -33,6 +33,8 @@ _FIRST_S = 2.0
 _STATEMENT_S = 20.0
 # After so much work on statements that are all proved, one of many may still be false: look.
 _LONG_S = 1.5
+_GLANCE_S = 0.4
+# A look for numbers before a statement that is open is given more time.
 _LOOK_S = 1.0
 # What rechecking may take where the proof has left it no time.
 _RECHECK_S = 5.0
@@ -107,13 +109,13 @@ class _Gate:
             outcome = self.prove(statement, _FIRST_S)
             found = None
             if _is_open(outcome):
-                found = self.look(stated, outcome)
+                found = self.look(stated, outcome, _LOOK_S)
                 if found is None and self.left() > 0:
                     self.cases.pop()
                     outcome = self.prove(statement, _STATEMENT_S)
             elif now() > look_at:
                 look_at = float("inf")
-                found = self.look(stated, outcome)
+                found = self.look(stated, outcome, _GLANCE_S)
             outcomes.append(outcome)
             if found is not None:
                 return self.refuted(found)
@@ -123,11 +125,13 @@ class _Gate:
             return self.answer("refused", "its conditions can't hold together: it says nothing")
         return self.closed(stated, outcomes)
 
-    def look(self, stated: Sequence[Statement], outcome: Outcome) -> Counterexample | None:
+    def look(
+        self, stated: Sequence[Statement], outcome: Outcome, seconds: float
+    ) -> Counterexample | None:
         """Look for numbers for a moment, before more time goes into a proof that may not exist."""
         if not self.search:
             return None
-        return _counterexample(self.rule, stated, min(_LOOK_S, self.search), outcome)
+        return _counterexample(self.rule, stated, min(seconds, self.search), outcome)
 
     def refuted(self, found: Counterexample) -> Verdict:
         verdict = replace(self.answer("refuted", found.summary), counterexample=found)
