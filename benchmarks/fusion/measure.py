@@ -69,8 +69,9 @@ def measure(name: str, threads: int, size: str, rounds: int, peers: bool) -> dic
             row[f"first_{heuristic}_s"] = time.perf_counter() - start
             _compare(expected, found, 1e-8)
             contenders[heuristic] = lambda fused=fused: fused(*arguments)
-            chosen = fused.sql("SELECT template FROM fusion_operator").fetchall()
-            row[f"templates_{heuristic}"] = [template for (template,) in chosen]
+            row[f"templates_{heuristic}"] = [
+                getattr(step, "template", "plain") for plan in fused.plans for step in plan.steps
+            ]
         if peers:
             missing = _add_peers(contenders, program, arguments, threads, expected)
         contenders["read"] = _reading(threads)
