@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import product
 
 import pytest
 from tensolog.rules import load_rules
 from tensolog.rules.conditions import HasAttribute, HasShape, Holds, IsLiteral, conditions
 from tensolog.rules.parser import parse_rules
+from tensolog.rules.prover import cases as module
 from tensolog.rules.prover.cases import IllTyped, statements
 from tensolog.rules.prover.compose import UndescribedError
 from tensolog.rules.prover.enumeration import (
@@ -179,6 +181,30 @@ def test_more_combinations_than_are_built_are_no_cases_at_all():
     assert len(list(cases(four_choices, most=16))) == 16
     with pytest.raises(TooManyError):
         list(cases(four_choices, most=15))
+
+
+MANY = """
+  opset >= 13
+  match
+    Y = Softmax<axis=i>(X)
+    Z = Transpose<perm=p>(Y)
+    W = LogSoftmax<axis=j>(Z)
+  rewrite
+    Z = Transpose<perm=p>(X)
+    S = Softmax<axis=i>(Z)
+    W = LogSoftmax<axis=j>(S)"""
+
+
+@pytest.mark.parametrize(("most", "longest"), [(2000, 4), (120, 3), (40, 2)])
+def test_of_too_many_cases_those_of_shorter_lists_are_looked_at(monkeypatch, most, longest):
+    monkeypatch.setattr(module, "cases", partial(cases, most=most))
+    assert {s.free["rank(X)"].length for s in statements(rule(MANY))} == {*range(1, longest + 1)}
+
+
+def test_where_there_still_are_too_many_nothing_is_proved(monkeypatch):
+    monkeypatch.setattr(module, "cases", partial(cases, most=3))
+    with pytest.raises(UndescribedError, match="more than"):
+        statements(rule(MANY))
 
 
 def test_examples_differ_in_one_choice_of_a_kind_at_a_time():
