@@ -60,8 +60,12 @@ def replay(
     from ..rules.gate.replay import replay as ask
 
     scripts = list(_stored(names, own, catalog_path))
-    if not scripts:
+    if not scripts and not names:
         raise click.ClickException("nothing is stored: run tensolog rules prove first")
+    if not scripts and not as_json:
+        # Names that are not known were refused; these are proved by their normal forms alone.
+        click.echo(f"{', '.join(names)}: the proof asks nothing of a solver")
+        return
     found: list[tuple[str, Replayed]] = []
     asked = ("z3", "cvc5") if solver == "both" else (solver,)
     with Progress(quiet=as_json) as progress:

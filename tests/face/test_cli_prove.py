@@ -103,6 +103,14 @@ def test_nothing_to_replay_is_an_error(cli, true_file):
     assert cli("rules", "replay", "--own").refused()
 
 
+def test_a_proof_without_questions_is_no_error(cli):
+    entries = ledger_module.shipped().entries.values()
+    name = next(one.rule for one in entries if not one.obligations)
+    outcome = cli("rules", "replay", name)
+    assert outcome.code == 0, outcome.err
+    assert outcome.out == f"{name}: the proof asks nothing of a solver\n"
+
+
 def test_replay_of_a_rule_that_is_not_there_is_an_error(cli):
     assert "NoSuchRule" in cli("rules", "replay", "NoSuchRule").refused()
 
