@@ -52,7 +52,7 @@ def replay(
     \b
     Examples:
       tensolog rules replay
-      tensolog rules replay MergeMatMulsSharingLeft --solver both
+      tensolog rules replay EliminateFlatten --solver both
       tensolog rules replay --own --catalog my.duckdb
     """
     from ..progress import Progress

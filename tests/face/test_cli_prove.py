@@ -87,7 +87,7 @@ def test_prove_needs_to_be_told_what(cli):
 
 
 def test_what_was_proved_is_replayed_from_the_catalog(cli):
-    name = "EliminateTile"
+    name = "EliminateFlatten"
     assert cli("rules", "prove", name, "--no-ledger", "--jobs", "1").code == 0
     outcome = cli("rules", "replay", name, "--own")
     assert outcome.code == 0, outcome.err
