@@ -235,7 +235,8 @@ class _Search:
             (z3.Int(name), self.indices[i]) for name, i in zip(names, self.names, strict=True)
         ]
         assertions = [z3.substitute(a, *places) for a in z3.parse_smt2_string(query.script)]
-        context = [one for one in assertions if _names(one) <= self.symbols.keys()]
+        known = assertions[:-1]  # what comes last is the question
+        context = [one for one in known if _names(one) <= self.symbols.keys()]
         if self.context is None:
             self.context = context
         formula = _eliminated(assertions, set(self.symbols))
