@@ -12,6 +12,13 @@ from . import PEERS, REFERENCE, TARGETS
 
 # Outputs off by more than this, relative to their scale, are called wrong instead of fast.
 WRONG = 1e-2
+# A race of fewer rounds tells nothing: the first runs of a session are slower than the others.
+LEAST_ROUNDS = 5
+
+
+def tells(row: dict[str, Any]) -> bool:
+    """Whether a row is the result of a race, with enough rounds."""
+    return "laps" in row and all(lap["rounds"] >= LEAST_ROUNDS for lap in row["laps"].values())
 
 
 def table(rows: Sequence[dict[str, Any]]) -> str:
@@ -25,7 +32,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
             lines.append("| " + " | ".join([*start, row["error"], *[""] * (len(peers) - 1)]) + " |")
             continue
         right = [name for name, lap in row["laps"].items() if lap["deviation"] <= WRONG]
-        best = min(right, key=lambda name: float(row["laps"][name]["ratio"]))
+        best = min(right, key=lambda name: float(row["laps"][name]["ratio"])) if tells(row) else ""
         lines.append(
             "| " + " | ".join([*start, *(_cell(row, peer, best) for peer in peers)]) + " |"
         )
@@ -54,7 +61,7 @@ def _cell(row: dict[str, Any], peer: str, best: str) -> str:
     text = f"{lap['ratio']:.2f}"
     if peer == REFERENCE:
         text = f"{lap['median_ns'] / 1e6:.2f} ms"
-    return f"**{text}**" if peer == best else text
+    return f"**{text}**" if peer == best else text if tells(row) else f"{text}?"
 
 
 def _means(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> list[str]:
@@ -63,7 +70,7 @@ def _means(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> list[str]:
         ratios = [
             row["laps"][peer]["ratio"]
             for row in rows
-            if peer in row.get("laps", ()) and row["laps"][peer]["deviation"] <= WRONG
+            if tells(row) and peer in row["laps"] and row["laps"][peer]["deviation"] <= WRONG
         ]
         if ratios and peer != REFERENCE:
             mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
@@ -75,7 +82,8 @@ def write_results(rows: Sequence[dict[str, Any]], path: Path) -> None:
     """Write JSON, Markdown and, if it can be drawn, the plot; each whole or not at all."""
     explained = (
         "Time over ONNX Runtime's full optimization (its time is given), all of a row in one"
-        " interleaved race; below 1 is faster; the best that computes the same is bold."
+        " interleaved race; below 1 is faster; the best that computes the same is bold. A question"
+        f" mark: fewer than {LEAST_ROUNDS} rounds, which tells nothing; a longer `--race` does."
     )
     head = "# Peers\n\n`python -m benchmarks.peers`"
     write_rows(path, rows, head, f"{explained}\n\n{table(rows)}")
@@ -91,7 +99,7 @@ def draw(rows: Sequence[dict[str, Any]], path: Path) -> None:
     matplotlib.use("svg")
     from matplotlib import pyplot
 
-    raced = [row for row in rows if "laps" in row]
+    raced = [row for row in rows if tells(row)]
     peers = [name for name in PEERS if any(name in row["laps"] for row in raced)]
     figure, axes = pyplot.subplots(figsize=(8, 1 + 0.3 * len(raced)))
     for number, peer in enumerate(peers):

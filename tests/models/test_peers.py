@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.child import StepError, run_step
 from benchmarks.peers import WORTH
-from benchmarks.peers.report import WRONG, table
+from benchmarks.peers.report import LEAST_ROUNDS, WRONG, table
 from benchmarks.zoo import ARCHITECTURES
 
 
@@ -18,7 +18,7 @@ def row(**laps: tuple[float, float]) -> dict[str, Any]:
         "source": "onnx",
         "threads": 2,
         "laps": {
-            name: {"ratio": ratio, "median_ns": 2e6, "deviation": deviation}
+            name: {"ratio": ratio, "median_ns": 2e6, "deviation": deviation, "rounds": LEAST_ROUNDS}
             for name, (ratio, deviation) in laps.items()
         },
     }
@@ -38,6 +38,13 @@ def test_what_computes_something_else_is_wrong_however_fast_and_counts_in_no_mea
 
 def test_an_original_that_nobody_beats_is_the_best() -> None:
     assert "**2.00 ms** | 1.10 |" in table([row(onnxruntime=(1.0, 0.0), tensolog=(1.1, 0.0))])
+
+
+def test_a_race_of_few_rounds_has_no_winner_and_counts_in_no_mean() -> None:
+    short = row(onnxruntime=(1.0, 0.0), tensolog=(0.7, 0.0))
+    short["laps"]["tensolog"]["rounds"] = LEAST_ROUNDS - 1
+    assert "| 2.00 ms? | 0.70? |" in table([short])
+    assert "geometric mean" not in table([short])
 
 
 def test_means_are_geometric() -> None:
