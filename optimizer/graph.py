@@ -167,6 +167,11 @@ class Graph:
         """Add a node; its outputs must have no producer."""
         number = self.next_node
         self.next_node += 1
+        self.put_node(number, node)
+        return number
+
+    def put_node(self, number: int, node: Node) -> None:
+        """Put a node where one was removed; its outputs must have no producer."""
         self.nodes[number] = node
         for value in node.outputs:
             if value != ABSENT:
@@ -175,7 +180,6 @@ class Graph:
                 self.producer[value] = number
         for value in node.reads:
             self.users.setdefault(value, set()).add(number)
-        return number
 
     def remove_node(self, number: int) -> None:
         """Remove a node; its outputs are left without a producer."""

@@ -27,7 +27,7 @@ def place(graph: Graph, nodes: tuple[int, ...], kernel: Kernel) -> bool:
     except ValueError:
         graph.remove_node(made)
         for number, node in kept.items():
-            _restore(graph, number, node)
+            graph.put_node(number, node)
         return False
     return True
 
@@ -58,11 +58,3 @@ def _declare(graph: Graph, domain: str) -> None:
             name, type_ = graph.names[value], graph.types.get(value)
             if name not in declared and type_ is not None:
                 info.append(onnx.ValueInfoProto(name=name, type=type_proto(type_)))
-
-
-def _restore(graph: Graph, number: int, node: Node) -> None:
-    graph.nodes[number] = node
-    for value in node.outputs:
-        graph.producer[value] = number
-    for value in node.reads:
-        graph.users.setdefault(value, set()).add(number)

@@ -37,7 +37,7 @@ def settle(graph: Graph) -> list[Step]:
     changed = 0
     for number in graph.order():
         node = graph.nodes[number]
-        told = graph.nodes[number].op_type in ("Reshape", "Expand") and node.domain == ""
+        told = node.op_type in ("Reshape", "Expand") and node.domain == ""
         if told and node.inputs[1] not in graph.constants:
             target = _target(graph, followed, number)
             if target is not None:
@@ -116,11 +116,7 @@ def _tell(graph: Graph, number: int, target: list[int]) -> None:
     attributes = {name: value for name, value in node.attributes.items() if name != "allowzero"}
     graph.remove_node(number)
     changed = replace(node, inputs=(node.inputs[0], shape), attributes=attributes, proto=None)
-    graph.nodes[number] = changed
-    for value in changed.outputs:
-        graph.producer[value] = number
-    for value in changed.reads:
-        graph.users.setdefault(value, set()).add(number)
+    graph.put_node(number, changed)
 
 
 def _fix(graph: Graph, number: int, numbers: Elements) -> bool:
