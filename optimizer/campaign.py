@@ -21,6 +21,7 @@ from .infer import infer_types
 from .kernels.candidates import fused_plans
 from .layouts.blocking import BLOCKED
 from .layouts.plans import LEAST_MOVES, is_news, moves
+from .layouts.runtime import NCHWC
 from .openings import alternatives, promising
 from .phases import Phases
 from .planner import Planner
@@ -96,6 +97,8 @@ class Campaign:
             )
         self.planner = Planner(setting, phases, rules, graph, self.prices)
         self.plans: list[Plan] = []
+        # Plans with blocked values, those too that the runtime lays out the same by itself.
+        self.laid: list[Plan] = []
         self.known = {signature(graph)}
         self.winner = self.original
         self.problem = ""
@@ -174,7 +177,13 @@ class Campaign:
             with purse.share(KERNELS_SHARE) as share_s:
                 bases = (*finalists, *like)
                 fused = fused_plans(
-                    contest, self.workshop, self.phases, bases, share_s, self.prices.fused
+                    contest,
+                    self.workshop,
+                    self.phases,
+                    bases,
+                    self.laid,
+                    share_s,
+                    self.prices.fused,
                 )
             self.plans += fused
             finalists += fused
@@ -200,23 +209,30 @@ class Campaign:
         """Choose the layout of each value, where the runtime's own choice leaves blocks often.
 
         Of the plan that screening left, and of all that the e-graph holds together. Either may
-        measure for half of the time that is left for it.
+        measure for half of the time that is left for it. Kernels for convolutions need a plan in
+        blocks even where it is the runtime's own.
         """
         try:
             run = contest.operators_run(self.original)
         except Exception:  # what doesn't run under the runtime's profiler stays as it is
             run = Counter()
-        if moves(run) <= LEAST_MOVES:
+        often = moves(run) > LEAST_MOVES
+        if not often:
             self.planner.held = None
-            return
+            if not self.setting.fuses:
+                return
         half_s = self.prices.left_s / 2
         self.prices.left_s = half_s
         laid = self.planner.lay_out("laid out", start, self.sizes)
         self.prices.left_s += half_s
         joint = self.planner.lay_out_jointly("laid out with rules", harmful, self.kept)
         for plan in (laid, joint):
-            if plan is not None and is_news(plan.graph, run):
+            if plan is None:
+                continue
+            if often and is_news(plan.graph, run):
                 self.propose(plan)
+            if any(node.domain == NCHWC for node in plan.graph.nodes.values()):
+                self.laid.append(plan)
 
     def _may_lay_out(self) -> bool:
         """Whether the model has operators that the runtime can do on blocked values."""

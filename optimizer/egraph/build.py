@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from ..graph import Graph, Node
 from .columns import NONE
@@ -12,18 +13,30 @@ from .egraph import EGraph
 from .problem import Selection, in_order
 
 
-def build(egraph: EGraph, selection: Selection, roots: tuple[int, ...]) -> Graph:
+def build(
+    egraph: EGraph,
+    selection: Selection,
+    roots: tuple[int, ...],
+    named: Mapping[int, str] = MappingProxyType({}),
+) -> Graph:
     """The graph that computes a selection.
 
     Values keep their names where the model has some for a class; where the outside asks for
-    several values of one class, the others are copies.
+    several values of one class, the others are copies. `named` are e-nodes that are no nodes of the
+    model, with what they are called.
     """
-    return _Builder(egraph, selection, roots).build()
+    return _Builder(egraph, selection, roots, named).build()
 
 
 class _Builder:
-    def __init__(self, egraph: EGraph, selection: Selection, roots: tuple[int, ...]) -> None:
-        self.egraph, self.selection = egraph, selection
+    def __init__(
+        self,
+        egraph: EGraph,
+        selection: Selection,
+        roots: tuple[int, ...],
+        named: Mapping[int, str],
+    ) -> None:
+        self.egraph, self.selection, self.named = egraph, selection, named
         self.order = in_order(selection, roots)
         self.graph = egraph.graph.copy()
         for number in list(self.graph.nodes):
@@ -103,8 +116,9 @@ class _Builder:
         op = egraph.vocabulary.operators[columns.operator(node)]
         attributes = egraph.vocabulary.attributes[columns.attribute(node)].protos
         made = egraph.made_by.get(node)
-        rule = made.rule if made else ""
-        self.graph.add_node(Node(op.op_type, op.domain, inputs, outputs, attributes, rule=rule))
+        rule, name = made.rule if made else "", self.named.get(node, "")
+        new = Node(op.op_type, op.domain, inputs, outputs, attributes, name=name, rule=rule)
+        self.graph.add_node(new)
 
     def _output(self, node: int, class_: int) -> int:
         """The value that an e-node gives: that of the class if it is chosen for it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from ...profiles.race import Lap, verdict
@@ -17,19 +17,25 @@ from .trial import KERNEL, OPERATORS
 PROMISING, PROMISING_MASKED, MASKED_SHARE = 0.95, 1.3, 0.5
 PROMISING_PRODUCT = 1.05
 SUMMARY = "Operators that ONNX Runtime leaves apart, computed by one generated kernel."
+# Convolutions in blocks, by another algorithm than the runtime's.
+CONVERT = "ConvertConvToKernel"
+CONVERTED = "A convolution of blocks, with what it ends in, computed by a generated kernel."
 
 
 @dataclass
 class Kind:
     """Regions that one kernel computes, and what was measured of it; gains are in nanoseconds.
 
-    `sorts` are the ways of growing regions that gave these: those of one way don't overlap.
+    `sorts` are the ways of growing regions that gave these: those of one way don't overlap, but for
+    the forms of a convolution: the kinds that `convolves` are alternatives where they have the same
+    nodes.
     """
 
     found: list[Found]
     sorts: set[int] = field(default_factory=set)
     alone: dict[str, Lap] | None = None
     whole: Lap | None = None
+    convolves: bool = False
 
     @property
     def name(self) -> str:
@@ -52,16 +58,33 @@ class Kind:
         return (before - after) * len(self.found)
 
     @property
-    def refusal(self) -> str:
-        """Say why it isn't used: it was slower, or another one has some of its nodes."""
+    def times(self) -> str:
+        """What was measured alone, for people."""
         if self.alone is None:
             return "not measured alone"
-        times = [self.alone[name].median_ns / 1000 for name in (OPERATORS, KERNEL)]
+        before, after = (self.alone[name].median_ns / 1000 for name in (OPERATORS, KERNEL))
+        return f"{before:.1f} µs -> {after:.1f} µs"
+
+    def refusal(self, chosen: Collection[Kind]) -> str:
+        """Say why it isn't used beside what is: it was slower, or another has some of its nodes."""
+        if self.alone is None:
+            return "not measured alone"
+        own = f"{self.form}: " if self.convolves else ""
         if not self.is_promising:
-            return f"no faster alone: {times[0]:.1f} µs -> {times[1]:.1f} µs"
+            return f"{own}no faster alone: {self.times}"
         if self.whole is not None and verdict(self.whole) != "faster":
             return f"no help in the model: {self.whole.ratio:.3f} of its time"
+        other = next((kind for kind in chosen if kind.nodes & self.nodes), None)
+        if self.convolves and other is not None and other.convolves:
+            if other.gain_ns > self.gain_ns:
+                return f"{own}{self.times}, less gain than {other.form}: {other.times}"
+            return f"{own}{self.times}, in favour of {other.form}, which rounds less"
         return "less gain than another kernel for some of its nodes"
+
+    @property
+    def form(self) -> str:
+        """Which of several ways to compute the same it is."""
+        return self.found[0].kernel.label
 
     @property
     def may_skip(self) -> bool:
@@ -71,7 +94,7 @@ class Kind:
     @property
     def multiplies(self) -> bool:
         """Tell whether the kernel has a product with a constant matrix in it."""
-        return bool(self.found[0].kernel.packed)
+        return bool(self.found[0].kernel.packed) and not self.convolves
 
     @property
     def is_promising(self) -> bool:
@@ -97,18 +120,19 @@ def cover(kinds: Sequence[Kind], sort: int | None = None) -> list[Kind]:
     return chosen
 
 
-def step_of(kind: Kind, names: tuple[str, ...]) -> Step:
-    """Describe one region fused, its nodes by their names."""
+def step_of(kind: Kind, one: Found, names: tuple[str, ...]) -> Step:
+    """Describe one region of a kind fused, its nodes by the names of the model's own."""
     alone = kind.alone
+    how = f"{kind.form}, {kind.times}, kernel" if kind.convolves else "one kernel,"
     return Step(
-        rule=RULE,
+        rule=CONVERT if kind.convolves else RULE,
         nodes=names,
-        removed=len(names),
+        removed=len(one.region.nodes),
         added=1,
         accepted=True,
-        reason=f"one kernel, {kind.name}",
+        reason=f"{how} {kind.name}",
         equal="rounding",
-        summary=SUMMARY,
+        summary=CONVERTED if kind.convolves else SUMMARY,
         cost_before_ns=alone[OPERATORS].median_ns if alone else None,
         cost_after_ns=alone[KERNEL].median_ns if alone else None,
     )

@@ -1,9 +1,9 @@
-"""What a kernel costs beside the operators that it replaces: both as models of their own, raced."""
+"""What kernels cost beside the operators that they replace: models of their own, raced."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -45,43 +45,81 @@ def measured(
     `types` are those under the sizes that costs are asked for. `place` writes a model whose large
     constants lie elsewhere to a file.
     """
-    values = {*region.inputs, *region.outputs}
-    if any(not _is_known(types.get(value)) for value in values):
-        return None
-    nodes = [node_proto(graph, graph.nodes[number]) for number in region.nodes]
-    fused = helper.make_node(
-        kernel.name,
-        [graph.names[value] for value in kernel.inputs],
-        [graph.names[value] for value in kernel.outputs],
-        domain=library.domain,
+    laps = measured_forms(
+        graph,
+        region,
+        [kernel],
+        library,
+        types,
+        threads=threads,
+        budget_s=budget_s,
+        place=place,
     )
-    laid_out = {value for one in kernel.packed for value in one[:2]}
+    return laps.get(kernel.name)
+
+
+def measured_forms(
+    graph: Graph,
+    region: Region,
+    kernels: Sequence[Kernel],
+    library: Library,
+    types: Mapping[int, TensorType],
+    *,
+    threads: int,
+    budget_s: float,
+    place: Placer | None = None,
+) -> dict[str, dict[str, Lap]]:
+    """Race a region's operators and several kernels for it, all of one library, in one race.
+
+    By the kernels' names, the laps of the operators and of that kernel; none of a kernel that
+    doesn't run, nor of any where sizes aren't known. Other arguments are those of `measured`.
+    """
+    asked = {value for kernel in kernels for value in kernel.inputs}
+    if any(not _is_known(types.get(value)) for value in {*region.inputs, *region.outputs}):
+        return {}
+    laid_out = {value for kernel in kernels for one in kernel.packed for value in one[:2]}
     known = {
         value
-        for value in {*region.inputs, *kernel.inputs}
+        for value in {*region.inputs, *asked}
         if value in laid_out or _is_telling(graph, value)
     }
     given = {graph.names[value]: types[value] for value in region.inputs if value not in known}
     feeds = random_feeds(
         {name: (type_.dtype, tuple(map(int, type_.shape or ()))) for name, type_ in given.items()},
         "normal",
-        zlib.crc32(kernel.name.encode()),
+        zlib.crc32(kernels[0].name.encode()),
     )
-    models = {
-        OPERATORS: _model(graph, region, region.inputs, nodes, types, known, None, place),
-        KERNEL: _model(graph, region, kernel.inputs, [fused], types, known, library.domain, place),
-    }
-    try:
-        return race(
-            models,
-            feeds,
-            threads=threads,
-            budget_s=budget_s,
-            reference=OPERATORS,
-            executions={KERNEL: Execution(libraries=(library.path,))},
+    nodes = [node_proto(graph, graph.nodes[number]) for number in region.nodes]
+    models = {OPERATORS: _model(graph, region, region.inputs, nodes, types, known, "", place)}
+    for kernel in kernels:
+        fused = helper.make_node(
+            kernel.name,
+            [graph.names[value] for value in kernel.inputs],
+            [graph.names[value] for value in kernel.outputs],
+            domain=library.domain,
         )
-    except RaceError:
-        return None
+        models[kernel.name] = _model(
+            graph, region, kernel.inputs, [fused], types, known, library.domain, place
+        )
+    opened = Execution(libraries=(library.path,))
+    while len(models) > 1:
+        try:
+            laps = race(
+                models,
+                feeds,
+                threads=threads,
+                budget_s=budget_s,
+                reference=OPERATORS,
+                executions=dict.fromkeys(set(models) - {OPERATORS}, opened),
+            )
+        except RaceError as error:
+            if error.model not in models or error.model == OPERATORS:
+                return {}
+            del models[error.model]
+            continue
+        own = laps.pop(OPERATORS)
+        return {name: {OPERATORS: own, KERNEL: lap} for name, lap in laps.items()}
+    return {}
 
 
 def _model(
@@ -91,7 +129,7 @@ def _model(
     nodes: list[onnx.NodeProto],
     types: Mapping[int, TensorType],
     known: Collection[int],
-    domain: str | None,
+    domain: str,
     place: Placer | None,
 ) -> bytes | Path:
     def info(value: int) -> onnx.ValueInfoProto:
@@ -117,11 +155,11 @@ def _model(
         constants,
     )
     opsets = list(graph.base.opset_import)
-    if domain is not None:
+    if domain:
         opsets.append(helper.make_opsetid(domain, 1))
     model = helper.make_model(proto, opset_imports=opsets, ir_version=graph.base.ir_version)
     if place is not None and written:
-        return place("kernel" if domain else "operators", model)
+        return place(f"kernel {nodes[0].op_type}" if domain else OPERATORS, model)
     return bytes(model.SerializeToString())
 
 

@@ -19,10 +19,11 @@ from ..egraph.merges import canonical, merge_everywhere
 from ..egraph.problem import Selection
 from ..egraph.provenance import Application
 from ..egraph.search import Found, roots_of
-from ..egraph.trace import steps_of
+from ..egraph.trace import name_of, steps_of
 from ..graph import Graph
 from ..price import Prices
 from ..rewrite import Step, clean
+from .convolving import CONVOLVE
 from .costs import REORDERS
 from .filters import FILTERS, computed
 from .guard import guard
@@ -30,6 +31,8 @@ from .runtime import NCHWC, VERSION, block_size
 from .space import Space, space_of
 
 MOVES = (*REORDERS, "Transpose")
+# What the names of blocked convolutions end in.
+IN_BLOCKS = " in blocks"
 # A model in blocks enters and leaves them once: where the runtime does no more, nothing is left.
 LEAST_MOVES = 2
 
@@ -108,12 +111,36 @@ def _taken_out(space: Space, applications: Sequence[Application]) -> Laid | None
     selection, egraph = extraction.selection, space.egraph
     if not space.is_blocked(selection):
         return None
-    laid = build(egraph, selection, roots_of(egraph, selection))
+    laid = build(egraph, selection, roots_of(egraph, selection), _names(space, selection))
     every = [*applications, *space.blocking.values.applications]
     steps = steps_of(egraph, selection, every, space.costs)
     if not finished(laid, egraph.fold_limit, space.blocking.values.block):
         return None
     return Laid(laid, steps, space, extraction)
+
+
+def _names(space: Space, selection: Selection) -> dict[int, str]:
+    """Name blocked convolutions by the model's own that they take the place of; no two the same."""
+    egraph = space.egraph
+    found: dict[int, str] = {}
+    often: Counter[str] = Counter()
+    for node in sorted(choice.node for choice in selection.values()):
+        made = egraph.made_by.get(node)
+        if made is not None and made.rule == CONVOLVE and node not in found:
+            name = f"{name_of(egraph, made.nodes[0])}{IN_BLOCKS}"
+            often[name] += 1
+            found[node] = name if often[name] == 1 else f"{name} {often[name]}"
+    return found
+
+
+def convolved(graph: Graph, number: int, steps: Sequence[Step]) -> tuple[str, ...]:
+    """The names of the model's nodes that one of a plan computes, by the steps that led to it."""
+    name = graph.node_name(number)
+    own, in_blocks, _ = name.partition(IN_BLOCKS)
+    if not in_blocks:
+        return (name,)
+    sources = (step.nodes for step in steps if step.rule == CONVOLVE and step.nodes[0] == own)
+    return next(sources, (name,))
 
 
 def finished(graph: Graph, fold_limit: int, block: int) -> bool:

@@ -9,7 +9,7 @@ from onnx import helper
 from tensolog.optimizer.codegen import CompilerError
 from tensolog.optimizer.contest import Contest, Plan
 from tensolog.optimizer.convert import load_graph
-from tensolog.optimizer.kernels import candidates, library
+from tensolog.optimizer.kernels import alone, fusing, library
 from tensolog.optimizer.kernels.kinds import Kind, cover
 from tensolog.optimizer.kernels.library import DOMAIN
 from tensolog.optimizer.kernels.region import Meanings
@@ -61,8 +61,12 @@ def fast_kernels(monkeypatch):
 
     monkeypatch.setattr(Contest, "time", time)
     monkeypatch.setattr(Contest, "affordable", lambda self, budget_s, rounds: 100)
-    alone = {OPERATORS: lap(1.0), KERNEL: lap(0.5)}
-    monkeypatch.setattr(candidates, "measured", lambda *_, **__: alone)
+    laps = {OPERATORS: lap(1.0), KERNEL: lap(0.5)}
+
+    def measured(graph, region, kernels, *_, **__):
+        return {kernel.name: laps for kernel in kernels}
+
+    monkeypatch.setattr(alone, "measured_forms", measured)
 
 
 def optimized(**options):
@@ -94,14 +98,14 @@ def test_what_helps_is_fused_and_the_library_lies_beside_the_model(fast_kernels,
 
 @needs_compiler
 def test_a_kernel_that_the_compiler_refuses_is_left_out(fast_kernels, monkeypatch):
-    build = candidates.build
+    build = fusing.build
 
     def picky(kernels, **options):
         if any("LayerNormalization" in one.name for one in kernels):
             raise CompilerError("cc refuses generated code")
         return build(kernels, **options)
 
-    monkeypatch.setattr(candidates, "build", picky)
+    monkeypatch.setattr(fusing, "build", picky)
     result = optimized(target=KERNELS_TARGET)
     assert result.chosen == "kernels"
     assert [one.split("_")[0] for one in kernels_of(result.model)] == ["Mish"]
@@ -124,7 +128,7 @@ def test_the_target_needs_a_compiler_and_says_which(monkeypatch):
 
 @needs_compiler
 def test_a_kernel_that_computes_something_else_is_refused(fast_kernels, monkeypatch):
-    build = candidates.build
+    build = fusing.build
 
     def wrong(kernels, **options):
         changed = [one.__class__(**{**vars(one), "text": spoiled(one.text)}) for one in kernels]
@@ -134,7 +138,7 @@ def test_a_kernel_that_computes_something_else_is_refused(fast_kernels, monkeypa
         assert "q0[j] = " in text
         return text.replace("q0[j] = ", "q0[j] = 0.01f + ")
 
-    monkeypatch.setattr(candidates, "build", wrong)
+    monkeypatch.setattr(fusing, "build", wrong)
     result = optimized(target=KERNELS_TARGET)
     assert result.chosen == "original"
     (refused,) = (one for one in result.candidates if one.candidate == "kernels")
@@ -175,13 +179,13 @@ def test_where_sessions_open_slowly_only_what_adjoins_convolutions_is_tried(
     convolves, fast_kernels, monkeypatch
 ):
     tried = []
-    screened = candidates.Fusing._race_in_model
+    screened = fusing.Fusing._race_in_model
 
     def remember(self, kinds, budget_s):
         tried.extend(kind.name.split("_")[0] for kind in kinds)
         screened(self, kinds, budget_s)
 
-    monkeypatch.setattr(candidates.Fusing, "_race_in_model", remember)
+    monkeypatch.setattr(fusing.Fusing, "_race_in_model", remember)
     monkeypatch.setattr(Contest, "entry_s", 100.0)
     tensolog.optimize(
         wide_network(convolves),
@@ -230,15 +234,15 @@ def test_kernels_go_into_another_plan_where_that_promises_more():
     bare = Plan("bare", shorter.graph)
     placed = []
     workshop = SimpleNamespace(place_file=lambda path, name: placed.append(name))
-    fusing = candidates.Fusing(base, None, workshop, Phases(None))
-    fusing.graph = base.graph.copy()
-    settle(fusing.graph)
-    found = regions(Meanings(fusing.graph), fusing.graph.nodes)
-    fusing.kinds = [Kind(found, alone={OPERATORS: lap(1.0), KERNEL: lap(0.5)})]
-    assert fusing.carried([base, shorter]) is None  # nothing has proved good
-    fusing.chosen = fusing.kinds
-    assert fusing.carried([base, longer, bare]) is None
-    plan = fusing.carried([base, longer, shorter, bare])
+    own = fusing.Fusing(base, None, workshop, Phases(None), None)
+    own.graph = base.graph.copy()
+    settle(own.graph)
+    found = regions(Meanings(own.graph), own.graph.nodes)
+    own.kinds = [Kind(found, alone={OPERATORS: lap(1.0), KERNEL: lap(0.5)})]
+    assert own.carried([base, shorter], 0.98) is None  # nothing has proved good
+    own.chosen = own.kinds
+    assert own.carried([base, longer, bare], 0.98) is None
+    plan = own.carried([base, longer, shorter, bare], 0.98)
     assert plan.name == "kernels on Round"
     operators = {one.op_type.split("_")[0] for one in plan.graph.nodes.values()}
     assert operators == {"Round", "Mish"}

@@ -1,0 +1,62 @@
+"""Kinds of regions raced alone, each against the operators that it replaces, the same ones once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...profiles.race import Lap
+from ..contest import Contest
+from ..graph import Graph
+from ..phases import Phases
+from ..realize import Workshop
+from ..search import bound_types
+from .kinds import Kind
+from .library import Library
+from .product import supply
+from .trial import measured_forms
+
+# What each race has at least.
+LEAST_S = 0.05
+
+
+class Alone:
+    """What kernels were measured to take beside the operators of their regions.
+
+    Plans of one model share it: what has been raced for one counts for the next.
+    """
+
+    def __init__(self, contest: Contest, workshop: Workshop, phases: Phases) -> None:
+        self.contest, self.workshop, self.phases = contest, workshop, phases
+        self._laps: dict[str, dict[str, Lap] | None] = {}
+
+    def race(self, graph: Graph, kinds: Sequence[Kind], library: Library, budget_s: float) -> None:
+        """Race kinds of a graph, the forms of one convolution together, for about `budget_s`."""
+        groups = self._groups(kinds)
+        types = bound_types(graph, self.contest.sizes)
+        for at, group in enumerate(groups):
+            kernels = [kind.found[0].kernel for kind in group]
+            self.phases.tell("measuring kernels", at, len(groups), kernels[0].name)
+            with self.phases("measuring kernels", kernels[0].name):
+                supply(graph, kernels)
+                laps = measured_forms(
+                    graph,
+                    group[0].found[0].region,
+                    kernels,
+                    library,
+                    types,
+                    threads=self.contest.setting.threads,
+                    budget_s=max(LEAST_S, budget_s / len(groups)),
+                    place=self.workshop.place,
+                )
+            self._laps |= {kernel.name: laps.get(kernel.name) for kernel in kernels}
+        for kind in kinds:
+            kind.alone = self._laps[kind.name]
+
+    def _groups(self, kinds: Sequence[Kind]) -> list[list[Kind]]:
+        """Put together what is raced together, without what was raced before."""
+        groups: dict[object, list[Kind]] = {}
+        for name, kind in {kind.name: kind for kind in kinds}.items():
+            if name not in self._laps:
+                key = kind.found[0].region.nodes if kind.convolves else name
+                groups.setdefault(key, []).append(kind)
+        return list(groups.values())

@@ -1,0 +1,316 @@
+"""Kernels for the operators of one plan: which kinds of regions gain, and the plans with them.
+
+Regions with one kernel are of one kind: the layers of a model have the same ones. A kind is first
+raced against the operators that it replaces, then, where that promises something, end to end: a
+kernel can hide a pattern from the runtime's own optimizer, or stand between two convolutions whose
+layout the runtime would have kept. In a large model, where each such race takes seconds, only the
+latter are. Convolutions in blocks have kernels of several forms, which compute the same: of those
+the fastest alone is taken, and they go into the model together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ...profiles.race import verdict
+from ..codegen.compiler import CompilerError
+from ..codegen.unit import native_level
+from ..contest import Contest, Plan
+from ..layouts.plans import convolved
+from ..layouts.runtime import NCHWC
+from ..phases import Phases
+from ..realize import Workshop
+from ..rewrite import Step
+from .alone import Alone
+from .embed import embed, place
+from .grow import Found, Grower
+from .kinds import Kind, cover, step_of
+from .left_alone import left_alone
+from .library import Library, build
+from .lower import Kernel
+from .product import supply
+from .region import Meanings
+from .settle import settle
+from .steady import steady
+from .whole import by_kernel, regions
+
+# How regions are grown: from what the runtime leaves as it is, without products, and from all.
+LEFT, OTHERS, EVERYTHING = range(3)
+# More kinds share too little time to be told apart; those that promise most are tried, in the model
+# as far as there is time for so many rounds of each. Convolutions are tried together.
+MOST_KINDS, LEAST_ROUNDS = 20, 5
+# What the runtime computes in a blocked layout, which is kept from one to the next.
+BLOCKED = frozenset({"Conv", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"})
+# Models beyond this aren't written as the runtime optimizes them.
+MOST_WRITTEN_BYTES = 448 << 20
+# What racing kinds in the model may always take. Where opening each of them takes longer than there
+# is time for, only some are raced.
+SCREENING_LEAST_S = 1.0
+
+
+def convolutions(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
+    """Find the convolutions on blocked values that kernels can compute: none yet."""
+    return []
+
+
+def roughness(kernel: Kernel) -> int:
+    """Say how much a form of a convolution rounds, 0 for no more than products multiplied out."""
+    return 0
+
+
+@dataclass
+class Fusing:
+    """The kernels of one plan of a model, and the plans with them."""
+
+    base: Plan
+    contest: Contest
+    workshop: Workshop
+    phases: Phases
+    alone: Alone
+    kinds: list[Kind] = field(default_factory=list)
+    promising: list[Kind] = field(default_factory=list)
+    chosen: list[Kind] = field(default_factory=list)
+    # the kinds in each plan that was made, by its name
+    used: dict[str, list[Kind]] = field(default_factory=dict)
+
+    def look(self, budget_s: float) -> None:
+        """Find the kinds of regions, and race them alone for about `budget_s` seconds.
+
+        Raises CompilerError where there is no C compiler.
+        """
+        self.graph = self.base.graph.copy()
+        self.settled = settle(self.graph)
+        with self.phases("fusing", self.base.name):
+            self.kinds = self._kinds()
+            if not self.kinds:
+                return
+            self.kinds, self.library = _compiled(self.kinds)
+        self.alone.race(self.graph, self.kinds, self.library, budget_s)
+        by_gain = sorted(self.kinds, key=lambda kind: -kind.gain_ns)
+        by_gain = [kind for kind in by_gain if kind.is_promising]
+        self.promising = [kind for kind in by_gain if kind.convolves]
+        self.promising += [kind for kind in by_gain if not kind.convolves][:MOST_KINDS]
+
+    def plans(self, budget_s: float) -> list[Plan]:
+        """Return the plans with fused kernels that take part in the race; none where none gain.
+
+        What stands beside the convolutions is raced in the model for about `budget_s` seconds.
+        """
+        others = [kind for kind in self.promising if not kind.convolves]
+        convolving = [kind for kind in self.promising if kind.convolves]
+        if not self.promising:
+            return []
+        self._race_in_model(self._screened(others, budget_s), budget_s)
+        harmless = [k for k in self.promising if k.whole is None or verdict(k.whole) != "slower"]
+        without = [kind for kind in harmless if not kind.multiplies]
+        self.chosen = cover(harmless, EVERYTHING)
+        ways = [("kernels", self.chosen), ("kernels without products", cover(without, OTHERS))]
+        if convolving:  # each of these has the most: the rest is what may do harm beside
+            ways[1:] = [("convolutions", cover(convolving))]
+        else:
+            ways.append(("kernels by gain", cover(harmless)))
+        plans: dict[frozenset[int], Plan | None] = {}
+        for name, chosen in ways:
+            same = frozenset(map(id, chosen))
+            if chosen and same not in plans:
+                plans[same] = self._plan(self._named(name), chosen)
+        return [plan for plan in plans.values() if plan is not None]
+
+    def _named(self, name: str) -> str:
+        return f"{name} in blocks" if self.is_in_blocks else name
+
+    @property
+    def is_in_blocks(self) -> bool:
+        """Tell whether the plan lays values out in blocks itself."""
+        return any(node.domain == NCHWC for node in self.base.graph.nodes.values())
+
+    @property
+    def gains_in_blocks(self) -> bool:
+        """Tell whether something gains that could not, or less, where the runtime makes blocks."""
+        operators = {f"{NCHWC}:{name}" for name in BLOCKED}
+        return any(kind.convolves or self._adjoins(kind, operators) for kind in self.promising)
+
+    def gain_ns(self, plan: Plan) -> float:
+        """What the kernels of a plan are expected to save."""
+        return sum(kind.gain_ns for kind in self.used[plan.name])
+
+    def milder(self, plan: Plan) -> Plan | None:
+        """Return a plan without those convolutions of another that round most; None without such.
+
+        Of these nodes, others go on by the forms of smaller tiles where these gain as well.
+        """
+        used = self.used[plan.name]
+        worst = max((roughness(k.found[0].kernel) for k in used if k.convolves), default=0)
+        if not worst:
+            return None
+        left = [
+            kind
+            for kind in self.promising
+            if kind in used or (kind.convolves and any(kind.nodes & k.nodes for k in used))
+        ]
+        left = [k for k in left if not k.convolves or roughness(k.found[0].kernel) < worst]
+        chosen = cover(left)
+        name = plan.name.partition(",")[0]
+        return self._plan(f"{name}, below {worst}", chosen) if chosen else None
+
+    def carried(self, plans: Sequence[Plan], least: float) -> Plan | None:
+        """Fuse what was chosen into another plan; None where none of them promises more by it.
+
+        What a plan promises is what it is expected to take, less what its kernels save: it has to
+        be less than `least` of that of this one.
+        """
+        promise_ns = self._expected_ns(self.base, self.chosen)
+        if promise_ns is None or not self.chosen:
+            return None
+        best, least_ns = None, promise_ns * least
+        for plan in plans:
+            if plan is self.base:
+                continue
+            other = replace(self, base=plan, kinds=[], used={})
+            other.graph = plan.graph.copy()
+            other.settled = settle(other.graph)
+            of = by_kernel(regions(Meanings(other.graph), other.graph.nodes))
+            other.kinds = [
+                replace(kind, found=of[kind.name]) for kind in self.chosen if kind.name in of
+            ]
+            expected_ns = self._expected_ns(plan, other.kinds)
+            if other.kinds and expected_ns is not None and expected_ns < least_ns:
+                best, least_ns = other, expected_ns
+        return None if best is None else best._plan(f"kernels on {best.base.name}", best.kinds)
+
+    def _expected_ns(self, plan: Plan, kinds: Sequence[Kind]) -> float | None:
+        if plan.predicted_ns is None:
+            return None
+        return plan.predicted_ns - sum(kind.gain_ns for kind in kinds)
+
+    # --------------------------------------------------------------------------------- kinds
+
+    def _kinds(self) -> list[Kind]:
+        """Find the regions, of all nodes and of those that the runtime doesn't fuse itself."""
+        meanings = Meanings(self.graph)
+        convolved = convolutions(meanings, steady(meanings, self.graph.nodes))
+        everything = regions(meanings, self.graph.nodes)
+        others = regions(meanings, self.graph.nodes, multiplies=False)
+        left = Grower(meanings, steady(meanings, self._left())).regions()
+        kinds: dict[tuple[str, tuple[tuple[int, ...], ...]], Kind] = {}
+        for sort, grown in ((LEFT, left), (OTHERS, others), (EVERYTHING, everything)):
+            for name, found in by_kernel(grown).items():
+                key = (name, tuple(one.region.nodes for one in found))
+                kinds.setdefault(key, Kind(found)).sorts.add(sort)
+        sorts = {LEFT, OTHERS, EVERYTHING}
+        forms = by_kernel(convolved).values()
+        return [*(Kind(found, sorts, convolves=True) for found in forms), *kinds.values()]
+
+    def _left(self) -> set[int]:
+        """List the nodes that the runtime doesn't fuse; all of a model too large to be written."""
+        if self.contest.size_bytes > MOST_WRITTEN_BYTES:
+            return set(self.graph.nodes)
+        return left_alone(
+            self.graph, self.base.source, self.base.execution, self.contest.setting.threads
+        )
+
+    def _screened(self, kinds: Sequence[Kind], budget_s: float) -> Sequence[Kind]:
+        """Choose the kinds that are raced in the model: all where there is time for it."""
+        if len(self.promising) == 1:
+            return []
+        if 2 * len(kinds) * self.contest.entry_s <= max(budget_s, SCREENING_LEAST_S):
+            return kinds
+        return [kind for kind in kinds if self._adjoins(kind, BLOCKED)]
+
+    def _adjoins(self, kind: Kind, operators: Collection[str]) -> bool:
+        """Tell whether what a kind computes comes from some operators, or goes to them."""
+        graph = self.graph
+        read = {value for one in kind.found for value in one.region.inputs}
+        made = {value for one in kind.found for value in one.region.outputs}
+        beside = {graph.producer[value] for value in read if value in graph.producer}
+        beside |= {user for value in made for user in graph.users.get(value, ())}
+        return any(graph.nodes[number].operator in operators for number in beside - kind.nodes)
+
+    def _race_in_model(self, kinds: Sequence[Kind], budget_s: float) -> None:
+        if not kinds:
+            return
+        count = self.contest.affordable(budget_s, LEAST_ROUNDS)
+        plans = [self._plan(f"kind {at}", [k], self.library) for at, k in enumerate(kinds[:count])]
+        placed = [plan for plan in plans if plan is not None]
+        if not placed:
+            return
+        for plan in placed:
+            plan.source = self.workshop.place_plan(plan.name, plan.graph)
+        laps = self.contest.time_what_runs(
+            [self.base, *placed], max(0.0, budget_s), phase="screening", reference=self.base.name
+        )
+        for at, kind in enumerate(kinds):
+            kind.whole = laps.get(f"kind {at}")
+
+    # --------------------------------------------------------------------------------- plans
+
+    def _plan(
+        self, name: str, kinds: Sequence[Kind], library: Library | None = None
+    ) -> Plan | None:
+        """Return the base with the regions of some kinds fused; None where none can be.
+
+        `library` may have more kernels than these; without one, the plan gets its own.
+        """
+        supply(self.graph, [one.kernel for kind in kinds for one in kind.found])
+        graph = self.graph.copy()
+        steps, kernels = [], {}
+        for kind in kinds:
+            for one in kind.found:
+                step = self._step(kind, one)
+                if place(graph, one.region.nodes, one.kernel):
+                    kernels[one.kernel.name] = one.kernel
+                    steps.append(step)
+        if not kernels:
+            return None
+        if library is None:
+            library = build([kernels[key] for key in sorted(kernels)])
+        self.workshop.place_file(library.path, library.name)
+        opened = replace(self.base.execution, libraries=(Path(library.name),))
+        self.used[name] = list(kinds)
+        return Plan(
+            name,
+            embed(graph, library.domain),
+            steps=[*self.base.steps, *self.settled, *steps, *self._left_out(kinds)],
+            execution=opened,
+        )
+
+    def _left_out(self, chosen: Sequence[Kind]) -> list[Step]:
+        """Say of the kinds that a plan is without why."""
+        found = []
+        for kind in self.kinds:
+            if kind not in chosen:
+                reason = kind.refusal(chosen)
+                for one in kind.found if kind.convolves else kind.found[:1]:
+                    found.append(replace(self._step(kind, one), accepted=False, reason=reason))
+        return found
+
+    def _step(self, kind: Kind, one: Found) -> Step:
+        """Describe a region fused; a convolution in blocks by the model's own nodes."""
+        names = [
+            name
+            for number in one.region.nodes
+            for name in convolved(self.graph, number, self.base.steps)
+        ]
+        return step_of(kind, one, tuple(dict.fromkeys(names)))
+
+
+def _compiled(kinds: Sequence[Kind]) -> tuple[list[Kind], Library]:
+    """Compile the kernels of kinds together for this processor, without any that is refused."""
+    levels = (native_level(),)
+    try:
+        return list(kinds), build([kind.found[0].kernel for kind in kinds], levels=levels)
+    except CompilerError:
+        accepted = [kind for kind in kinds if _compiles(kind, levels)]
+        if not accepted:
+            raise
+        return accepted, build([kind.found[0].kernel for kind in accepted], levels=levels)
+
+
+def _compiles(kind: Kind, levels: Sequence[str]) -> bool:
+    try:
+        build([kind.found[0].kernel], levels=levels)
+    except CompilerError:
+        return False
+    return True
