@@ -13,9 +13,9 @@ from ..fusion.plan import FusedOperator, FusionPlan
 from ..program.dag import Program
 from ..program.evaluate import evaluate
 from .compiler import FLAGS, CompilerError, find_compiler, library
-from .launch import Function, exported
+from .launch import exported
 from .lower import Kernel, lower
-from .pool import default_threads
+from .pool import Function, default_threads
 from .scalar import LoweringError
 from .unit import native_level, unit
 

@@ -19,7 +19,8 @@ from .axes import Classes, is_elementwise
 from .cells import MOVES, held_dtype
 from .entrytext import EntryText
 from .finish import Finish, finish
-from .launch import Function, chunked, start
+from .launch import chunked, start
+from .pool import Function
 from .scalar import LoweringError
 
 

@@ -19,8 +19,9 @@ from .arrays import DTYPES, FROM, Array, address, code, contiguous, prepared
 from .axes import is_elementwise
 from .cells import Reduction, held_dtype, load, reduction, statement
 from .finish import Finish, finish
-from .launch import HEADER, VIEW, Function, chunked, start
+from .launch import HEADER, VIEW, chunked, start
 from .loops import Fold, simd_loop
+from .pool import Function
 from .scalar import C_TYPES, LoweringError
 
 # More operands than this don't fit a thread's stack in tiles.

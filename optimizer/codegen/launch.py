@@ -11,15 +11,13 @@ Sizes and views follow; a view is four integers (common.h).
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 
-from .pool import together
+from .pool import Function, together
 
 HEADER = 8
 VIEW = 4
-
-Function = Callable[[int], object]
 
 # The most chunks of a run: enough to share evenly, few enough to add up in one go.
 MOST_CHUNKS = 64
@@ -59,17 +57,16 @@ def start(function: Function, given: Sequence[int], threads: int) -> None:
     at = ctypes.addressof(arguments)
     threads = min(threads, given[1])
     if threads <= 1:
-        function(at)
+        function.call(at)
     else:
-        together(lambda: function(at), threads)
+        together(function, at, threads)
     if arguments[7]:
         raise MemoryError("no memory for the tiles of a kernel")
 
 
 def exported(library: ctypes.CDLL, name: str) -> Function:
-    """Return a kernel of a library as a function of the address of its arguments."""
+    """Return a kernel of a library."""
     function = getattr(library, name)
     function.argtypes = [ctypes.c_void_p]
     function.restype = None
-    found: Function = function
-    return found
+    return Function(function, ctypes.cast(function, ctypes.c_void_p).value or 0)

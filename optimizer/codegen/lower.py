@@ -9,7 +9,7 @@ from ..fusion.plan import FusedOperator
 from ..program.dag import Program
 from .entries import lower_entries
 from .flat import lower_flat
-from .launch import Function
+from .pool import Function
 from .rows import lower_rows
 from .scalar import LoweringError
 

@@ -1,14 +1,21 @@
 """Threads that run one kernel together: each calls it, and all take chunks from one counter.
 
-A call of C holds no lock of Python's. The threads are kept.
+They are threads of C (pool.h), which hold no lock of Python's and are there within microseconds.
+Where those can't be compiled, as on Windows, Python's do it.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from threading import Lock
+
+from .compiler import FLAGS, CompilerError, find_compiler, library
 
 # More than there are ever threads wanted; they start when there is something to do for them.
 _MOST = 256
@@ -17,11 +24,23 @@ _lock = Lock()
 _pool: ThreadPoolExecutor | None = None
 
 
-def together(call: Callable[[], object], threads: int) -> None:
-    """Run `call` in as many threads, this one among them; return when all are done."""
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A kernel: called with the address of its arguments, and where it lies."""
+
+    call: Callable[[int], object]
+    address: int
+
+
+def together(function: Function, arguments: int, threads: int) -> None:
+    """Run a kernel in as many threads, this one among them; return when all are done."""
+    native = _native()
+    if native is not None:
+        native(function.address, arguments, threads)
+        return
     pool = _threads()
-    helpers = [pool.submit(call) for _ in range(min(threads, _MOST) - 1)]
-    call()
+    helpers = [pool.submit(function.call, arguments) for _ in range(min(threads, _MOST) - 1)]
+    function.call(arguments)
     for helper in helpers:
         helper.result()
 
@@ -32,6 +51,23 @@ def default_threads() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on every system
         return os.cpu_count() or 1
+
+
+@cache
+def _native() -> Callable[[int, int, int], object] | None:
+    """Return the threads of C; None where there are none."""
+    compiler = find_compiler()
+    if compiler is None or os.name == "nt":
+        return None
+    text = resources.files(__package__).joinpath("pool.h").read_text(encoding="utf-8")
+    try:
+        found = library(text, compiler, (*FLAGS, "-pthread")).together
+    except (CompilerError, OSError):
+        return None
+    found.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
+    found.restype = None
+    called: Callable[[int, int, int], object] = found
+    return called
 
 
 def _threads() -> ThreadPoolExecutor:

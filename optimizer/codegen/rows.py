@@ -20,7 +20,8 @@ from .arrays import DTYPES, FROM, Array, address, code, contiguous, prepared
 from .axes import Axis, Partition, partition
 from .cells import held_dtype
 from .finish import Finish, finish
-from .launch import Function, chunked, start
+from .launch import chunked, start
+from .pool import Function
 from .rowstate import Operand, Part
 from .rowtext import RowText
 from .scalar import LoweringError

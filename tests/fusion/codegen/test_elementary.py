@@ -50,7 +50,7 @@ def functions(request):
         result = np.empty_like(x)
         second = 0 if y is None else address(y)
         arguments = np.array([address(x), second, address(result), len(x)], np.int64)
-        exported(loaded, f"all_{name}_{bits}")(address(arguments))
+        exported(loaded, f"all_{name}_{bits}").call(address(arguments))
         return result
 
     return call
@@ -130,5 +130,5 @@ def test_processors_are_told_apart_at_run_time():
     text = "static void answer(i64 *a) { a[0] = (i64)exp_64(1.0); }"
     loaded = library(unit([("answer", text)], list(LEVELS), COMPILER), COMPILER)
     place = (ctypes.c_int64 * 1)()
-    exported(loaded, "answer")(ctypes.addressof(place))
+    exported(loaded, "answer").call(ctypes.addressof(place))
     assert place[0] == 2
