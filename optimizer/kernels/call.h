@@ -24,6 +24,8 @@ typedef struct {
   i64 block;                               /* queries of a block, in attention */
   char *scratch;                           /* one part of `share` bytes a task */
   i64 share;
+  uint64_t held;                           /* parts that tasks are in, in convolutions */
+  i64 kept[MOST_TASKS];                    /* what the parts hold */
 } call;
 
 typedef struct { const call *whole; i64 first, end; char *scratch; } task;

@@ -6,6 +6,9 @@ import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
 
 from ..codegen.scalar import LoweringError
 from .affine import Extent, Map, Ranges, SplitError
@@ -48,6 +51,13 @@ class Shapes:
     made: tuple[str, ...] = ()
 
 
+class Laying(Protocol):
+    """How a constant is laid out before a model runs."""
+
+    def lay(self, array: np.ndarray) -> np.ndarray:
+        """Return the constant as a kernel reads it."""
+
+
 @dataclass(frozen=True)
 class Kernel:
     """A kernel's text and tables, and the values of the graph that it is called with.
@@ -55,7 +65,8 @@ class Kernel:
     `label` names the operators that it computes. Equal kernels have equal names. `support` is a
     file of C that the text needs, `arrange` a function that says how the work is divided. `skips`
     says that work is left out where a mask allows it. `packed` are inputs that constants become
-    when they are laid out for it: (input, constant, whether it is transposed).
+    when they are laid out for it: (input, constant, how). `form` says how it computes, where there
+    are several ways.
     """
 
     name: str
@@ -72,7 +83,8 @@ class Kernel:
     arrange: str = ""
     support: str = ""
     skips: bool = False
-    packed: tuple[tuple[int, int, bool], ...] = ()
+    packed: tuple[tuple[int, int, Laying], ...] = ()
+    form: str = ""
 
 
 def lower_region(meanings: Meanings, region: Region) -> Kernel:

@@ -250,6 +250,13 @@ static void arrange_product(call *c, i64 grain) {
   c->share = (i64)sizeof(float) * c->block * PRODUCT_PANEL;
 }
 
+/* A convolution: a unit is some tiles of an image, for some of its channels. */
+static void arrange_convolution(call *c, i64 grain) {
+  (void)grain;
+  c->held = 0;
+  memset(c->kept, -1, sizeof c->kept);
+}
+
 #define ENTRY(operation_) \
   {{API_VERSION, NULL, name_of, provider_of, input_type, input_count, output_type, output_count, NULL, \
     destroy, zero_at, zero_at, zero_at, one, zero, one, zero, create, compute, NULL, one, one}, operation_}

@@ -53,6 +53,17 @@ class Matrix:
     nodes: frozenset[int] = frozenset()
 
 
+@dataclass(frozen=True)
+class Panels:
+    """How a matrix is laid out, or its transpose."""
+
+    transposed: bool
+
+    def lay(self, array: np.ndarray) -> np.ndarray:
+        """Return the panels of it, see `packed`."""
+        return packed(array.T if self.transposed else array)
+
+
 def products(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
     """Find products that one kernel computes with what follows, no two with a common node."""
     found: list[Found] = []
@@ -76,12 +87,12 @@ def products(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
 
 
 def supply(graph: Graph, kernels: Iterable[Kernel]) -> None:
-    """Lay out the matrices that kernels read, as constants of the graph; once for each matrix."""
+    """Lay out the constants that kernels read, as constants of the graph; each of them once."""
     for kernel in kernels:
-        for value, source, transposed in kernel.packed:
+        for value, source, how in kernel.packed:
             if value not in graph.constants:
                 array = graph.constants[source].array()
-                graph.set_constant(value, graph.shelve(packed(array.T if transposed else array)))
+                graph.set_constant(value, graph.shelve(how.lay(array)))
 
 
 def packed(matrix: np.ndarray) -> np.ndarray:
@@ -278,7 +289,7 @@ def _lowered(
         arrange="arrange_product",
         support="product.h",
         flushes=flushes(meanings, chain),
-        packed=((packed_value, matrix.value, matrix.transposed),),
+        packed=((packed_value, matrix.value, Panels(matrix.transposed)),),
     )
     return Found(Region(nodes, read_by(graph, nodes), (output,), shape, 0), named(kernel))
 
@@ -299,7 +310,7 @@ def _bias(meanings: Meanings, product: int, width: Extent) -> tuple[int, ...]:
 
 def _packed_value(meanings: Meanings, matrix: Matrix, depth: int, width: int) -> int:
     """Return the value that a matrix is when it is laid out, one for each matrix."""
-    key = (matrix.value, matrix.transposed)
+    key = (matrix.value, Panels(matrix.transposed))
     if key not in meanings.packed:
         graph = meanings.graph
         type_ = TensorType("float32", (-(-width // PANEL), depth, PANEL))

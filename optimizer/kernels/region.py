@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
 from ...catalog.operators import ShapeError, Specification, specification
@@ -49,12 +49,12 @@ def read_by(graph: Graph, nodes: Sequence[int]) -> tuple[int, ...]:
 class Meanings:
     """What the nodes of a graph mean at their shapes, expanded when first asked for.
 
-    `packed` has the values that constant matrices become, by what they are and whether transposed,
-    where kernels read them in another layout.
+    `packed` has the values that constants become, by what they are and how they are laid out, where
+    kernels read them in another layout.
     """
 
     graph: Graph
-    packed: dict[tuple[int, bool], int] = field(default_factory=dict)
+    packed: dict[tuple[int, Hashable], int] = field(default_factory=dict)
     _found: dict[int, Expansion | str] = field(default_factory=dict)
 
     def of(self, number: int) -> Expansion:

@@ -1,0 +1,155 @@
+/* Convolutions over blocks of channels by minimal filtering (winograd.py): what all of them share.
+   Tiles of the image are transformed, a product of matrices is formed for each of a tile's points,
+   and what comes of it is transformed back. */
+
+#undef MINIMAL_ROWS
+#if defined(LEVEL_AVX512)
+#define MINIMAL_ROWS 14
+#else
+#define MINIMAL_ROWS 6
+#endif
+#undef MINIMAL_PANEL
+#define MINIMAL_PANEL 32
+
+/* a block of channels: on other processors than those it was made for, vectors are longer or shorter */
+#undef BLOCK_OF
+#define BLOCK_OF(p) (BLOCK < LANES_32 ? PART_32(p, BLOCK) : FULL_32(p))
+#undef PUT_BLOCK_OF
+#define PUT_BLOCK_OF(p, v) do { if (BLOCK < LANES_32) PUT_PART_32(p, BLOCK, v); else PUT_32(p, v); } while (0)
+
+/* Tasks work in parts of the scratch memory, of which as few are used as threads run: one that was
+   used by the task before lies in the cache, and may hold what this one needs. */
+static int slot_take(const call *whole) {
+  call *c = (call *)whole;
+  uint64_t held = __atomic_load_n(&c->held, __ATOMIC_RELAXED), taken;
+  do {
+    taken = held | (held + 1);
+  } while (!__atomic_compare_exchange_n(&c->held, &held, taken, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED));
+  return __builtin_ctzll(taken & ~held);
+}
+static void slot_give(const call *c, int slot) {
+  __atomic_fetch_and(&((call *)c)->held, ~((uint64_t)1 << slot), __ATOMIC_RELEASE);
+}
+/* whether a part has to be filled with the tiles of a place: it doesn't hold them yet */
+static int slot_lacks(const call *c, int slot, i64 place) {
+  i64 *kept = &((call *)c)->kept[slot];
+  if (*kept == place) return 0;
+  *kept = place;
+  return 1;
+}
+
+/* S = x w, or S += x w, for a tile of rows of x and of up to two vectors of columns. Rows of x are
+   `block` elements long and lie side by side, the next elements of all of them lie `apart` further. */
+static INLINED void minimal_tile(
+    const int block, const int rows, const int vectors, const float *x, i64 apart, const float *w,
+    float *S, i64 blocks, int more) {
+  VEC_32 s[MINIMAL_ROWS][2];
+  _Pragma("GCC unroll 14")
+  for (int r = 0; r < rows; r++)
+    for (int v = 0; v < vectors; v++)
+      s[r][v] = more ? FULL_32(S + r * MINIMAL_PANEL + v * LANES_32) : SET_32(0.0f);
+  for (; blocks; blocks--, x += apart)
+    for (i64 k = 0; k < block; k++, w += MINIMAL_PANEL) {
+      VEC_32 a = FULL_32(w), b = a;
+      HOLD(a);
+      if (vectors > 1) { b = FULL_32(w + LANES_32); HOLD(b); }
+      _Pragma("GCC unroll 14")
+      for (int r = 0; r < rows; r++) {
+        VEC_32 one = SET_32(x[r * block + k]);
+        HOLD(one);
+        s[r][0] = FMA_VEC_32(one, a, s[r][0]);
+        if (vectors > 1) s[r][1] = FMA_VEC_32(one, b, s[r][1]);
+      }
+    }
+  _Pragma("GCC unroll 14")
+  for (int r = 0; r < rows; r++)
+    for (int v = 0; v < vectors; v++) PUT_32(S + r * MINIMAL_PANEL + v * LANES_32, s[r][v]);
+}
+static INLINED void minimal_rows(
+    const int block, const int vectors, i64 rows, const float *x, i64 apart, const float *w, float *S,
+    i64 blocks, int more) {
+#define CASE(n) case n: minimal_tile(block, n, vectors, x, apart, w, S, blocks, more); break;
+  switch (rows) {
+    CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6)
+#if MINIMAL_ROWS == 14
+    CASE(7) CASE(8) CASE(9) CASE(10) CASE(11) CASE(12) CASE(13) CASE(14)
+#endif
+  }
+#undef CASE
+}
+/* the same for any number of rows, in tiles of much the same height, and for n columns of a panel */
+static INLINED void minimal_any(
+    const int block, const float *x, i64 apart, i64 rows, const float *w, float *S, i64 blocks, i64 n,
+    int more) {
+  const i64 tiles = (rows + MINIMAL_ROWS - 1) / MINIMAL_ROWS;
+  for (i64 at = 0; at < n; at += 2 * LANES_32)
+    for (i64 tile = 0; tile < tiles; tile++) {
+      const i64 r = rows * tile / tiles, count = rows * (tile + 1) / tiles - r;
+      if (n - at > LANES_32)
+        minimal_rows(block, 2, count, x + r * block, apart, w + at, S + r * MINIMAL_PANEL + at, blocks, more);
+      else
+        minimal_rows(block, 1, count, x + r * block, apart, w + at, S + r * MINIMAL_PANEL + at, blocks, more);
+    }
+}
+static APART void minimal_product_16(
+    const float *x, i64 apart, i64 rows, const float *w, float *S, i64 blocks, i64 n, int more) {
+  minimal_any(16, x, apart, rows, w, S, blocks, n, more);
+}
+static APART void minimal_product_8(
+    const float *x, i64 apart, i64 rows, const float *w, float *S, i64 blocks, i64 n, int more) {
+  minimal_any(8, x, apart, rows, w, S, blocks, n, more);
+}
+static INLINED void minimal_product(
+    const int block, const float *x, i64 apart, i64 rows, const float *w, float *S, i64 blocks, i64 n, int more) {
+  if (block == 16) minimal_product_16(x, apart, rows, w, S, blocks, n, more);
+  else minimal_product_8(x, apart, rows, w, S, blocks, n, more);
+}
+
+/* The window of an image [height, width, block] that begins at `top` and `left`: where it lies, or a
+   copy in `room` with zeros around; `row` becomes how far its rows are apart. */
+static const float *window_of(
+    const float *x, float *room, i64 *row, i64 top, i64 left, i64 rows, i64 columns, i64 height,
+    i64 width, i64 block) {
+  if (top >= 0 && left >= 0 && top + rows <= height && left + columns <= width)
+    return x + top * *row + left * block;
+  const i64 from = left < 0 ? -left : 0, to = LEAST(columns, width - left);
+  memset(room, 0, sizeof(float) * (size_t)(rows * columns * block));
+  for (i64 i = 0; i < rows; i++)
+    if (top + i >= 0 && top + i < height && to > from)
+      memcpy(room + (i * columns + from) * block, x + (top + i) * *row + (left + from) * block,
+             sizeof(float) * (size_t)((to - from) * block));
+  *row = columns * block;
+  return room;
+}
+
+static int all_finite(const float *o, i64 n) {
+  int32_t none = 0;
+  #pragma omp simd reduction(|:none)
+  for (i64 i = 0; i < n; i++) none |= !(o[i] - o[i] == 0.0f);
+  return !none;
+}
+
+/* A tile of outputs for a block of channels, multiplied out: minimal filtering mixes neighbours, so
+   that one of them that is no number, or too large, spoils them all. The filters are those of ONNX
+   Runtime, [block of c, tap, c of the block, m of the block]. */
+static APART void multiplied_out(
+    const float *x, const float *w, float *o, i64 rows, i64 columns, i64 high, i64 wide, i64 top, i64 left,
+    i64 height, i64 width, i64 depth, i64 block) {
+  for (i64 i = 0; i < rows; i++)
+    for (i64 j = 0; j < columns; j++, o += block) {
+      for (i64 l = 0; l < block; l++) o[l] = 0.0f;
+      for (i64 b = 0; b < depth / block; b++)
+        for (i64 h = 0; h < high; h++)
+          for (i64 v = 0; v < wide; v++) {
+            const i64 y = top + i + h, z = left + j + v;
+            if (y < 0 || y >= height || z < 0 || z >= width) continue;
+            const float *from = x + ((b * height + y) * width + z) * block;
+            const float *filter = w + ((b * high + h) * wide + v) * block * block;
+            for (i64 c = 0; c < block; c++, filter += block) {
+              const float one = from[c];
+              #pragma omp simd
+              for (i64 l = 0; l < block; l++) o[l] = FMA_32(one, filter[l], o[l]);
+            }
+          }
+    }
+}

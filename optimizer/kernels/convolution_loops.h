@@ -1,0 +1,73 @@
+/* One convolution: convolution_text.py puts its numbers, its transforms and its name in front. */
+static void NAME(i64 *given) {
+  enum { NUMBERS };
+  const task *own = (const task *)given;
+  const call *c = own->whole;
+  const float *filters = (const float *)c->in[1];
+  const int slot = slot_take(c);
+  float *V = (float *)(c->scratch + c->share * slot), *S = V + PRODUCTS * TOGETHER * DEPTH;
+  float *piece = S + PRODUCTS * TOGETHER * MINIMAL_PANEL;
+  for (i64 unit = own->first; unit < own->end; unit++) {
+    const i64 place = unit / GROUPS, group = unit % GROUPS, n = place / PLACES;
+    const i64 first = place % PLACES * TOGETHER, count = LEAST(TOGETHER, TILES - first);
+    const float *x = (const float *)c->in[0] + n * DEPTH * HEIGHT_IN * WIDTH_IN;
+    const int lacks = slot_lacks(c, slot, place);
+    for (i64 tile = 0; lacks && tile < count; tile++) {
+      const i64 top = (first + tile) / ACROSS * ROWS - TOP, left = (first + tile) % ACROSS * COLUMNS - LEFT;
+      for (i64 b = 0; b < DEPTH / BLOCK; b++) {
+        float border[PRODUCTS * BLOCK];
+        i64 row = WIDTH_IN * BLOCK;
+        const float *window = window_of(x + b * HEIGHT_IN * row, border, &row, top, left,
+                                        PRODUCTS / PRODUCTS_ACROSS, PRODUCTS_ACROSS, HEIGHT_IN, WIDTH_IN, BLOCK);
+        NAME_image(window, row, BLOCK, V + (b * TOGETHER + tile) * BLOCK, TOGETHER * DEPTH);
+      }
+    }
+    const i64 last = LEAST(group * PANELS + PANELS, (WIDTH + MINIMAL_PANEL - 1) / MINIMAL_PANEL);
+    for (i64 panel = group * PANELS; panel < last; panel++) {
+      const i64 from = panel * MINIMAL_PANEL, n_columns = LEAST(MINIMAL_PANEL, WIDTH - from);
+      for (i64 d = 0; d < DEPTH; d += PIECE) {
+        const i64 depth = LEAST(PIECE, DEPTH - d);
+        const float *U = PREPARED ? (const float *)c->in[2] + from * DEPTH * PRODUCTS : piece;
+        for (i64 j = 0; !PREPARED && j < n_columns; j += BLOCK)
+          for (i64 k = 0; k < depth; k++) {
+            const float *taps = filters + (from + j) * DEPTH * TAPS + (d + k) / BLOCK * TAPS * BLOCK * BLOCK
+                                + (d + k) % BLOCK * BLOCK;
+            NAME_filters(taps, TAPS_ACROSS * BLOCK * BLOCK, BLOCK * BLOCK,
+                         piece + k * MINIMAL_PANEL + j, PIECE * MINIMAL_PANEL);
+          }
+        for (i64 l = 0; l < PRODUCTS; l++)
+          minimal_product(BLOCK, V + (l * DEPTH + d) * TOGETHER, TOGETHER * BLOCK, count, U + l * PIECE * MINIMAL_PANEL,
+                   S + l * TOGETHER * MINIMAL_PANEL, depth / BLOCK, n_columns, d > 0);
+      }
+      for (i64 tile = 0; tile < count; tile++) {
+        const i64 top = (first + tile) / ACROSS * ROWS, left = (first + tile) % ACROSS * COLUMNS;
+        const i64 rows = LEAST(ROWS, HEIGHT_OUT - top), columns = LEAST(COLUMNS, WIDTH_OUT - left);
+        for (i64 m = from; m < from + n_columns; m += BLOCK) {
+          float o[ROWS * COLUMNS * BLOCK];
+          NAME_back(S + tile * MINIMAL_PANEL + m - from, 0, TOGETHER * MINIMAL_PANEL, o, BLOCK);
+          if (!all_finite(o, ROWS * COLUMNS * BLOCK))
+            multiplied_out(x, filters + m * DEPTH * TAPS, o, ROWS, COLUMNS, TAPS / TAPS_ACROSS, TAPS_ACROSS,
+                           top - TOP, left - LEFT, HEIGHT_IN, WIDTH_IN, DEPTH, BLOCK);
+          for (i64 i = 0; i < rows; i++) {
+            const float *made = o + i * COLUMNS * BLOCK;
+            const i64 to = (n * WIDTH + m) * HEIGHT_OUT * WIDTH_OUT + ((top + i) * WIDTH_OUT + left) * BLOCK;
+            const float *bias = BIAS < 0 ? NULL : (const float *)c->in[BIAS < 0 ? 0 : BIAS] + m;
+            const float *sum = SUM < 0 ? NULL : (const float *)c->in[SUM < 0 ? 0 : SUM] + to;
+            float *out = (float *)c->out[0] + to;
+            for (i64 k = 0; k < columns * BLOCK; k += BLOCK) {
+              #pragma omp simd
+              for (i64 lane = 0; lane < BLOCK; lane++) {
+                float t = made[k + lane];
+                if (bias) t += bias[lane];
+                if (sum) t += sum[k + lane];
+                ACTIVATE
+                out[k + lane] = t;
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+  slot_give(c, slot);
+}

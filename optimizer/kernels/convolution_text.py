@@ -1,0 +1,236 @@
+"""C text of a convolution by minimal filtering: its three transforms, and the loops around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from importlib import resources
+from math import ceil, prod
+
+from .winograd import Filtering, Matrix
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The numbers of a convolution's text.
+
+    `rows` and `columns` filter along an axis each. `block` is how many channels a block has;
+    `depth`, `width` are the channels read and made, both whole blocks. `together` is how many
+    tiles are multiplied at once, `panels` how many panels of PANEL channels a unit makes, `piece`
+    how many channels' filters are transformed at a time, 0 where that was done in advance.
+    """
+
+    rows: Filtering
+    columns: Filtering
+    block: int
+    depth: int
+    width: int
+    image: tuple[int, int]
+    result: tuple[int, int]
+    pads: tuple[int, int]
+    together: int
+    panels: int
+    piece: int
+
+    @property
+    def products(self) -> int:
+        """The products of a tile."""
+        return self.rows.products * self.columns.products
+
+    @property
+    def tiles(self) -> tuple[int, int]:
+        """The tiles of an image, down and across."""
+        down, across = self.result
+        return ceil(down / self.rows.outputs), ceil(across / self.columns.outputs)
+
+    @property
+    def places(self) -> int:
+        """The groups of tiles of an image."""
+        return ceil(prod(self.tiles) / self.together)
+
+    @property
+    def groups(self) -> int:
+        """The groups of panels."""
+        return ceil(ceil(self.width / PANEL) / self.panels)
+
+    @property
+    def units(self) -> int:
+        """The units of work of an image."""
+        return self.places * self.groups
+
+    @property
+    def room(self) -> int:
+        """The bytes that a task works in."""
+        tile = self.products * (self.depth + PANEL)
+        return 4 * (tile * self.together + self.products * self.piece * PANEL)
+
+
+# Channels that are made at a time, as convolution.h has them.
+PANEL = 32
+
+
+def minimal_text(plan: Plan, bias: int, summand: int, activation: Sequence[str]) -> str:
+    """Return the functions; inputs are the image, the filters as they are, those laid out in front.
+
+    `bias` and `summand` are inputs' numbers, -1 for none; `activation` are statements that change
+    t.
+    """
+    (height, width), (down, across) = plan.result, plan.tiles
+    numbers = {
+        "BLOCK": plan.block,
+        "DEPTH": plan.depth,
+        "WIDTH": plan.width,
+        "HEIGHT_IN": plan.image[0],
+        "WIDTH_IN": plan.image[1],
+        "HEIGHT_OUT": height,
+        "WIDTH_OUT": width,
+        "TOP": plan.pads[0],
+        "LEFT": plan.pads[1],
+        "ROWS": plan.rows.outputs,
+        "COLUMNS": plan.columns.outputs,
+        "TAPS": plan.rows.taps * plan.columns.taps,
+        "TAPS_ACROSS": plan.columns.taps,
+        "PRODUCTS": plan.products,
+        "PRODUCTS_ACROSS": plan.columns.products,
+        "TILES": down * across,
+        "ACROSS": across,
+        "TOGETHER": plan.together,
+        "PLACES": plan.places,
+        "GROUPS": plan.groups,
+        "PANELS": plan.panels,
+        "PREPARED": int(not plan.piece),
+        "PIECE": plan.piece or plan.depth,
+        "BIAS": bias,
+        "SUM": summand,
+    }
+    told = ", ".join(f"{name} = {value}" for name, value in numbers.items())
+    loops = _loops().replace("NUMBERS", told).replace("ACTIVATE", " ".join(activation))
+    return "\n".join([*(_transform(name, plan) for name in ("filters", "image", "back")), loops])
+
+
+@cache
+def _loops() -> str:
+    return resources.files(__package__).joinpath("convolution_loops.h").read_text(encoding="utf-8")
+
+
+# ---------------------------------------------------------------------------------- transforms
+
+
+def _transform(which: str, p: Plan) -> str:
+    """Return a function that transforms a tile: by the rows' matrix, then by the columns'.
+
+    It reads a row every `row` elements and a column every `column`, and writes what it makes
+    every `apart` elements, a block of channels each.
+    """
+    pick: dict[str, Callable[[Filtering], Matrix]] = {
+        "filters": lambda one: one.filters,
+        "image": lambda one: one.image,
+        "back": lambda one: one.back,
+    }
+    left, right = pick[which](p.rows), pick[which](p.columns)
+    down, across = len(left[0]), len(right[0])
+    made, wide = len(left), len(right)
+    if which == "back":  # its operand lies in products one after another
+        place = [f"x + ({across} * {i} + j) * column" for i in range(down)]
+    else:
+        place = [f"x + {i} * row + j * column" for i in range(down)]
+    first = [f"const VEC_32 x{i} = BLOCK_OF({place[i]});" for i in range(down)]
+    first += _combined(left, "x", lambda i, text: f"t[{i}][j] = {text};")
+    second = [f"const VEC_32 y{j} = t[i][{j}];" for j in range(across)]
+    second += _combined(
+        right, "y", lambda j, text: f"PUT_BLOCK_OF(v + (i * {wide} + {j}) * apart, {text});"
+    )
+    return "\n".join(
+        [
+            f"static INLINED void NAME_{which}(",
+            "    const float *x, i64 row, i64 column, float *v, i64 apart) {",
+            f"  enum {{ BLOCK = {p.block} }};",
+            "  for (int lane = 0; lane < BLOCK; lane += LANES_32, x += LANES_32, v += LANES_32) {",
+            f"    VEC_32 t[{made}][{across}];",
+            "    _Pragma(\"GCC unroll 16\")",
+            f"    for (int j = 0; j < {across}; j++) {{",
+            *(f"      {line}" for line in first),
+            "    }",
+            "    _Pragma(\"GCC unroll 16\")",
+            f"    for (int i = 0; i < {made}; i++) {{",
+            *(f"      {line}" for line in second),
+            "    }",
+            "  }",
+            "}",
+        ]
+    )  # fmt: skip
+
+
+def _combined(matrix: Matrix, name: str, put: Callable[[int, str], str]) -> list[str]:
+    """Return statements that multiply by a matrix; opposite rows or columns share their halves."""
+    lines: list[str] = []
+    columns = [tuple(row[at] for row in matrix) for at in range(len(matrix[0]))]
+    named: list[tuple[str, tuple[Fraction, ...]]] = []
+    left = list(range(len(columns)))
+    while left:
+        at = left.pop(0)
+        other = next((b for b in left if _are_opposite(columns[at], columns[b])), None)
+        if other is None:
+            named.append((f"{name}{at}", columns[at]))
+            continue
+        left.remove(other)
+        for sign, word in (("+", "s"), ("-", "d")):
+            own = tuple(
+                a if (a == b) == (sign == "+") else Fraction(0)
+                for a, b in zip(columns[at], columns[other], strict=True)
+            )
+            lines.append(f"const VEC_32 {name}{word}{at} = {name}{at} {sign} {name}{other};")
+            named.append((f"{name}{word}{at}", own))
+    rows = [[(text, column[i]) for text, column in named] for i in range(len(matrix))]
+    done: set[int] = set()
+    for i, row in enumerate(rows):
+        if i in done:
+            continue
+        pair = next(
+            (
+                other
+                for other in range(i + 1, len(rows))
+                if other not in done
+                and _are_opposite([c for _, c in row], [c for _, c in rows[other]])
+            ),
+            None,
+        )
+        if pair is None:
+            lines.append(put(i, _sum(row)))
+            continue
+        done.add(pair)
+        both = list(zip(row, rows[pair], strict=True))
+        even = _sum([a for a, b in both if a[1] == b[1]])
+        odd = _sum([a for a, b in both if a[1] != b[1]])
+        lines += [f"const VEC_32 even{i} = {even}, odd{i} = {odd};"]
+        lines += [put(i, f"even{i} + odd{i}"), put(pair, f"even{i} - odd{i}")]
+    return lines
+
+
+def _are_opposite(a: Sequence[Fraction], b: Sequence[Fraction]) -> bool:
+    """Tell whether numbers agree up to signs, and both signs come."""
+    if any(abs(x) != abs(y) for x, y in zip(a, b, strict=True)):
+        return False
+    same = [x == y for x, y in zip(a, b, strict=True) if x]
+    return any(same) and not all(same)
+
+
+def _sum(terms: Sequence[tuple[str, Fraction]]) -> str:
+    """Return the text of a sum of vectors times numbers."""
+    kept = sorted(((text, c) for text, c in terms if c), key=lambda term: abs(term[1]) != 1)
+    kept.sort(key=lambda term: (abs(term[1]) != 1, term[1] < 0))
+    assert kept
+    text, factor = kept[0]
+    found = text if factor == 1 else f"SET_32({_literal(factor)}) * {text}"
+    for text, factor in kept[1:]:
+        if abs(factor) == 1:
+            found = f"{found} {'+' if factor > 0 else '-'} {text}"
+        else:
+            found = f"FMA_VEC_32(SET_32({_literal(factor)}), {text}, {found})"
+    return found
+
+
+def _literal(number: Fraction) -> str:
+    return f"{float(number).hex()}f"
