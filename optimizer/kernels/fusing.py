@@ -24,12 +24,12 @@ from ..phases import Phases
 from ..realize import Workshop
 from ..rewrite import Step
 from .alone import Alone
+from .convolution import convolutions
 from .embed import embed, place
 from .grow import Found, Grower
 from .kinds import Kind, cover, step_of
 from .left_alone import left_alone
 from .library import Library, build
-from .lower import Kernel
 from .product import supply
 from .region import Meanings
 from .settle import settle
@@ -48,16 +48,6 @@ MOST_WRITTEN_BYTES = 448 << 20
 # What racing kinds in the model may always take. Where opening each of them takes longer than there
 # is time for, only some are raced.
 SCREENING_LEAST_S = 1.0
-
-
-def convolutions(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
-    """Find the convolutions on blocked values that kernels can compute: none yet."""
-    return []
-
-
-def roughness(kernel: Kernel) -> int:
-    """Say how much a form of a convolution rounds, 0 for no more than products multiplied out."""
-    return 0
 
 
 @dataclass
@@ -137,23 +127,23 @@ class Fusing:
         return sum(kind.gain_ns for kind in self.used[plan.name])
 
     def milder(self, plan: Plan) -> Plan | None:
-        """Return a plan without those convolutions of another that round most; None without such.
+        """Return a plan without the forms of convolutions that round most in another plan.
 
-        Of these nodes, others go on by the forms of smaller tiles where these gain as well.
+        Their nodes have the next form that gains, or none. None where there is no such plan.
         """
         used = self.used[plan.name]
-        worst = max((roughness(k.found[0].kernel) for k in used if k.convolves), default=0)
-        if not worst:
+        most = max((kind.rank for kind in used if kind.convolves), default=0)
+        if not most:
             return None
+        nodes = {number for kind in used for number in kind.nodes}
         left = [
             kind
             for kind in self.promising
-            if kind in used or (kind.convolves and any(kind.nodes & k.nodes for k in used))
+            if kind in used or (kind.convolves and kind.nodes <= nodes)
         ]
-        left = [k for k in left if not k.convolves or roughness(k.found[0].kernel) < worst]
-        chosen = cover(left)
-        name = plan.name.partition(",")[0]
-        return self._plan(f"{name}, below {worst}", chosen) if chosen else None
+        chosen = cover([kind for kind in left if not kind.convolves or kind.rank < most])
+        name = f"{plan.name.partition(',')[0]}, forms below {most}"
+        return self._plan(name, chosen) if chosen else None
 
     def carried(self, plans: Sequence[Plan], least: float) -> Plan | None:
         """Fuse what was chosen into another plan; None where none of them promises more by it.
@@ -190,7 +180,6 @@ class Fusing:
     def _kinds(self) -> list[Kind]:
         """Find the regions, of all nodes and of those that the runtime doesn't fuse itself."""
         meanings = Meanings(self.graph)
-        convolved = convolutions(meanings, steady(meanings, self.graph.nodes))
         everything = regions(meanings, self.graph.nodes)
         others = regions(meanings, self.graph.nodes, multiplies=False)
         left = Grower(meanings, steady(meanings, self._left())).regions()
@@ -199,9 +188,10 @@ class Fusing:
             for name, found in by_kernel(grown).items():
                 key = (name, tuple(one.region.nodes for one in found))
                 kinds.setdefault(key, Kind(found)).sorts.add(sort)
-        sorts = {LEFT, OTHERS, EVERYTHING}
-        forms = by_kernel(convolved).values()
-        return [*(Kind(found, sorts, convolves=True) for found in forms), *kinds.values()]
+        return [
+            *_forms(convolutions(meanings, steady(meanings, self.graph.nodes))),
+            *kinds.values(),
+        ]
 
     def _left(self) -> set[int]:
         """List the nodes that the runtime doesn't fuse; all of a model too large to be written."""
@@ -294,6 +284,18 @@ class Fusing:
             for name in convolved(self.graph, number, self.base.steps)
         ]
         return step_of(kind, one, tuple(dict.fromkeys(names)))
+
+
+def _forms(convolved: Sequence[Found]) -> list[Kind]:
+    """Sort convolutions by their kernels; those of one node come with what rounds least first."""
+    ranks: dict[tuple[int, ...], int] = {}
+    kinds: dict[str, Kind] = {}
+    for one in convolved:
+        rank = ranks[one.region.nodes] = ranks.get(one.region.nodes, 0) + 1
+        sorts = {LEFT, OTHERS, EVERYTHING}
+        kind = kinds.setdefault(one.kernel.name, Kind([], sorts, convolves=True, rank=rank))
+        kind.found.append(one)
+    return list(kinds.values())
 
 
 def _compiled(kinds: Sequence[Kind]) -> tuple[list[Kind], Library]:

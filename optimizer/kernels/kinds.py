@@ -28,7 +28,7 @@ class Kind:
 
     `sorts` are the ways of growing regions that gave these: those of one way don't overlap, but for
     the forms of a convolution: the kinds that `convolves` are alternatives where they have the same
-    nodes.
+    nodes, of which the one of the lowest `rank` rounds least.
     """
 
     found: list[Found]
@@ -36,6 +36,7 @@ class Kind:
     alone: dict[str, Lap] | None = None
     whole: Lap | None = None
     convolves: bool = False
+    rank: int = 0
 
     @property
     def name(self) -> str:
@@ -84,7 +85,7 @@ class Kind:
     @property
     def form(self) -> str:
         """Which of several ways to compute the same it is."""
-        return self.found[0].kernel.label
+        return self.found[0].kernel.form
 
     @property
     def may_skip(self) -> bool:

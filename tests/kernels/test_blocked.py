@@ -1,0 +1,81 @@
+"""Kernels in plans that lay values out in blocks: convolutions, and all else around them."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from tensolog.optimizer.codegen.unit import native_level
+from tensolog.optimizer.convert import to_model
+from tensolog.optimizer.kernels.convolution import convolutions
+from tensolog.optimizer.kernels.embed import embed, place
+from tensolog.optimizer.kernels.library import build
+from tensolog.optimizer.kernels.product import supply
+from tensolog.optimizer.kernels.region import Meanings
+from tensolog.optimizer.kernels.whole import regions
+from tensolog.optimizer.layouts.plans import lay_out
+from tensolog.optimizer.verify import compare
+
+from tests.egraph.pricing import FOLD_LIMIT, Prices, graph_of
+from tests.kernels.build import kernels_of, needs_compiler, opened
+from tests.layouts.networks import has_blocks, in_blocks, network
+
+pytestmark = [
+    needs_compiler,
+    pytest.mark.skipif(not has_blocks(), reason="the runtime has no blocked kernels"),
+]
+
+
+def placed(model, seed):
+    """A network in blocks with every kernel that there is, and these; one form of each drawn."""
+    drawn = random.Random(seed)
+    laid = lay_out(graph_of(model), Prices(seed, in_blocks), sizes={}, fold_limit=FOLD_LIMIT)
+    if laid is None:
+        return None
+    graph = laid.graph
+    meanings = Meanings(graph)
+    forms: dict[tuple[int, ...], list] = {}
+    for one in convolutions(meanings, graph.nodes):
+        forms.setdefault(one.region.nodes, []).append(one)
+    found = [
+        *regions(meanings, graph.nodes),
+        *(drawn.choice(several) for several in forms.values()),
+    ]
+    kept = [one.kernel for one in found if place(graph, one.region.nodes, one.kernel)]
+    supply(graph, kept)
+    return graph, kept
+
+
+@pytest.fixture(scope="module")
+def networks():
+    """Random networks, the same with kernels, and the library of all of them: compiled once."""
+    made = []
+    for seed in range(14):
+        drawn = network(seed, length=10, batch=1 + seed % 2)
+        model = drawn.model()
+        found = placed(model, seed)
+        if found is not None:
+            made.append((drawn.shape, model, *found))
+    kernels = [kernel for *_, own in made for kernel in own]
+    return made, build(kernels, levels=(native_level(),))
+
+
+def test_random_networks_with_kernels_compute_what_they_did(networks):
+    made, library = networks
+    forms = {kernel.form for *_, own in made for kernel in own}
+    assert len(forms - {""}) > 1 and "" in forms
+    for seed, (shape, model, graph, own) in enumerate(made):
+        changed = to_model(embed(graph, library.domain))
+        assert len(kernels_of(changed)) == len(own)
+        candidate = opened(changed, library)
+        plain, whole = opened(model, level="ORT_DISABLE_ALL"), opened(model)
+        # of NaN and a number, the runtime's maxima take now the one and now the other
+        for spoiled in (False, True)[: 1 if any("Max" in kernel.label for kernel in own) else 2]:
+            image = np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+            if spoiled:
+                image[0, 1, 2, 3], image[-1, 0, 4, 1] = np.nan, np.inf
+            wanted = [session.run(None, {"x": image}) for session in (whole, plain)]
+            for one, *both in zip(candidate.run(None, {"x": image}), *wanted, strict=True):
+                _, relative, tolerance = compare(one, both, both[1])
+                assert relative <= max(tolerance, 1e-5), (seed, spoiled, relative)
