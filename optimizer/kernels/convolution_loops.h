@@ -5,8 +5,8 @@ static void NAME(i64 *given) {
   const call *c = own->whole;
   const float *filters = (const float *)c->in[1];
   const int slot = slot_take(c);
-  float *V = (float *)(c->scratch + c->share * slot), *S = V + PRODUCTS * TOGETHER * DEPTH;
-  float *piece = S + PRODUCTS * TOGETHER * MINIMAL_PANEL;
+  float *V = (float *)(c->scratch + c->share * slot), *S = V + PRODUCTS * V_APART;
+  float *piece = S + PRODUCTS * S_APART;
   for (i64 unit = own->first; unit < own->end; unit++) {
     const i64 place = unit / GROUPS, group = unit % GROUPS, n = place / PLACES;
     const i64 first = place % PLACES * TOGETHER, count = LEAST(TOGETHER, TILES - first);
@@ -19,7 +19,7 @@ static void NAME(i64 *given) {
         i64 row = WIDTH_IN * BLOCK;
         const float *window = window_of(x + b * HEIGHT_IN * row, border, &row, top, left,
                                         PRODUCTS / PRODUCTS_ACROSS, PRODUCTS_ACROSS, HEIGHT_IN, WIDTH_IN, BLOCK);
-        NAME_image(window, row, BLOCK, V + (b * TOGETHER + tile) * BLOCK, TOGETHER * DEPTH);
+        NAME_image(window, row, BLOCK, V + (b * TOGETHER + tile) * BLOCK, V_APART);
       }
     }
     const i64 last = LEAST(group * PANELS + PANELS, (WIDTH + MINIMAL_PANEL - 1) / MINIMAL_PANEL);
@@ -33,18 +33,18 @@ static void NAME(i64 *given) {
             const float *taps = filters + (from + j) * DEPTH * TAPS + (d + k) / BLOCK * TAPS * BLOCK * BLOCK
                                 + (d + k) % BLOCK * BLOCK;
             NAME_filters(taps, TAPS_ACROSS * BLOCK * BLOCK, BLOCK * BLOCK,
-                         piece + k * MINIMAL_PANEL + j, PIECE * MINIMAL_PANEL);
+                         piece + k * MINIMAL_PANEL + j, U_APART);
           }
         for (i64 l = 0; l < PRODUCTS; l++)
-          minimal_product(BLOCK, V + (l * DEPTH + d) * TOGETHER, TOGETHER * BLOCK, count, U + l * PIECE * MINIMAL_PANEL,
-                   S + l * TOGETHER * MINIMAL_PANEL, depth / BLOCK, n_columns, d > 0);
+          minimal_product(BLOCK, V + l * V_APART + d * TOGETHER, TOGETHER * BLOCK, count, U + l * U_APART,
+                   S + l * S_APART, depth / BLOCK, n_columns, d > 0);
       }
       for (i64 tile = 0; tile < count; tile++) {
         const i64 top = (first + tile) / ACROSS * ROWS, left = (first + tile) % ACROSS * COLUMNS;
         const i64 rows = LEAST(ROWS, HEIGHT_OUT - top), columns = LEAST(COLUMNS, WIDTH_OUT - left);
         for (i64 m = from; m < from + n_columns; m += BLOCK) {
           float o[ROWS * COLUMNS * BLOCK];
-          NAME_back(S + tile * MINIMAL_PANEL + m - from, 0, TOGETHER * MINIMAL_PANEL, o, BLOCK);
+          NAME_back(S + tile * MINIMAL_PANEL + m - from, 0, S_APART, o, BLOCK);
           if (!all_finite(o, ROWS * COLUMNS * BLOCK))
             multiplied_out(x, filters + m * DEPTH * TAPS, o, ROWS, COLUMNS, TAPS / TAPS_ACROSS, TAPS_ACROSS,
                            top - TOP, left - LEFT, HEIGHT_IN, WIDTH_IN, DEPTH, BLOCK);

@@ -63,12 +63,20 @@ class Plan:
     @property
     def room(self) -> int:
         """The bytes that a task works in."""
-        tile = self.products * (self.depth + PANEL)
-        return 4 * (tile * self.together + self.products * self.piece * PANEL)
+        return 4 * self.products * sum(self.apart)
+
+    @property
+    def apart(self) -> tuple[int, int, int]:
+        """How far apart products' operands lie: tiles, what comes of them, filters of a piece."""
+        sizes = (self.together * self.depth, self.together * PANEL, self.piece * PANEL)
+        return tuple(size and (size // LINE | 1) * LINE for size in sizes)  # type: ignore[return-value]
 
 
 # Channels that are made at a time, as convolution.h has them.
 PANEL = 32
+# Elements of a line of the cache. As powers of two lines apart fall on the same places of the first
+# cache, odd numbers of them are.
+LINE = 16
 
 
 def minimal_text(plan: Plan, bias: int, summand: int, activation: Sequence[str]) -> str:
@@ -101,6 +109,9 @@ def minimal_text(plan: Plan, bias: int, summand: int, activation: Sequence[str])
         "GROUPS": plan.groups,
         "PANELS": plan.panels,
         "PREPARED": int(not plan.piece),
+        "V_APART": plan.apart[0],
+        "S_APART": plan.apart[1],
+        "U_APART": plan.apart[2] or plan.depth * PANEL,
         "PIECE": plan.piece or plan.depth,
         "BIAS": bias,
         "SUM": summand,
