@@ -134,6 +134,7 @@ class Campaign:
         """Search by cost, try rules one by one, verify, and race what came of it."""
         laying_s = self.setting.budget * LAYING_SHARE if self._may_lay_out() else 0.0
         self.prices.left_s -= laying_s
+        simplified = self.plans[0] if self.plans else self.original
         explored = self._search(contest)
         left_s = max(0.0, self.prices.left_s)
         further_s = min(left_s, self.setting.budget * RUNNING_SHARE)
@@ -152,6 +153,7 @@ class Campaign:
         if "rounding" in self.setting.allow:
             self.propose(self.planner.attend("by blocks", (*self.plans[::-1], self.original)))
             self.propose(self.planner.gather("one table", explored))
+            self.propose(self.planner.join_rows("one product a matrix", simplified, self.sizes))
         for plan in self.plans:
             plan.source = self.workshop.place_plan(plan.name, plan.graph)
         prediction = Prediction(contest, self.run_prices, self.phases)

@@ -20,11 +20,10 @@ from dataclasses import dataclass
 from itertools import groupby
 
 import numpy as np
-from onnx import helper
 
 from ..rules import ABSENT
-from .graph import Graph, Node, TensorType
-from .infer import infer_node
+from .graph import Graph, Node
+from .maker import Maker
 from .rewrite import Step
 from .simplify import remove_dead
 
@@ -127,7 +126,7 @@ def _merge(graph: Graph, number: int, first: int, lookups: Sequence[Lookup]) -> 
     """Put one lookup in the place of several inputs of a Concat."""
     names = tuple(graph.node_name(lookup.gather) for lookup in lookups)
     before = len(graph.nodes)
-    made = _Maker(graph)
+    made = _Maker(graph, NAME)
     tables = list(dict.fromkeys(lookup.table for lookup in lookups))
     arrays = [graph.constants[table].array() for table in tables]
     starts = dict(zip(tables, np.cumsum([0, *map(len, arrays[:-1])]), strict=True))
@@ -172,23 +171,8 @@ def _merge(graph: Graph, number: int, first: int, lookups: Sequence[Lookup]) -> 
     return Step(NAME, names, removed, added, True, reason, "rounding", SUMMARY)
 
 
-class _Maker:
-    """Adds nodes of one output, and infers what they give."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph, self.count = graph, 0
-
-    def constant(self, array: np.ndarray) -> int:
-        return self.graph.add_constant(array, f"{NAME}/constant")
-
-    def node(self, op_type: str, inputs: tuple[int, ...], **attributes: object) -> int:
-        protos = {name: helper.make_attribute(name, value) for name, value in attributes.items()}
-        value = self.graph.new_value(f"{NAME}/{op_type}")
-        number = self.graph.add_node(Node(op_type, "", inputs, (value,), protos, rule=NAME))
-        types: dict[int, TensorType] = infer_node(self.graph, number)
-        self.graph.types.update(types)
-        self.count += 1
-        return value
+class _Maker(Maker):
+    """Adds nodes, and reductions like those that were there."""
 
     def reduction(self, like: int, value: int) -> int:
         """Reduce over the indices of each lookup, spelled as another reduction is."""

@@ -21,11 +21,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from onnx import helper
 
-from ..rules import ABSENT
 from .graph import Graph, Node
-from .infer import infer_node
+from .maker import Maker
 from .rewrite import Step
 from .simplify import remove_dead
 
@@ -196,7 +194,7 @@ def _mask(graph: Graph, value: int) -> tuple[int, int, np.ndarray[Any, Any]] | N
 
 def _split(graph: Graph, site: Site, blocks: Sequence[Block]) -> int:
     """Build the blocks beside the site, and let what reads its result read theirs."""
-    builder = _Builder(graph)
+    builder = _Builder(graph, NAME)
     queries, keys = graph.nodes[site.scores].inputs
     values = graph.nodes[site.result].inputs[1]
     columns = site.masked.shape[-1]
@@ -221,23 +219,14 @@ def _split(graph: Graph, site: Site, blocks: Sequence[Block]) -> int:
     return builder.count
 
 
-class _Builder:
-    """Adds nodes to a graph, with their types."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.count = 0
-
-    def node(self, op_type: str, inputs: Sequence[int], **attributes: int) -> int:
-        """Add a node of one output and return that."""
-        protos = {name: helper.make_attribute(name, value) for name, value in attributes.items()}
-        return self._add(Node(op_type, "", tuple(inputs), (), protos, rule=NAME))
+class _Builder(Maker):
+    """Adds nodes to a graph, and parts of those that were there."""
 
     def like(self, number: int, value: int) -> int:
         """Add a node like another one, reading `value` in the place of what is no constant."""
         node = self.graph.nodes[number]
         inputs = tuple(i if self.graph.is_constant(i) else value for i in node.inputs)
-        return self._add(Node(node.op_type, node.domain, inputs, (), node.attributes, rule=NAME))
+        return self.add(Node(node.op_type, node.domain, inputs, (), node.attributes))
 
     def part(self, value: int, axis: int, start: int, end: int) -> int:
         """Add a Slice; `axis` counts from the end."""
@@ -259,16 +248,4 @@ class _Builder:
                 inputs.append(self.graph.add_constant(cut, NAME))
             else:
                 inputs.append(given)
-        return self._add(
-            Node(node.op_type, node.domain, tuple(inputs), (), node.attributes, rule=NAME)
-        )
-
-    def _add(self, node: Node) -> int:
-        output = self.graph.new_value(f"{NAME}/{node.op_type}")
-        number = self.graph.add_node(
-            Node(node.op_type, node.domain, node.inputs, (output,), node.attributes, rule=node.rule)
-        )
-        assert ABSENT not in node.inputs
-        self.graph.types.update(infer_node(self.graph, number))
-        self.count += 1
-        return output
+        return self.add(Node(node.op_type, node.domain, tuple(inputs), (), node.attributes))

@@ -11,10 +11,11 @@ from .contest import Plan
 from .graph import Graph
 from .lookups import merge_lookups
 from .masked_attention import split_masked_attention
+from .one_matrix import merge_products
 from .phases import Phases
 from .price import Prices
 from .rewrite import Matcher, clean, simplify
-from .search import explore
+from .search import bound_types, explore
 from .setting import Setting
 
 if TYPE_CHECKING:
@@ -184,6 +185,14 @@ class Planner:
         plan = Plan(name, start.graph.copy())
         with self.phases("rewriting", name):
             plan.steps = [*start.steps, *merge_lookups(plan.graph)]
+        return plan
+
+    def join_rows(self, name: str, start: Plan, sizes: Mapping[str, int]) -> Plan:
+        """Derive a plan by merging products of few rows with one matrix; equal without such."""
+        plan = Plan(name, start.graph.copy())
+        with self.phases("rewriting", name):
+            types = bound_types(plan.graph, sizes)
+            plan.steps = [*start.steps, *merge_products(plan.graph, types)]
         return plan
 
     def matching(self, plan: Plan, rules: Sequence[Rule]) -> list[Rule]:
