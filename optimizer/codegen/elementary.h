@@ -20,53 +20,75 @@ static inline float float_32(uint32_t u) { float x; memcpy(&x, &u, 4); return x;
 #define INVERSE_LN2 0x1.71547652b82fep+0
 
 static inline double power_of_two_64(double k) { return float_64(bits_64(k + (ROUND_64 + 1023.0)) << 52); }
-static inline float power_of_two_32(float k) { return float_32(bits_32(k + (ROUND_32 + 127.0f)) << 23); }
 
 /* p 2^k for any k at which the result may be a number: in two steps, as 2^k alone may be none */
 static inline double scaled_64(double p, double k) {
   double half = (k * 0.5 + ROUND_64) - ROUND_64;
   return p * power_of_two_64(half) * power_of_two_64(k - half);
 }
-static inline float scaled_32(float p, float k) {
-  float half = (k * 0.5f + ROUND_32) - ROUND_32;
-  return p * power_of_two_32(half) * power_of_two_32(k - half);
-}
 
 /* x = k ln 2 + r with |r| <= ln(2) / 2 */
 static inline double exponent_64(double x) { return FMA_64(x, INVERSE_LN2, ROUND_64) - ROUND_64; }
 static inline double rest_64(double x, double k) { return FMA_64(k, -LN2_LOW_64, FMA_64(k, -LN2_HIGH_64, x)); }
-static inline float exponent_32(float x) { return FMA_32(x, (float)INVERSE_LN2, ROUND_32) - ROUND_32; }
 static inline float rest_32(float x, float k) { return FMA_32(k, -LN2_LOW_32, FMA_32(k, -LN2_HIGH_32, x)); }
 
-/* 1.25 ulp */
-static inline double exp_64(double x) {
-  x = x > 710.0 ? 710.0 : x;
-  x = x < -746.0 ? -746.0 : x;
-  double k = exponent_64(x), r = rest_64(x, k);
-  return scaled_64(1.0 + FMA_64(r * r, EXP_64(r), r), k);
+/* x, or `low` if it is below that, which is negative; in one instruction that exists for integers,
+   where it takes more for numbers of which some are none: then a NaN may become `low`, too */
+static inline double not_below_64(double x, double low) {
+#ifdef LEVEL_AVX512
+  uint64_t u = bits_64(x), most = bits_64(low);
+  return float_64(u < most ? u : most);
+#else
+  return x < low ? low : x;
+#endif
 }
-static inline float exp_32(float x) {
-  x = x > 89.0f ? 89.0f : x;
-  x = x < -104.0f ? -104.0f : x;
-  float k = exponent_32(x), r = rest_32(x, k);
-  return scaled_32(1.0f + FMA_32(r * r, EXP_32(r), r), k);
+static inline float not_below_32(float x, float low) {
+#ifdef LEVEL_AVX512
+  uint32_t u = bits_32(x), most = bits_32(low);
+  return float_32(u < most ? u : most);
+#else
+  return x < low ? low : x;
+#endif
 }
 
-/* exp(x) - 1, 2 ulp; half of 2^k is taken so that k may be 1024 */
+/* 1.25 ulp. 2^k is added to the exponent of what is about 1, with 2^64 more where the result is
+   subnormal, so that it is rounded once; at k = 1024 what is about 1 is below it. */
+static inline double exp_64(double x) {
+  double c = not_below_64(x, -746.0), t = FMA_64(c, INVERSE_LN2, ROUND_64), r = rest_64(c, t - ROUND_64);
+  uint64_t more = c < -708.0 ? (uint64_t)64 << 52 : 0;
+  double y = float_64(bits_64(1.0 + FMA_64(r * r, EXP_64(r), r)) + (bits_64(t) << 52) + more);
+  y *= c < -708.0 ? 0x1p-64 : 1.0;
+  return x <= 0x1.62e42fefa39efp+9 ? y : x + (double)INFINITY;
+}
+static inline float exp_32(float x) {
+  float c = not_below_32(x, -104.0f), t = FMA_32(c, (float)INVERSE_LN2, ROUND_32), r = rest_32(c, t - ROUND_32);
+  uint32_t more = c < -87.0f ? (uint32_t)32 << 23 : 0;
+  float y = float_32(bits_32(1.0f + FMA_32(r * r, EXP_32(r), r)) + (bits_32(t) << 23) + more);
+  y *= c < -87.0f ? 0x1p-32f : 1.0f;
+  return x <= 0x1.62e42ep+6f ? y : x + INFINITY;
+}
+
+/* exp(x) - 1 for -40 <= x <= 710, but for signs of zeros; half of 2^k is taken so that k may be 1024 */
+static inline double expm1_within_64(double x) {
+  double t = FMA_64(x, INVERSE_LN2, ROUND_64), r = rest_64(x, t - ROUND_64);
+  double half = float_64(bits_64(0.5) + (bits_64(t) << 52)), p = FMA_64(r * r, EXP_64(r), r);
+  return 2.0 * FMA_64(half, p, half - 0.5);
+}
+static inline float expm1_within_32(float x) {
+  float t = FMA_32(x, (float)INVERSE_LN2, ROUND_32), r = rest_32(x, t - ROUND_32);
+  float half = float_32(bits_32(0.5f) + (bits_32(t) << 23)), p = FMA_32(r * r, EXP_32(r), r);
+  return 2.0f * FMA_32(half, p, half - 0.5f);
+}
+
+/* exp(x) - 1, 2 ulp */
 static inline double expm1_64(double x) {
-  double c = x > 710.0 ? 710.0 : x;
-  c = c < -40.0 ? -40.0 : c;
-  double k = exponent_64(c), r = rest_64(c, k), half = power_of_two_64(k - 1.0);
-  double p = FMA_64(r * r, EXP_64(r), r);
-  double y = 2.0 * FMA_64(half, p, half - 0.5);
+  double y = expm1_within_64(not_below_64(x, -40.0));
+  y = x <= 710.0 ? y : x + (double)INFINITY;
   return __builtin_fabs(x) < 0x1p-54 ? x : y;
 }
 static inline float expm1_32(float x) {
-  float c = x > 89.0f ? 89.0f : x;
-  c = c < -20.0f ? -20.0f : c;
-  float k = exponent_32(c), r = rest_32(c, k), half = power_of_two_32(k - 1.0f);
-  float p = FMA_32(r * r, EXP_32(r), r);
-  float y = 2.0f * FMA_32(half, p, half - 0.5f);
+  float y = expm1_within_32(not_below_32(x, -20.0f));
+  y = x <= 89.0f ? y : x + INFINITY;
   return __builtin_fabsf(x) < 0x1p-25f ? x : y;
 }
 
@@ -132,11 +154,11 @@ static inline float log1p_32(float x) {
 
 /* 3 ulp */
 static inline double tanh_64(double x) {
-  double e = expm1_64(-2.0 * __builtin_fabs(x));
+  double c = -2.0 * __builtin_fabs(x), e = expm1_within_64(c < -40.0 ? -40.0 : c);
   return __builtin_copysign(-e / (2.0 + e), x);
 }
 static inline float tanh_32(float x) {
-  float e = expm1_32(-2.0f * __builtin_fabsf(x));
+  float c = -2.0f * __builtin_fabsf(x), e = expm1_within_32(c < -20.0f ? -20.0f : c);
   return __builtin_copysignf(-e / (2.0f + e), x);
 }
 
