@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import onnx
 import onnx.checker
@@ -271,6 +271,7 @@ def infer_types(model: onnx.ModelProto) -> onnx.ModelProto | None:
 
     Raises ModelError for a model whose types contradict an operator's specification.
     """
+    model = _sparse_as_dense(model)
     try:
         return onnx.shape_inference.infer_shapes(
             model, check_type=True, strict_mode=True, data_prop=True
@@ -284,6 +285,34 @@ def infer_types(model: onnx.ModelProto) -> onnx.ModelProto | None:
         return onnx.shape_inference.infer_shapes(model, data_prop=True)
     except (_INFERENCE_ERROR, ValueError, RuntimeError, EncodeError, DecodeError, _CHECK_ERROR):
         return None
+
+
+def _sparse_as_dense(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return the model with sparse initializers declared as what nodes read: tensors.
+
+    ONNX's inference takes them for values of a sparse type, which no operator accepts.
+    """
+    if not any(graph.sparse_initializer for graph in _graphs(model.graph)):
+        return model
+    declared = onnx.ModelProto()
+    declared.CopyFrom(model)
+    for graph in _graphs(declared.graph):
+        for sparse in graph.sparse_initializer:
+            known = graph.value_info.add(name=sparse.values.name).type.tensor_type
+            known.elem_type = sparse.values.data_type
+            for size in sparse.dims:
+                known.shape.dim.add(dim_value=size)
+        del graph.sparse_initializer[:]
+    return declared
+
+
+def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """Yield a graph and those in its nodes, at any depth."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            for inner in [attribute.g] if attribute.HasField("g") else attribute.graphs:
+                yield from _graphs(inner)
 
 
 def type_error(message: str) -> str | None:

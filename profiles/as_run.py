@@ -34,7 +34,16 @@ _APART_BYTES = 16 * VALUE_LIMIT
 # Nobody waits for these sessions to be fast: they pack no weights.
 _UNPACKED = ("session.disable_prepacking", "1")
 # The profiler's names of element types that are not ONNX's.
-_PROFILED = {"float": "float32", "double": "float64"}
+_PROFILED = {
+    "float": "float32",
+    "double": "float64",
+    "Float8E4M3FN": "float8_e4m3fn",
+    "Float8E4M3FNUZ": "float8_e4m3fnuz",
+    "Float8E5M2": "float8_e5m2",
+    "Float8E5M2FNUZ": "float8_e5m2fnuz",
+    "Int4x2": "int4",
+    "UInt4x2": "uint4",
+}
 
 
 @dataclass(frozen=True)

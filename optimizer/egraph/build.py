@@ -143,7 +143,11 @@ class _Builder:
 
 
 def _shallowest(egraph: EGraph) -> dict[int, int]:
-    """Known class -> the e-node that computes it from constants in the fewest steps."""
+    """Known class -> the e-node that computes it from constants in the fewest steps.
+
+    Where none can be computed in advance (the runtime takes no tensor of 4 bits), one that runs
+    with the model.
+    """
     columns = egraph.columns
     depth = {egraph.find(value): 0 for value in egraph.constants}
     best: dict[int, int] = {}
@@ -152,9 +156,7 @@ def _shallowest(egraph: EGraph) -> dict[int, int]:
     while changed:
         changed = False
         for class_, nodes in givers.items():
-            for node in nodes:
-                if not egraph.foldable[node]:
-                    continue
+            for node in [node for node in nodes if egraph.foldable[node]] or nodes:
                 operands = [value for value in columns.operands(node) if value != NONE]
                 if not all(value in depth for value in operands):
                     continue
