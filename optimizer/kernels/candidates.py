@@ -63,7 +63,12 @@ def fused_plans(
         for plan in made:
             found.extend(_verified(fusing, plan))
 
-    sound = [plan for plan in plans if not plan.refusal and plan.execution.is_default]
+    in_laid = {plan.name for plan in laid}
+    sound = [
+        plan
+        for plan in plans
+        if not plan.refusal and plan.execution.is_default and plan.name not in in_laid
+    ]
     in_blocks = _best(laid)
     promised_ns = 0.0
     if in_blocks is not None:
@@ -75,8 +80,7 @@ def fused_plans(
     fusing = fuse(min(sound, key=_changes, default=contest.original), 1.0)
     if is_roomy(contest) or not _is_met(fusing, found, promised_ns):
         made = fusing.plans(left_s() * SCREENING_SHARE)
-        others = [plan for plan in sound if plan not in laid]
-        if made and (further := fusing.carried(others, LEAST_PROMISE)) is not None:
+        if made and (further := fusing.carried(sound, LEAST_PROMISE)) is not None:
             made.append(further)
         verified(fusing, made)
     for fusing in looked:

@@ -45,6 +45,8 @@ MOST_KINDS, LEAST_ROUNDS = 20, 5
 BLOCKED = frozenset({"Conv", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"})
 # Models beyond this aren't written as the runtime optimizes them.
 MOST_WRITTEN_BYTES = 448 << 20
+# The level of instructions that every processor has.
+PLAIN = "plain"
 # What racing kinds in the model may always take. Where opening each of them takes longer than there
 # is time for, only some are raced.
 SCREENING_LEAST_S = 1.0
@@ -97,15 +99,19 @@ class Fusing:
         without = [kind for kind in harmless if not kind.multiplies]
         self.chosen = cover(harmless, EVERYTHING)
         ways = [("kernels", self.chosen), ("kernels without products", cover(without, OTHERS))]
-        if convolving:  # each of these has the most: the rest is what may do harm beside
+        library = None
+        if convolving:  # most of the gain is theirs: the rest is what may do harm beside
             ways[1:] = [("convolutions", cover(convolving))]
+            with self.phases("fusing", "kernels"):
+                library = self._built(self.chosen)
         else:
             ways.append(("kernels by gain", cover(harmless)))
         plans: dict[frozenset[int], Plan | None] = {}
         for name, chosen in ways:
             same = frozenset(map(id, chosen))
             if chosen and same not in plans:
-                plans[same] = self._plan(self._named(name), chosen)
+                with self.phases("fusing", name):
+                    plans[same] = self._plan(self._named(name), chosen, library)
         return [plan for plan in plans.values() if plan is not None]
 
     def _named(self, name: str) -> str:
@@ -245,17 +251,16 @@ class Fusing:
         """
         supply(self.graph, [one.kernel for kind in kinds for one in kind.found])
         graph = self.graph.copy()
-        steps, kernels = [], {}
+        steps = []
         for kind in kinds:
             for one in kind.found:
                 step = self._step(kind, one)
                 if place(graph, one.region.nodes, one.kernel):
-                    kernels[one.kernel.name] = one.kernel
                     steps.append(step)
-        if not kernels:
+        if not steps:
             return None
         if library is None:
-            library = build([kernels[key] for key in sorted(kernels)])
+            library = self._built(kinds)
         self.workshop.place_file(library.path, library.name)
         opened = replace(self.base.execution, libraries=(Path(library.name),))
         self.used[name] = list(kinds)
@@ -265,6 +270,16 @@ class Fusing:
             steps=[*self.base.steps, *self.settled, *steps, *self._left_out(kinds)],
             execution=opened,
         )
+
+    def _built(self, kinds: Sequence[Kind]) -> Library:
+        """Compile the kernels of some kinds, for every processor that the plan may run on.
+
+        One in blocks runs where blocks are as wide as here: on processors of this level alone, or
+        on those that lack something of it.
+        """
+        kernels = {kind.name: kind.found[0].kernel for kind in kinds}
+        levels = tuple(dict.fromkeys((native_level(), PLAIN))) if self.is_in_blocks else None
+        return build([kernels[name] for name in sorted(kernels)], levels=levels)
 
     def _left_out(self, chosen: Sequence[Kind]) -> list[Step]:
         """Say of the kinds that a plan is without why."""
