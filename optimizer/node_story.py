@@ -113,7 +113,7 @@ def answer(
         fate="",
         plan_ns=None,
         own_ns=None,
-        steps=[step for step in steps if graph.node_name(number) in step.nodes],
+        steps=_done_to(graph, number, steps),
         refusals=_refusals(graph, number, setting, chosen, every),
     )
     small = graph.copy()
@@ -149,6 +149,31 @@ def _standing(
             story.layouts, story.refusal, story.beside = found.layings, found.refusal, found.beside
             return found.standing
     return Asker(egraph, growth.applications, costs).answer(number)
+
+
+def _done_to(graph: Graph, number: int, steps: Sequence[Step]) -> list[Step]:
+    """The steps that a node took part in, or what stands in its place after the steps before.
+
+    What a rewrite makes has no name of its own, and is called by the value that it gives.
+    """
+    numbers = {graph.node_name(other): other for other in graph.nodes}
+    names = {graph.node_name(number)}
+    found = []
+    for step in steps:
+        if names.isdisjoint(step.nodes):
+            continue
+        found.append(step)
+        if step.accepted:
+            others = [numbers[name] for name in step.nodes if name in numbers]
+            values = {value for other in others for value in graph.nodes[other].outputs}
+            given = {graph.value_name(value) for value in values}
+            names |= {
+                name
+                for later in steps
+                for name in later.nodes
+                if name not in numbers and name.partition("(")[2].removesuffix(")") in given
+            }
+    return found
 
 
 def _number(graph: Graph, name: str) -> int:

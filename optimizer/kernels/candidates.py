@@ -73,7 +73,7 @@ def fused_plans(
     promised_ns = 0.0
     if in_blocks is not None:
         fusing = fuse(in_blocks, 0.5)
-        if fusing.gains_in_blocks:
+        if fusing.gains:
             made = fusing.plans(left_s() * 0.5 * SCREENING_SHARE)
             verified(fusing, made)
             promised_ns = max((fusing.gain_ns(plan) for plan in made), default=0.0)

@@ -76,6 +76,8 @@ class Fusing:
         self.settled = settle(self.graph)
         with self.phases("fusing", self.base.name):
             self.kinds = self._kinds()
+            if self.is_in_blocks and not self._gain_in_blocks(self.kinds):
+                self.kinds = []
             if not self.kinds:
                 return
             self.kinds, self.library = _compiled(self.kinds)
@@ -123,10 +125,14 @@ class Fusing:
         return any(node.domain == NCHWC for node in self.base.graph.nodes.values())
 
     @property
-    def gains_in_blocks(self) -> bool:
-        """Tell whether something gains that could not, or less, where the runtime makes blocks."""
+    def gains(self) -> bool:
+        """Tell whether something gains that could not as well in another plan."""
+        return not self.is_in_blocks or self._gain_in_blocks(self.promising)
+
+    def _gain_in_blocks(self, kinds: Sequence[Kind]) -> bool:
+        """Tell whether there are convolutions among kinds, or what lies between some in blocks."""
         operators = {f"{NCHWC}:{name}" for name in BLOCKED}
-        return any(kind.convolves or self._adjoins(kind, operators) for kind in self.promising)
+        return any(kind.convolves or self._adjoins(kind, operators) for kind in kinds)
 
     def gain_ns(self, plan: Plan) -> float:
         """What the kernels of a plan are expected to save."""
@@ -188,7 +194,8 @@ class Fusing:
         meanings = Meanings(self.graph)
         everything = regions(meanings, self.graph.nodes)
         others = regions(meanings, self.graph.nodes, multiplies=False)
-        left = Grower(meanings, steady(meanings, self._left())).regions()
+        # in blocks, the runtime's optimizer finds next to nothing
+        left = [] if self.is_in_blocks else self._left_regions(meanings)
         kinds: dict[tuple[str, tuple[tuple[int, ...], ...]], Kind] = {}
         for sort, grown in ((LEFT, left), (OTHERS, others), (EVERYTHING, everything)):
             for name, found in by_kernel(grown).items():
@@ -199,13 +206,15 @@ class Fusing:
             *kinds.values(),
         ]
 
-    def _left(self) -> set[int]:
-        """List the nodes that the runtime doesn't fuse; all of a model too large to be written."""
+    def _left_regions(self, meanings: Meanings) -> list[Found]:
+        """Grow regions from what the runtime doesn't fuse; from all if that takes too long."""
         if self.contest.size_bytes > MOST_WRITTEN_BYTES:
-            return set(self.graph.nodes)
-        return left_alone(
-            self.graph, self.base.source, self.base.execution, self.contest.setting.threads
-        )
+            left = set(self.graph.nodes)
+        else:
+            source, execution = self.base.source, self.base.execution
+            threads = self.contest.setting.threads
+            left = left_alone(self.graph, source, execution, threads)
+        return Grower(meanings, steady(meanings, left)).regions()
 
     def _screened(self, kinds: Sequence[Kind], budget_s: float) -> Sequence[Kind]:
         """Choose the kinds that are raced in the model: all where there is time for it."""

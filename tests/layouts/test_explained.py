@@ -3,12 +3,14 @@
 import json
 
 import duckdb
+import numpy as np
 import pytest
 from onnx import helper
 from tensolog.optimizer.egraph.keep import keep
 from tensolog.optimizer.egraph.search import search
 from tensolog.optimizer.layouts.plans import lay_out_jointly
 from tensolog.optimizer.node_story import Question, answer
+from tensolog.optimizer.rewrite import Step
 from tensolog.optimizer.setting import Setting
 
 from ..egraph.pricing import FOLD_LIMIT, Prices, graph_of
@@ -41,9 +43,16 @@ def activated():
     return build(nodes, (1, 20, 6, 6), {"w": weights(20, 1, 1, 1)})
 
 
-def story(model, node, price=in_blocks, target="onnxruntime-cpu", allow=("exact", "rounding")):
+def story(
+    model,
+    node,
+    price=in_blocks,
+    target="onnxruntime-cpu",
+    allow=("exact", "rounding"),
+    steps=(),
+):
     setting = Setting(target=target, allow=allow)
-    return answer(graph_of(model), node, Question(setting, (), {}), Prices(0, price))
+    return answer(graph_of(model), node, Question(setting, (), {}), Prices(0, price), steps)
 
 
 def test_a_layout_that_is_chosen_says_so_and_what_the_other_would_cost():
@@ -153,3 +162,26 @@ def test_blocked_classes_and_reorders_are_rows(tmp_path):
             "SELECT reason FROM e_refusal JOIN e_node USING (node_id) WHERE name = 'total'"
         )
         assert reason == "nothing is known of the operator in blocks"
+
+
+def test_a_story_follows_what_stands_in_the_place_of_a_node():
+    built = build(
+        [
+            helper.make_node("Conv", ["x", "w"], ["a"], name="first"),
+            helper.make_node("Mul", ["a", "s"], ["b"], name="scale"),
+            helper.make_node("Relu", ["b"], ["y"], name="relu"),
+        ],
+        (1, 16, 4, 4),
+        {"w": np.ones((16, 16, 1, 1), np.float32), "s": np.ones((16, 1, 1), np.float32)},
+    )
+    steps = [
+        Step("Fold", ("first", "scale"), 2, 1, True, "gains"),
+        Step("Lay", ("Conv(b)", "relu"), 2, 1, True, "gains"),
+        Step("Left", ("relu",), 1, 1, False, "costs more"),
+        Step("Else", ("Conv(c)",), 1, 1, True, "gains"),
+    ]
+    told = {
+        name: [step.rule for step in story(built, name, steps=steps).steps]
+        for name in ("first", "scale", "relu")
+    }
+    assert told == {"first": ["Fold", "Lay"], "scale": ["Fold", "Lay"], "relu": ["Lay", "Left"]}
