@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ...profiles.race import verdict
-from ..codegen.compiler import CompilerError
 from ..codegen.unit import native_level
 from ..contest import Contest, Plan
 from ..layouts.plans import convolved
@@ -24,27 +23,21 @@ from ..phases import Phases
 from ..realize import Workshop
 from ..rewrite import Step
 from .alone import Alone
-from .convolution import convolutions
 from .embed import embed, place
-from .grow import Found, Grower
+from .finding import EVERYTHING, OTHERS, compiled, kinds_of
+from .grow import Found
 from .kinds import Kind, cover, step_of
-from .left_alone import left_alone
 from .library import Library, build
 from .product import supply
 from .region import Meanings
 from .settle import settle
-from .steady import steady
 from .whole import by_kernel, regions
 
-# How regions are grown: from what the runtime leaves as it is, without products, and from all.
-LEFT, OTHERS, EVERYTHING = range(3)
 # More kinds share too little time to be told apart; those that promise most are tried, in the model
 # as far as there is time for so many rounds of each. Convolutions are tried together.
 MOST_KINDS, LEAST_ROUNDS = 20, 5
 # What the runtime computes in a blocked layout, which is kept from one to the next.
 BLOCKED = frozenset({"Conv", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"})
-# Models beyond this aren't written as the runtime optimizes them.
-MOST_WRITTEN_BYTES = 448 << 20
 # The level of instructions that every processor has.
 PLAIN = "plain"
 # What racing kinds in the model may always take. Where opening each of them takes longer than there
@@ -75,12 +68,12 @@ class Fusing:
         self.graph = self.base.graph.copy()
         self.settled = settle(self.graph)
         with self.phases("fusing", self.base.name):
-            self.kinds = self._kinds()
+            self.kinds = kinds_of(self.graph, self.base, self.contest, self.is_in_blocks)
             if self.is_in_blocks and not self._gain_in_blocks(self.kinds):
                 self.kinds = []
             if not self.kinds:
                 return
-            self.kinds, self.library = _compiled(self.kinds)
+            self.kinds, self.library = compiled(self.kinds)
         self.alone.race(self.graph, self.kinds, self.library, budget_s)
         by_gain = sorted(self.kinds, key=lambda kind: -kind.gain_ns)
         by_gain = [kind for kind in by_gain if kind.is_promising]
@@ -187,34 +180,7 @@ class Fusing:
             return None
         return plan.predicted_ns - sum(kind.gain_ns for kind in kinds)
 
-    # --------------------------------------------------------------------------------- kinds
-
-    def _kinds(self) -> list[Kind]:
-        """Find the regions, of all nodes and of those that the runtime doesn't fuse itself."""
-        meanings = Meanings(self.graph)
-        everything = regions(meanings, self.graph.nodes)
-        others = regions(meanings, self.graph.nodes, multiplies=False)
-        # in blocks, the runtime's optimizer finds next to nothing
-        left = [] if self.is_in_blocks else self._left_regions(meanings)
-        kinds: dict[tuple[str, tuple[tuple[int, ...], ...]], Kind] = {}
-        for sort, grown in ((LEFT, left), (OTHERS, others), (EVERYTHING, everything)):
-            for name, found in by_kernel(grown).items():
-                key = (name, tuple(one.region.nodes for one in found))
-                kinds.setdefault(key, Kind(found)).sorts.add(sort)
-        return [
-            *_forms(convolutions(meanings, steady(meanings, self.graph.nodes))),
-            *kinds.values(),
-        ]
-
-    def _left_regions(self, meanings: Meanings) -> list[Found]:
-        """Grow regions from what the runtime doesn't fuse; from all if that takes too long."""
-        if self.contest.size_bytes > MOST_WRITTEN_BYTES:
-            left = set(self.graph.nodes)
-        else:
-            source, execution = self.base.source, self.base.execution
-            threads = self.contest.setting.threads
-            left = left_alone(self.graph, source, execution, threads)
-        return Grower(meanings, steady(meanings, left)).regions()
+    # ------------------------------------------------------------------------------ in the model
 
     def _screened(self, kinds: Sequence[Kind], budget_s: float) -> Sequence[Kind]:
         """Choose the kinds that are raced in the model: all where there is time for it."""
@@ -308,35 +274,3 @@ class Fusing:
             for name in convolved(self.graph, number, self.base.steps)
         ]
         return step_of(kind, one, tuple(dict.fromkeys(names)))
-
-
-def _forms(convolved: Sequence[Found]) -> list[Kind]:
-    """Sort convolutions by their kernels; those of one node come with what rounds least first."""
-    ranks: dict[tuple[int, ...], int] = {}
-    kinds: dict[str, Kind] = {}
-    for one in convolved:
-        rank = ranks[one.region.nodes] = ranks.get(one.region.nodes, 0) + 1
-        sorts = {LEFT, OTHERS, EVERYTHING}
-        kind = kinds.setdefault(one.kernel.name, Kind([], sorts, convolves=True, rank=rank))
-        kind.found.append(one)
-    return list(kinds.values())
-
-
-def _compiled(kinds: Sequence[Kind]) -> tuple[list[Kind], Library]:
-    """Compile the kernels of kinds together for this processor, without any that is refused."""
-    levels = (native_level(),)
-    try:
-        return list(kinds), build([kind.found[0].kernel for kind in kinds], levels=levels)
-    except CompilerError:
-        accepted = [kind for kind in kinds if _compiles(kind, levels)]
-        if not accepted:
-            raise
-        return accepted, build([kind.found[0].kernel for kind in accepted], levels=levels)
-
-
-def _compiles(kind: Kind, levels: Sequence[str]) -> bool:
-    try:
-        build([kind.found[0].kernel], levels=levels)
-    except CompilerError:
-        return False
-    return True

@@ -9,7 +9,7 @@ from onnx import helper
 from tensolog.optimizer.codegen import CompilerError
 from tensolog.optimizer.contest import Contest, Plan
 from tensolog.optimizer.convert import load_graph
-from tensolog.optimizer.kernels import alone, fusing, library
+from tensolog.optimizer.kernels import alone, finding, fusing, library
 from tensolog.optimizer.kernels.kinds import Kind, cover
 from tensolog.optimizer.kernels.library import DOMAIN
 from tensolog.optimizer.kernels.region import Meanings
@@ -106,6 +106,7 @@ def test_a_kernel_that_the_compiler_refuses_is_left_out(fast_kernels, monkeypatc
         return build(kernels, **options)
 
     monkeypatch.setattr(fusing, "build", picky)
+    monkeypatch.setattr(finding, "build", picky)
     result = optimized(target=KERNELS_TARGET)
     assert result.chosen == "kernels"
     assert [one.split("_")[0] for one in kernels_of(result.model)] == ["Mish"]
@@ -139,6 +140,7 @@ def test_a_kernel_that_computes_something_else_is_refused(fast_kernels, monkeypa
         return text.replace("q0[j] = ", "q0[j] = 0.01f + ")
 
     monkeypatch.setattr(fusing, "build", wrong)
+    monkeypatch.setattr(finding, "build", wrong)
     result = optimized(target=KERNELS_TARGET)
     assert result.chosen == "original"
     (refused,) = (one for one in result.candidates if one.candidate == "kernels")

@@ -1,0 +1,87 @@
+"""The kinds of regions of a plan: what kernels could compute, and what the compiler takes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..codegen.compiler import CompilerError
+from ..codegen.unit import native_level
+from ..contest import Contest, Plan
+from ..graph import Graph
+from .convolution import convolutions
+from .grow import Found, Grower
+from .kinds import Kind
+from .left_alone import left_alone
+from .library import Library, build
+from .region import Meanings
+from .steady import steady
+from .whole import by_kernel, regions
+
+# How regions are grown: from what the runtime leaves as it is, without products, and from all.
+LEFT, OTHERS, EVERYTHING = range(3)
+# Models beyond this aren't written as the runtime optimizes them.
+MOST_WRITTEN_BYTES = 448 << 20
+
+
+def kinds_of(graph: Graph, base: Plan, contest: Contest, in_blocks: bool) -> list[Kind]:
+    """Find the regions of a plan's graph, of all nodes and of those that nobody fuses yet.
+
+    In blocks, the runtime's own optimizer finds next to nothing that it could fuse: what it leaves
+    is all.
+    """
+    meanings = Meanings(graph)
+    convolved = convolutions(meanings, steady(meanings, graph.nodes))
+    everything = regions(meanings, graph.nodes)
+    others = regions(meanings, graph.nodes, multiplies=False)
+    left = [] if in_blocks else _left(meanings, base, contest)
+    kinds: dict[tuple[str, tuple[tuple[int, ...], ...]], Kind] = {}
+    for sort, grown in ((LEFT, left), (OTHERS, others), (EVERYTHING, everything)):
+        for name, found in by_kernel(grown).items():
+            key = (name, tuple(one.region.nodes for one in found))
+            kinds.setdefault(key, Kind(found)).sorts.add(sort)
+    return [*_forms(convolved), *kinds.values()]
+
+
+def _left(meanings: Meanings, base: Plan, contest: Contest) -> list[Found]:
+    """Grow regions from what the runtime doesn't fuse; from all if that takes too long to ask."""
+    graph = meanings.graph
+    if contest.size_bytes > MOST_WRITTEN_BYTES:
+        left = set(graph.nodes)
+    else:
+        left = left_alone(graph, base.source, base.execution, contest.setting.threads)
+    return Grower(meanings, steady(meanings, left)).regions()
+
+
+def _forms(convolved: Sequence[Found]) -> list[Kind]:
+    """Sort convolutions by their kernels; those of one node come with what rounds least first."""
+    ranks: dict[tuple[int, ...], int] = {}
+    kinds: dict[str, Kind] = {}
+    for one in convolved:
+        rank = ranks[one.region.nodes] = ranks.get(one.region.nodes, 0) + 1
+        sorts = {LEFT, OTHERS, EVERYTHING}
+        kind = kinds.setdefault(one.kernel.name, Kind([], sorts, convolves=True, rank=rank))
+        kind.found.append(one)
+    return list(kinds.values())
+
+
+def compiled(kinds: Sequence[Kind]) -> tuple[list[Kind], Library]:
+    """Compile the kernels of kinds together for this processor, without any that is refused.
+
+    Raises CompilerError where there is no compiler, or it refuses all.
+    """
+    levels = (native_level(),)
+    try:
+        return list(kinds), build([kind.found[0].kernel for kind in kinds], levels=levels)
+    except CompilerError:
+        accepted = [kind for kind in kinds if _compiles(kind, levels)]
+        if not accepted:
+            raise
+        return accepted, build([kind.found[0].kernel for kind in accepted], levels=levels)
+
+
+def _compiles(kind: Kind, levels: Sequence[str]) -> bool:
+    try:
+        build([kind.found[0].kernel], levels=levels)
+    except CompilerError:
+        return False
+    return True
