@@ -44,7 +44,9 @@ typedef float four_of_32 __attribute__((vector_size(16), aligned(4), may_alias))
 #endif
 
 /* An array of up to two axes, strides in bytes. `type` 0: of the kernel's own type, aligned, and
-   contiguous where the kernel asks for it; otherwise the type that it is converted from. */
+   contiguous where the kernel asks for it; otherwise the type that it is converted from. Of a sparse
+   one: values, where rows begin, columns, and DISTINCT where no row has a column twice. */
+#define DISTINCT 1
 typedef struct { char *data; i64 row, column, type; } view;
 
 /* A sum and what rounding it lost (Neumaier 1974). Cells are summed plainly, in lanes, a tile at a

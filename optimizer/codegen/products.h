@@ -176,10 +176,11 @@ static APART void E(times_csr)(const view *v, i64 at, const T *restrict B, T *re
   const T *values = (const T *)v->data;
   const i64 *begin = (const i64 *)v->row + at;
   const int32_t *columns = (const int32_t *)v->column;
-  const i64 here = begin[R] - begin[0], rest = begin[left] - begin[0];
-  fetch_ahead((const char *)(values + begin[0]), here * (i64)sizeof(T), rest * (i64)sizeof(T));
-  fetch_ahead((const char *)(columns + begin[0]), here * 4, rest * 4);
   for (i64 r = 0; r < R; r++) {
+    /* row by row: many at once would wait for each other */
+    const i64 here = begin[r + 1] - begin[r], rest = begin[left] - begin[r];
+    fetch_ahead((const char *)(values + begin[r]), here * (i64)sizeof(T), rest * (i64)sizeof(T));
+    fetch_ahead((const char *)(columns + begin[r]), here * 4, rest * 4);
     T *restrict c = C + r * N;
     if (N == 1) {
       c[0] = E(entries_times)(values + begin[r], columns + begin[r], begin[r + 1] - begin[r], B);
@@ -194,6 +195,38 @@ static APART void E(times_csr)(const view *v, i64 at, const T *restrict B, T *re
   }
 }
 
+/* C[columns[k]] += w values[k]: four at once where no column comes twice, so that none waits for the
+   one before to be stored */
+static inline void E(add_entries)(const T *values, const int32_t *columns, i64 n, T w, T *restrict C, int distinct) {
+  SUMS_OF_PRODUCTS
+  i64 k = 0;
+  for (; distinct && k + 4 <= n; k += 4) {
+    T *const p0 = C + columns[k], *const p1 = C + columns[k + 1], *const p2 = C + columns[k + 2], *const p3 = C + columns[k + 3];
+    T s0 = *p0, s1 = *p1, s2 = *p2, s3 = *p3;
+    E(ADD_PRODUCT)(s0, values[k], w); E(ADD_PRODUCT)(s1, values[k + 1], w);
+    E(ADD_PRODUCT)(s2, values[k + 2], w); E(ADD_PRODUCT)(s3, values[k + 3], w);
+    *p0 = s0; *p1 = s1; *p2 = s2; *p3 = s3;
+  }
+  for (; k < n; k++) E(ADD_PRODUCT)(C[columns[k]], values[k], w);
+}
+
+/* One of these rows alone: its product with a vector, and its sum to one. Where one follows upon the
+   other row by row, processors do the next row's first beside this one's second. */
+static inline void E(times_row)(const view *v, i64 row, const T *B, T *c, i64 left) {
+  const T *values = (const T *)v->data;
+  const i64 *begin = (const i64 *)v->row + row;
+  const int32_t *columns = (const int32_t *)v->column;
+  const i64 first = begin[0], here = begin[1] - first, rest = begin[left] - first;
+  fetch_ahead((const char *)(values + first), here * (i64)sizeof(T), rest * (i64)sizeof(T));
+  fetch_ahead((const char *)(columns + first), here * 4, rest * 4);
+  *c = E(entries_times)(values + first, columns + first, here, B);
+}
+static inline void E(gather_row)(const view *v, i64 row, T w, T *restrict C) {
+  const i64 *begin = (const i64 *)v->row + row;
+  const i64 first = begin[0];
+  E(add_entries)((const T *)v->data + first, (const int32_t *)v->column + first, begin[1] - first, w, C, v->type == DISTINCT);
+}
+
 /* C += the transpose of those rows times the R x N matrix B, sb apart; C is K x N by rows */
 static APART void E(gather_csr)(const view *v, i64 at, const T *restrict B, i64 sb, T *restrict C, i64 R, i64 N) {
   SUMS_OF_PRODUCTS
@@ -203,8 +236,8 @@ static APART void E(gather_csr)(const view *v, i64 at, const T *restrict B, i64 
   for (i64 r = 0; r < R; r++) {
     const T *restrict b = B + r * sb;
     if (N == 1) {
-      const T w = b[0];
-      for (i64 k = begin[r]; k < begin[r + 1]; k++) E(ADD_PRODUCT)(C[columns[k]], values[k], w);
+      const i64 first = begin[r];
+      E(add_entries)(values + first, columns + first, begin[r + 1] - first, b[0], C, v->type == DISTINCT);
       continue;
     }
     for (i64 k = begin[r]; k < begin[r + 1]; k++) {

@@ -56,6 +56,9 @@ class RowProducts(RowState):
         if self._sparse_factor(node, driver):
             matrix = f"(const {kind} *){self.view(other, by_rows)}->data"
             view = self.view(driver, "sparse")
+            if self.single:
+                self.block.append(f"times_row_{bits}({view}, r0, {matrix}, t{node.id}, end - r0);")
+                return
             self.block.append(
                 f"times_csr_{bits}({view}, r0, {matrix}, t{node.id}, R, end - r0, {n});"
             )
@@ -92,6 +95,9 @@ class RowProducts(RowState):
         rows = f"t{short}, p{short}, {target}, R"
         if sparse:
             view = self.view(long, "sparse")
+            if self.single:
+                self.block.append(f"gather_row_{bits}({view}, r0, *t{short}, {target});")
+                return
             self.block.append(f"gather_csr_{bits}({view}, r0, {rows}, {self.size(narrow)});")
         elif wide == 1:
             call = f"dots_{bits}(t{long}, 0, t{short}, &d, 1, 1, R);"

@@ -46,6 +46,7 @@ class RowKernel:
     parts: tuple[Part, ...]
     finishes: Mapping[int, Finish]
     widest: int
+    single: bool
     before: tuple[Node, ...]
     after: tuple[Node, ...]
     outputs: tuple[int, ...]
@@ -66,7 +67,7 @@ class RowKernel:
     def head(self) -> tuple[int, ...]:
         """The arguments of a call before its views, but for the address of partial results."""
         rows = self.part.rows
-        block = min(_block(self.widest), _block(max(1, self.work // 2)))
+        block = 1 if self.single else min(_block(self.widest), _block(max(1, self.work // 2)))
         total = sum(part.size for part in self.parts)
         chunks, step = chunked(rows, max(block, (1 << 15) // self.work), block, total, self.work)
         sizes = (block, max(1, _FLUSH * self.apart // block), *self.sizes[2:])
@@ -202,7 +203,7 @@ class _Call:
         begins = contiguous(matrix.indptr, "int64")
         columns = contiguous(matrix.indices, "int32")
         self.held += [data, begins, columns]
-        return address(data), address(begins), address(columns), 0
+        return address(data), address(begins), address(columns), int(matrix.has_canonical_format)
 
     def _shaped(self, node_id: int, result: Array) -> Array:
         shape = self.kernel.program.nodes[node_id].shape
@@ -283,6 +284,7 @@ def _lowered(program: Program, operator: FusedOperator, name: str, seed: Axis) -
         tuple(builder.parts),
         finishes,
         builder.widest,
+        builder.single,
         tuple(node for node in covered if part.state[node.id] == "before"),
         tuple(node for node in covered if part.state[node.id] == "after"),
         operator.outputs,

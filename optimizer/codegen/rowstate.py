@@ -61,6 +61,7 @@ class RowState:
     closes: list[str] = field(default_factory=list)
     widest: int = 1
     partial: int = 0
+    single: bool = False  # a block is one row
     fetched: set[int] = field(default_factory=set)
 
     # ---- names

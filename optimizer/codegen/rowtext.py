@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ..fusion.operations import work
 from ..program.dag import Node
 from .cells import load, reduction, statement
 from .launch import HEADER, VIEW
@@ -15,6 +16,8 @@ from .stages import Group
 
 # Rows shorter than this that don't fill vectors: what they are reduced to is added up one by one.
 SHORT = 16
+# Operations on each row, by the weights of the model of costs, that need no vectors over rows.
+_LITTLE = 8
 # Widths from which a sum along a row is made in tiles.
 TILE = 1024
 
@@ -25,6 +28,7 @@ class RowText(RowProducts):
     # ---- the parts of the text
     def build(self, name: str) -> str:
         """Return the definition of the kernel."""
+        self.single = self._goes_row_by_row()
         for level in self.plan.levels:
             for group in level.groups.values():
                 self._fetch(group.operands(self.plan.alias))
@@ -37,10 +41,37 @@ class RowText(RowProducts):
                 self._product(node)
         return "\n".join(self._frame(name))
 
+    def _goes_row_by_row(self) -> bool:
+        """Whether blocks bring nothing: products of a sparse row and a vector, and a little else.
+
+        Then the loads of the next row's product go on beside the sums of this one's.
+        """
+        levels = self.plan.levels
+        products = [node for level in levels for node in level.products]
+        groups = [group for level in levels for group in level.groups.values()]
+        cells = [node for group in groups for node in group.nodes]
+        return (
+            len(products) > 1
+            and all(self._is_of_a_sparse_row(node) for node in products)
+            and all(group.width == 1 for group in groups)
+            and not any(group.rows or group.columns or group.full for group in groups)
+            and sum(work(node.op, len(node.inputs)) for node in cells) <= _LITTLE
+        )
+
+    def _is_of_a_sparse_row(self, node: Node) -> bool:
+        driver = self._driver(node)
+        others = [at for at in self._factors(node) if at != driver]
+        if self.part.state[node.id] == "cell":
+            return self._stored(driver) and self.width(node.id) == 1
+        return self._stored(driver) and all(self.width(at) == 1 for at in others)
+
     def _frame(self, name: str) -> list[str]:
         views = HEADER + len(self.sizes)
         lines = [f"static void {name}(i64 *a) {{"]
-        lines += [f"  const i64 n{at} = a[{HEADER + at}];" for at in range(len(self.sizes))]
+        sizes = [f"a[{HEADER + at}]" for at in range(len(self.sizes))]
+        if self.single:
+            sizes[0] = "1"
+        lines += [f"  const i64 n{at} = {value};" for at, value in enumerate(sizes)]
         for at in range(len(self.operands)):
             lines.append(f"  const view *in{at} = (const view *)(a + {views + at * VIEW});")
         lines.append("  i64 need = 64;")
