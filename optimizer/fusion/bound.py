@@ -70,10 +70,7 @@ class Bound:
 
     def _part(self, roots: Roots, stops: int) -> tuple[int, int, float, float, float]:
         region, minima = self.region, self.minima
-        reach = 0
-        for root in roots:
-            reach |= region.reach[root]
-        key = (roots, stops & reach)
+        key = (roots, stops & region.reached(roots))
         found = self._parts.get(key)
         if found is None:
             held, _ = region.closure(roots, stops)

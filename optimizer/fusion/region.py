@@ -58,6 +58,7 @@ class Region:
         self._operators: dict[tuple[Roots, int], Operator | None] = {}
         self._covers: dict[tuple[Roots, int], Operator | None] = {}
         self._floors: dict[tuple[Roots, int], float] = {}
+        self._reached: dict[Roots, int] = {}
 
     def _worth(self, candidate: int) -> tuple[float, int]:
         """Put first what is expensive to compute again: it decides most."""
@@ -79,6 +80,16 @@ class Region:
             for c in self.below[number]:
                 below |= 1 << c | found[c]
             found[number] = below
+        return found
+
+    def reached(self, roots: Roots) -> int:
+        """Return all that some roots reach along edges."""
+        found = self._reached.get(roots)
+        if found is None:
+            found = 0
+            for root in roots:
+                found |= self.reach[root]
+            self._reached[roots] = found
         return found
 
     @cached_property
@@ -146,19 +157,16 @@ class Region:
 
     def _least_s(self, roots: Roots, stored: int) -> float:
         """Return seconds that no operator of these roots undercuts."""
-        held, _ = self.closure(roots, stored | self.forced)
-        key = (roots, held)
+        key = (roots, (stored | self.forced) & self.reached(roots))
         found = self._floors.get(key)
         if found is None:
+            held, _ = self.closure(*key)
             found = self._floors[key] = self.minima.operator_s(roots, held, 0, 0)
         return found
 
     def operator(self, roots: Roots, stored: int) -> Operator | None:
         """Return the cheapest operator of these roots that reads stored nodes only, or None."""
-        reach = 0
-        for root in roots:
-            reach |= self.reach[root]
-        stored = (stored | self.forced) & reach
+        stored = (stored | self.forced) & self.reached(roots)
         key = (roots, stored)
         if key not in self._operators:
             self._operators[key] = self._search(roots, stored)
