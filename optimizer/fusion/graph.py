@@ -44,6 +44,7 @@ class Graph:
         self.bytes = {number: stored_bytes(self.nodes[number]) for number in self.live}
         self.extents = {number: extent(self.nodes[number]) for number in self.live}
         self._unfilled: dict[int, float] = {}
+        self._by_rows: dict[int, bool] = {}
 
     def _arity(self, number: int) -> int:
         return len(self.nodes[number].inputs)
@@ -115,6 +116,12 @@ class Graph:
 
     def goes_by_rows(self, number: int) -> bool:
         """Whether a loop over a node's cells begins anew in each row, as extents differ."""
+        found = self._by_rows.get(number)
+        if found is None:
+            found = self._by_rows[number] = self._begins_anew(number)
+        return found
+
+    def _begins_anew(self, number: int) -> bool:
         if self.kinds[number] not in ("elementwise", "reduction"):
             return False
         around = [number, *(operand.node for operand in self.operands[number])]
