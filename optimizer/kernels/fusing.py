@@ -20,6 +20,7 @@ from ..contest import Contest, Plan
 from ..layouts.plans import convolved
 from ..layouts.runtime import NCHWC
 from ..phases import Phases
+from ..qualifying import is_roomy
 from ..realize import Workshop
 from ..rewrite import Step
 from .alone import Alone
@@ -38,6 +39,8 @@ from .whole import by_kernel, regions
 MOST_KINDS, LEAST_ROUNDS = 20, 5
 # What the runtime computes in a blocked layout, which is kept from one to the next.
 BLOCKED = frozenset({"Conv", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"})
+# What the names of plans end in whose convolutions round less than in another.
+MILDER = ", rounding less"
 # The level of instructions that every processor has.
 PLAIN = "plain"
 # What racing kinds in the model may always take. Where opening each of them takes longer than there
@@ -95,8 +98,10 @@ class Fusing:
         self.chosen = cover(harmless, EVERYTHING)
         ways = [("kernels", self.chosen), ("kernels without products", cover(without, OTHERS))]
         library = None
-        if convolving:  # most of the gain is theirs: the rest is what may do harm beside
-            ways[1:] = [("convolutions", cover(convolving))]
+        if convolving:  # most of the gain may be theirs, and the rest is what can do harm beside
+            ways.pop()
+            if is_roomy(self.contest):
+                ways.append(("convolutions", cover(convolving)))
             with self.phases("fusing", "kernels"):
                 library = self._built(self.chosen)
         else:
@@ -147,8 +152,8 @@ class Fusing:
             if kind in used or (kind.convolves and kind.nodes <= nodes)
         ]
         chosen = cover([kind for kind in left if not kind.convolves or kind.rank < most])
-        name = f"{plan.name.partition(',')[0]}, forms below {most}"
-        return self._plan(name, chosen) if chosen else None
+        stem, again, _ = plan.name.partition(MILDER)
+        return self._plan(f"{stem}{MILDER}{' still' * bool(again)}", chosen) if chosen else None
 
     def carried(self, plans: Sequence[Plan], least: float) -> Plan | None:
         """Fuse what was chosen into another plan; None where none of them promises more by it.

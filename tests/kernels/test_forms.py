@@ -148,7 +148,7 @@ def test_where_a_form_rounds_too_much_the_next_one_is_tried(raced, monkeypatch, 
     monkeypatch.setattr(alone, "supply", rounding)
     result = optimized()
     refused = {one.candidate for one in result.candidates if "is off by" in one.verdict}
-    names = ["kernels in blocks", "kernels in blocks, forms below 2"]
+    names = ["kernels in blocks", "kernels in blocks, rounding less"]
     assert set(names[: len(broken)]) <= refused
     assert result.chosen not in refused
     if broken == (LARGE,):
