@@ -24,8 +24,7 @@ typedef struct {
   i64 block;                               /* queries of a block, in attention */
   char *scratch;                           /* one part of `share` bytes a task */
   i64 share;
-  uint64_t held;                           /* parts that tasks are in, in convolutions */
-  i64 kept[MOST_TASKS];                    /* what the parts hold */
+  i64 fresh, next[MOST_TASKS];             /* in convolutions: places that are taken, and units */
 } call;
 
 typedef struct { const call *whole; i64 first, end; char *scratch; } task;

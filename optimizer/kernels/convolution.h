@@ -17,25 +17,28 @@
 #undef PUT_BLOCK_OF
 #define PUT_BLOCK_OF(p, v) do { if (BLOCK < LANES_32) PUT_PART_32(p, BLOCK, v); else PUT_32(p, v); } while (0)
 
-/* Tasks work in parts of the scratch memory, of which as few are used as threads run: one that was
-   used by the task before lies in the cache, and may hold what this one needs. */
-static int slot_take(const call *whole) {
+/* Places are told from here, not each by itself: compilers would hold them all. */
+#undef OPAQUE
+#define OPAQUE(p) __asm__("" : "+r"(p))
+
+/* Claim a unit of work, or -1 where none is left. A unit is a panel of a place, by their numbers. A
+   task goes on with the place whose tiles it has transformed, then takes a place that nobody has,
+   and helps another task where there is none. */
+static i64 unit_claim(const call *whole, i64 number, i64 places, i64 panels) {
   call *c = (call *)whole;
-  uint64_t held = __atomic_load_n(&c->held, __ATOMIC_RELAXED), taken;
-  do {
-    taken = held | (held + 1);
-  } while (!__atomic_compare_exchange_n(&c->held, &held, taken, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED));
-  return __builtin_ctzll(taken & ~held);
-}
-static void slot_give(const call *c, int slot) {
-  __atomic_fetch_and(&((call *)c)->held, ~((uint64_t)1 << slot), __ATOMIC_RELEASE);
-}
-/* whether a part has to be filled with the tiles of a place: it doesn't hold them yet */
-static int slot_lacks(const call *c, int slot, i64 place) {
-  i64 *kept = &((call *)c)->kept[slot];
-  if (*kept == place) return 0;
-  *kept = place;
-  return 1;
+  const i64 many = panels + 1;
+  for (i64 other = -1; other < MOST_TASKS; other++) {
+    i64 *next = &c->next[other < 0 ? number : other], at = __atomic_load_n(next, __ATOMIC_RELAXED);
+    while (at >= 0 && at % many < panels)
+      if (__atomic_compare_exchange_n(next, &at, at + 1, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        return at / many * panels + at % many;
+    if (other >= 0) continue;
+    const i64 place = __atomic_fetch_add(&c->fresh, 1, __ATOMIC_RELAXED);
+    if (place >= places) continue;
+    __atomic_store_n(next, place * many + 1, __ATOMIC_RELAXED);
+    return place * panels;
+  }
+  return -1;
 }
 
 /* S = x w, or S += x w, for a tile of rows of x and of up to two vectors of columns. Rows of x are
@@ -107,27 +110,27 @@ static INLINED void minimal_product(
 
 /* The window of an image [height, width, block] that begins at `top` and `left`: where it lies, or a
    copy in `room` with zeros around; `row` becomes how far its rows are apart. */
-static const float *window_of(
-    const float *x, float *room, i64 *row, i64 top, i64 left, i64 rows, i64 columns, i64 height,
-    i64 width, i64 block) {
+static INLINED const float *window_of(
+    const float *x, float *room, i64 *row, i64 top, i64 left, const int rows, const int columns, i64 height,
+    i64 width, const int BLOCK) {
   if (top >= 0 && left >= 0 && top + rows <= height && left + columns <= width)
-    return x + top * *row + left * block;
-  const i64 from = left < 0 ? -left : 0, to = LEAST(columns, width - left);
-  memset(room, 0, sizeof(float) * (size_t)(rows * columns * block));
-  for (i64 i = 0; i < rows; i++)
-    if (top + i >= 0 && top + i < height && to > from)
-      memcpy(room + (i * columns + from) * block, x + (top + i) * *row + (left + from) * block,
-             sizeof(float) * (size_t)((to - from) * block));
-  *row = columns * block;
+    return x + top * *row + left * BLOCK;
+  float *at = room;
+  for (i64 i = top; i < top + rows; i++)
+    for (i64 j = left; j < left + columns; j++, at += BLOCK) {
+      const int inside = i >= 0 && i < height && j >= 0 && j < width;
+      for (int lane = 0; lane < BLOCK; lane += LANES_32) {
+        VEC_32 one = SET_32(0.0f);
+        if (inside) one = BLOCK_OF(x + i * *row + j * BLOCK + lane);
+        PUT_BLOCK_OF(at + lane, one);
+      }
+    }
+  *row = columns * BLOCK;
   return room;
 }
 
-static int all_finite(const float *o, i64 n) {
-  int32_t none = 0;
-  #pragma omp simd reduction(|:none)
-  for (i64 i = 0; i < n; i++) none |= !(o[i] - o[i] == 0.0f);
-  return !none;
-}
+/* whether 0 was added to each lane, and never NaN */
+static INLINED int is_sound(VEC_32 sound) { return sum_lanes_32(sound) == 0.0f; }
 
 /* A tile of outputs for a block of channels, multiplied out: minimal filtering mixes neighbours, so
    that one of them that is no number, or too large, spoils them all. The filters are those of ONNX

@@ -16,6 +16,7 @@ import numpy as np
 from ...rules import ABSENT
 from ..codegen.scalar import LoweringError
 from ..graph import Graph, TensorType
+from ..layouts.runtime import NCHWC, block_size
 from .affine import Affine, Extent
 from .convolution_text import PANEL, Plan, minimal_text
 from .grow import Found
@@ -24,7 +25,6 @@ from .lower import Kernel, Shapes, check, named
 from .region import Meanings, Region, read_by
 from .winograd import filtering, transformed
 
-NCHWC = "com.microsoft.nchwc"
 # Tiles of outputs by the filter's size: rows and columns of a tile.
 TILES = {
     (3, 3): ((2, 2), (4, 4)),
@@ -35,13 +35,11 @@ TILES = {
     (7, 1): ((2, 1), (4, 1)),
 }
 # Bytes that the tiles which are multiplied at once may take, and how many there are at least.
-TOGETHER_BYTES, LEAST_TOGETHER = 640 << 10, 28
+TOGETHER_BYTES, LEAST_TOGETHER = 512 << 10, 28
 # Bytes up to which filters are transformed in advance.
-LAID_OUT_BYTES = 2 << 20
+LAID_OUT_BYTES = 4 << 20
 # Channels whose filters are transformed at a time, otherwise.
 PIECE = 32
-# Units of work that an image is divided in at least, where it can be.
-LEAST_UNITS = 8
 # Statements that change t as an activation does, by its name; `{0}` and `{1}` are its parameters.
 ACTIVATIONS = {
     "Relu": "t = 0.0f > t ? 0.0f : t;",
@@ -146,8 +144,6 @@ def _convolution(meanings: Meanings, number: int) -> Convolution:
 
 
 def _block(graph: Graph, m: int, c: int) -> int:
-    from ..layouts.runtime import block_size
-
     block = block_size()
     if block not in (8, 16) or m % block or c % block:
         raise LoweringError("channels that fill no blocks")
@@ -210,7 +206,6 @@ def _lowered(meanings: Meanings, one: Convolution, tile: tuple[int, int]) -> Fou
         rows, columns, one.block, depth, width,
         (int(one.image[2]), int(one.image[3])), (int(one.result[2]), int(one.result[3])), one.pads,
         together=-(-down * across // places),
-        panels=-(-panels * places // LEAST_UNITS) if places < LEAST_UNITS else panels,
         piece=0 if size_bytes <= LAID_OUT_BYTES else min(PIECE // one.block * one.block, depth),
     )  # fmt: skip
     image, weights, *rest = node.inputs

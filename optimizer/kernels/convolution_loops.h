@@ -4,15 +4,14 @@ static void NAME(i64 *given) {
   const task *own = (const task *)given;
   const call *c = own->whole;
   const float *filters = (const float *)c->in[1];
-  const int slot = slot_take(c);
-  float *V = (float *)(c->scratch + c->share * slot), *S = V + PRODUCTS * V_APART;
-  float *piece = S + PRODUCTS * S_APART;
-  for (i64 unit = own->first; unit < own->end; unit++) {
-    const i64 place = unit / GROUPS, group = unit % GROUPS, n = place / PLACES;
+  const i64 number = (own->scratch - c->scratch) / c->share;
+  float *V = (float *)own->scratch, *S = V + PRODUCTS * V_APART, *piece = S + PRODUCTS * S_APART;
+  i64 held = -1, unit;
+  while ((unit = unit_claim(c, number, c->units / PANELS, PANELS)) >= 0) {
+    const i64 place = unit / PANELS, panel = unit % PANELS, n = place / PLACES;
     const i64 first = place % PLACES * TOGETHER, count = LEAST(TOGETHER, TILES - first);
     const float *x = (const float *)c->in[0] + n * DEPTH * HEIGHT_IN * WIDTH_IN;
-    const int lacks = slot_lacks(c, slot, place);
-    for (i64 tile = 0; lacks && tile < count; tile++) {
+    for (i64 tile = 0; place != held && tile < count; tile++) {
       const i64 top = (first + tile) / ACROSS * ROWS - TOP, left = (first + tile) % ACROSS * COLUMNS - LEFT;
       for (i64 b = 0; b < DEPTH / BLOCK; b++) {
         float border[PRODUCTS * BLOCK];
@@ -22,30 +21,36 @@ static void NAME(i64 *given) {
         NAME_image(window, row, BLOCK, V + (b * TOGETHER + tile) * BLOCK, V_APART);
       }
     }
-    const i64 last = LEAST(group * PANELS + PANELS, (WIDTH + MINIMAL_PANEL - 1) / MINIMAL_PANEL);
-    for (i64 panel = group * PANELS; panel < last; panel++) {
-      const i64 from = panel * MINIMAL_PANEL, n_columns = LEAST(MINIMAL_PANEL, WIDTH - from);
-      for (i64 d = 0; d < DEPTH; d += PIECE) {
-        const i64 depth = LEAST(PIECE, DEPTH - d);
-        const float *U = PREPARED ? (const float *)c->in[2] + from * DEPTH * PRODUCTS : piece;
-        for (i64 j = 0; !PREPARED && j < n_columns; j += BLOCK)
-          for (i64 k = 0; k < depth; k++) {
-            const float *taps = filters + (from + j) * DEPTH * TAPS + (d + k) / BLOCK * TAPS * BLOCK * BLOCK
-                                + (d + k) % BLOCK * BLOCK;
-            NAME_filters(taps, TAPS_ACROSS * BLOCK * BLOCK, BLOCK * BLOCK,
-                         piece + k * MINIMAL_PANEL + j, U_APART);
-          }
-        for (i64 l = 0; l < PRODUCTS; l++)
-          minimal_product(BLOCK, V + l * V_APART + d * TOGETHER, TOGETHER * BLOCK, count, U + l * U_APART,
-                   S + l * S_APART, depth / BLOCK, n_columns, d > 0);
-      }
+    held = place;
+    const i64 from = panel * MINIMAL_PANEL, n_columns = LEAST(MINIMAL_PANEL, WIDTH - from);
+    for (i64 d = 0; d < DEPTH; d += PIECE) {
+      const i64 depth = LEAST(PIECE, DEPTH - d);
+      const float *U = PREPARED ? (const float *)c->in[2] + from * DEPTH * PRODUCTS : piece;
+      for (i64 j = 0; !PREPARED && j < n_columns; j += BLOCK)
+        for (i64 k = 0; k < depth; k++) {
+          const float *taps = filters + (from + j) * DEPTH * TAPS + (d + k) / BLOCK * TAPS * BLOCK * BLOCK
+                              + (d + k) % BLOCK * BLOCK;
+          const float *next = taps + (d + PIECE < DEPTH ? PIECE * BLOCK : MINIMAL_PANEL * DEPTH - d * BLOCK) * TAPS;
+          for (i64 tap = 0; tap < TAPS; tap++) __builtin_prefetch(next + tap * BLOCK * BLOCK, 0, 2);
+          NAME_filters(taps, TAPS_ACROSS * BLOCK * BLOCK, BLOCK * BLOCK,
+                       piece + k * MINIMAL_PANEL + j, U_APART);
+        }
+      for (i64 l = 0; l < PRODUCTS; l++)
+        minimal_product(BLOCK, V + l * V_APART + d * TOGETHER, TOGETHER * BLOCK, count, U + l * U_APART,
+                 S + l * S_APART, depth / BLOCK, n_columns, d > 0);
+    }
+    /* once more where something isn't finite, to find out where */
+    for (int again = 0; again < 2; again++) {
+      VEC_32 all = SET_32(0.0f);
       for (i64 tile = 0; tile < count; tile++) {
         const i64 top = (first + tile) / ACROSS * ROWS, left = (first + tile) % ACROSS * COLUMNS;
         const i64 rows = LEAST(ROWS, HEIGHT_OUT - top), columns = LEAST(COLUMNS, WIDTH_OUT - left);
         for (i64 m = from; m < from + n_columns; m += BLOCK) {
           float o[ROWS * COLUMNS * BLOCK];
-          NAME_back(S + tile * MINIMAL_PANEL + m - from, 0, S_APART, o, BLOCK);
-          if (!all_finite(o, ROWS * COLUMNS * BLOCK))
+          VEC_32 sound = SET_32(0.0f);
+          NAME_back(S + tile * MINIMAL_PANEL + m - from, PRODUCTS_ACROSS * S_APART, S_APART, o, BLOCK, &sound);
+          all += sound;
+          if (again && !is_sound(sound))
             multiplied_out(x, filters + m * DEPTH * TAPS, o, ROWS, COLUMNS, TAPS / TAPS_ACROSS, TAPS_ACROSS,
                            top - TOP, left - LEFT, HEIGHT_IN, WIDTH_IN, DEPTH, BLOCK);
           for (i64 i = 0; i < rows; i++) {
@@ -67,7 +72,7 @@ static void NAME(i64 *given) {
           }
         }
       }
+      if (is_sound(all)) break;
     }
   }
-  slot_give(c, slot);
 }

@@ -18,8 +18,8 @@ class Plan:
 
     `rows` and `columns` filter along an axis each. `block` is how many channels a block has;
     `depth`, `width` are the channels read and made, both whole blocks. `together` is how many
-    tiles are multiplied at once, `panels` how many panels of PANEL channels a unit makes, `piece`
-    how many channels' filters are transformed at a time, 0 where that was done in advance.
+    tiles are multiplied at once, `piece` how many channels' filters are transformed at a time, 0
+    where that was done in advance.
     """
 
     rows: Filtering
@@ -31,7 +31,6 @@ class Plan:
     result: tuple[int, int]
     pads: tuple[int, int]
     together: int
-    panels: int
     piece: int
 
     @property
@@ -51,14 +50,14 @@ class Plan:
         return ceil(prod(self.tiles) / self.together)
 
     @property
-    def groups(self) -> int:
-        """The groups of panels."""
-        return ceil(ceil(self.width / PANEL) / self.panels)
+    def panels(self) -> int:
+        """The panels of channels that are made."""
+        return ceil(self.width / PANEL)
 
     @property
     def units(self) -> int:
         """The units of work of an image."""
-        return self.places * self.groups
+        return self.places * self.panels
 
     @property
     def room(self) -> int:
@@ -69,7 +68,7 @@ class Plan:
     def apart(self) -> tuple[int, int, int]:
         """How far apart products' operands lie: tiles, what comes of them, filters of a piece."""
         sizes = (self.together * self.depth, self.together * PANEL, self.piece * PANEL)
-        return tuple(size and (size // LINE | 1) * LINE for size in sizes)  # type: ignore[return-value]
+        return tuple(size and (ceil(size / LINE) | 1) * LINE for size in sizes)  # type: ignore[return-value]
 
 
 # Channels that are made at a time, as convolution.h has them.
@@ -106,7 +105,6 @@ def minimal_text(plan: Plan, bias: int, summand: int, activation: Sequence[str])
         "ACROSS": across,
         "TOGETHER": plan.together,
         "PLACES": plan.places,
-        "GROUPS": plan.groups,
         "PANELS": plan.panels,
         "PREPARED": int(not plan.piece),
         "V_APART": plan.apart[0],
@@ -133,7 +131,8 @@ def _transform(which: str, p: Plan) -> str:
     """Return a function that transforms a tile: by the rows' matrix, then by the columns'.
 
     It reads a row every `row` elements and a column every `column`, and writes what it makes
-    every `apart` elements, a block of channels each.
+    every `apart` elements, a block of channels each. On the way back 0 times the sum of a row is
+    added to `sound`, which is 0 as long as all is finite.
     """
     pick: dict[str, Callable[[Filtering], Matrix]] = {
         "filters": lambda one: one.filters,
@@ -143,35 +142,37 @@ def _transform(which: str, p: Plan) -> str:
     left, right = pick[which](p.rows), pick[which](p.columns)
     down, across = len(left[0]), len(right[0])
     made, wide = len(left), len(right)
-    if which == "back":  # its operand lies in products one after another
-        place = [f"x + ({across} * {i} + j) * column" for i in range(down)]
-    else:
-        place = [f"x + {i} * row + j * column" for i in range(down)]
-    first = [f"const VEC_32 x{i} = BLOCK_OF({place[i]});" for i in range(down)]
+    back = which == "back"
+    first = [f"const VEC_32 x{i} = BLOCK_OF(x + {i} * row + j * column);" for i in range(down)]
     first += _combined(left, "x", lambda i, text: f"t[{i}][j] = {text};")
     second = [f"const VEC_32 y{j} = t[i][{j}];" for j in range(across)]
-    second += _combined(
-        right, "y", lambda j, text: f"PUT_BLOCK_OF(v + (i * {wide} + {j}) * apart, {text});"
-    )
+    second += _combined(right, "y", lambda j, text: f"const VEC_32 z{j} = {text};")
+    second += [f"PUT_BLOCK_OF(v + (i * {wide} + {j}) * apart, z{j});" for j in range(wide)]
+    if back:
+        total = " + ".join(f"z{j}" for j in range(wide))
+        second.append(f"*sound = FMA_VEC_32(SET_32(0.0f), {total}, *sound);")
     return "\n".join(
         [
             f"static INLINED void NAME_{which}(",
-            "    const float *x, i64 row, i64 column, float *v, i64 apart) {",
+            "    const float *x, i64 row, i64 column, float *v, i64 apart"
+            f"{', VEC_32 *sound' if back else ''}) {{",
             f"  enum {{ BLOCK = {p.block} }};",
             "  for (int lane = 0; lane < BLOCK; lane += LANES_32, x += LANES_32, v += LANES_32) {",
             f"    VEC_32 t[{made}][{across}];",
-            "    _Pragma(\"GCC unroll 16\")",
+            "    OPAQUE(x);",
+            "    OPAQUE(v);",
+            '    _Pragma("GCC unroll 16")',
             f"    for (int j = 0; j < {across}; j++) {{",
             *(f"      {line}" for line in first),
             "    }",
-            "    _Pragma(\"GCC unroll 16\")",
+            '    _Pragma("GCC unroll 16")',
             f"    for (int i = 0; i < {made}; i++) {{",
             *(f"      {line}" for line in second),
             "    }",
             "  }",
             "}",
         ]
-    )  # fmt: skip
+    )
 
 
 def _combined(matrix: Matrix, name: str, put: Callable[[int, str], str]) -> list[str]:

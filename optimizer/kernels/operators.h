@@ -250,11 +250,14 @@ static void arrange_product(call *c, i64 grain) {
   c->share = (i64)sizeof(float) * c->block * PRODUCT_PANEL;
 }
 
-/* A convolution: a unit is some tiles of an image, for some of its channels. */
+/* A convolution: a unit is some tiles of an image, for a panel of its channels. Tasks claim units
+   until none is left, so that only as many do something as threads run, and touch their memory. */
 static void arrange_convolution(call *c, i64 grain) {
+  const i64 most = (256 << 20) / c->share;
   (void)grain;
-  c->held = 0;
-  memset(c->kept, -1, sizeof c->kept);
+  if (c->tasks > most) c->tasks = most > 1 ? most : 1;
+  c->fresh = 0;
+  memset(c->next, -1, sizeof c->next);
 }
 
 #define ENTRY(operation_) \

@@ -64,8 +64,21 @@ def filtering(outputs: int, taps: int) -> Filtering:
         found = _interpolated(outputs, taps, POINTS[count])
     else:
         raise ValueError(f"no {count} points to filter by")
-    _prove(found)
+    prove(found)
     return found
+
+
+def prove(found: Filtering) -> None:
+    """Raise ValueError unless sum_l back[i, l] filters[l, j] image[l, m] is m == i + j, exactly."""
+    span = range(found.products)
+    for i in range(found.outputs):
+        for j in range(found.taps):
+            for m in span:
+                terms = (
+                    found.back[i][at] * found.filters[at][j] * found.image[at][m] for at in span
+                )
+                if sum(terms) != (m == i + j):
+                    raise ValueError(f"F({found.outputs}, {found.taps}) filters something else")
 
 
 def transformed(weights: np.ndarray, rows: Filtering, columns: Filtering) -> np.ndarray:
@@ -98,19 +111,6 @@ def _plain(outputs: int, taps: int) -> Filtering:
     ones = [[one] for _ in range(count)]
     back = unit if taps == 1 else [[one] * count]
     return Filtering(outputs, taps, *map(_frozen, (back, ones if taps == 1 else unit, unit)))
-
-
-def _prove(found: Filtering) -> None:
-    """Check sum_l back[i, l] filters[l, j] image[l, m] = (m == i + j), in exact numbers."""
-    span = range(found.products)
-    for i in range(found.outputs):
-        for j in range(found.taps):
-            for m in span:
-                terms = (
-                    found.back[i][at] * found.filters[at][j] * found.image[at][m] for at in span
-                )
-                if sum(terms) != (m == i + j):
-                    raise ValueError(f"F({found.outputs}, {found.taps}) filters something else")
 
 
 def _polynomial(roots: Sequence[Fraction], size: int) -> list[Fraction]:
