@@ -17,7 +17,7 @@ from pathlib import Path
 from ...profiles.race import verdict
 from ..codegen.unit import native_level
 from ..contest import Contest, Plan
-from ..layouts.plans import convolved
+from ..layouts.plans import sources
 from ..layouts.runtime import NCHWC
 from ..phases import Phases
 from ..qualifying import is_roomy
@@ -276,6 +276,6 @@ class Fusing:
         names = [
             name
             for number in one.region.nodes
-            for name in convolved(self.graph, number, self.base.steps)
+            for name in sources(self.graph, number, self.base.steps)
         ]
         return step_of(kind, one, tuple(dict.fromkeys(names)))

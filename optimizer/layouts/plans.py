@@ -23,15 +23,15 @@ from ..egraph.trace import name_of, steps_of
 from ..graph import Graph
 from ..price import Prices
 from ..rewrite import Step, clean
-from .convolving import CONVOLVE
 from .costs import REORDERS
 from .filters import FILTERS, computed
 from .guard import guard
 from .runtime import NCHWC, VERSION, block_size
 from .space import Space, space_of
+from .values import SUMMARIES
 
 MOVES = (*REORDERS, "Transpose")
-# What the names of blocked convolutions end in.
+# What the names end in of what is computed in blocks.
 IN_BLOCKS = " in blocks"
 # A model in blocks enters and leaves them once: where the runtime does no more, nothing is left.
 LEAST_MOVES = 2
@@ -120,27 +120,36 @@ def _taken_out(space: Space, applications: Sequence[Application]) -> Laid | None
 
 
 def _names(space: Space, selection: Selection) -> dict[int, str]:
-    """Name blocked convolutions by the model's own that they take the place of; no two the same."""
+    """Name what is computed in blocks by the model's own nodes that it takes the place of."""
     egraph = space.egraph
     found: dict[int, str] = {}
     often: Counter[str] = Counter()
-    for node in sorted(choice.node for choice in selection.values()):
+    for node in sorted({choice.node for choice in selection.values()}):
         made = egraph.made_by.get(node)
-        if made is not None and made.rule == CONVOLVE and node not in found:
-            name = f"{name_of(egraph, made.nodes[0])}{IN_BLOCKS}"
+        if made is not None and made.rule in SUMMARIES and made.nodes:
+            name = f"{_origin(egraph, made.nodes[0])}{IN_BLOCKS}"
             often[name] += 1
             found[node] = name if often[name] == 1 else f"{name} {often[name]}"
     return found
 
 
-def convolved(graph: Graph, number: int, steps: Sequence[Step]) -> tuple[str, ...]:
+def _origin(egraph: EGraph, node: int) -> str:
+    """The name of the first of the model's own nodes that an e-node came of."""
+    while node not in egraph.origin:
+        made = egraph.made_by.get(node)
+        if made is None or not made.nodes or made.nodes[0] >= node:
+            break
+        node = made.nodes[0]
+    return name_of(egraph, node)
+
+
+def sources(graph: Graph, number: int, steps: Sequence[Step]) -> tuple[str, ...]:
     """The names of the model's nodes that one of a plan computes, by the steps that led to it."""
-    name = graph.node_name(number)
-    own, in_blocks, _ = name.partition(IN_BLOCKS)
+    own, in_blocks, _ = graph.node_name(number).partition(IN_BLOCKS)
     if not in_blocks:
-        return (name,)
-    sources = (step.nodes for step in steps if step.rule == CONVOLVE and step.nodes[0] == own)
-    return next(sources, (name,))
+        return (own,)
+    laid = (step.nodes for step in steps if step.rule in SUMMARIES and own in step.nodes[:1])
+    return next(laid, (own,))
 
 
 def finished(graph: Graph, fold_limit: int, block: int) -> bool:
