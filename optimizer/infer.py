@@ -40,6 +40,18 @@ def infer_types(graph: Graph, sizes: Mapping[str, int] | None = None) -> dict[in
     return types
 
 
+def refine_types(graph: Graph) -> bool:
+    """Infer types again where more is known by now, in place; tell whether that led anywhere."""
+    before = dict(graph.types)
+    for value, type_ in infer_types(graph).items():
+        known = graph.types.get(value)
+        if known is None or same_type(known, type_):
+            sharper = sharpen(known, type_)
+            if sharper is not None:
+                graph.types[value] = sharper
+    return graph.types != before
+
+
 def infer_node(graph: Graph, number: int) -> dict[int, TensorType]:
     """Infer the output types of one node from its inputs' types; {} where ONNX has no schema.
 

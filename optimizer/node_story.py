@@ -123,9 +123,10 @@ def answer(
         return story
     egraph = EGraph(small, sizes, setting.fold_limit)
     single = [rule for rule in chosen if len(rule.outputs) == 1]
-    growth = saturate(egraph, single, rounding="rounding" in setting.allow)
-    if setting.contributes:
-        growth.applications += derive(egraph)
+    rounding = "rounding" in setting.allow
+    growth = saturate(egraph, single, rounding=rounding)
+    if rounding:
+        growth.applications += derive(egraph, contributed=setting.contributes)
     found = _standing(story, egraph, growth, Costs(egraph, prices), number, setting)
     story.ways, story.uses = found.ways, found.uses
     # Graphs ask that interior values have no other user, an e-graph doesn't.

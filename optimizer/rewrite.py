@@ -20,14 +20,16 @@ from ..rules import (
 )
 from .clauses import derived, readings, stated
 from .fold import fold_constants
-from .graph import Graph, Node
-from .infer import infer_node, same_type, sharpen
+from .graph import Graph, Node, TensorType
+from .infer import infer_node, refine_types, same_type, sharpen
 from .joins import Tables
 from .relations import fact_columns
 from .simplify import remove_dead, remove_dead_constants, share_constants, share_subexpressions
 
 # A rule base whose rules undo one another would run for ever; no real model needs as many rounds.
 ROUNDS = 100
+# How often types are inferred again as constants that sizes depend on become known.
+REFINEMENTS = 50
 
 
 @dataclass(frozen=True)
@@ -240,7 +242,13 @@ def clean(graph: Graph, fold_limit: int) -> list[Step]:
     """Do what needs no rule: folding, common subexpressions, dead code."""
     steps = []
     before = len(graph.nodes)
-    if folded := fold_constants(graph, fold_limit):
+    folded = last = fold_constants(graph, fold_limit)
+    for _ in range(REFINEMENTS):  # one size may tell the next, layer by layer
+        if not last or not _tells_shapes(graph) or not refine_types(graph):
+            break
+        last = fold_constants(graph, fold_limit)
+        folded += last
+    if folded:
         reason = f"{folded} nodes depend on constants alone"
         steps.append(Step("fold constants", (), folded, 0, True, reason))
     share_constants(graph)
@@ -253,6 +261,19 @@ def clean(graph: Graph, fold_limit: int) -> list[Step]:
         steps.append(Step("drop dead code", (), dead, 0, True, removed))
     remove_dead_constants(graph)
     return steps
+
+
+def _tells_shapes(graph: Graph) -> bool:
+    """Tell whether a node reads known integers, and gives values of shapes that aren't known."""
+    return any(
+        any(_is_open(graph.types.get(value)) for value in node.outputs if value != ABSENT)
+        and any("int" in graph.constants[v].type.dtype for v in node.inputs if v in graph.constants)
+        for node in graph.nodes.values()
+    )
+
+
+def _is_open(type_: TensorType | None) -> bool:
+    return type_ is None or type_.shape is None or any(isinstance(s, str) for s in type_.shape)
 
 
 def apply_all(

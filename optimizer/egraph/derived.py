@@ -1,20 +1,24 @@
-"""The derivations that an e-graph is given beside rules: kernels of one runtime."""
+"""The derivations that an e-graph is given beside rules."""
 
 from __future__ import annotations
 
 from .attention import fuse_attention
 from .derive import Derivation
 from .egraph import EGraph
+from .narrow import split_narrow
 from .provenance import Application
 from .rotary import fuse_rotary
 
 
-def derive(egraph: EGraph) -> list[Application]:
-    """State what ONNX Runtime's kernels for the CPU compute in one; what was stated.
+def derive(egraph: EGraph, *, contributed: bool) -> list[Application]:
+    """State what no rule can say; what was stated.
 
-    Rotations come first: attention reads what they give.
+    With `contributed`, what ONNX Runtime's kernels for the CPU compute in one as well. Rotations
+    come first: attention reads what they give.
     """
     derivation = Derivation(egraph)
-    fuse_rotary(derivation)
-    fuse_attention(derivation)
+    split_narrow(derivation)
+    if contributed:
+        fuse_rotary(derivation)
+        fuse_attention(derivation)
     return derivation.applications

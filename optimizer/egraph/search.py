@@ -91,14 +91,14 @@ def search(
     measured, and the next one is taken out, until the cheapest one is measured throughout or the
     budget of `prices` is spent. Rules of several outputs are tried on what that leads to. Up to
     `count` plans are given, which differ in the rules they use (see `alternatives`). With
-    `rounding`, sums and products of floats may be reordered; with `contributed`, ONNX Runtime's
-    own kernels may stand for what no rule can say (see `derived`), and the second plan has them
-    whatever they seem to cost. `graph` is left as it is.
+    `rounding`, sums and products of floats may be reordered, and what no rule can say is derived
+    (see `derived`), with `contributed` ONNX Runtime's own kernels among it; the second plan has
+    that whatever it seems to cost. `graph` is left as it is.
     """
     egraph = EGraph(graph, sizes, fold_limit)
     single = [rule for rule in rules if len(rule.outputs) == 1]
     growth = saturate(egraph, single, budget, progress, rounding=rounding)
-    derived = derive(egraph) if contributed else []
+    derived = derive(egraph, contributed=contributed) if rounding else []
     growth.applications += derived
     costs = Costs(egraph, prices)
     extraction, own = _cheapest(egraph, costs, steps, progress)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from tensolog.optimizer.egraph.search import search
 
-from ..models.agreement import disagreement
+from ..models.agreement import disagreement, run
 from .pricing import FOLD_LIMIT, Prices, graph_of, modelled, searched
 
 RNG = np.random.default_rng(11)
@@ -353,3 +353,83 @@ def test_rotated_heads_are_attended_to_in_one_chain():
     moved = net.op("Transpose", attended, perm=[0, 2, 1, 3])
     found = compared(net.model(net.op("Reshape", moved, [1, 3, 8])))
     assert sorted(found) == ["MultiHeadAttention", "RotaryEmbedding", "RotaryEmbedding"]
+
+
+# --------------------------------------------------------------------------- narrow convolutions
+
+
+def narrow(
+    channels=3, depth=2, taps=(3, 3), size=(7, 6), *, bias=True, relu=False, opset=17, **attributes
+):
+    net = Net(opset, x=(1, depth, *size))
+    operands = [RNG.normal(size=(channels, depth // attributes.get("group", 1), *taps))]
+    operands += [RNG.normal(size=channels)] if bias else []
+    result = net.op("Conv", "x", *operands, **attributes)
+    return net.model(net.op("Relu", result) if relu else result)
+
+
+def price_of_narrow(kernel):
+    """A convolution costs as many times as it has taps what nothing else does."""
+    return 100.0 * np.prod(kernel.inputs[1].shape[2:]) if kernel.op_type == "Conv" else 1.0
+
+
+def split(model, sizes=None):
+    """Search a model and compare the plan with it; whether convolutions were split."""
+    found = search(graph_of(model), (), Prices(0, price_of_narrow), sizes=sizes or {},
+                   fold_limit=FOLD_LIMIT)  # fmt: skip
+    result = modelled(found.plans[0])
+    shape = [dim.dim_value or (sizes or {})[dim.dim_param]
+             for dim in model.graph.input[0].type.tensor_type.shape.dim]  # fmt: skip
+    feeds = {"x": RNG.normal(size=shape).astype(np.float32)}
+    assert disagreement(model, result, feeds) is None
+    return any(node.op_type == "Sum" for node in result.graph.node)
+
+
+@SETTINGS
+@given(
+    channels=st.integers(1, 3),
+    depth=st.integers(1, 3),
+    taps=st.lists(st.integers(1, 5), min_size=1, max_size=3).filter(lambda taps: max(taps) > 1),
+    data=st.data(),
+)
+def test_narrow_convolutions_of_any_form(channels, depth, taps, data):
+    rank = len(taps)
+    axis = taps.index(max(taps))
+    strides = [1 if at == axis else data.draw(st.integers(1, 2)) for at in range(rank)]
+    dilations = [data.draw(st.integers(1, 2)) for _ in range(rank)]
+    pads = [data.draw(st.integers(0, 2)) for _ in range(2 * rank)]
+    size = [1 + (k - 1) * d + data.draw(st.integers(0, 3))
+            for k, d in zip(taps, dilations, strict=True)]  # fmt: skip
+    given_ = {"strides": strides, "dilations": dilations, "pads": pads}
+    bias, relu = data.draw(st.booleans()), data.draw(st.booleans())
+    assert split(narrow(channels, depth, taps, size, bias=bias, relu=relu, **given_))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        narrow(strides=[2, 2]),  # most of the shifted parts would be thrown away
+        narrow(depth=3, group=3),
+        narrow(auto_pad="SAME_UPPER"),
+        narrow(taps=(1, 1)),
+        narrow(channels=16),  # fills a vector
+        narrow(opset=9),
+    ],
+)
+def test_convolutions_that_stay(model):
+    assert not split(model)
+
+
+def test_narrow_convolutions_of_images_of_any_size():
+    model = narrow(size=("h", "w"), pads=[1, 1, 1, 1])
+    assert split(model, {"h": 5, "w": 9})
+
+
+def test_what_is_not_finite_stays_in_reach_of_the_taps():
+    model = narrow(pads=[1, 1, 1, 1])
+    found = search(graph_of(model), (), Prices(0, price_of_narrow), sizes={}, fold_limit=FOLD_LIMIT)
+    x = RNG.normal(size=(1, 2, 7, 6)).astype(np.float32)
+    x[0, 1, 2, 3] = np.inf
+    wanted, given_ = (run(one, {"x": x})[0] for one in (model, modelled(found.plans[0])))
+    np.testing.assert_array_equal(np.isfinite(given_), np.isfinite(wanted))
+    assert not np.isfinite(wanted).all()
