@@ -11,16 +11,15 @@ static void NAME(i64 *given) {
     const i64 place = unit / PANELS, panel = unit % PANELS, n = place / PLACES;
     const i64 first = place % PLACES * TOGETHER, count = LEAST(TOGETHER, TILES - first);
     const float *x = (const float *)c->in[0] + n * DEPTH * HEIGHT_IN * WIDTH_IN;
-    for (i64 tile = 0; place != held && tile < count; tile++) {
-      const i64 top = (first + tile) / ACROSS * ROWS - TOP, left = (first + tile) % ACROSS * COLUMNS - LEFT;
-      for (i64 b = 0; b < DEPTH / BLOCK; b++) {
+    for (i64 b = 0; place != held && b < DEPTH / BLOCK; b++)
+      for (i64 tile = 0; tile < count; tile++) {
+        const i64 top = (first + tile) / ACROSS * ROWS - TOP, left = (first + tile) % ACROSS * COLUMNS - LEFT;
         float border[PRODUCTS * BLOCK];
         i64 row = WIDTH_IN * BLOCK;
         const float *window = window_of(x + b * HEIGHT_IN * row, border, &row, top, left,
                                         PRODUCTS / PRODUCTS_ACROSS, PRODUCTS_ACROSS, HEIGHT_IN, WIDTH_IN, BLOCK);
         NAME_image(window, row, BLOCK, V + (b * TOGETHER + tile) * BLOCK, V_APART);
       }
-    }
     held = place;
     const i64 from = panel * MINIMAL_PANEL, n_columns = LEAST(MINIMAL_PANEL, WIDTH - from);
     for (i64 d = 0; d < DEPTH; d += PIECE) {

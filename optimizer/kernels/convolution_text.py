@@ -9,6 +9,8 @@ from functools import cache
 from importlib import resources
 from math import ceil, prod
 
+import numpy as np
+
 from .winograd import Filtering, Matrix
 
 
@@ -215,9 +217,12 @@ def _combined(matrix: Matrix, name: str, put: Callable[[int, str], str]) -> list
         done.add(pair)
         both = list(zip(row, rows[pair], strict=True))
         even = _sum([a for a, b in both if a[1] == b[1]])
-        odd = _sum([a for a, b in both if a[1] != b[1]])
+        opposite = [a for a, b in both if a[1] != b[1]]
+        factor = _common([number for _, number in opposite])
+        odd = _sum([(text, number / factor) for text, number in opposite])
         lines += [f"const VEC_32 even{i} = {even}, odd{i} = {odd};"]
-        lines += [put(i, f"even{i} + odd{i}"), put(pair, f"even{i} - odd{i}")]
+        for at, sign in ((i, 1), (pair, -1)):
+            lines.append(put(at, _sum([(f"even{i}", Fraction(1)), (f"odd{i}", sign * factor)])))
     return lines
 
 
@@ -227,6 +232,17 @@ def _are_opposite(a: Sequence[Fraction], b: Sequence[Fraction]) -> bool:
         return False
     same = [x == y for x, y in zip(a, b, strict=True) if x]
     return any(same) and not all(same)
+
+
+def _common(numbers: Sequence[Fraction]) -> Fraction:
+    """Return one of the numbers by which all can be divided exactly, 1 where there is none."""
+    exact = [
+        factor
+        for factor in numbers
+        if factor
+        and all(Fraction(float(np.float32(float(n / factor)))) == n / factor for n in numbers)
+    ]
+    return next((factor for factor in exact if abs(factor) == 1), (*exact, Fraction(1))[0])
 
 
 def _sum(terms: Sequence[tuple[str, Fraction]]) -> str:
