@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..catalog.errors import TensologError
+from ..profiles.machine import most_threads
 from ..rules import Rule, select_rules
 from .fold import FOLD_LIMIT
 from .graph import Graph
@@ -47,6 +48,11 @@ class Setting:
             raise OptionError(f"unknown search {self.search!r}; known: {', '.join(SEARCHES)}")
         if self.threads < 1:
             raise OptionError(f"threads must be at least 1, not {self.threads}")
+        if self.threads > (most := most_threads()):
+            raise OptionError(
+                f"{self.threads} threads are more than this machine can tell anything about: "
+                f"ask for at most {most}"
+            )
         if not self.budget >= 0:
             raise OptionError(f"the budget is in seconds and can't be {self.budget}")
 

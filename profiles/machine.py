@@ -79,6 +79,14 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def most_threads() -> int:
+    """Return how many threads may be asked for.
+
+    More than there are processors only take turns; thousands would hold the whole machine up.
+    """
+    return 8 * (os.cpu_count() or 1)
+
+
 def memory_bytes() -> int:
     """Return the machine's memory in bytes, 0 where the system does not tell."""
     with contextlib.suppress(AttributeError, ValueError, OSError):

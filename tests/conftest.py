@@ -23,3 +23,8 @@ def pytest_collection_finish():
     """
     gc.collect()
     gc.freeze()
+
+
+def pytest_unconfigure():
+    """Let what was frozen be freed, or libraries take it for leaked."""
+    gc.unfreeze()

@@ -127,6 +127,7 @@ def test_other_commands_refuse(spoil, command, cli, tmp_path):
     ("options", "part"),
     [
         (["--threads", "0"], "--threads"),
+        (["--threads", "100000"], "100000 threads"),
         (["--budget", "-1"], "--budget"),
         (["--budget", "soon"], "--budget"),
         (["--target", "tpu"], "--target"),
@@ -153,6 +154,10 @@ def test_bad_options(options, part, cli, small_model, tmp_path):
     line = cli("optimize", small_model, "-o", tmp_path / "out.onnx", *filled).refused()
     assert part.replace("{tmp}", str(tmp_path)) in line
     assert leftovers(tmp_path, "small.onnx") == []
+
+
+def test_profile_refuses_more_threads_than_make_sense(cli, small_model):
+    assert "100000 threads" in cli("profile", small_model, "--threads", "100000").refused()
 
 
 def test_what_is_no_file_is_not_replaced(cli, small_model, tmp_path):

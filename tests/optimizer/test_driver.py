@@ -154,7 +154,14 @@ def test_shapes_that_contradict_the_model_are_refused(shapes, message, catalog):
 
 
 @pytest.mark.parametrize(
-    "options", [{"target": "abacus"}, {"allow": ("magic",)}, {"threads": 0}, {"budget": -1}]
+    "options",
+    [
+        {"target": "abacus"},
+        {"allow": ("magic",)},
+        {"threads": 0},
+        {"threads": 10**5},
+        {"budget": -1},
+    ],
 )
 def test_impossible_options_are_refused(options, catalog):
     with pytest.raises(OptionError):
