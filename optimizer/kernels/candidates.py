@@ -63,12 +63,9 @@ def fused_plans(
         for plan in made:
             found.extend(_verified(fusing, plan))
 
+    sound = [plan for plan in plans if not plan.refusal and plan.execution.is_default]
     in_laid = {plan.name for plan in laid}
-    sound = [
-        plan
-        for plan in plans
-        if not plan.refusal and plan.execution.is_default and plan.name not in in_laid
-    ]
+    outside = [plan for plan in sound if plan.name not in in_laid]
     in_blocks = _best(laid)
     promised_ns = 0.0
     if in_blocks is not None:
@@ -77,11 +74,11 @@ def fused_plans(
             made = fusing.plans(left_s() * 0.5 * SCREENING_SHARE)
             verified(fusing, made)
             promised_ns = max((fusing.gain_ns(plan) for plan in made), default=0.0)
-    fusing = fuse(min(sound, key=_changes, default=contest.original), 1.0)
+    fusing = fuse(min(outside, key=_changes, default=contest.original), 1.0)
     if is_roomy(contest) or not _is_met(fusing, found, promised_ns):
         made = fusing.plans(left_s() * SCREENING_SHARE)
-        if made and (further := fusing.carried(sound, LEAST_PROMISE)) is not None:
-            made.append(further)
+        further = fusing.carried(outside if found else sound, LEAST_PROMISE)
+        made += [] if further is None else [further]
         verified(fusing, made)
     for fusing in looked:
         for kind in fusing.kinds:
