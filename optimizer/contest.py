@@ -125,9 +125,8 @@ class Contest:
             if name in defaults:
                 continue
             if type_ is None or type_.shape is None:
-                raise RaceError(
-                    f"no inputs can be generated for {name!r}: its type is not a tensor's"
-                )
+                lacks = "its type is not a tensor's" if type_ is None else "it declares no rank"
+                raise RaceError(f"no inputs can be generated for {name!r}: {lacks}")
             shape = tuple(
                 bound.get(size, 1) if isinstance(size, str) else size for size in type_.shape
             )

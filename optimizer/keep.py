@@ -63,13 +63,19 @@ STEP = (
 )
 
 
+_OF_A_CATALOG = "SELECT 1 FROM duckdb_tables() WHERE table_name = 'catalog_version'"
+
+
 def write_tables(path: Path, schema: str, tables: Mapping[str, Rows]) -> None:
     """Make tables in a DuckDB file, in the place of what an earlier run left there, and fill them.
 
-    Raises TensologError where the file can't be written.
+    Raises TensologError where the file can't be written, or is a catalog: it has tables of the same
+    names.
     """
     try:
         with duckdb.connect(str(path)) as connection:
+            if connection.execute(_OF_A_CATALOG).fetchone() is not None:
+                raise TensologError(f"{path} is a catalog: name another file for the plans")
             connection.execute(schema).fetchall()
             for table, rows in tables.items():
                 if not rows:

@@ -9,12 +9,14 @@ from .graph import Graph
 
 BATCH, SEQUENCE, IMAGE = 1, 128, 224
 IMAGE_RANK = 4
+LARGEST = 2**63 - 1  # ONNX counts in 64 bits
 
 
 def sizes_from(graph: Graph, input_shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
     """Read the sizes of free dimensions off shapes given for inputs, by input name.
 
-    Raises ModelError for an unknown input, another rank, or a size that the model contradicts.
+    Raises ModelError for an unknown input, another rank, or a size that the model contradicts
+    or that no tensor has.
     """
     names = {graph.names[value]: value for value in graph.graph_inputs}
     sizes: dict[str, int] = {}
@@ -26,6 +28,8 @@ def sizes_from(graph: Graph, input_shapes: Mapping[str, Sequence[int]]) -> dict[
         if shape is None:
             raise ModelError(f"input {name!r} declares no rank: its shape can't be bound")
         shown = ",".join(map(str, given))
+        if any(size > LARGEST for size in given):
+            raise ModelError(f"the shape given for input {name!r} has no such sizes: {shown}")
         if len(given) != len(shape):
             raise ModelError(
                 f"input {name!r} has rank {len(shape)}, the shape given has {len(given)}: {shown}"

@@ -94,13 +94,17 @@ def optimize(
       tensolog optimize model.onnx -o fast.onnx --rules my.rules
       tensolog optimize model.onnx -o fast.onnx --json | jq .nodes_after
     """
-    if keep is not None:
-        keep = shared.output_file(keep, what="the plans")
     written = shared.output_file(_output(model, output, in_place), what="the model")
+    taken = {model.resolve(), written.resolve()}
     if report is not None:
         report = shared.output_file(report, what="the report")
-        if report.resolve() in (model.resolve(), written.resolve()):
+        if report.resolve() in taken:
             raise click.UsageError("--report names the same file as a model")
+        taken.add(report.resolve())
+    if keep is not None:
+        keep = shared.output_file(keep, what="the plans")
+        if keep.resolve() in taken:
+            raise click.UsageError("--keep names the same file as a model or the report")
 
     from ..progress import Progress
 

@@ -144,6 +144,9 @@ def test_other_commands_refuse(spoil, command, cli, tmp_path):
         (["--report", "{tmp}/none/report.html"], "none"),
         (["--report", "{tmp}/small.onnx"], "same file"),
         (["--report", "{tmp}/out.onnx"], "same file"),
+        (["--keep", "{tmp}/small.onnx"], "same file"),
+        (["--keep", "{tmp}/out.onnx"], "same file"),
+        (["--report", "{tmp}/r.html", "--keep", "{tmp}/r.html"], "same file"),
         (["--nonsense"], "--nonsense"),
         (["--in-place"], "--in-place"),
     ],
@@ -191,6 +194,17 @@ def test_a_folder_that_can_not_be_written(cli, small_model, tmp_path):
     folder = tmp_path / "closed"
     folder.mkdir(mode=0o500)
     assert "permission" in cli("optimize", small_model, "-o", folder / "out.onnx").refused()
+
+
+def test_plans_are_not_kept_in_a_catalog(cli, small_model, tmp_path, own_catalog):
+    """Its tables have the same names."""
+    assert cli("catalog").code == 0
+    line = cli(
+        "optimize", small_model, "-o", tmp_path / "out.onnx", "--keep", own_catalog
+    ).refused()
+    assert f"{own_catalog} is a catalog" in line
+    assert leftovers(tmp_path, "small.onnx") == []
+    assert cli("sql", "SELECT plan_id FROM plan").code == 0
 
 
 def test_a_damaged_catalog(cli, small_model, tmp_path, own_catalog):

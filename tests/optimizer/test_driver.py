@@ -141,6 +141,7 @@ def _dims(entry):
         ({"x": (1, 3, 3)}, "rank 2"),
         ({"x": (1, 4)}, "axis 1"),
         ({"x": (1, 3), "w": (2, 3)}, "'n'"),
+        ({"x": (2**63, 3)}, "no such sizes"),
     ],
 )
 def test_shapes_that_contradict_the_model_are_refused(shapes, message, catalog):
