@@ -72,6 +72,18 @@ class _Search:
             for choice in offered
         }
         self.parents = parents_of(region.choices)
+        # For each choice of a class: its own part, its e-node, and what it needs of the region.
+        self.offers = {
+            class_: [
+                (
+                    self.own[class_, choice.node],
+                    choice.node,
+                    tuple(need for need in dict.fromkeys(choice.needs) if need in region.choices),
+                )
+                for choice in offered
+            ]
+            for class_, offered in region.choices.items()
+        }
         self.share = self._shares(passes=1)
         self.chosen: dict[int, Choice] = {}
         self.paid: dict[int, int] = {}
@@ -92,9 +104,8 @@ class _Search:
                     continue
                 least = min(
                     (
-                        self.own[class_, choice.node]
-                        + sum(before.get(need, 0.0) for need in set(choice.needs))
-                        for choice in region.choices[class_]
+                        own + sum([before[need] for need in needs])
+                        for own, _, needs in self.offers[class_]
                     ),
                     default=0.0,
                 )
@@ -110,24 +121,21 @@ class _Search:
         e-nodes that are chosen in full, and of what is open only what the next choices cost.
         """
         needed = {*pending, *self.chosen}
-        shares = self.shares
-        nearest = self.cost
+        shares, nearest, paid = self.shares, self.cost, self.paid
         for class_ in pending:
-            offered = self.region.choices[class_]
-            shares += min((self._adds(class_, c, needed) for c in offered), default=0.0)
-            nearest += min(
-                (0.0 if c.node in self.paid else self.own[class_, c.node] for c in offered),
-                default=0.0,
-            )
+            offered = self.offers[class_]
+            if offered:
+                shares += min([self._adds(own, needs, needed) for own, _, needs in offered])
+                nearest += min([0.0 if node in paid else own for own, node, _ in offered])
         return max(shares, nearest)
 
-    def _adds(self, class_: int, choice: Choice, needed: set[int]) -> float:
+    def _adds(self, own: float, needs: tuple[int, ...], needed: set[int]) -> float:
         """The least that a choice of a class adds, in shares."""
-        return self.own[class_, choice.node] + sum(
-            self.share[need]
-            for need in set(choice.needs)
-            if need in self.share and need not in needed
-        )
+        share = self.share
+        for need in needs:
+            if need not in needed:
+                own += share[need]
+        return own
 
     def run(self, best: dict[int, Choice]) -> Decision:
         """Search with an explicit stack of frames: a class, its choices left, what it opened."""
@@ -180,9 +188,9 @@ class _Search:
         """Decide next what was opened last: its choices, the most promising one at the end."""
         class_, rest = pending[-1], pending[:-1]
         needed = {*pending, *self.chosen}
+        adds = {node: self._adds(own, needs, needed) for own, node, needs in self.offers[class_]}
         left = sorted(
-            self.region.choices[class_],
-            key=lambda choice: (-self._adds(class_, choice, needed), -choice.node),
+            self.region.choices[class_], key=lambda choice: (-adds[choice.node], -choice.node)
         )
         return class_, left, rest
 

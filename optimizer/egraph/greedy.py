@@ -10,6 +10,8 @@ from .regions import Region
 
 # The sets that greedy extraction carries along grow with the region; beyond this it is left out.
 MOST_CLASSES = 2_000
+# Changes that save less are none: costs are added up and taken away many times.
+TOLERANCE = 1e-9
 
 
 def computed(region: Region, selection: Selection) -> list[int] | None:
@@ -17,30 +19,26 @@ def computed(region: Region, selection: Selection) -> list[int] | None:
     done: set[int] = set()
     open_: set[int] = set()
     order: list[int] = []
-    decided = region.choices
+    decided, fixed, near = region.choices, region.fixed, region.near
     for root in region.roots:
-        stack = [(root, False)]
+        stack = [root]  # a class whose needs are done is there again, inverted
         while stack:
-            class_, ready = stack.pop()
-            if class_ in done:
+            class_ = stack.pop()
+            if class_ < 0:
+                done.add(~class_)
+                if ~class_ in decided:
+                    order.append(~class_)
                 continue
-            if ready:
-                done.add(class_)
-                if class_ in decided:
-                    order.append(class_)
+            if class_ in done:
                 continue
             if class_ in open_:
                 return None
             open_.add(class_)
-            stack.append((class_, True))
-            choice = selection.get(class_) if class_ in decided else region.fixed.get(class_)
+            choice = selection.get(class_) if class_ in decided else fixed.get(class_)
             if choice is None:
                 return None
-            stack += [
-                (need, False)
-                for need in choice.needs
-                if need not in done and (need in decided or need in region.fixed)
-            ]
+            stack.append(~class_)
+            stack += [need for need in near(choice) if need not in done]
     return order
 
 
@@ -94,18 +92,137 @@ def improved(
 
     Classes that a change brings in are computed as `hints` have it.
     """
-    selection = {**hints, **start}
-    value = value_of(region, selection)
+    if computed(region, start) is None:
+        return dict(start), steps
+    tally = _Tally(region, _acyclic(region, {**hints, **start}))
     changed = True
     while changed and steps > 0:
         changed = False
-        for class_ in reversed(computed(region, selection) or []):
+        for class_ in reversed(computed(region, tally.selection) or []):
             for choice in region.choices[class_]:
-                if choice is selection[class_] or steps <= 0:
+                if choice is tally.selection[class_] or steps <= 0:
                     continue
                 steps -= 1
-                trial = {**selection, class_: choice}
-                found = value_of(region, trial)
-                if found < value * (1 - 1e-12):
-                    selection, value, changed = trial, found, True
-    return selection, steps
+                changed |= tally.change(class_, choice)
+    return tally.selection, steps
+
+
+def _acyclic(region: Region, selection: dict[int, Choice]) -> dict[int, Choice]:
+    """Leave out classes until none needs itself; those that the roots need must not."""
+    done: set[int] = set()
+    open_: set[int] = set()
+    found = dict(selection)
+    for start in selection:
+        stack = [start]
+        while stack:
+            class_ = stack.pop()
+            if class_ < 0:
+                done.add(~class_)
+                continue
+            if class_ in open_:
+                continue
+            open_.add(class_)
+            choice = selection.get(class_) or region.fixed.get(class_)
+            stack.append(~class_)
+            for need in region.near(choice) if choice else ():
+                if need in open_ and need not in done:
+                    found.pop(class_, None)
+                else:
+                    stack.append(need)
+    return found
+
+
+class _Tally:
+    """What a selection costs, kept up to date: how often each class is needed, each e-node used."""
+
+    def __init__(self, region: Region, selection: dict[int, Choice]) -> None:
+        """`selection` must compute the roots, and no class of it may need itself."""
+        self.region, self.selection = region, selection
+        self.needed: dict[int, int] = {}
+        self.used: dict[int, int] = {}
+        self.cost = 0.0
+        for root in region.roots:
+            self._need(root)
+
+    def change(self, class_: int, choice: Choice) -> bool:
+        """Compute a class another way if that is cheaper; tell whether it is."""
+        if not self.needed.get(class_) or self._leads_to(choice, class_):
+            return False
+        before, old = self.cost, self.selection[class_]
+        if not self._swap(class_, old, choice) or self.cost >= before * (1 - TOLERANCE):
+            self._swap(class_, choice, old)
+            self.cost = before
+            return False
+        return True
+
+    def _swap(self, class_: int, old: Choice, new: Choice) -> bool:
+        """Choose `new`; tell whether all that it needs is chosen."""
+        self.selection[class_] = new
+        self._use(new)
+        found = [self._need(need) for need in self.region.near(new)]  # all are counted
+        self._leave(old)
+        for need in self.region.near(old):
+            self._release(need)
+        return all(found)
+
+    def _need(self, class_: int) -> bool:
+        """Count a need of a class, and all needs of what isn't computed yet."""
+        whole, stack = True, [class_]
+        while stack:
+            current = stack.pop()
+            self.needed[current] = self.needed.get(current, 0) + 1
+            if self.needed[current] > 1:
+                continue
+            choice = self._choice(current)
+            if choice is None:
+                whole = False
+                continue
+            if current in self.region.choices:
+                self._use(choice)
+            stack += self.region.near(choice)
+        return whole
+
+    def _release(self, class_: int) -> None:
+        """Take back what `_need` has counted."""
+        stack = [class_]
+        while stack:
+            current = stack.pop()
+            self.needed[current] -= 1
+            choice = self._choice(current)
+            if self.needed[current] or choice is None:
+                continue
+            if current in self.region.choices:
+                self._leave(choice)
+            stack += self.region.near(choice)
+
+    def _choice(self, class_: int) -> Choice | None:
+        decided = class_ in self.region.choices
+        return (self.selection if decided else self.region.fixed).get(class_)
+
+    def _use(self, choice: Choice) -> None:
+        self.used[choice.node] = self.used.get(choice.node, 0) + 1
+        if self.used[choice.node] == 1:
+            self.cost += choice.cost
+
+    def _leave(self, choice: Choice) -> None:
+        self.used[choice.node] -= 1
+        if not self.used[choice.node]:
+            self.cost -= choice.cost
+
+    def _leads_to(self, choice: Choice, class_: int) -> bool:
+        """Tell whether what a choice needs is computed of the class."""
+        knots = self.region.knot
+        if class_ not in knots:
+            return False
+        stack = [need for need in self.region.near(choice) if knots.get(need) == knots[class_]]
+        seen = set(stack)
+        while stack:
+            current = stack.pop()
+            if current == class_:
+                return True
+            chosen = self._choice(current)
+            for need in self.region.near(chosen) if chosen else ():
+                if need not in seen and knots.get(need) == knots[class_]:
+                    seen.add(need)
+                    stack.append(need)
+        return False

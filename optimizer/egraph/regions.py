@@ -23,6 +23,15 @@ class Region:
     choices: dict[int, tuple[Choice, ...]] = field(default_factory=dict)
     knot: dict[int, int] = field(default_factory=dict)
     fixed: dict[int, Choice] = field(default_factory=dict)
+    _near: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
+    def near(self, choice: Choice) -> tuple[int, ...]:
+        """What a choice needs of the classes that are decided here, or fixed."""
+        found = self._near.get(choice.node)
+        if found is None:
+            found = tuple(n for n in choice.needs if n in self.choices or n in self.fixed)
+            self._near[choice.node] = found
+        return found
 
     @property
     def classes(self) -> set[int]:

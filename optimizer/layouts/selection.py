@@ -38,7 +38,14 @@ def cheapest_ways(problem: Problem, blocking: Blocking) -> dict[int, Choice]:
     counts = readers_of(blocking)
     names = egraph.vocabulary.operators
     users: dict[int, list[int]] = {}
+    # Of each class the choices: cost, what each needs, and the part of it that is charged.
+    ways: dict[int, list[tuple[float, tuple[tuple[int, int], ...], Choice]]] = {}
     for class_, offered in problem.choices.items():
+        ways[class_] = []
+        for choice in offered:
+            is_reorder = names[egraph.columns.operator(choice.node)].op_type in REORDERS
+            charged = tuple((n, 1 if is_reorder else counts.get(n, 1)) for n in choice.needs)
+            ways[class_].append((choice.cost, charged, choice))
         for need in {need for choice in offered for need in choice.needs}:
             users.setdefault(need, []).append(class_)
     least: dict[int, float] = {}
@@ -48,19 +55,20 @@ def cheapest_ways(problem: Problem, blocking: Blocking) -> dict[int, Choice]:
     while queue:
         class_ = queue.popleft()
         waiting.discard(class_)
-        for choice in problem.choices[class_]:
-            if not all(need in least for need in choice.needs):
-                continue
-            is_reorder = names[egraph.columns.operator(choice.node)].op_type in REORDERS
-            total = choice.cost + sum(
-                least[need] / (1 if is_reorder else counts.get(need, 1)) for need in choice.needs
-            )
-            if total < least.get(class_, inf) * (1 - 1e-9):
-                least[class_], chosen[class_] = total, choice
-                for user in users.get(class_, ()):
-                    if user not in waiting:
-                        waiting.add(user)
-                        queue.append(user)
+        best = least.get(class_, inf)
+        before = best
+        for cost, charged, choice in ways[class_]:
+            total = cost
+            for need, parts in charged:
+                total += least.get(need, inf) / parts
+            if total < best * (1 - 1e-9):
+                best, chosen[class_] = total, choice
+        if best < before:
+            least[class_] = best
+            for user in users.get(class_, ()):
+                if user not in waiting:
+                    waiting.add(user)
+                    queue.append(user)
     return chosen
 
 

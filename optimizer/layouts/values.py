@@ -17,7 +17,7 @@ import numpy as np
 from onnx import helper
 
 from ..egraph.columns import NONE
-from ..egraph.egraph import UNTYPED, EGraph
+from ..egraph.egraph import UNTYPED, EGraph, Row
 from ..egraph.provenance import Application
 from ..egraph.vocabulary import Attributes
 from ..graph import Shape, TensorType
@@ -61,6 +61,7 @@ class BlockedValues:
     # class -> the e-nodes that lead into its plain layout and out of it
     entering: dict[int, int] = field(default_factory=dict)
     leaving: dict[int, int] = field(default_factory=dict)
+    _made: dict[Row, int] = field(default_factory=dict)
     _pairs: list[tuple[int, int]] = field(default_factory=list)
 
     # -------------------------------------------------------------------------------- reading
@@ -134,9 +135,13 @@ class BlockedValues:
             vocabulary.attribute(Attributes(protos, (True,) * len(types))),
             tuple(self.egraph.find(value) for value in operands),
         )
-        (node,) = self.egraph.intern([row])
-        if node is None:
-            raise UnfitError(f"{op_type} doesn't take these operands")
+        # Each pass asks for the same ones: what is alive still is what there is for its operands.
+        node = self._made.get(row)
+        if node is None or not self.egraph.columns.is_alive(node):
+            (node,) = self.egraph.intern([row])
+            if node is None:
+                raise UnfitError(f"{op_type} doesn't take these operands")
+            self._made[row] = node
         outputs = self.egraph.columns.outputs(node)
         for output, known in zip(outputs, types, strict=True):
             if known is not None and self.egraph.types[output] == UNTYPED:
