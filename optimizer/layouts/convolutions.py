@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import lcm
+from types import MappingProxyType
 
 from ..egraph.columns import NONE
 from ..egraph.egraph import EGraph
@@ -54,8 +55,15 @@ class Filters:
     is_depthwise: bool = False
 
 
-def convolutions(egraph: EGraph, nodes: Iterable[int]) -> dict[int, list[Convolution]]:
-    """Find the classes that are convolutions of constant weights, in up to MOST_FORMS ways."""
+def convolutions(
+    egraph: EGraph,
+    nodes: Iterable[int],
+    others: Mapping[int, Convolution] = MappingProxyType({}),
+) -> dict[int, list[Convolution]]:
+    """Find the classes that are convolutions of constant weights, in up to MOST_FORMS ways.
+
+    `others` are e-nodes of other operators that are convolutions.
+    """
     columns = egraph.columns
     operators = egraph.vocabulary.operators
     by_kind: dict[str, list[int]] = {}
@@ -67,6 +75,8 @@ def convolutions(egraph: EGraph, nodes: Iterable[int]) -> dict[int, list[Convolu
     found: dict[int, list[Convolution]] = {}
     for node in by_kind.get("Conv", ()):
         _note(egraph, found, node, _plain(egraph, node))
+    for node, form in others.items():
+        _note(egraph, found, node, form)
     for node in by_kind.get("Add", ()):
         for a, b in {columns.operands(node)[:2], columns.operands(node)[1::-1]}:
             if a == b or egraph.type(a) != egraph.type(b):

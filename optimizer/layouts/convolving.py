@@ -136,7 +136,7 @@ class Convolving:
             blocking.same[made] = plainest
         else:
             blocking.likes[made] = plainest
-        if len(form.nodes) == 1:
+        if len(form.nodes) == 1 and blocking.operation(form.nodes[0]).name == "Conv":
             blocking.twins.setdefault(form.nodes[0], made)
 
 

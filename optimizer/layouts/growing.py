@@ -18,6 +18,7 @@ from .convolutions import Convolution, convolutions
 from .convolving import Convolving, tile
 from .elementwise import BINARY, UNARY, Elementwise
 from .joining import join, push, split, wanted
+from .normalizing import normalizations
 from .pooling import OPERATORS as WINDOWS
 from .pooling import pool
 from .values import UnfitError
@@ -34,7 +35,7 @@ def grow(blocking: Blocking) -> None:
     nodes = _run_with_the_model(egraph)
     nodes += push(blocking, [blocking.operation(node) for node in nodes])
     first = [blocking.operation(node) for node in nodes]
-    forms = convolutions(egraph, nodes)
+    forms = convolutions(egraph, nodes, normalizations(egraph, first))
     if not forms and not any(operation.name in BLOCKED for operation in first):
         return
     convolving = Convolving(blocking, dict(wanted(blocking, first)))

@@ -43,7 +43,7 @@ class Network:
     def draw(self):
         kinds = [self.conv, self.conv, self.conv, self.depthwise, self.grouped, self.activate,
                  self.gate, self.join, self.combine, self.pool, self.scale, self.scale_by_constant,
-                 self.last, self.tile, self.resize, self.mean]  # fmt: skip
+                 self.last, self.tile, self.resize, self.mean, self.normalize]  # fmt: skip
         self.random.choice(kinds)(self.random.choice(list(self.values)))
 
     def conv(self, x, group=1, m=None, taps=None):
@@ -108,6 +108,14 @@ class Network:
         shape = self.random.choice([(c, 1, 1), (1, c, 1, 1), (1,)])
         inputs = self.random.sample([x, self.constant(*shape)], 2)
         self.add(self.random.choice(["Mul", "Add"]), inputs, self.values[x])
+
+    def normalize(self, x):
+        c = self.values[x][1]
+        given = [x, *(self.constant(c) for _ in range(4))]
+        self.constants[given[-1]] = np.abs(self.constants[given[-1]]) + np.float32(0.2)
+        own = self.add("BatchNormalization", given, self.values[x], epsilon=1e-3)
+        if self.random.random() < 0.5:
+            self.add("Relu", [own], self.values[x])
 
     def tile(self, x):
         n, c, h, w = self.values[x]

@@ -150,6 +150,47 @@ def test_an_activation_of_joined_values_is_taken_before():
     assert "Relu" not in found and found["Concat"] == 1
 
 
+def test_a_normalization_before_a_convolution_stays_in_blocks_with_its_activation():
+    statistics = {name: weights(42, 1, 1, 1).reshape(42) for name in ("scale", "shift", "mean")}
+    found = checked(
+        [
+            helper.make_node("Conv", ["x", "w"], ["a"]),
+            helper.make_node("Conv", ["x", "v"], ["b"]),
+            helper.make_node("Concat", ["a", "b"], ["c"], axis=1),
+            helper.make_node("BatchNormalization", ["c", "scale", "shift", "mean", "var"], ["n"]),
+            helper.make_node("Relu", ["n"], ["r"]),
+            helper.make_node("Conv", ["r", "u"], ["y"]),
+        ],
+        (2, 32, 8, 8),
+        {"w": weights(20, 32, 1, 1), "v": weights(22, 32, 1, 1), "u": weights(16, 42, 1, 1),
+         "var": np.linspace(0.1, 2, 42, dtype=np.float32), **statistics},
+    )  # fmt: skip
+    assert found["blocked Conv"] == 4 and found["blocked ReorderOutput"] == 1
+    assert "BatchNormalization" not in found and "Relu" not in found
+
+
+@pytest.mark.parametrize("trains", [False, True])
+def test_a_normalization_by_what_the_model_computes_stays_outside(trains):
+    names = ["scale", "shift", "mean", "var" if trains else "computed"]
+    outputs, attributes = (["n", "p", "q"], {"training_mode": 1}) if trains else (["n"], {})
+    model = build(
+        [
+            helper.make_node("Conv", ["x", "w"], ["a"]),
+            helper.make_node("Abs", ["x"], ["positive"]),
+            helper.make_node("ReduceMean", ["positive"], ["computed"], axes=[0, 2, 3], keepdims=0),
+            helper.make_node("BatchNormalization", ["a", *names], outputs, **attributes),
+            helper.make_node("Conv", ["n", "w"], ["b"]),
+            helper.make_node("Conv", ["b", "w"], ["y"]),
+        ],
+        (1, 16, 4, 4),
+        {"w": weights(16, 16, 1, 1), "var": np.ones(16, np.float32),
+         **{name: weights(16, 1, 1, 1).reshape(16) for name in ("scale", "shift", "mean")}},
+    )  # fmt: skip
+    laid = laid_out(model)
+    assert laid is not None and operators(laid)["BatchNormalization"] == 1
+    assert operators(laid)["blocked Conv"] >= 2
+
+
 def test_a_factor_for_each_channel_is_a_convolution():
     found = checked(
         [
