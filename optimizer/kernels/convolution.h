@@ -42,10 +42,11 @@ static i64 unit_claim(const call *whole, i64 number, i64 places, i64 panels) {
 }
 
 /* S = x w, or S += x w, for a tile of rows of x and of up to two vectors of columns. Rows of x are
-   `block` elements long and lie side by side, the next elements of all of them lie `apart` further. */
+   `block` elements long and lie side by side, the next elements of all of them lie `apart` further.
+   For each step `ahead` bytes from `next` on are on their way. */
 static INLINED void minimal_tile(
     const int block, const int rows, const int vectors, const float *x, i64 apart, const float *w,
-    float *S, i64 blocks, int more) {
+    float *S, i64 blocks, int more, const char *next, i64 ahead) {
   VEC_32 s[MINIMAL_ROWS][2];
   _Pragma("GCC unroll 14")
   for (int r = 0; r < rows; r++)
@@ -56,6 +57,8 @@ static INLINED void minimal_tile(
       VEC_32 a = FULL_32(w), b = a;
       HOLD(a);
       if (vectors > 1) { b = FULL_32(w + LANES_32); HOLD(b); }
+      __builtin_prefetch(next, 0, 2);
+      next += ahead;
       _Pragma("GCC unroll 14")
       for (int r = 0; r < rows; r++) {
         VEC_32 one = SET_32(x[r * block + k]);
@@ -70,8 +73,8 @@ static INLINED void minimal_tile(
 }
 static INLINED void minimal_rows(
     const int block, const int vectors, i64 rows, const float *x, i64 apart, const float *w, float *S,
-    i64 blocks, int more) {
-#define CASE(n) case n: minimal_tile(block, n, vectors, x, apart, w, S, blocks, more); break;
+    i64 blocks, int more, const char *next, i64 ahead) {
+#define CASE(n) case n: minimal_tile(block, n, vectors, x, apart, w, S, blocks, more, next, ahead); break;
   switch (rows) {
     CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6)
 #if MINIMAL_ROWS == 14
@@ -80,32 +83,38 @@ static INLINED void minimal_rows(
   }
 #undef CASE
 }
-/* the same for any number of rows, in tiles of much the same height, and for n columns of a panel */
+/* The same for any number of rows, in tiles of much the same height, and for n columns of a panel;
+   meanwhile as many bytes from `next` on are fetched as the panel has, if there are any. */
 static INLINED void minimal_any(
     const int block, const float *x, i64 apart, i64 rows, const float *w, float *S, i64 blocks, i64 n,
-    int more) {
-  const i64 tiles = (rows + MINIMAL_ROWS - 1) / MINIMAL_ROWS;
+    int more, const char *next) {
+  const i64 tiles = (rows + MINIMAL_ROWS - 1) / MINIMAL_ROWS, all = tiles * ((n + 2 * LANES_32 - 1) / (2 * LANES_32));
+  const i64 ahead = next ? (sizeof(float) * MINIMAL_PANEL + all - 1) / all : 0;
+  if (!next) next = (const char *)w;
   for (i64 at = 0; at < n; at += 2 * LANES_32)
-    for (i64 tile = 0; tile < tiles; tile++) {
+    for (i64 tile = 0; tile < tiles; tile++, next += ahead * blocks * block) {
       const i64 r = rows * tile / tiles, count = rows * (tile + 1) / tiles - r;
-      if (n - at > LANES_32)
-        minimal_rows(block, 2, count, x + r * block, apart, w + at, S + r * MINIMAL_PANEL + at, blocks, more);
-      else
-        minimal_rows(block, 1, count, x + r * block, apart, w + at, S + r * MINIMAL_PANEL + at, blocks, more);
+      const float *from = x + r * block, *columns = w + at;
+      float *to = S + r * MINIMAL_PANEL + at;
+      if (n - at > LANES_32) minimal_rows(block, 2, count, from, apart, columns, to, blocks, more, next, ahead);
+      else minimal_rows(block, 1, count, from, apart, columns, to, blocks, more, next, ahead);
     }
 }
 static APART void minimal_product_16(
-    const float *x, i64 apart, i64 rows, const float *w, float *S, i64 blocks, i64 n, int more) {
-  minimal_any(16, x, apart, rows, w, S, blocks, n, more);
+    const float *x, i64 apart, i64 rows, const float *w, float *S, i64 blocks, i64 n, int more,
+    const char *next) {
+  minimal_any(16, x, apart, rows, w, S, blocks, n, more, next);
 }
 static APART void minimal_product_8(
-    const float *x, i64 apart, i64 rows, const float *w, float *S, i64 blocks, i64 n, int more) {
-  minimal_any(8, x, apart, rows, w, S, blocks, n, more);
+    const float *x, i64 apart, i64 rows, const float *w, float *S, i64 blocks, i64 n, int more,
+    const char *next) {
+  minimal_any(8, x, apart, rows, w, S, blocks, n, more, next);
 }
 static INLINED void minimal_product(
-    const int block, const float *x, i64 apart, i64 rows, const float *w, float *S, i64 blocks, i64 n, int more) {
-  if (block == 16) minimal_product_16(x, apart, rows, w, S, blocks, n, more);
-  else minimal_product_8(x, apart, rows, w, S, blocks, n, more);
+    const int block, const float *x, i64 apart, i64 rows, const float *w, float *S, i64 blocks, i64 n,
+    int more, const char *next) {
+  if (block == 16) minimal_product_16(x, apart, rows, w, S, blocks, n, more, next);
+  else minimal_product_8(x, apart, rows, w, S, blocks, n, more, next);
 }
 
 /* The window of an image [height, width, block] that begins at `top` and `left`: where it lies, or a

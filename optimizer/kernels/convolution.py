@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 
@@ -36,8 +37,10 @@ TILES = {
 }
 # Bytes that the tiles which are multiplied at once may take, and how many there are at least.
 TOGETHER_BYTES, LEAST_TOGETHER = 512 << 10, 28
-# Bytes up to which filters are transformed in advance.
-LAID_OUT_BYTES = 4 << 20
+# Filters are transformed in advance up to so many bytes, where so many tiles or more are multiplied
+# by them, so that they come from memory meanwhile; where there are fewer, as far as the cache goes.
+LAID_OUT_BYTES, LAID_OUT_TILES = 40 << 20, 14
+CACHED_BYTES = 2 << 20
 # Channels whose filters are transformed at a time, otherwise.
 PIECE = 32
 # Statements that change t as an activation does, by its name; `{0}` and `{1}` are its parameters.
@@ -197,16 +200,15 @@ def _lowered(meanings: Meanings, one: Convolution, tile: tuple[int, int]) -> Fou
     rows, columns = map(filtering, tile, one.taps)
     depth, width = int(one.image[1]), int(one.result[1])
     products = rows.products * columns.products
-    size_bytes = 4 * products * depth * -(-width // PANEL) * PANEL
-    down, across = -(-int(one.result[2]) // tile[0]), -(-int(one.result[3]) // tile[1])
+    tiles = ceil(int(one.result[2]) / tile[0]) * ceil(int(one.result[3]) / tile[1])
+    panels = ceil(width / PANEL)
     most = max(LEAST_TOGETHER, TOGETHER_BYTES // (4 * products * depth))
-    places = -(-down * across // most)
-    panels = -(-width // PANEL)
+    laid_out_bytes = 4 * products * depth * panels * PANEL
     plan = Plan(
         rows, columns, one.block, depth, width,
         (int(one.image[2]), int(one.image[3])), (int(one.result[2]), int(one.result[3])), one.pads,
-        together=-(-down * across // places),
-        piece=0 if size_bytes <= LAID_OUT_BYTES else min(PIECE // one.block * one.block, depth),
+        together=ceil(tiles / ceil(tiles / most)),
+        piece=0 if _is_laid_out(laid_out_bytes, tiles) else min(PIECE, depth),
     )  # fmt: skip
     image, weights, *rest = node.inputs
     inputs = [image, weights]
@@ -249,6 +251,11 @@ def _lowered(meanings: Meanings, one: Convolution, tile: tuple[int, int]) -> Fou
     nodes = (one.number,)
     region = Region(nodes, read_by(graph, nodes), node.outputs, one.result, 0)
     return Found(region, named(kernel))
+
+
+def _is_laid_out(size_bytes: int, tiles: int) -> bool:
+    """Tell whether filters are transformed in advance."""
+    return size_bytes <= (LAID_OUT_BYTES if tiles >= LAID_OUT_TILES else CACHED_BYTES)
 
 
 def _laid_out(meanings: Meanings, weights: int, filters: Filters, shape: tuple[int, ...]) -> int:

@@ -34,9 +34,12 @@ static void NAME(i64 *given) {
           NAME_filters(taps, TAPS_ACROSS * BLOCK * BLOCK, BLOCK * BLOCK,
                        piece + k * MINIMAL_PANEL + j, U_APART);
         }
-      for (i64 l = 0; l < PRODUCTS; l++)
+      for (i64 l = 0; l < PRODUCTS; l++) {
+        const int follows = PREPARED && (panel + 1 < PANELS || l + 1 < PRODUCTS);
         minimal_product(BLOCK, V + l * V_APART + d * TOGETHER, TOGETHER * BLOCK, count, U + l * U_APART,
-                 S + l * S_APART, depth / BLOCK, n_columns, d > 0);
+                        S + l * S_APART, depth / BLOCK, n_columns, d > 0,
+                        follows ? (const char *)(U + (l + 1) * U_APART) : NULL);
+      }
     }
     /* once more where something isn't finite, to find out where */
     for (int again = 0; again < 2; again++) {

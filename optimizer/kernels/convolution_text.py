@@ -190,12 +190,12 @@ def _combined(matrix: Matrix, name: str, put: Callable[[int, str], str]) -> list
             named.append((f"{name}{at}", columns[at]))
             continue
         left.remove(other)
-        for sign, word in (("+", "s"), ("-", "d")):
+        for plus, word in ((True, "s"), (False, "d")):
             own = tuple(
-                a if (a == b) == (sign == "+") else Fraction(0)
+                a if (a == b) == plus else Fraction(0)
                 for a, b in zip(columns[at], columns[other], strict=True)
             )
-            lines.append(f"const VEC_32 {name}{word}{at} = {name}{at} {sign} {name}{other};")
+            lines.append(f"const VEC_32 {name}{word}{at} = {name}{at} {'-+'[plus]} {name}{other};")
             named.append((f"{name}{word}{at}", own))
     rows = [[(text, column[i]) for text, column in named] for i in range(len(matrix))]
     done: set[int] = set()
