@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -70,8 +71,9 @@ def write_tables(path: Path, schema: str, tables: Mapping[str, Rows]) -> None:
     """Make tables in a DuckDB file, in the place of what an earlier run left there, and fill them.
 
     Raises TensologError where the file can't be written, or is a catalog: it has tables of the same
-    names.
+    names. A file that it made itself is gone then.
     """
+    is_new = not path.exists()
     try:
         with duckdb.connect(str(path)) as connection:
             if connection.execute(_OF_A_CATALOG).fetchone() is not None:
@@ -88,4 +90,8 @@ def write_tables(path: Path, schema: str, tables: Mapping[str, Rows]) -> None:
                 ).fetchall()
                 connection.unregister("rows_in")
     except duckdb.Error as error:
+        if is_new:
+            for left in (path, path.with_name(f"{path.name}.wal")):
+                with contextlib.suppress(OSError):
+                    left.unlink()
         raise TensologError(f"can't keep the search in {path}: {error}") from error

@@ -6,6 +6,7 @@ of standard output went away; 143 terminated.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -13,6 +14,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from . import interrupts
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -70,8 +73,14 @@ def _report(error: Exception) -> int:
             return _fail(error.format_message(), 2)
         case _ if _is_known(error):
             return _fail(str(error), 2)
+        case OSError() if error.errno in _FULL:
+            where = error.filename or "where the output, the catalog or temporary files go"
+            return _fail(f"{where}: {error.strerror}", 2)
         case OSError() if error.filename is not None:
             return _fail(f"{error.filename}: {error.strerror or error}", 2)
+        case _ if _is_of_the_catalog(error):
+            advice = "make room or restore it, or give another file with --catalog PATH"
+            return _fail(f"the catalog can't be used ({error}): {advice}", 2)
         case MemoryError():
             return _fail("out of memory: close other programs or use a machine with more", 2)
     what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -83,6 +92,17 @@ def _is_known(error: Exception) -> bool:
     """Tell whether `error` is a TensologError, without loading what defines it for --help."""
     errors = sys.modules.get(f"{__package__}.catalog.errors")
     return errors is not None and isinstance(error, errors.TensologError)
+
+
+def _is_of_the_catalog(error: Exception) -> bool:
+    """Tell whether DuckDB says that its file is damaged or can't be written, not that a query is
+    wrong. Of a block found damaged while it runs it says so in words alone."""
+    duckdb = sys.modules.get("duckdb")
+    if duckdb is None or not isinstance(error, duckdb.Error):
+        return False
+    if isinstance(error, duckdb.IOException | duckdb.FatalException):
+        return True
+    return "Corrupt database file" in str(error) or "Could not write file" in str(error)
 
 
 def _report_interrupt(interrupt: BaseException) -> int:

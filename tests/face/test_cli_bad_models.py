@@ -1,12 +1,17 @@
 """What is no usable model or option: exit code 2, one line, no traceback, no file."""
 
+import errno
 import os
 
+import duckdb
 import numpy as np
 import onnx
 import pytest
+import tensolog.optimizer
 from commandline import leftovers, model_proto
 from onnx import helper, numpy_helper
+from tensolog.catalog.errors import TensologError
+from tensolog.optimizer.keep import write_tables
 
 
 def not_onnx(path):
@@ -216,8 +221,6 @@ def test_a_damaged_catalog(cli, small_model, tmp_path, own_catalog):
 
 
 def test_a_defect_is_one_line_unless_debugging(cli, monkeypatch, small_model, tmp_path):
-    import tensolog.optimizer
-
     def defective(*_, **__):
         raise RuntimeError("the impossible\nhappened")
 
@@ -233,3 +236,43 @@ def test_a_defect_is_one_line_unless_debugging(cli, monkeypatch, small_model, tm
     monkeypatch.setenv("TENSOLOG_DEBUG", "1")
     with pytest.raises(RuntimeError):
         cli(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("error", "part"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "temporary files"),
+        (OSError(errno.ENOSPC, "No space left on device", "/x/k.so"), "/x/k.so"),
+        (duckdb.IOException("Could not read enough bytes"), "--catalog PATH"),
+        (duckdb.Error("Corrupt database file: computed checksum 1"), "--catalog PATH"),
+        (duckdb.TransactionException("Failed to commit: Could not write file"), "--catalog PATH"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_a_disk_that_is_full_or_damaged_is_no_defect(
+    error, part, cli, monkeypatch, small_model, tmp_path
+):
+    def fails(*_, **__):
+        raise error
+
+    monkeypatch.setattr(tensolog.optimizer, "optimize", fails)
+    assert part in cli("optimize", small_model, "-o", tmp_path / "out.onnx").refused()
+
+
+def test_a_wrong_query_of_our_own_is_a_defect(cli, monkeypatch, small_model, tmp_path):
+    def fails(*_, **__):
+        raise duckdb.CatalogException("there is no such table")
+
+    monkeypatch.setattr(tensolog.optimizer, "optimize", fails)
+    assert cli("optimize", small_model, "-o", tmp_path / "out.onnx").code == 70
+
+
+def test_plans_that_can_not_be_kept_leave_no_file(tmp_path):
+    path = tmp_path / "plans.duckdb"
+    with pytest.raises(TensologError, match="can't keep"):
+        write_tables(path, "CREATE TABLE whole(a INTEGER); CREATE TABLE half(", {})
+    assert leftovers(tmp_path) == []
+    duckdb.connect(str(path)).close()
+    with pytest.raises(TensologError, match="can't keep"):
+        write_tables(path, "CREATE TABLE half(", {})
+    assert leftovers(tmp_path) == ["plans.duckdb"]
