@@ -13,6 +13,7 @@ import numpy as np
 
 from ...catalog.errors import TensologError
 from ..blocks.partitioned import SHARE, Partitioned, cut, is_dask_array, of_array, of_dask
+from .again import MISSED, Again, again, sketched
 from .evaluate import is_sparse
 from .expression import type_name
 from .held import leaf
@@ -20,6 +21,7 @@ from .lazy import LazyArray
 from .leaving import result
 from .prepare import Heuristic, Options
 from .runner import Engine, Runner
+from .straight import Meaning, holds, straight
 from .trace import Family, Trace
 
 if TYPE_CHECKING:
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 _CUT_BYTES = 1 << 16
 # So many kinds of calls of a function are known not to need tracing.
 _DIRECT = 1024
+# So many are done again without tracing them.
+_AGAIN = 64
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -58,6 +62,10 @@ class Fused(Generic[P, R]):
         self._latest: Runner | None = None
         # Calls that aren't traced, by signature, with what became of the one that was.
         self._direct: dict[Hashable, Runner] = {}
+        # Those that needn't be traced again, by signature and numbers, where code doesn't bend.
+        self._again: dict[Hashable, Again] = {}
+        self._bends = False
+        self._meanings: list[Meaning] = []
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return what the function returns."""
@@ -66,13 +74,22 @@ class Fused(Generic[P, R]):
         if known is not None:
             self._last.runner = self._latest = known
             return cast(R, self._function(*args, **kwargs))
+        if self._again and signature is not None:
+            given = (*args, *kwargs.values())
+            alike = self._again.get((signature, _numbers(given)))
+            found: Any = MISSED if alike is None else alike.call(given)
+            if alike is not None and found is not MISSED:
+                self._last.runner = self._latest = alike.runner
+                return cast(R, found)
         if any(map(_is_traced, args)) or any(map(_is_traced, kwargs.values())):
             return cast(R, self._function(*args, **kwargs))  # part of the function around it
         runner = Runner(self._engine)
         trace = Trace(runner, self._function.__code__, LazyArray)
         try:
             arguments, named = self._wrapped(trace, args, kwargs)
-            found: Any = self._function(*arguments, **named)
+            trace.keeps = signature is not None and not self._bends
+            found = self._function(*arguments, **named)
+            sketch = sketched(found, (*arguments, *named.values())) if trace.keeps else None
             del arguments, named
             trace.returned = True
             found = result(found)
@@ -85,9 +102,29 @@ class Fused(Generic[P, R]):
         finally:
             trace.closed = True
             self._last.runner = self._latest = runner
+        if sketch is not None and self._remembers(trace, signature, sketch, args, kwargs):
+            return cast(R, found)
         if signature is not None and runner.needless and len(self._direct) < _DIRECT:
             self._direct[signature] = runner
         return cast(R, found)
+
+    def _remembers(
+        self, trace: Trace, signature: Hashable, sketch: Any, args: Any, kwargs: Any
+    ) -> bool:
+        """Keep what a call did for others like it; return whether that could be done."""
+        given = (*args, *kwargs.values())
+        if len(self._again) >= _AGAIN or any(isinstance(one, np.generic) for one in given):
+            return False
+        if not self._meanings or not holds(self._meanings):
+            meanings = straight(self._function)
+            if meanings is None:
+                self._bends = True
+                return False
+            self._meanings = meanings
+        found = again(trace, self._meanings, given, sketch)
+        if found is not None:
+            self._again[signature, _numbers(given)] = found
+        return found is not None
 
     def _wrapped(self, trace: Trace, args: Any, kwargs: Any) -> tuple[Any, Any]:
         seen: dict[int, Any] = {}
@@ -170,6 +207,11 @@ def _signature(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
         else:
             return None
     return (len(args), *kwargs, *parts)
+
+
+def _numbers(given: tuple[Any, ...]) -> Hashable:
+    """Return the numbers that signatures tell by their types alone; 0.0 isn't -0.0."""
+    return tuple([one.hex() for one in given if type(one) is float])
 
 
 def _is_traced(value: Any) -> bool:

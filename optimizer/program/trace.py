@@ -86,6 +86,9 @@ class Trace:
         self.returned = False  # the function's own variables are gone
         self.under_dask = False  # an argument was a dask array
         self.exposed = False  # some memory was given away
+        self.touched = False  # the function asked for memory, to be seen or written
+        self.keeps = False  # the first region is kept in `ran`
+        self.ran: tuple[Record, tuple[Held, ...], tuple[Any, ...]] | None = None
         self.blocks: list[Partitioned] = []  # the arguments in blocks
         self.places = runner.engine.places()
         self.record = Record(self.places)
@@ -236,9 +239,11 @@ class Trace:
     def _run(self, record: Record, wanted: Sequence[Held], why: str) -> None:
         expressions = tuple([one.told for one in wanted if type(one.told) is Expression])
         values, taken = self.runner.run(record, expressions, why)
+        if self.keeps:
+            self.keeps, self.ran = False, (record, tuple(wanted), tuple(taken))
         for held, expression, value in zip(wanted, expressions, values, strict=True):
             if not _is_sparse_view(expression):
-                value = _own(value, taken)
+                value = own(value, taken)
             self.settle(held, value)
             taken.append(value)
 
@@ -285,6 +290,7 @@ class Trace:
 
     def memory(self, lazy: LazyArray, why: str) -> Any:
         """Return the memory that a lazy array stands for, related to that of its views."""
+        self.touched |= not self.returned
         family = lazy._joined()
         if family.array is None:
             _rebase(lazy, family)
@@ -348,7 +354,7 @@ def _is_sparse_view(expression: Expression) -> bool:
     return expression.op == "Input" and expression.layout != "dense"
 
 
-def _own(value: Any, taken: Sequence[Any]) -> Any:
+def own(value: Any, taken: Sequence[Any]) -> Any:
     """Return a value that shares no memory with others and can be written."""
     if isinstance(value, Partitioned):
         return value.copied() if any(value is other for other in taken) else value

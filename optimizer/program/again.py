@@ -1,0 +1,152 @@
+"""Calls of straight functions again: the same region of other arrays, without tracing it anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .held import Held
+from .prepare import Prepared
+from .runner import Runner
+from .straight import Meaning, holds
+from .trace import Trace, UnsupportedError, is_lazy, own
+from .warned import raise_if_errors_are_asked_for
+
+# What a call says that has to be traced.
+MISSED: Any = object()
+# Seconds that such a call takes beside its kernels.
+AGAIN_S = 10e-6
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A value of the region, by its place; `scalar` where it is a number."""
+
+    place: int
+    scalar: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """An argument, by its place."""
+
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """What is no array, and depends on shapes and types alone."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Again:
+    """What a call did that arguments of the same shapes, types and numbers have done, too.
+
+    runner    of the call that was traced
+    meanings  what the names in the function have to mean
+    inputs    of the region: places of arguments, or -1 and a number
+    result    what is returned: _Made, _Given or _Plain, or a tuple of such
+    """
+
+    runner: Runner
+    meanings: list[Meaning]
+    prepared: Prepared
+    inputs: tuple[tuple[int, Any], ...]
+    result: Any
+
+    def call(self, given: Sequence[Any]) -> Any:
+        """Return what the function returns, or MISSED where it has to be traced."""
+        inputs = [value if place < 0 else given[place] for place, value in self.inputs]
+        for one, (place, dtype) in zip(inputs, self.inputs, strict=True):
+            if place >= 0 and one.dtype is not dtype:
+                return MISSED  # of another order of bytes, perhaps
+        try:
+            raise_if_errors_are_asked_for()
+        except UnsupportedError:
+            return MISSED
+        if not holds(self.meanings):
+            return MISSED
+        taken = list(inputs)
+        for value in self.prepared.run(inputs):
+            taken.append(own(value, taken))
+        return _built(self.result, taken[len(inputs) :], given, {})
+
+
+def _built(result: Any, made: Sequence[Any], given: Sequence[Any], seen: dict[int, Any]) -> Any:
+    match result:
+        case _Made(place, scalar):
+            if place not in seen:
+                seen[place] = made[place][()] if scalar else made[place]
+            return seen[place]
+        case _Given(place):
+            return given[place]
+        case _Plain(value):
+            return value
+        case _:
+            return tuple([_built(one, made, given, seen) for one in result])
+
+
+@dataclass(frozen=True, slots=True)
+class _Waits:
+    """A value that waits for the region; two arrays that share it count as two."""
+
+    held: Held
+    scalar: bool
+
+
+def sketched(raw: Any, wrapped: Sequence[Any], seen: dict[int, Any] | None = None) -> Any:
+    """Return what a result is made of while it waits, None where that isn't known.
+
+    `wrapped` are the arguments as the function got them.
+    """
+    seen = {} if seen is None else seen
+    if type(raw) is tuple:
+        parts = tuple([sketched(one, wrapped, seen) for one in raw])
+        return None if None in parts else parts
+    if is_lazy(raw):
+        for at, one in enumerate(wrapped):
+            if one is raw:
+                return _Given(at)
+        if raw._family is not None or seen.setdefault(id(raw._held), raw) is not raw:
+            return None
+        return _Waits(raw._held, raw._scalar)
+    return _Plain(raw) if raw is None or type(raw) in (bool, int, float, str) else None
+
+
+def again(trace: Trace, meanings: list[Meaning], given: Sequence[Any], sketch: Any) -> Again | None:
+    """Return what a call for some arguments did, None where others may differ or gain nothing."""
+    runner, ran = trace.runner, trace.ran
+    if ran is None or len(runner.regions) != 1 or runner.notes or trace.touched:
+        return None
+    prepared = runner.regions[0].prepared
+    if not isinstance(prepared, Prepared) or prepared.compiled is None or prepared.plan is None:
+        return None
+    if prepared.seconds is not None and prepared.plan.cost_s + AGAIN_S > prepared.seconds[1]:
+        return None
+    record, wanted, inputs = ran
+    arrays = {id(one): at for at, one in enumerate(given) if type(one) is np.ndarray}
+    if len(arrays) < sum(type(one) is np.ndarray for one in given):
+        return None  # one was given twice: other calls may give two
+    if any(id(one) not in arrays for one in record.leaves):
+        return None
+    result = _placed(sketch, {id(one): at for at, one in enumerate(wanted)})
+    if result is None:
+        return None
+    read = [(arrays.get(id(one), -1), one) for one in inputs]
+    kept = tuple([(at, one.dtype if at >= 0 else one) for at, one in read])
+    return Again(runner, meanings, prepared, kept, result)
+
+
+def _placed(sketch: Any, places: dict[int, int]) -> Any:
+    if type(sketch) is tuple:
+        parts = tuple([_placed(one, places) for one in sketch])
+        return None if None in parts else parts
+    if isinstance(sketch, _Waits):
+        place = places.get(id(sketch.held))
+        return None if place is None else _Made(place, sketch.scalar)
+    return sketch

@@ -1,0 +1,199 @@
+"""Calls that aren't traced again do what NumPy does, and those that might do something else are."""
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from tensolog.optimizer.program.straight import straight
+
+from tensolog import fuse
+
+RNG = np.random.default_rng(0)
+SCALE = 2.0
+
+
+def half(x: Any) -> Any:
+    return x / 2
+
+
+@fuse
+def sigmoid(x: Any) -> Any:
+    return 1 / (1 + np.exp(-x))
+
+
+STRAIGHT = [
+    "np.exp(X) * Y",
+    "X @ v, X.T @ w",
+    "X.sum(), (X * Y).sum(axis=0), 3, None",
+    "half(X) * SCALE + 1, X",
+    "sigmoid(X @ v) - w",
+    "(X - X.mean(axis=0)) / X.shape[0]",
+    "(X[1:] - X[:-1]).max(axis=1), len(X)",
+    "(X > Y).sum() + 0.0, abs(X)",
+    "((X + rate) * rate, (Y * X.shape[1]).sum())",
+    "np.where(X > 0, X, 1) ** rate * Y",
+]
+# Each does something that only a call tells, or that a name's meaning decides.
+OTHERS = [
+    "X.T, X * 2",
+    "X[0], X + 1",
+    "X * 2 if rate > 0 else Y",
+    "[X * 2, Y]",
+    "np.add(X, Y, X)",
+    "np.exp(X, out=X)",
+    "X.sort()",
+    "X.__iadd__(1)",
+    "np.random.default_rng(0).random() * X",
+    "float(X[0, 0]) * X",
+    "np.sort(X, axis=0) + 1",
+    "np.zeros(3) + X.sum()",
+    "{'a': X + 1}",
+    "(lambda: X + 1)()",
+]
+
+
+def made(text: str, **names: Any) -> Any:
+    space = {"np": np, "half": half, "sigmoid": sigmoid, "SCALE": SCALE, **names}
+    exec(f"def function(X, Y, w, v, rate):\n    return {text}", space)
+    return space["function"]
+
+
+def drawn(kind: str = "float64", m: int = 6, n: int = 4) -> list[Any]:
+    return [RNG.normal(size=shape).astype(kind) for shape in ((m, n), (m, n), (m,), (n,))]
+
+
+def agree(plain: Callable[..., Any], fused: Callable[..., Any], *given: Any) -> None:
+    one = [value.copy() if isinstance(value, np.ndarray) else value for value in given]
+    other = [value.copy() if isinstance(value, np.ndarray) else value for value in given]
+    for left, right in ((plain(*one), fused(*other)), (one, other)):
+        same(right, left)
+
+
+def same(found: Any, expected: Any) -> None:
+    assert type(found) is type(expected)
+    if isinstance(expected, tuple | list):
+        for left, right in zip(found, expected, strict=True):
+            same(left, right)
+    elif isinstance(expected, dict):
+        same(list(found.values()), list(expected.values()))
+    elif isinstance(expected, np.ndarray | np.generic):
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    else:
+        assert found == expected
+
+
+@pytest.mark.parametrize("text", [*STRAIGHT, *OTHERS])
+def test_as_numpy_each_time(text: str) -> None:
+    """Other values, numbers, types and layouts between calls, and one array twice."""
+    plain = made(text)
+    fused = fuse(plain)
+    kinds = ["float64", "float64", "float32", "float64"]
+    for kind, rate in zip(kinds * 2, [0.5, 0.5, 0.5, 2.0, 2.0, 0.5, -0.0, 0.0], strict=True):
+        X, Y, w, v = drawn(kind)
+        Y = abs(Y)
+        agree(plain, fused, X, Y, w, v, rate)
+        agree(plain, fused, np.asfortranarray(X), Y[::-1], w, v, rate)
+        agree(plain, fused, X, X, w, v, rate)
+    swapped = [one.astype(">f8") for one in drawn()]
+    agree(plain, fused, *swapped, 0.5)
+
+
+@pytest.mark.parametrize("text", STRAIGHT)
+def test_straight_ones_are_traced_once(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fused = fuse(made(text))
+    fused(*(abs(one) for one in drawn()), 0.5)
+    assert len(fused._again) == 1
+    told = fused.explain()
+    given = [abs(one) for one in drawn()]
+    expected = made(text)(*given, 0.5)
+    monkeypatch.setattr("tensolog.optimizer.program.fused.Trace", None)
+    same(fused(*given, 0.5), expected)
+    assert fused.explain() == told
+
+
+@pytest.mark.parametrize("text", OTHERS)
+def test_others_are_traced_again(text: str) -> None:
+    fused = fuse(made(text))
+    for _ in range(2):
+        fused(*drawn(), 0.5)
+    assert not fused._again
+
+
+def test_results_are_those_that_numpy_would_hand_out() -> None:
+    X, Y, w, v = drawn()
+    fused = fuse(made("(X, X * 2, (Y, w))"))
+    for _ in range(3):
+        found = fused(X, Y, w, v, 0.5)
+        assert found[0] is X
+        assert found[2][0] is Y
+        assert found[1].flags.writeable
+        assert found[1].base is None or not np.may_share_memory(found[1], X)
+        found[1][:] = 0  # must not be seen in the next call
+        assert (fused(X, Y, w, v, 0.5)[1] == X * 2).all()
+
+    def twice(X: Any) -> Any:
+        made = X + 1
+        return made, made
+
+    again = fuse(twice)
+    for _ in range(3):
+        one, other = again(X)
+        assert one is other
+
+
+def test_what_a_name_means_counts() -> None:
+    X, Y, w, v = drawn()
+    plain = made("half(X) + SCALE")
+    fused = fuse(plain)
+    fused(X, Y, w, v, 0.5)
+    assert fused._again
+    plain.__globals__["SCALE"] = 5.0
+    agree(plain, fused, X, Y, w, v, 0.5)
+    plain.__globals__["half"] = abs
+    agree(plain, fused, X, Y, w, v, 0.5)
+    plain.__globals__["abs"] = np.exp
+    plain.__globals__["half"] = np.exp
+    agree(plain, fused, X, Y, w, v, 0.5)
+
+
+def test_errors_that_are_asked_for_are_given() -> None:
+    X, Y, w, v = drawn()
+    fused = fuse(made("X / w[:, None]"))
+    fused(X, Y, w, v, 0.5)
+    assert fused._again
+    with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
+        fused(X, Y, w * 0, v, 0.5)
+
+
+def test_numbers_of_numpys_are_traced() -> None:
+    X, Y, w, v = drawn()
+    plain = made("X * rate")
+    fused = fuse(plain)
+    for rate in (np.float64(0.5), np.float64(2.5), np.float32(2.5), 0.5, 2, True):
+        agree(plain, fused, X, Y, w, v, rate)
+        agree(plain, fused, X, Y, w, v, rate)
+
+
+def outer() -> Any:
+    inner = 3
+
+    def closure(x: Any) -> Any:
+        return x + inner
+
+    return closure
+
+
+def test_what_is_straight() -> None:
+    assert straight(half) is not None
+    assert straight(sigmoid.__wrapped__) is not None
+    assert straight(lambda x: x if x else 0) is None
+    assert straight(lambda x: [one + 1 for one in x]) is None
+    assert straight(lambda x, *rest: x) is None
+    assert straight(lambda x: x.tofile("x")) is None
+    assert straight(lambda x: sys.getsizeof(x)) is None
+    assert straight(lambda x: print(x)) is None
+    assert straight(outer()) is None
+    assert straight(lambda x: (yield x)) is None
