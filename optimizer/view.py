@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnx
 
+from ..profiles.costs import Cost
 from ..profiles.kernel import Kernel, dtype_name
 from ..rules import ABSENT
 from .graph import Graph, TensorType
@@ -19,12 +20,13 @@ if TYPE_CHECKING:
     from .report.schema import Node as DrawnNode
 
 SHOWN_CHARACTERS = 60
+UNKNOWN = Cost(0.0, 0.0, "bound")
 
 
 def operator_costs(
-    before: Iterable[tuple[str, float]], after: Iterable[tuple[str, float]]
+    before: Iterable[tuple[str, Cost]], after: Iterable[tuple[str, Cost]]
 ) -> list[OperatorCost]:
-    """Add up pairs of an operator and the nanoseconds of a call, the dearest operator first."""
+    """Add up pairs of an operator and the cost of a call, the dearest operator first."""
     found: dict[str, OperatorCost] = {}
     for side, calls in (("before", before), ("after", after)):
         for operator, cost in calls:
@@ -36,30 +38,32 @@ def operator_costs(
                     "calls_after": 0,
                     "before_ns": 0.0,
                     "after_ns": 0.0,
+                    "bounded": False,
                 },
             )
+            row["bounded"] |= cost.source == "bound" and cost.ns > 0
             if side == "before":
                 row["calls_before"] += 1
-                row["before_ns"] += cost
+                row["before_ns"] += cost.ns
             else:
                 row["calls_after"] += 1
-                row["after_ns"] += cost
+                row["after_ns"] += cost.ns
     return sorted(found.values(), key=lambda row: -max(row["before_ns"], row["after_ns"]))
 
 
 def calls_of(
     graph: Graph, kernels: Mapping[int, Kernel], prices: Prices
-) -> Iterator[tuple[str, float]]:
+) -> Iterator[tuple[str, Cost]]:
     """Give the operator of each node and what it costs; nothing where that is not known."""
     for number, node in graph.nodes.items():
-        yield node.operator, prices.cost(kernels[number]).ns if number in kernels else 0.0
+        yield node.operator, prices.cost(kernels[number]) if number in kernels else UNKNOWN
 
 
-def calls_run(run: Counter[Kernel], prices: Prices) -> Iterator[tuple[str, float]]:
+def calls_run(run: Counter[Kernel], prices: Prices) -> Iterator[tuple[str, Cost]]:
     """Give the operator of each kernel that runs, and what it costs."""
     for kernel in run.elements():
         name = f"{kernel.domain}:{kernel.op_type}" if kernel.domain else kernel.op_type
-        yield name, prices.cost(kernel).ns
+        yield name, prices.cost(kernel)
 
 
 def drawn_graph(

@@ -154,20 +154,23 @@ def _operators(summary: Summary) -> str:
     if not costs:
         return ""
     rows = [("operator", "calls", "before", "share", "calls", "after", "share")]
-    for cost in costs[:TOP_OPERATORS]:
+    shown = costs[:TOP_OPERATORS]
+    for cost in shown:
+        least = "< " if cost["bounded"] else ""
         rows.append(
             (
                 cost["op_type"],
                 str(cost["calls_before"]),
-                format_time(cost["before_ns"]),
+                f"{least if cost['before_ns'] else ''}{format_time(cost['before_ns'])}",
                 f"{cost['before_ns'] / before:.0%}",
                 str(cost["calls_after"]),
-                format_time(cost["after_ns"]),
+                f"{least if cost['after_ns'] else ''}{format_time(cost['after_ns'])}",
                 f"{cost['after_ns'] / after:.0%}",
             )
         )
     table = columns(rows, right=range(1, 7))
-    return f"Where the time goes (kernels measured one by one)\n{table}"
+    note = "; <: not all were, a lower bound" if any(cost["bounded"] for cost in shown) else ""
+    return f"Where the time goes (kernels measured one by one{note})\n{table}"
 
 
 def _deviations(deviations: Sequence[Deviation], chosen: str) -> str:

@@ -373,7 +373,7 @@ function operatorCosts() {
   const costs = new Map();
   for (const side of ["before", "after"])
     for (const node of data.graphs[side].nodes) {
-      const row = costs.get(node.op) ?? { op_type: node.op, calls_before: 0, calls_after: 0, before_ns: 0, after_ns: 0 };
+      const row = costs.get(node.op) ?? { op_type: node.op, calls_before: 0, calls_after: 0, before_ns: 0, after_ns: 0, bounded: false };
       row[`calls_${side}`] += 1;
       row[`${side}_ns`] += node.cost_ns ?? 0;
       costs.set(node.op, row);
@@ -403,7 +403,7 @@ function operatorSection() {
         "div.row",
         make("div.what", dot(operatorClass(row.op_type)), make("span", row.op_type, make("span.dim", `  ${calls}`))),
         make("div", { title: "above before, below after" }, before, after),
-        make("div.numbers", unchanged ? "" : `${formatTime(row.before_ns)} → `, make("b", row.after_ns ? formatTime(row.after_ns) : "0"), make("span.dim", `  ${((100 * row.before_ns) / total).toFixed(0)} %`)),
+        make("div.numbers", unchanged ? "" : `${formatTime(row.before_ns)} → `, make("b", row.after_ns ? (row.bounded ? "< " : "") + formatTime(row.after_ns) : "0"), make("span.dim", `  ${((100 * row.before_ns) / total).toFixed(0)} %`)),
       ),
     );
   };

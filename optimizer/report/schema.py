@@ -91,6 +91,7 @@ class OperatorCost(TypedDict):
     calls_after: int
     before_ns: float
     after_ns: float
+    bounded: bool  # a kernel of it was not measured: its lower bound stands in
 
 
 class NearMiss(TypedDict):

@@ -67,13 +67,16 @@ def test_needs_no_more_than_the_headline():
 
 
 def test_operators_that_come_and_go():
-    row = {"calls_before": 0, "calls_after": 1, "before_ns": 0.0, "after_ns": 5e3}
-    gone = {"calls_before": 1, "calls_after": 0, "before_ns": 1e4, "after_ns": 0.0}
+    row = {"calls_before": 0, "calls_after": 1, "before_ns": 0.0, "after_ns": 5e3, "bounded": False}
+    gone = {"calls_before": 1, "calls_after": 0, "before_ns": 1e4, "after_ns": 0.0, "bounded": True}
     data = sample(operators=[{"op_type": "New", **row}, {"op_type": "Old", **gone}])
     text = summary_text(data, "in.onnx", "out.onnx")
     assert text.index("Old") < text.index("New")
+    old = next(line.split() for line in text.splitlines() if line.split()[:1] == ["Old"])
+    assert old[2:5] == ["<", "10.0", "µs"] and "<: not all were" in text
     only = sample(operators=[{"op_type": "New", **row}])
     assert "New" in summary_text(only, "in.onnx", "out.onnx")
+    assert "<" not in summary_text(only, "in.onnx", "out.onnx").partition("Where the time")[2]
 
 
 def test_a_beyond_deviation_stands_out():
