@@ -16,7 +16,7 @@ import numpy as np
 
 from ...rules import ABSENT
 from ..codegen.scalar import LoweringError
-from ..graph import Graph, TensorType
+from ..graph import TensorType
 from ..layouts.runtime import NCHWC, block_size
 from .affine import Affine, Extent
 from .convolution_text import PANEL, Plan, minimal_text
@@ -61,9 +61,10 @@ class Filters:
     taps: tuple[int, int]
     tile: tuple[int, int]
     block: int
+    groups: int = 1
 
     def lay(self, weights: np.ndarray) -> np.ndarray:
-        """Return [panels, products, channels read, PANEL], zeros beyond the last channel made.
+        """Return [panels, products, channels read, PANEL], zeros beyond a group's last channel.
 
         `weights` are ONNX Runtime's: [m, c, rows, columns] as (block of m, block of c, row, column,
         c of the block, m of it).
@@ -72,10 +73,12 @@ class Filters:
         parts = weights.reshape(m // b, c // b, *self.taps, b, b).transpose(0, 5, 1, 4, 2, 3)
         rows, columns = map(filtering, self.tile, self.taps)
         made = transformed(parts.reshape(m, c, *self.taps), rows, columns)
-        panels = -(-m // PANEL)
-        whole = np.zeros((panels * PANEL, c, made.shape[2] * made.shape[3]), np.float32)
-        whole[:m] = made.reshape(m, c, -1)
-        return np.ascontiguousarray(whole.reshape(panels, PANEL, c, -1).transpose(0, 3, 2, 1))
+        made = made.reshape(self.groups, m // self.groups, c, -1)
+        panels = ceil(made.shape[1] / PANEL)
+        whole = np.zeros((self.groups, panels * PANEL, *made.shape[2:]), np.float32)
+        whole[:, : made.shape[1]] = made
+        parts = whole.reshape(self.groups * panels, PANEL, *made.shape[2:])
+        return np.ascontiguousarray(parts.transpose(0, 3, 2, 1))
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,7 @@ class Convolution:
     result: tuple[Extent, ...]
     taps: tuple[int, int]
     pads: tuple[int, int]
+    groups: int
     block: int
     activation: tuple[str, ...]
 
@@ -131,8 +135,9 @@ def _convolution(meanings: Meanings, number: int) -> Convolution:
     ):
         raise LoweringError("a convolution that leaves out places")
     (m, c, high, wide) = map(int, filters)
-    if attributes.get("group", 1) != 1 or c != given[1] or m != made[1]:
-        raise LoweringError("a convolution in groups")
+    groups = int(attributes.get("group", 1))  # type: ignore[call-overload]
+    if c * groups != given[1] or m != made[1] or m % groups:
+        raise LoweringError("channels of other numbers than the filters are for")
     if (high, wide) not in TILES:
         raise LoweringError("filters of another size")
     values = graph.constants[weights].array()
@@ -142,11 +147,11 @@ def _convolution(meanings: Meanings, number: int) -> Convolution:
         raise LoweringError("a sum of other sizes")
     return Convolution(
         number, given, made, (high, wide), _pads(attributes, given, made, (high, wide)),
-        _block(graph, m, c), _activation(attributes),
+        groups, _block(m // groups, c), _activation(attributes),
     )  # fmt: skip
 
 
-def _block(graph: Graph, m: int, c: int) -> int:
+def _block(m: int, c: int) -> int:
     block = block_size()
     if block not in (8, 16) or m % block or c % block:
         raise LoweringError("channels that fill no blocks")
@@ -201,21 +206,22 @@ def _lowered(meanings: Meanings, one: Convolution, tile: tuple[int, int]) -> Fou
     depth, width = int(one.image[1]), int(one.result[1])
     products = rows.products * columns.products
     tiles = ceil(int(one.result[2]) / tile[0]) * ceil(int(one.result[3]) / tile[1])
-    panels = ceil(width / PANEL)
     most = max(LEAST_TOGETHER, TOGETHER_BYTES // (4 * products * depth))
-    laid_out_bytes = 4 * products * depth * panels * PANEL
+    own = depth // one.groups
+    panels = ceil(width // one.groups / PANEL) * one.groups
+    laid_out = _is_laid_out(4 * products * own * panels * PANEL, tiles)
     plan = Plan(
-        rows, columns, one.block, depth, width,
+        rows, columns, one.block, depth, width, one.groups,
         (int(one.image[2]), int(one.image[3])), (int(one.result[2]), int(one.result[3])), one.pads,
         together=ceil(tiles / ceil(tiles / most)),
-        piece=0 if _is_laid_out(laid_out_bytes, tiles) else min(PIECE, depth),
+        piece=0 if laid_out else min(PIECE, own),
     )  # fmt: skip
     image, weights, *rest = node.inputs
     inputs = [image, weights]
     packed: tuple[tuple[int, int, Filters], ...] = ()
-    if not plan.piece:
-        filters = Filters(one.taps, tile, one.block)
-        laid = _laid_out(meanings, weights, filters, (panels, products, depth, PANEL))
+    if laid_out:
+        filters = Filters(one.taps, tile, one.block, one.groups)
+        laid = _laid_out(meanings, weights, filters, (panels, products, own, PANEL))
         inputs.append(laid)
         packed = ((laid, weights, filters),)
     added = [-1, -1]

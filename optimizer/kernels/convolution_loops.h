@@ -21,22 +21,26 @@ static void NAME(i64 *given) {
         NAME_image(window, row, BLOCK, V + (b * TOGETHER + tile) * BLOCK, V_APART);
       }
     held = place;
-    const i64 from = panel * MINIMAL_PANEL, n_columns = LEAST(MINIMAL_PANEL, WIDTH - from);
-    for (i64 d = 0; d < DEPTH; d += PIECE) {
-      const i64 depth = LEAST(PIECE, DEPTH - d);
-      const float *U = PREPARED ? (const float *)c->in[2] + from * DEPTH * PRODUCTS : piece;
+    /* of one group of channels alone */
+    const i64 base = panel / (PANELS / SPLIT) * (DEPTH / SPLIT), column = panel % (PANELS / SPLIT) * MINIMAL_PANEL;
+    const i64 from = panel / (PANELS / SPLIT) * (WIDTH / SPLIT) + column;
+    const i64 n_columns = LEAST(MINIMAL_PANEL, WIDTH / SPLIT - column);
+    for (i64 d = 0; d < DEPTH / SPLIT; d += PIECE) {
+      const i64 depth = LEAST(PIECE, DEPTH / SPLIT - d);
+      const float *U = PREPARED ? (const float *)c->in[2] + panel * PRODUCTS * U_APART : piece;
       for (i64 j = 0; !PREPARED && j < n_columns; j += BLOCK)
         for (i64 k = 0; k < depth; k++) {
-          const float *taps = filters + (from + j) * DEPTH * TAPS + (d + k) / BLOCK * TAPS * BLOCK * BLOCK
-                              + (d + k) % BLOCK * BLOCK;
-          const float *next = taps + (d + PIECE < DEPTH ? PIECE * BLOCK : MINIMAL_PANEL * DEPTH - d * BLOCK) * TAPS;
+          const float *taps = filters + (from + j) * (DEPTH / SPLIT) * TAPS
+                              + (d + k) / BLOCK * TAPS * BLOCK * BLOCK + (d + k) % BLOCK * BLOCK;
+          const i64 ahead = d + PIECE < DEPTH / SPLIT ? PIECE * BLOCK : MINIMAL_PANEL * (DEPTH / SPLIT) - d * BLOCK;
+          const float *next = taps + ahead * TAPS;
           for (i64 tap = 0; tap < TAPS; tap++) __builtin_prefetch(next + tap * BLOCK * BLOCK, 0, 2);
           NAME_filters(taps, TAPS_ACROSS * BLOCK * BLOCK, BLOCK * BLOCK,
                        piece + k * MINIMAL_PANEL + j, U_APART);
         }
       for (i64 l = 0; l < PRODUCTS; l++) {
         const int follows = PREPARED && (panel + 1 < PANELS || l + 1 < PRODUCTS);
-        minimal_product(BLOCK, V + l * V_APART + d * TOGETHER, TOGETHER * BLOCK, count, U + l * U_APART,
+        minimal_product(BLOCK, V + l * V_APART + (base + d) * TOGETHER, TOGETHER * BLOCK, count, U + l * U_APART,
                         S + l * S_APART, depth / BLOCK, n_columns, d > 0,
                         follows ? (const char *)(U + (l + 1) * U_APART) : NULL);
       }
@@ -53,8 +57,8 @@ static void NAME(i64 *given) {
           NAME_back(S + tile * MINIMAL_PANEL + m - from, PRODUCTS_ACROSS * S_APART, S_APART, o, BLOCK, &sound);
           all += sound;
           if (again && !is_sound(sound))
-            multiplied_out(x, filters + m * DEPTH * TAPS, o, ROWS, COLUMNS, TAPS / TAPS_ACROSS, TAPS_ACROSS,
-                           top - TOP, left - LEFT, HEIGHT_IN, WIDTH_IN, DEPTH, BLOCK);
+            multiplied_out(x + base * HEIGHT_IN * WIDTH_IN, filters + m * (DEPTH / SPLIT) * TAPS, o, ROWS, COLUMNS, TAPS / TAPS_ACROSS, TAPS_ACROSS,
+                           top - TOP, left - LEFT, HEIGHT_IN, WIDTH_IN, DEPTH / SPLIT, BLOCK);
           for (i64 i = 0; i < rows; i++) {
             const float *made = o + i * COLUMNS * BLOCK;
             const i64 to = (n * WIDTH + m) * HEIGHT_OUT * WIDTH_OUT + ((top + i) * WIDTH_OUT + left) * BLOCK;

@@ -18,10 +18,10 @@ from .winograd import Filtering, Matrix
 class Plan:
     """The numbers of a convolution's text.
 
-    `rows` and `columns` filter along an axis each. `block` is how many channels a block has;
-    `depth`, `width` are the channels read and made, both whole blocks. `together` is how many
-    tiles are multiplied at once, `piece` how many channels' filters are transformed at a time, 0
-    where that was done in advance.
+    Channels are in `groups` that have nothing to do with each other. `rows` and `columns` filter
+    along an axis each. `block` is how many channels a block has; `depth`, `width` are the channels
+    read and made, both whole blocks. `together` is how many tiles are multiplied at once, `piece`
+    how many channels' filters are transformed at a time, 0 where that was done in advance.
     """
 
     rows: Filtering
@@ -29,6 +29,7 @@ class Plan:
     block: int
     depth: int
     width: int
+    groups: int
     image: tuple[int, int]
     result: tuple[int, int]
     pads: tuple[int, int]
@@ -53,8 +54,8 @@ class Plan:
 
     @property
     def panels(self) -> int:
-        """The panels of channels that are made."""
-        return ceil(self.width / PANEL)
+        """The panels of channels that are made, each of one group."""
+        return ceil(self.width // self.groups / PANEL) * self.groups
 
     @property
     def units(self) -> int:
@@ -91,6 +92,7 @@ def minimal_text(plan: Plan, bias: int, summand: int, activation: Sequence[str])
         "BLOCK": plan.block,
         "DEPTH": plan.depth,
         "WIDTH": plan.width,
+        "SPLIT": plan.groups,
         "HEIGHT_IN": plan.image[0],
         "WIDTH_IN": plan.image[1],
         "HEIGHT_OUT": height,
@@ -111,8 +113,8 @@ def minimal_text(plan: Plan, bias: int, summand: int, activation: Sequence[str])
         "PREPARED": int(not plan.piece),
         "V_APART": plan.apart[0],
         "S_APART": plan.apart[1],
-        "U_APART": plan.apart[2] or plan.depth * PANEL,
-        "PIECE": plan.piece or plan.depth,
+        "U_APART": plan.apart[2] or plan.depth // plan.groups * PANEL,
+        "PIECE": plan.piece or plan.depth // plan.groups,
         "BIAS": bias,
         "SUM": summand,
     }

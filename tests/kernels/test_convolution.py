@@ -65,25 +65,26 @@ class Case:
         seed=0,
         weights=None,
         named=(),
+        group=1,
         **attributes,
     ):
         self.block = block or block_size() or 16
         n, c, h, w = image
         if weights is None:
-            weights = normal(width, c, *taps, seed=seed) / np.float32(
-                (c * taps[0] * taps[1]) ** 0.5
-            )
+            weights = normal(width, c // group, *taps, seed=seed)
+            weights /= np.float32(weights[0].size ** 0.5)
         self.shape = (
             n,
             width,
             h + pads[0] + pads[2] - taps[0] + 1,
             w + pads[1] + pads[3] - taps[1] + 1,
         )
-        self.image, self.weights, self.pads = normal(*image, seed=seed + 1), weights, pads
+        self.image, self.weights = normal(*image, seed=seed + 1), weights
+        self.pads, self.group = pads, group
         self.bias = normal(width, seed=seed + 2) if bias else np.zeros(width, np.float32)
         self.summand = normal(*self.shape, seed=seed + 3) if summed else None
-        layouts = Layout((width,), self.block), Layout((c,), self.block)
-        made, given_ = (layout.width for layout in layouts)
+        layouts = Layout((width,), self.block), Layout((c // group,), self.block)
+        made, given_ = layouts[0].width, layouts[1].width * group
         constants = {"w": dense(weights, *layouts)}
         inputs = ["x", "w", "", ""]
         if bias:
@@ -99,6 +100,8 @@ class Case:
         while not inputs[-1]:
             inputs.pop()
         attributes = {"kernel_shape": taps, "pads": pads, **attributes}
+        if group != 1:
+            attributes["group"] = group
         node = helper.make_node("Conv", inputs, ["y"], domain=NCHWC, **attributes)
         info = {
             name: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
@@ -152,6 +155,12 @@ class Case:
             np.pad(self.image, around).astype(np.float64),
             self.weights.astype(np.float64),
         )
+        own = image.shape[1] // self.group
+        apart = np.zeros((len(weights), image.shape[1], *weights.shape[2:]))
+        for m in range(len(weights)):
+            group = m // (len(weights) // self.group)
+            apart[m, group * own : (group + 1) * own] = weights[m]
+        weights = apart
         windows = np.lib.stride_tricks.sliding_window_view(image, weights.shape[2:], axis=(2, 3))
         total = np.einsum("nchwij,mcij->nmhw", windows, weights, optimize=True)
         # of neighbours of a tile, whose rounding comes in, the same is expected
@@ -238,6 +247,16 @@ def test_several_places_and_pieces(level, block, monkeypatch):
     Case((2, 72, 13, 18), 88, (3, 3), (1, 1, 1, 1), block=block).check(level, threads=2)
 
 
+@pytest.mark.parametrize("in_pieces", [False, True])
+@pytest.mark.parametrize(("groups", "width"), [(2, 96), (4, 64)])
+def test_groups_that_blocks_fill(groups, width, in_pieces, monkeypatch):
+    monkeypatch.setattr(convolution, "block_size", lambda: 16)
+    monkeypatch.setattr(convolution, "CACHED_BYTES", 0 if in_pieces else 1 << 40)
+    monkeypatch.setattr(convolution, "TILES", {(3, 3): ((2, 2),)})
+    case = Case((1, 32 * groups, 7, 6), width, (3, 3), (1, 1, 1, 1), block=16, group=groups)
+    case.check(threads=2)
+
+
 def test_batches_of_any_size(monkeypatch):
     case = Case((3, 32, 6, 7), 48, (1, 3), (0, 1, 0, 1), named=("batch",))
     monkeypatch.setattr(convolution, "block_size", lambda: case.block)
@@ -276,12 +295,13 @@ def test_ends_as_the_runtime_does(name, monkeypatch):
 
 @needs_blocks
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 3e38])
-@pytest.mark.parametrize("taps", [(3, 3), (1, 7)])
-def test_what_is_not_finite_spoils_no_neighbour(value, taps):
-    weights = normal(48, 32, *taps) / 16
+@pytest.mark.parametrize(("taps", "group"), [((3, 3), 1), ((1, 7), 1), ((3, 3), 2)])
+def test_what_is_not_finite_spoils_no_neighbour(value, taps, group):
+    weights = normal(64, 64 // group, *taps) / 16
     weights[0, 0] = 0
-    case = Case((1, 32, 14, 15), 48, taps, [k // 2 for k in taps] * 2, weights=weights)
-    case.image[0, 0, 0, 0] = case.image[0, 3, 7, 5] = value
+    pads = [k // 2 for k in taps] * 2
+    case = Case((1, 64, 14, 15), 64, taps, pads, weights=weights, group=group)
+    case.image[0, 0, 0, 0] = case.image[0, 63, 7, 5] = value
     (wanted,) = opened(case.proto, level="ORT_DISABLE_ALL").run(None, case.feeds)
     assert np.isfinite(wanted).any() and (abs(wanted) > 1e6).any() | ~np.isfinite(wanted).all()
     for form, result in case.runs():
@@ -343,7 +363,7 @@ def unknown_width(case):
 REFUSED = {
     "strides": told("strides", [2, 1]),
     "dilations": told("dilations", [1, 2]),
-    "groups": told("group", 2),
+    "groups of other sizes": told("group", 2),
     "activation": told("activation", "Softmax"),
     "computed filters": compute_filters,
     "filters that aren't finite": spoil_filters,
