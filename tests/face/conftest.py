@@ -1,3 +1,5 @@
+import signal
+
 import onnx
 import pytest
 from commandline import Outcome, model_proto
@@ -12,6 +14,15 @@ def own_catalog(tmp_path_factory, monkeypatch):
     monkeypatch.setenv("TENSOLOG_CATALOG", str(path))
     monkeypatch.delenv("TENSOLOG_DEBUG", raising=False)
     return path
+
+
+@pytest.fixture(autouse=True, scope="session")
+def interrupts_arrive():
+    """A shell starts what it leaves in the background with SIGINT ignored, by its children too."""
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
