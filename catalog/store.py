@@ -217,7 +217,8 @@ def _open_file(path: Path, read_only: bool) -> duckdb.DuckDBPyConnection:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise CatalogError(
-                f"can't make the folder of the catalog {path}: {error.strerror or error}"
+                f"can't make the folder of the catalog {path} ({error.strerror or error}): "
+                "give another file with --catalog PATH (:memory: for none)"
             ) from error
     return _connect(path, read_only)
 

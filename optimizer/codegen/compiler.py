@@ -34,6 +34,10 @@ FLAGS: tuple[str, ...] = (
 _TIMEOUT_S = 120.0
 
 
+class CacheError(TensologError, OSError):
+    """The folder of compiled kernels can't be written."""
+
+
 class CompilerError(TensologError):
     """No compiler, or one that refuses the generated source."""
 
@@ -111,9 +115,10 @@ def key(source: str, compiler: Compiler, flags: Sequence[str]) -> str:
 
 
 def library(source: str, compiler: Compiler, flags: Sequence[str] = FLAGS) -> ctypes.CDLL:
-    """Return the compiled source, loaded; raises CompilerError with what the compiler said."""
+    """Return the compiled source, loaded; raises what `library_file` does."""
+    path = library_file(source, compiler, flags)
     try:
-        return ctypes.CDLL(str(library_file(source, compiler, flags)))
+        return ctypes.CDLL(str(path))
     except OSError as error:
         raise CompilerError(f"a compiled kernel doesn't load: {error}") from error
 
@@ -123,12 +128,19 @@ def library_file(source: str, compiler: Compiler, flags: Sequence[str] = FLAGS) 
 
     An entry is a folder that appears whole, by one rename, so that processes may race; an entry
     whose bytes aren't those that were compiled is built anew. Raises CompilerError with what the
-    compiler said.
+    compiler said, CacheError where the folder can't be written.
     """
-    entry = cache_folder() / key(source, compiler, flags)
+    folder = cache_folder()
+    entry = folder / key(source, compiler, flags)
     if not _intact(entry):
-        _discard(entry)
-        _build(source, compiler, flags, entry)
+        try:
+            _discard(entry)
+            _build(source, compiler, flags, entry)
+        except OSError as error:
+            raise CacheError(
+                f"compiled kernels can't be kept in {folder} ({error.strerror or error}): "
+                "name another folder in TENSOLOG_KERNELS"
+            ) from error
     return entry / _LIBRARY
 
 

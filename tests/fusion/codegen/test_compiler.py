@@ -7,8 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from tensolog.catalog.errors import TensologError
 from tensolog.optimizer.codegen import CompilerError, find_compiler
-from tensolog.optimizer.codegen.compiler import FLAGS, cache_folder, key, library
+from tensolog.optimizer.codegen.compiler import FLAGS, CacheError, cache_folder, key, library
 
 from .build import Builder
 
@@ -83,6 +84,19 @@ def test_what_the_compiler_said_is_told(own_cache):
     with pytest.raises(CompilerError, match="nonsense"):
         library("int nonsense = ;", find_compiler())
     assert not list(own_cache.iterdir())
+
+
+@needs_compiler
+def test_a_folder_that_can_not_be_made_is_named_and_numpy_computes(tmp_path, monkeypatch):
+    (tmp_path / "file").touch()
+    folder = tmp_path / "file" / "kernels"
+    monkeypatch.setenv("TENSOLOG_KERNELS", str(folder))
+    with pytest.raises(CacheError, match="TENSOLOG_KERNELS") as raised:
+        library(SOURCE, find_compiler())
+    assert isinstance(raised.value, TensologError) and str(folder) in str(raised.value)
+    builder = Builder()
+    compiled = builder.compiled([builder.cell("Exp", builder.input(np.arange(6.0)))])
+    assert "TENSOLOG_KERNELS" in compiled.fallbacks[0][1]
 
 
 def test_without_a_compiler_numpy_computes_and_says_so():
