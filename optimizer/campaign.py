@@ -225,7 +225,7 @@ class Campaign:
                 return
         half_s = self.prices.left_s / 2
         self.prices.left_s = half_s
-        laid = self.planner.lay_out("laid out", start, self.sizes)
+        laid, *self.laid = self.planner.lay_out("laid out", start, self.sizes)
         self.prices.left_s += half_s
         joint = self.planner.lay_out_jointly("laid out with rules", harmful, self.kept)
         for plan in (laid, joint):

@@ -129,19 +129,28 @@ class Planner:
         plans[0].steps += left
         return plans
 
-    def lay_out(self, name: str, start: Plan, sizes: Mapping[str, int]) -> Plan:
-        """Derive a plan by choosing the layout of each value; equal to `start` if none is better.
+    def lay_out(self, name: str, start: Plan, sizes: Mapping[str, int]) -> list[Plan]:
+        """Derive plans by choosing the layout of each value; the first equals `start` if none pays.
 
-        For ONNX Runtime alone: it names kernels of its own.
+        For ONNX Runtime alone: it names kernels of its own. Where plans may have kernels, there is
+        a second one with more convolutions in blocks, if there are some that kernels may compute.
         """
-        from .layouts.plans import lay_out
+        from .kernels.convolution import TILES
+        from .layouts.plans import lay_out_for_kernels
 
         with self.phases("searching", name):
+            filters = TILES if self.setting.fuses else ()
             fold_limit = self.setting.fold_limit
-            laid = lay_out(start.graph, self.prices, sizes=sizes, fold_limit=fold_limit)
-        if laid is None:
-            return Plan(name, start.graph.copy(), steps=list(start.steps))
-        return Plan(name, laid.graph, steps=[*start.steps, *laid.steps])
+            laid, further = lay_out_for_kernels(
+                start.graph, self.prices, filters, sizes=sizes, fold_limit=fold_limit
+            )
+        plans = [Plan(name, start.graph.copy(), steps=list(start.steps))]
+        if laid is not None:
+            plans = [Plan(name, laid.graph, steps=[*start.steps, *laid.steps])]
+        if further is not None:
+            steps = [*start.steps, *further.steps]
+            plans.append(Plan(f"{name} for kernels", further.graph, steps=steps))
+        return plans
 
     def lay_out_jointly(
         self, name: str, forbidden: Collection[str], kept: Path | None

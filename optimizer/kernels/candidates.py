@@ -89,14 +89,19 @@ def fused_plans(
 
 
 def _best(laid: Sequence[Plan]) -> Plan | None:
-    """Choose among plans with blocked values: the one that did best so far, if that is known."""
-    sound = [plan for plan in laid if not plan.refusal]
+    """Choose among plans with blocked values.
+
+    The one with the fewest convolutions outside of blocks, where no kernel computes them, and of
+    several such the one that did best so far, if that is known.
+    """
     unknown = float("inf")
-    return min(
-        sound,
-        key=lambda plan: (plan.lap.ratio if plan.lap else unknown, plan.predicted_ns or unknown),
-        default=None,
-    )
+
+    def order(plan: Plan) -> tuple[float, ...]:
+        outside = sum(node.operator == "Conv" for node in plan.graph.nodes.values())
+        lap = unknown if plan.lap is None else plan.lap.ratio
+        return outside, lap, plan.predicted_ns or unknown
+
+    return min((plan for plan in laid if not plan.refusal), key=order, default=None)
 
 
 def _is_met(fusing: Fusing, found: Sequence[Plan], promised_ns: float) -> bool:

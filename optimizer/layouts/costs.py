@@ -26,9 +26,14 @@ class BlockedCosts:
 
     def __init__(self, costs: Costs, blocking: Blocking) -> None:
         self.costs, self.blocking = costs, blocking
+        # Of what e-nodes cost, the part that they count, where that is not all.
+        self.parts: dict[int, float] = {}
 
     def __call__(self, node: int) -> float:
         """The cost of an e-node in nanoseconds; infinite where it can't be used."""
+        return self._cost(node) * self.parts.get(node, 1.0)
+
+    def _cost(self, node: int) -> float:
         blocking, find = self.blocking, self.blocking.egraph.find
         node = blocking.same.get(node, node)
         twin = blocking.twins.get(node)
@@ -38,11 +43,11 @@ class BlockedCosts:
                 blocking.values.entering.get(find(columns.operands(node)[0])),
                 blocking.values.leaving.get(find(columns.outputs(node)[0])),
             )
-            within = self(twin) + sum(self(end) for end in ends if end is not None)
+            within = self._cost(twin) + sum(self._cost(end) for end in ends if end is not None)
             return within if within < UNUSABLE else self.costs(node)
         original = blocking.likes.get(node)
         if original is not None and self._is_open(node):
-            like = self(original) if original in blocking.likes else self.costs(original)
+            like = self._cost(original) if original in blocking.likes else self.costs(original)
             if like < UNUSABLE or self.is_final:
                 return like
         cost = self.costs(node)

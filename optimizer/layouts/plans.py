@@ -26,6 +26,7 @@ from ..rewrite import Step, clean
 from .costs import REORDERS
 from .filters import FILTERS, computed
 from .guard import guard
+from .promising import PROMISE, promising
 from .runtime import NCHWC, VERSION, block_size
 from .space import Space, space_of
 from .values import SUMMARIES
@@ -74,9 +75,34 @@ def lay_out(
     None where nothing would, or the runtime has no such kernels. What the plan needs is measured
     as far as the budget of `prices` goes, and counts with its bound else. `graph` is left as it is.
     """
+    return lay_out_for_kernels(graph, prices, (), sizes=sizes, fold_limit=fold_limit)[0]
+
+
+def lay_out_for_kernels(
+    graph: Graph,
+    prices: Prices,
+    filters: Collection[tuple[int, int]],
+    *,
+    sizes: Mapping[str, int],
+    fold_limit: int,
+) -> tuple[Laid | None, Laid | None]:
+    """Lay a graph out as `lay_out` does, and once more for kernels of convolutions.
+
+    These count less there, by filters of some sizes. The second is None as well where the same is
+    the cheapest then.
+    """
     egraph = EGraph(graph, sizes, fold_limit)
     space = space_of(egraph, Costs(egraph, prices), block_size())
-    return None if space is None else _taken_out(space, ())
+    if space is None:
+        return None, None
+    extraction = space.cheapest()
+    parts = dict.fromkeys(promising(space.blocking, filters), PROMISE)
+    further = None
+    if parts:
+        own = space.cheapest_by_parts(parts, extraction.selection)
+        chosen = [{c.node for c in one.selection.values()} for one in (own, extraction)]
+        further = None if chosen[0] == chosen[1] else _taken_out(space, own, ())
+    return _taken_out(space, extraction, ()), further
 
 
 def lay_out_jointly(
@@ -90,7 +116,9 @@ def lay_out_jointly(
     its blocked classes. None as for `lay_out`.
     """
     space = joint_space(found, rules, forbidden)
-    return None if space is None else _taken_out(space, found.growth.applications)
+    if space is None:
+        return None
+    return _taken_out(space, space.cheapest(), found.growth.applications)
 
 
 def joint_space(
@@ -106,8 +134,9 @@ def joint_space(
     return space_of(egraph, found.costs, block_size(), starts, forbidden)
 
 
-def _taken_out(space: Space, applications: Sequence[Application]) -> Laid | None:
-    extraction = space.cheapest()
+def _taken_out(
+    space: Space, extraction: Extraction, applications: Sequence[Application]
+) -> Laid | None:
     selection, egraph = extraction.selection, space.egraph
     if not space.is_blocked(selection):
         return None

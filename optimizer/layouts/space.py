@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..egraph.alternatives import without
@@ -82,6 +82,17 @@ class Space:
         self.costs.end_measuring()
         self.price.is_final = True
         return self._extracted(before)
+
+    def cheapest_by_parts(self, parts: Mapping[int, float], before: Selection) -> Extraction:
+        """Take out what is the cheapest where some e-nodes count a part of their cost.
+
+        `before` is what is without that, the search goes on from there.
+        """
+        self.price.parts = dict(parts)
+        try:
+            return self._extracted(before)
+        finally:
+            self.price.parts = {}
 
     def _extracted(self, before: Selection | None = None) -> Extraction:
         """Take the cheapest selection out, of all programs at once.
