@@ -9,6 +9,10 @@ from .scalar import SUFFIXES, LoweringError
 
 # Elements of the longest vectors.
 _LANES = {"64": 8, "32": 16}
+# Rows from which on it is worth while to look ahead in a product, and the columns that it takes at
+# a time.
+_LONG = 64
+_COLUMNS = 4
 
 
 class RowProducts(RowState):
@@ -21,6 +25,22 @@ class RowProducts(RowState):
     def _stored(self, at: int) -> bool:
         """Whether a value is given in sparse form: one computed in here has rows with its zeros."""
         return at in self.given and self.node(at).layout != "dense"
+
+    def _fetching(self) -> set[int]:
+        """Return the long rows that a product with a narrow matrix reads first: it looks ahead."""
+        read: set[int] = set()
+        found: set[int] = set()
+        for level in self.plan.levels:
+            for group in level.groups.values():
+                read.update(group.operands(self.plan.alias))
+            for node in level.products:
+                driver = self._driver(node)
+                if self.part.state[node.id] == "cell" and driver in self.given:
+                    long, narrow = self.width(driver) >= _LONG, self.width(node.id) >= _COLUMNS
+                    if long and narrow and driver not in read and not self._stored(driver):
+                        found.add(driver)
+                read.update(self._factors(node))
+        return found
 
     def _factors(self, node: Node) -> list[int]:
         return [self.plan.alias.get(at, at) for at in node.inputs]
@@ -75,7 +95,12 @@ class RowProducts(RowState):
             self.scratch.append((packed, kind, f"ALIGNED_{bits}({k}) * {n}"))
             self.before.append(f"pack_{bits}({matrix}, {packed}, {k}, {n});")
             rows = f"t{driver}, p{driver}, {packed}, t{node.id}"
-            self.block.append(f"times_{bits}({rows}, R, {k}, {n});")
+            ahead = "0"
+            if driver in self.unfetched:
+                # rows that lie apart, or are copied, aren't found there
+                near = f"t{driver} != b{driver} && p{driver} > 0 && p{driver} < 2 * {k}"
+                ahead = f"{near} ? AHEAD : 0"
+            self.block.append(f"times_{bits}({rows}, R, {k}, {n}, {ahead});")
 
     def _gather(self, node: Node) -> None:
         """Products of two rows each, added up over the rows."""

@@ -62,6 +62,7 @@ class RowState:
     widest: int = 1
     partial: int = 0
     single: bool = False  # a block is one row
+    unfetched: set[int] = field(default_factory=set)  # whose readers look ahead themselves
     fetched: set[int] = field(default_factory=set)
 
     # ---- names
@@ -108,7 +109,8 @@ class RowState:
             sparse = self.node(at).layout != "dense"
             reader = f"rows_of_csr_{bits}" if sparse else f"rows_{bits}"
             view = self.view(at, "sparse" if sparse else "rows")
-            which = "r0, R" if sparse else "r0, R, end - r0"
+            left = "0" if at in self.unfetched else "end - r0"
+            which = "r0, R" if sparse else f"r0, R, {left}"
             self.block += [
                 f"i64 p{at};",
                 f"const {kind} *const t{at} = {reader}({view}, {wide}, {which}, b{at}, &p{at});",

@@ -29,6 +29,7 @@ class RowText(RowProducts):
     def build(self, name: str) -> str:
         """Return the definition of the kernel."""
         self.single = self._goes_row_by_row()
+        self.unfetched = self._fetching()
         for level in self.plan.levels:
             for group in level.groups.values():
                 self._fetch(group.operands(self.plan.alias))
