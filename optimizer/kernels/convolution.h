@@ -41,35 +41,44 @@ static i64 unit_claim(const call *whole, i64 number, i64 places, i64 panels) {
   return -1;
 }
 
+/* channels whose products are summed up by themselves: errors grow with what is summed up in turn */
+#undef MINIMAL_SUM
+#define MINIMAL_SUM 32
+
 /* S = x w, or S += x w, for a tile of rows of x and of up to two vectors of columns. Rows of x are
    `block` elements long and lie side by side, the next elements of all of them lie `apart` further.
    For each step `ahead` bytes from `next` on are on their way. */
 static INLINED void minimal_tile(
     const int block, const int rows, const int vectors, const float *x, i64 apart, const float *w,
     float *S, i64 blocks, int more, const char *next, i64 ahead) {
-  VEC_32 s[MINIMAL_ROWS][2];
-  _Pragma("GCC unroll 14")
-  for (int r = 0; r < rows; r++)
-    for (int v = 0; v < vectors; v++)
-      s[r][v] = more ? FULL_32(S + r * MINIMAL_PANEL + v * LANES_32) : SET_32(0.0f);
-  for (; blocks; blocks--, x += apart)
-    for (i64 k = 0; k < block; k++, w += MINIMAL_PANEL) {
-      VEC_32 a = FULL_32(w), b = a;
-      HOLD(a);
-      if (vectors > 1) { b = FULL_32(w + LANES_32); HOLD(b); }
-      __builtin_prefetch(next, 0, 2);
-      next += ahead;
-      _Pragma("GCC unroll 14")
-      for (int r = 0; r < rows; r++) {
-        VEC_32 one = SET_32(x[r * block + k]);
-        HOLD(one);
-        s[r][0] = FMA_VEC_32(one, a, s[r][0]);
-        if (vectors > 1) s[r][1] = FMA_VEC_32(one, b, s[r][1]);
+  for (; blocks > 0; blocks -= MINIMAL_SUM / block, more = 1) {
+    VEC_32 s[MINIMAL_ROWS][2];
+    _Pragma("GCC unroll 14")
+    for (int r = 0; r < rows; r++)
+      for (int v = 0; v < vectors; v++) s[r][v] = SET_32(0.0f);
+    for (i64 b = LEAST(blocks, MINIMAL_SUM / block); b; b--, x += apart)
+      for (i64 k = 0; k < block; k++, w += MINIMAL_PANEL) {
+        VEC_32 a = FULL_32(w), b = a;
+        HOLD(a);
+        if (vectors > 1) { b = FULL_32(w + LANES_32); HOLD(b); }
+        __builtin_prefetch(next, 0, 2);
+        next += ahead;
+        _Pragma("GCC unroll 14")
+        for (int r = 0; r < rows; r++) {
+          VEC_32 one = SET_32(x[r * block + k]);
+          HOLD(one);
+          s[r][0] = FMA_VEC_32(one, a, s[r][0]);
+          if (vectors > 1) s[r][1] = FMA_VEC_32(one, b, s[r][1]);
+        }
       }
-    }
-  _Pragma("GCC unroll 14")
-  for (int r = 0; r < rows; r++)
-    for (int v = 0; v < vectors; v++) PUT_32(S + r * MINIMAL_PANEL + v * LANES_32, s[r][v]);
+    _Pragma("GCC unroll 14")
+    for (int r = 0; r < rows; r++)
+      for (int v = 0; v < vectors; v++) {
+        float *to = S + r * MINIMAL_PANEL + v * LANES_32;
+        if (more) s[r][v] += FULL_32(to);
+        PUT_32(to, s[r][v]);
+      }
+  }
 }
 static INLINED void minimal_rows(
     const int block, const int vectors, i64 rows, const float *x, i64 apart, const float *w, float *S,

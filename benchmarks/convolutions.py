@@ -1,0 +1,236 @@
+"""Convolutions by minimal filtering, alone: how long they take, and how exact they are.
+
+    python -m benchmarks.convolutions                 # times with 1 and 2 threads, then errors
+    python -m benchmarks.convolutions --only times --threads 1 --copies 20
+    python -m benchmarks.convolutions --only errors
+
+Times are ratios to ONNX Runtime's own convolution on blocks of channels, interleaved: below 1 is
+faster. With --copies each has so many sessions that take turns, so that filters come from memory,
+as they do in a model. Errors are those of float32 against float64, relative to the runtime's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from tensolog.optimizer.convert import load_graph, to_model
+from tensolog.optimizer.graph import TensorType
+from tensolog.optimizer.kernels.convolution import convolutions
+from tensolog.optimizer.kernels.embed import embed, place
+from tensolog.optimizer.kernels.library import build
+from tensolog.optimizer.kernels.product import supply
+from tensolog.optimizer.kernels.region import Meanings
+from tensolog.optimizer.layouts.filters import dense
+from tensolog.optimizer.layouts.layout import Layout
+from tensolog.optimizer.layouts.runtime import NCHWC, block_size
+from tensolog.profiles.execution import Execution
+from tensolog.profiles.session import AS_WRITTEN, BoundRun, open_session
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Size:
+    """A convolution with stride 1 whose result is as large as its image."""
+
+    where: str
+    channels: int
+    side: int
+    made: int
+    taps: tuple[int, int] = (3, 3)
+    groups: int = 1
+
+    @property
+    def operations(self) -> int:
+        """The additions and multiplications of it, multiplied out."""
+        own = self.channels // self.groups * self.taps[0] * self.taps[1]
+        return 2 * self.side**2 * self.made * own
+
+
+SIZES = [
+    Size("ResNet-50", 64, 56, 64),
+    Size("ResNet-50", 128, 28, 128),
+    Size("ResNet-50", 256, 14, 256),
+    Size("ResNet-50", 512, 7, 512),
+    Size("ResNeXt-50", 128, 56, 128, groups=8),
+    Size("U-Net", 32, 128, 32),
+    Size("VGG-16", 64, 224, 64),
+    Size("VGG-16", 128, 112, 128),
+    Size("VGG-16", 256, 56, 256),
+    Size("VGG-16", 512, 28, 512),
+    Size("VGG-16", 512, 14, 512),
+    Size("Inception-v3", 96, 35, 96),
+    Size("Inception-v3", 48, 35, 64, (5, 5)),
+    Size("Inception-v3", 192, 17, 192, (1, 7)),
+    Size("Inception-v3", 192, 17, 192, (7, 1)),
+    Size("Inception-v3", 384, 8, 384, (1, 3)),
+    Size("Inception-v3", 448, 8, 384),
+    Size("SqueezeNet", 16, 55, 64),
+    Size("SqueezeNet", 48, 13, 192),
+]
+DISTRIBUTIONS = ("normal", "positive", "heavy tails", "few large")
+
+
+def drawn(distribution: str, shape: tuple[int, ...], seed: int) -> Array:
+    """Draw numbers: `heavy tails` are Student's with 3 degrees of freedom, `few large` 1 in 100."""
+    random = np.random.default_rng(seed)
+    numbers = random.standard_normal(shape)
+    if distribution == "positive":
+        numbers = np.maximum(numbers, 0)
+    elif distribution == "heavy tails":
+        numbers = random.standard_t(3, shape)
+    elif distribution == "few large":
+        numbers *= np.where(random.random(shape) < 0.01, 100, 1)
+    return numbers.astype(np.float32)
+
+
+def filters(size: Size) -> Array:
+    own = size.channels // size.groups
+    scale = (own * size.taps[0] * size.taps[1]) ** -0.5
+    return drawn("normal", (size.made, own, *size.taps), 0) * np.float32(scale)
+
+
+def model(size: Size, block: int) -> onnx.ModelProto:
+    """Build the runtime's own operator on blocks."""
+    pads = [tap // 2 for tap in size.taps] * 2
+    laid = dense(
+        filters(size), Layout((size.made,), block), Layout((size.channels // size.groups,), block)
+    )
+    node = helper.make_node(
+        "Conv",
+        ["x", "w"],
+        ["y"],
+        domain=NCHWC,
+        kernel_shape=size.taps,
+        pads=pads,
+        group=size.groups,
+    )
+    image, result = ([1, c, size.side, size.side] for c in (size.channels, size.made))
+    graph = helper.make_graph(
+        [node],
+        "graph",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, image)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, result)],
+        [numpy_helper.from_array(laid, "w")],
+    )
+    imports = [helper.make_opsetid("", 20), helper.make_opsetid(NCHWC, 1)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=9)
+
+
+def forms(proto: onnx.ModelProto) -> Iterator[tuple[str, onnx.ModelProto, Execution]]:
+    """Yield the runtime's operator, then each form of our own kernel, as models."""
+    yield "runtime", proto, AS_WRITTEN
+    graph = load_graph(proto)
+    for entry in (*proto.graph.input, *proto.graph.output):
+        shape = tuple(one.dim_value for one in entry.type.tensor_type.shape.dim)
+        graph.types[graph.names.index(entry.name)] = TensorType("float32", shape)
+    found = convolutions(Meanings(graph), graph.nodes)
+    library = build([one.kernel for one in found])
+    for one in found:
+        changed = graph.copy()
+        supply(changed, [one.kernel])
+        assert place(changed, one.region.nodes, one.kernel)
+        form = one.kernel.form.removeprefix("minimal filtering ").split(" ")[0]
+        yield form, to_model(embed(changed, library.domain)), Execution(libraries=(library.path,))
+
+
+def times(block: int, threads: int, copies: int, rounds: int) -> None:
+    print(f"\ntimes, {threads} thread(s), {copies} copies: microseconds, GFLOP/s, ratios of tiles")
+    for size in SIZES:
+        x = drawn("normal", (1, size.channels, size.side, size.side), 1)
+        runs: dict[str, list[BoundRun]] = {}
+        for form, proto, execution in forms(model(size, block)):
+            made = proto.SerializeToString()
+            sessions = [
+                open_session(made, threads=threads, execution=execution) for _ in range(copies)
+            ]
+            runs[form] = [BoundRun(session, {"x": x}) for session in sessions]
+        laps: dict[str, list[float]] = {form: [] for form in runs}
+        for _ in range(max(1, rounds // copies)):
+            for form, entries in runs.items():
+                laps[form] += [entry.time() for entry in entries]
+        own = statistics.median(laps["runtime"])
+        told = (
+            f"{size.channels} -> {size.made} {size.side}x{size.side} {size.taps[0]}x{size.taps[1]}"
+        )
+        ratios = "  ".join(
+            f"{form} {statistics.median(lap) / own:.2f}"
+            for form, lap in laps.items()
+            if form != "runtime"
+        )
+        rate = size.operations / own
+        print(f"  {size.where:13s}{told:24s}{own / 1e3:8.0f}{rate:6.0f}  {ratios}", flush=True)
+
+
+def errors(block: int) -> None:
+    print("\nerrors against float64, relative to the runtime's: root mean square, largest")
+    print(f"  {'filters, tiles':24s}" + "".join(f"{name:>16s}" for name in DISTRIBUTIONS))
+    for taps in ((3, 3), (5, 5), (1, 3), (1, 7)):
+        size = Size("", 128, 24, 32, taps)
+        rows: dict[str, list[str]] = {}
+        entries = [
+            (form, open_session(proto.SerializeToString(), threads=1, execution=execution))
+            for form, proto, execution in forms(model(size, block))
+        ]
+        for distribution in DISTRIBUTIONS:
+            x = drawn(distribution, (1, size.channels, size.side, size.side), 1)
+            exact = _exact(_plain(x, block), filters(size))
+            found = {
+                form: _plain(session.run(None, {"x": x})[0], block) - exact
+                for form, session in entries
+            }
+            own = found.pop("runtime")
+            for form, error in found.items():
+                rms = (np.mean(error**2) / np.mean(own**2)) ** 0.5
+                most = abs(error).max() / abs(own).max()
+                rows.setdefault(form, []).append(f"{rms:.1f}, {most:.1f}")
+        for form, cells in rows.items():
+            print(f"  {taps[0]}x{taps[1]}, {form:19s}" + "".join(f"{cell:>16s}" for cell in cells))
+
+
+def _plain(array: Array, block: int) -> Array:
+    n, c, h, w = array.shape
+    parts = array.reshape(n, c // block, h, w, block)
+    return parts.transpose(0, 1, 4, 2, 3).reshape(n, c, h, w).astype(np.float64)
+
+
+def _exact(image: Array, weights: Array) -> Array:
+    high, wide = weights.shape[2:]
+    padded = np.pad(image, ((0, 0), (0, 0), (high // 2,) * 2, (wide // 2,) * 2))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (high, wide), axis=(2, 3))
+    total: Array = np.einsum(
+        "nchwij,mcij->nmhw", windows, weights.astype(np.float64), optimize=True
+    )
+    return total
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.convolutions",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--only", choices=["times", "errors"], help="one part")
+    parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
+    parser.add_argument("--copies", type=int, default=1, help="sessions of each, default 1")
+    parser.add_argument("--rounds", type=int, default=60, help="runs of each, default 60")
+    arguments = parser.parse_args()
+    block = block_size()
+    if block is None:
+        sys.exit("this ONNX Runtime has no kernels for blocks of channels")
+    if arguments.only in (None, "times"):
+        for threads in arguments.threads:
+            times(block, threads, arguments.copies, arguments.rounds)
+    if arguments.only in (None, "errors"):
+        errors(block)
+
+
+if __name__ == "__main__":
+    main()
