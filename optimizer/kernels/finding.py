@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..codegen.compiler import CompilerError
-from ..codegen.unit import native_level
 from ..contest import Contest, Plan
 from ..graph import Graph
 from .convolution import convolutions
@@ -64,22 +63,25 @@ def _forms(convolved: Sequence[Found]) -> list[Kind]:
     return list(kinds.values())
 
 
-def compiled(kinds: Sequence[Kind]) -> tuple[list[Kind], Library]:
-    """Compile the kernels of kinds together for this processor, without any that is refused.
+def compiled(kinds: Sequence[Kind], levels: Sequence[str] | None) -> Library:
+    """Compile the kernels of kinds together for some processors, and mark those that are refused.
 
-    Raises CompilerError where there is no compiler, or it refuses all.
+    `levels` are those of `library.build`. Raises CompilerError where there is no compiler, or it
+    refuses all.
     """
-    levels = (native_level(),)
     try:
-        return list(kinds), build([kind.found[0].kernel for kind in kinds], levels=levels)
+        kernels = {kind.name: kind.found[0].kernel for kind in kinds}
+        return build([kernels[name] for name in sorted(kernels)], levels=levels)
     except CompilerError:
-        accepted = [kind for kind in kinds if _compiles(kind, levels)]
+        for kind in kinds:
+            kind.is_refused = not _compiles(kind, levels)
+        accepted = [kind.found[0].kernel for kind in kinds if not kind.is_refused]
         if not accepted:
             raise
-        return accepted, build([kind.found[0].kernel for kind in accepted], levels=levels)
+        return build(accepted, levels=levels)
 
 
-def _compiles(kind: Kind, levels: Sequence[str]) -> bool:
+def _compiles(kind: Kind, levels: Sequence[str] | None) -> bool:
     try:
         build([kind.found[0].kernel], levels=levels)
     except CompilerError:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ...profiles.race import verdict
+from ..codegen.compiler import CompilerError
 from ..codegen.unit import native_level
 from ..contest import Contest, Plan
 from ..layouts.plans import sources
@@ -28,7 +29,7 @@ from .embed import embed, place
 from .finding import EVERYTHING, OTHERS, compiled, kinds_of
 from .grow import Found
 from .kinds import Kind, cover, step_of
-from .library import Library, build
+from .library import Library
 from .product import supply
 from .region import Meanings
 from .settle import settle
@@ -76,8 +77,9 @@ class Fusing:
                 self.kinds = []
             if not self.kinds:
                 return
-            self.kinds, self.library = compiled(self.kinds)
-        self.alone.race(self.graph, self.kinds, self.library, budget_s)
+            self.library = compiled(self.kinds, (native_level(),))
+        accepted = [kind for kind in self.kinds if not kind.is_refused]
+        self.alone.race(self.graph, accepted, self.library, budget_s)
         by_gain = sorted(self.kinds, key=lambda kind: -kind.gain_ns)
         by_gain = [kind for kind in by_gain if kind.is_promising]
         self.promising = [kind for kind in by_gain if kind.convolves]
@@ -229,6 +231,10 @@ class Fusing:
 
         `library` may have more kernels than these; without one, the plan gets its own.
         """
+        library = library or self._built(kinds)
+        if library is None:
+            return None
+        kinds = [kind for kind in kinds if not kind.is_refused]
         supply(self.graph, [one.kernel for kind in kinds for one in kind.found])
         graph = self.graph.copy()
         steps = []
@@ -239,8 +245,6 @@ class Fusing:
                     steps.append(step)
         if not steps:
             return None
-        if library is None:
-            library = self._built(kinds)
         self.workshop.place_file(library.path, library.name)
         opened = replace(self.base.execution, libraries=(Path(library.name),))
         self.used[name] = list(kinds)
@@ -251,15 +255,17 @@ class Fusing:
             execution=opened,
         )
 
-    def _built(self, kinds: Sequence[Kind]) -> Library:
+    def _built(self, kinds: Sequence[Kind]) -> Library | None:
         """Compile the kernels of some kinds, for every processor that the plan may run on.
 
         One in blocks runs where blocks are as wide as here: on processors of this level alone, or
-        on those that lack something of it.
+        on those that lack something of it. None where the compiler refuses all for one of these.
         """
-        kernels = {kind.name: kind.found[0].kernel for kind in kinds}
         levels = tuple(dict.fromkeys((native_level(), PLAIN))) if self.is_in_blocks else None
-        return build([kernels[name] for name in sorted(kernels)], levels=levels)
+        try:
+            return compiled(kinds, levels)
+        except CompilerError:
+            return None
 
     def _left_out(self, chosen: Sequence[Kind]) -> list[Step]:
         """Say of the kinds that a plan is without why."""

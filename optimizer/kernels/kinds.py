@@ -28,7 +28,7 @@ class Kind:
 
     `sorts` are the ways of growing regions that gave these: those of one way don't overlap, but for
     the forms of a convolution: the kinds that `convolves` are alternatives where they have the same
-    nodes, of which the one of the lowest `rank` rounds least.
+    nodes, of which the one of the lowest `rank` rounds least. The compiler may have refused one.
     """
 
     found: list[Found]
@@ -37,6 +37,7 @@ class Kind:
     whole: Lap | None = None
     convolves: bool = False
     rank: int = 0
+    is_refused: bool = False
 
     @property
     def name(self) -> str:
@@ -68,6 +69,8 @@ class Kind:
 
     def refusal(self, chosen: Collection[Kind]) -> str:
         """Say why it isn't used beside what is: it was slower, or another has some of its nodes."""
+        if self.is_refused:
+            return "the compiler refuses it"
         if self.alone is None:
             return "not measured alone"
         own = f"{self.form}: " if self.convolves else ""

@@ -7,6 +7,7 @@ import onnx
 import pytest
 from onnx import helper
 from tensolog.optimizer.codegen import CompilerError
+from tensolog.optimizer.codegen.unit import native_level
 from tensolog.optimizer.contest import Contest, Plan
 from tensolog.optimizer.convert import load_graph
 from tensolog.optimizer.kernels import alone, finding, fusing, library
@@ -97,19 +98,23 @@ def test_what_helps_is_fused_and_the_library_lies_beside_the_model(fast_kernels,
 
 
 @needs_compiler
-def test_a_kernel_that_the_compiler_refuses_is_left_out(fast_kernels, monkeypatch):
-    build = fusing.build
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_a_kernel_that_the_compiler_refuses_is_left_out(everywhere, fast_kernels, monkeypatch):
+    build = finding.build
 
-    def picky(kernels, **options):
-        if any("LayerNormalization" in one.name for one in kernels):
+    def picky(kernels, *, levels, **options):
+        refuses = everywhere or levels != (native_level(),)
+        if refuses and any("LayerNormalization" in one.name for one in kernels):
             raise CompilerError("cc refuses generated code")
-        return build(kernels, **options)
+        return build(kernels, levels=levels, **options)
 
-    monkeypatch.setattr(fusing, "build", picky)
     monkeypatch.setattr(finding, "build", picky)
+    monkeypatch.setattr(fusing.Fusing, "_race_in_model", lambda *_: None)
     result = optimized(target=KERNELS_TARGET)
     assert result.chosen == "kernels"
     assert [one.split("_")[0] for one in kernels_of(result.model)] == ["Mish"]
+    reasons = {one.reason for one in result.plan if one.rule == "FuseKernel" and not one.accepted}
+    assert "the compiler refuses it" in reasons
 
 
 @pytest.mark.parametrize("options", [{}, {"target": "onnx"}, {"allow": ("exact",)}])
@@ -129,7 +134,7 @@ def test_the_target_needs_a_compiler_and_says_which(monkeypatch):
 
 @needs_compiler
 def test_a_kernel_that_computes_something_else_is_refused(fast_kernels, monkeypatch):
-    build = fusing.build
+    build = finding.build
 
     def wrong(kernels, **options):
         changed = [one.__class__(**{**vars(one), "text": spoiled(one.text)}) for one in kernels]
@@ -139,7 +144,6 @@ def test_a_kernel_that_computes_something_else_is_refused(fast_kernels, monkeypa
         assert "q0[j] = " in text
         return text.replace("q0[j] = ", "q0[j] = 0.01f + ")
 
-    monkeypatch.setattr(fusing, "build", wrong)
     monkeypatch.setattr(finding, "build", wrong)
     result = optimized(target=KERNELS_TARGET)
     assert result.chosen == "original"
