@@ -5,6 +5,7 @@ from __future__ import annotations
 from .attention import fuse_attention
 from .derive import Derivation
 from .egraph import EGraph
+from .lines import convert_signals
 from .narrow import split_narrow
 from .provenance import Application
 from .rotary import fuse_rotary
@@ -13,12 +14,13 @@ from .rotary import fuse_rotary
 def derive(egraph: EGraph, *, contributed: bool) -> list[Application]:
     """State what no rule can say; what was stated.
 
-    With `contributed`, what ONNX Runtime's kernels for the CPU compute in one as well. Rotations
-    come first: attention reads what they give.
+    With `contributed`, what ONNX Runtime's kernels for the CPU compute in one as well, or in
+    blocks. Rotations come first: attention reads what they give.
     """
     derivation = Derivation(egraph)
     split_narrow(derivation)
     if contributed:
+        convert_signals(derivation)
         fuse_rotary(derivation)
         fuse_attention(derivation)
     return derivation.applications

@@ -16,7 +16,7 @@ from .derived import derive
 from .egraph import EGraph
 from .extract import MOST_STEPS, Extraction, extract
 from .merges import Merged, canonical, merge
-from .problem import Choice, Selection, cost_of
+from .problem import Choice, Problem, Selection, cost_of
 from .provenance import Application
 from .saturate import Budget, Growth, Report, saturate
 from .trace import steps_of
@@ -92,8 +92,8 @@ def search(
     budget of `prices` is spent. Rules of several outputs are tried on what that leads to. Up to
     `count` plans are given, which differ in the rules they use (see `alternatives`). With
     `rounding`, sums and products of floats may be reordered, and what no rule can say is derived
-    (see `derived`), with `contributed` ONNX Runtime's own kernels among it; the second plan has
-    that whatever it seems to cost. `graph` is left as it is.
+    (see `derived`), with `contributed` ONNX Runtime's own kernels among it; then the second plan
+    has all of that whatever it seems to cost. `graph` is left as it is.
     """
     egraph = EGraph(graph, sizes, fold_limit)
     single = [rule for rule in rules if len(rule.outputs) == 1]
@@ -109,7 +109,7 @@ def search(
     if merged.cost < extraction.cost and count > 1:  # whether merges pay, the clock may deny
         left_out = tuple(dict.fromkeys(a.rule for a in merged.applications))
         found.append((extraction.selection, extraction.cost, left_out))
-    if derived:
+    if derived and contributed:
         favoured = _favouring(egraph, costs, derived, steps, progress)
         if all(_nodes(favoured) != _nodes(selection) for selection, _, _ in found):
             found.insert(1, (favoured, cost_of(favoured, favoured), ()))
@@ -189,16 +189,23 @@ def _cheapest(
 ) -> tuple[Extraction, float]:
     """Take out and measure in turns; the last extraction takes only what is measured."""
     for _ in range(EXTRACTIONS):
-        own, extraction = _extracted(egraph, costs, steps)
+        problem, own, extraction = _extracted(egraph, costs, steps)
         news = {choice.node for choice in extraction.selection.values()}
         old = {choice.node for choice in own.values()}
-        if news <= old:
-            return extraction, cost_of(own, own)
-        if not costs.measure(sorted(news ^ old), _measuring(progress)):
+        # The model's own may look cheapest for no other reason than that nobody measured it.
+        decisive = news ^ old if news - old else _contested(problem, own)
+        if not costs.measure(sorted(decisive), _measuring(progress)):
+            if news <= old:
+                return extraction, cost_of(own, own)
             break
     costs.end_measuring()
-    own, extraction = _extracted(egraph, costs, steps)
+    _, own, extraction = _extracted(egraph, costs, steps)
     return extraction, cost_of(own, own)
+
+
+def _contested(problem: Problem, own: Selection) -> set[int]:
+    """The e-nodes of the model that something else could stand for."""
+    return {choice.node for class_, choice in own.items() if len(problem.choices[class_]) > 1}
 
 
 def _measuring(progress: Report | None) -> Progress | None:
@@ -209,10 +216,10 @@ def _measuring(progress: Report | None) -> Progress | None:
     return lambda done, total, what: report("measuring", done, total, what)
 
 
-def _extracted(egraph: EGraph, costs: Costs, steps: int) -> tuple[Selection, Extraction]:
+def _extracted(egraph: EGraph, costs: Costs, steps: int) -> tuple[Problem, Selection, Extraction]:
     problem = problem_of(egraph, costs)
     own = own_nodes(egraph, problem)
-    return own, extract(problem, own, steps)
+    return problem, own, extract(problem, own, steps)
 
 
 def _others(

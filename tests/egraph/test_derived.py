@@ -433,3 +433,80 @@ def test_what_is_not_finite_stays_in_reach_of_the_taps():
     wanted, given_ = (run(one, {"x": x})[0] for one in (model, modelled(found.plans[0])))
     np.testing.assert_array_equal(np.isfinite(given_), np.isfinite(wanted))
     assert not np.isfinite(wanted).all()
+
+
+# --------------------------------------------------------------------------- signals as images
+
+
+def price_of_signals(kernel):
+    """What is computed of images costs nothing beside what is computed of signals."""
+    if kernel.op_type in ("Squeeze", "Unsqueeze"):
+        return 1.0
+    return 100.0 if any(spec and len(spec.shape) == 3 for spec in kernel.inputs) else 1.0
+
+
+def as_images(model, sizes=None):
+    """Search a model and compare the plan with it; its operators."""
+    found = search(graph_of(model), (), Prices(0, price_of_signals), sizes=sizes or {},
+                   fold_limit=FOLD_LIMIT, contributed=True)  # fmt: skip
+    result = modelled(found.plans[0])
+    shape = [dim.dim_value or (sizes or {})[dim.dim_param]
+             for dim in model.graph.input[0].type.tensor_type.shape.dim]  # fmt: skip
+    assert disagreement(model, result, {"x": RNG.normal(size=shape).astype(np.float32)}) is None
+    return [(node.op_type, len(node.attribute)) for node in result.graph.node], result
+
+
+@SETTINGS
+@given(
+    group=st.sampled_from([1, 2, 4]),
+    taps=st.integers(1, 4),
+    size=st.integers(4, 9),
+    given_=st.fixed_dictionaries(
+        {},
+        optional={
+            "strides": st.integers(1, 2).map(lambda n: [n]),
+            "dilations": st.just([1]),
+            "pads": st.tuples(st.integers(0, 2), st.integers(0, 2)).map(list),
+        },
+    ),
+    bias=st.booleans(),
+)
+def test_convolutions_of_signals(group, taps, size, given_, bias):
+    net = Net(17, x=(2, 4, size))
+    operands = [RNG.normal(size=(8, 4 // group, taps))] + [RNG.normal(size=8)] * bias
+    operators, result = as_images(net.model(net.op("Conv", "x", *operands, group=group, **given_)))
+    assert [name for name, _ in operators] == ["Unsqueeze", "Conv", "Squeeze"]
+    assert [len(one.dims) for one in result.graph.initializer].count(4) == 1
+
+
+def test_a_chain_of_signals_stays_an_image():
+    """Nothing is taken back and forth between convolutions, activations and sums."""
+    net = Net(17, x=(1, 4, 20))
+    first = net.op("Conv", "x", RNG.normal(size=(4, 4, 3)), pads=[1, 1])
+    gate = net.op("Mul", net.op("Tanh", first), net.op("Sigmoid", first))
+    again = net.op("Conv", net.op("Mul", gate, np.float32(0.5)), RNG.normal(size=(4, 4, 1)))
+    total = net.op("Relu", net.op("Add", again, first))
+    operators, _ = as_images(net.model(total))
+    names = [name for name, _ in operators]
+    assert (names.count("Unsqueeze"), names.count("Squeeze")) == (1, 1)
+
+
+def test_what_is_no_signal_between_two_ends_the_image():
+    net = Net(17, x=(1, 4, 20))
+    first = net.op("Conv", "x", RNG.normal(size=(4, 4, 3)))
+    moved = net.op("Mul", first, RNG.normal(size=(4, 1)))  # a factor for each channel
+    operators, _ = as_images(net.model(net.op("Conv", moved, RNG.normal(size=(4, 4, 1)))))
+    assert [name for name, _ in operators].count("Unsqueeze") == 2
+
+
+def test_signals_of_any_length():
+    net = Net(17, x=(1, 4, "length"))
+    operators, _ = as_images(net.model(net.op("Conv", "x", RNG.normal(size=(4, 4, 3)))),
+                             {"length": 11})  # fmt: skip
+    assert [name for name, _ in operators] == ["Unsqueeze", "Conv", "Squeeze"]
+
+
+def test_older_models_stay():
+    net = Net(11, x=(1, 4, 20))
+    operators, _ = as_images(net.model(net.op("Conv", "x", RNG.normal(size=(4, 4, 3)))))
+    assert [name for name, _ in operators] == ["Conv"]
