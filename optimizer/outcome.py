@@ -17,6 +17,7 @@ from .record import record_plan
 from .result import Optimization
 from .rewrite import Step
 from .search import bound_types
+from .sizes import not_given
 from .view import calls_of, calls_run, drawn_graph, operator_costs
 from .words import candidate_of, details, verdict_of, version_of
 
@@ -61,7 +62,7 @@ def conclude(run: Campaign) -> Optimization:
     headline: Headline = {
         "tensolog": version_of("tensolog"),
         "chosen": winner.name,
-        "verdict": verdict_of(winner, run.plans, run.problem),
+        "verdict": verdict_of(winner, run.plans, _problem(run)),
         "nodes_before": nodes,
         "nodes_after": nodes if winner is original else len(winner.graph.nodes),
     }
@@ -98,6 +99,13 @@ def _closest(run: Campaign) -> Plan:
     if raced:
         return run.plans[min(raced)[1]]
     return run.plans[-1] if run.plans else run.original
+
+
+def _problem(run: Campaign) -> str:
+    """Say why the original could not be run, and whether sizes may have been guessed wrong."""
+    if run.problem and not_given(run.original.graph, run.sizes):
+        return f"{run.problem}; if its sizes were guessed wrong, give them with --input-shape"
+    return run.problem
 
 
 def _operators(run: Campaign, original: Plan, winner: Plan) -> list[OperatorCost]:

@@ -47,6 +47,17 @@ def sizes_from(graph: Graph, input_shapes: Mapping[str, Sequence[int]]) -> dict[
     return sizes
 
 
+def not_given(graph: Graph, given: Mapping[str, int]) -> list[str]:
+    """Name the free dimensions of a model's inputs whose sizes have to be guessed."""
+    free = (
+        size
+        for value in graph.graph_inputs
+        for size in graph.shape(value) or ()
+        if isinstance(size, str) and size not in given
+    )
+    return list(dict.fromkeys(free))
+
+
 def guesses(graph: Graph, given: Mapping[str, int]) -> Iterator[dict[str, int]]:
     """Yield sizes for all free dimensions, likely ones first; `given` ones are kept.
 

@@ -288,3 +288,24 @@ def test_a_branch_that_reads_an_outer_value_keeps_it(catalog):
     for condition in (True, False):
         feeds = {"x": np.array([-1, 2, 3], np.float32), "c": np.array(condition)}
         assert np.array_equal(run(result.model, feeds)[0], run(built, feeds)[0])
+
+
+@pytest.mark.parametrize(("rows", "told"), [("n", True), (3, False)])
+def test_what_can_not_be_run_is_kept_and_guessed_sizes_are_named(rows, told, catalog):
+    """It reads the row of a table whose number is a thousand less than its own rows are."""
+    built = model(
+        [
+            ("Shape", ["x"], ["shape"]),
+            ("Sub", ["shape", "thousand"], ["place"]),
+            ("Gather", ["table", "place"], ["row"]),
+            ("Add", ["x", "row"], ["y"]),
+        ],
+        [value("x", [rows])],
+        [value("y", [rows])],
+        {"table": np.ones(4, np.float32), "thousand": np.array([1000])},
+    )
+    result = optimize(built, catalog)
+    assert "could not run it here" in result.verdict
+    assert ("--input-shape" in result.verdict) == told
+    if told:
+        assert "could not run" not in optimize(built, catalog, input_shapes={"x": [1002]}).verdict
