@@ -3,7 +3,8 @@
 Other rewrites take operators apart, or name the runtime's own, for the sake of the kernels that the
 runtime has; so kernels go into the plan with the fewest of them, and what proved good there into
 one other plan as well, where rules and kernels together promise more. Convolutions have kernels in
-blocks alone: for these the layout is part of the plan, whether it is the runtime's own or not.
+blocks alone: for these the layout is part of the plan, whether it is the runtime's own or not. That
+plan has all other kernels too; where convolutions gain more than these, no other plan needs any.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from collections.abc import Sequence
 from ...profiles.costs import Cost
 from ..contest import Contest, Plan
 from ..phases import Phases
-from ..qualifying import is_roomy
 from ..realize import Workshop
 from .alone import Alone
 from .fusing import Fusing
@@ -67,15 +67,14 @@ def fused_plans(
     in_laid = {plan.name for plan in laid}
     outside = [plan for plan in sound if plan.name not in in_laid]
     in_blocks = _best(laid)
-    promised_ns = 0.0
+    is_met = False
     if in_blocks is not None:
         fusing = fuse(in_blocks, 0.5)
         if fusing.gains:
-            made = fusing.plans(left_s() * 0.5 * SCREENING_SHARE)
-            verified(fusing, made)
-            promised_ns = max((fusing.gain_ns(plan) for plan in made), default=0.0)
-    fusing = fuse(min(outside, key=_changes, default=contest.original), 1.0)
-    if is_roomy(contest) or not _is_met(fusing, found, promised_ns):
+            verified(fusing, fusing.plans(left_s() * 0.5 * SCREENING_SHARE))
+            is_met = fusing.convolves and any(not plan.refusal for plan in found)
+    if not is_met:
+        fusing = fuse(min(outside, key=_changes, default=contest.original), 1.0)
         made = fusing.plans(left_s() * SCREENING_SHARE)
         further = fusing.carried(outside if found else sound, LEAST_PROMISE)
         made += [] if further is None else [further]
@@ -102,12 +101,6 @@ def _best(laid: Sequence[Plan]) -> Plan | None:
         return outside, lap, plan.predicted_ns or unknown
 
     return min((plan for plan in laid if not plan.refusal), key=order, default=None)
-
-
-def _is_met(fusing: Fusing, found: Sequence[Plan], promised_ns: float) -> bool:
-    """Tell whether a sound plan promises as much as the kernels that one would have."""
-    promising_ns = sum(kind.gain_ns for kind in fusing.promising)
-    return any(not plan.refusal for plan in found) and promising_ns <= promised_ns
 
 
 def _verified(fusing: Fusing, plan: Plan) -> list[Plan]:

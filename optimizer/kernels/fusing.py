@@ -134,9 +134,11 @@ class Fusing:
         operators = {f"{NCHWC}:{name}" for name in BLOCKED}
         return any(kind.convolves or self._adjoins(kind, operators) for kind in kinds)
 
-    def gain_ns(self, plan: Plan) -> float:
-        """What the kernels of a plan are expected to save."""
-        return sum(kind.gain_ns for kind in self.used[plan.name])
+    @property
+    def convolves(self) -> bool:
+        """Tell whether of what was chosen convolutions gain more than all else."""
+        gains = [kind.gain_ns * (1 if kind.convolves else -1) for kind in self.chosen]
+        return sum(gains) > 0
 
     def milder(self, plan: Plan) -> Plan | None:
         """Return a plan without the forms of convolutions that round most in another plan.
