@@ -1,12 +1,13 @@
 """Convolutions by minimal filtering, alone: how long they take, and how exact they are.
 
     python -m benchmarks.convolutions                 # times with 1 and 2 threads, then errors
-    python -m benchmarks.convolutions --only times --threads 1 --copies 20
+    python -m benchmarks.convolutions --only times --threads 1 --cold
     python -m benchmarks.convolutions --only errors
 
 Times are ratios to ONNX Runtime's own convolution on blocks of channels, interleaved: below 1 is
-faster. With --copies each has so many sessions that take turns, so that filters come from memory,
-as they do in a model. Errors are those of float32 against float64, relative to the runtime's own.
+faster. With --cold as many sessions of each take turns as fill the caches with filters, so that
+these come from memory, as in a model. Errors are those of float32 against float64, relative to the
+runtime's own.
 """
 
 from __future__ import annotations
@@ -75,6 +76,8 @@ SIZES = [
     Size("SqueezeNet", 16, 55, 64),
     Size("SqueezeNet", 48, 13, 192),
 ]
+# Filters that don't fit in the caches together, and how many sessions there may be of one.
+COLD_BYTES, MOST_COPIES = 128 << 20, 40
 DISTRIBUTIONS = ("normal", "positive", "heavy tails", "few large")
 
 
@@ -141,19 +144,22 @@ def forms(proto: onnx.ModelProto) -> Iterator[tuple[str, onnx.ModelProto, Execut
         yield form, to_model(embed(changed, library.domain)), Execution(libraries=(library.path,))
 
 
-def times(block: int, threads: int, copies: int, rounds: int) -> None:
-    print(f"\ntimes, {threads} thread(s), {copies} copies: microseconds, GFLOP/s, ratios of tiles")
+def times(block: int, threads: int, cold: bool, rounds: int) -> None:
+    where = "memory" if cold else "the caches"
+    print(f"\n{threads} thread(s), filters from {where}: microseconds, GFLOP/s, ratios of tiles")
     for size in SIZES:
         x = drawn("normal", (1, size.channels, size.side, size.side), 1)
+        laps: dict[str, list[float]] = {}
         runs: dict[str, list[BoundRun]] = {}
         for form, proto, execution in forms(model(size, block)):
             made = proto.SerializeToString()
+            copies = max(2, min(MOST_COPIES, COLD_BYTES // len(made))) if cold else 1
             sessions = [
                 open_session(made, threads=threads, execution=execution) for _ in range(copies)
             ]
             runs[form] = [BoundRun(session, {"x": x}) for session in sessions]
-        laps: dict[str, list[float]] = {form: [] for form in runs}
-        for _ in range(max(1, rounds // copies)):
+            laps[form] = []
+        for _ in range(max(2, rounds // max(map(len, runs.values())))):
             for form, entries in runs.items():
                 laps[form] += [entry.time() for entry in entries]
         own = statistics.median(laps["runtime"])
@@ -219,7 +225,7 @@ def main() -> None:
     )
     parser.add_argument("--only", choices=["times", "errors"], help="one part")
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
-    parser.add_argument("--copies", type=int, default=1, help="sessions of each, default 1")
+    parser.add_argument("--cold", action="store_true", help="filters come from memory")
     parser.add_argument("--rounds", type=int, default=60, help="runs of each, default 60")
     arguments = parser.parse_args()
     block = block_size()
@@ -227,7 +233,7 @@ def main() -> None:
         sys.exit("this ONNX Runtime has no kernels for blocks of channels")
     if arguments.only in (None, "times"):
         for threads in arguments.threads:
-            times(block, threads, arguments.copies, arguments.rounds)
+            times(block, threads, arguments.cold, arguments.rounds)
     if arguments.only in (None, "errors"):
         errors(block)
 
