@@ -111,6 +111,14 @@ def test_a_form_that_is_no_faster_stays_out_and_says_so(raced):
     assert reasons == {f"{LARGE}: no faster alone: 1.0 µs -> 1.1 µs"}
 
 
+@pytest.mark.parametrize(("large", "others"), [(0.4, False), (0.9, True)])
+def test_other_plans_get_kernels_where_convolutions_gain_least(raced, large, others):
+    raced[LARGE], raced[SMALL] = large, 1.0
+    names = {one.candidate for one in optimized().candidates}
+    assert {"kernels in blocks", "convolutions in blocks"} <= names
+    assert ("kernels" in names) == others
+
+
 def test_without_a_form_that_gains_the_plan_in_blocks_has_other_kernels(raced):
     raced[LARGE] = raced[SMALL] = 1.0
     result = optimized()
