@@ -5,6 +5,7 @@ from __future__ import annotations
 from .attention import fuse_attention
 from .derive import Derivation
 from .egraph import EGraph
+from .gathers import gather_slices
 from .lines import convert_signals
 from .narrow import split_narrow
 from .provenance import Application
@@ -19,6 +20,7 @@ def derive(egraph: EGraph, *, contributed: bool) -> list[Application]:
     """
     derivation = Derivation(egraph)
     split_narrow(derivation)
+    gather_slices(derivation)
     if contributed:
         convert_signals(derivation)
         fuse_rotary(derivation)

@@ -510,3 +510,50 @@ def test_older_models_stay():
     net = Net(11, x=(1, 4, 20))
     operators, _ = as_images(net.model(net.op("Conv", "x", RNG.normal(size=(4, 4, 3)))))
     assert [name for name, _ in operators] == ["Conv"]
+
+
+# ------------------------------------------------------------------------------ slices gathered
+
+
+def gathered(shape, count, axis, *, column=None, width=None, seed=0):
+    """Elements of x gathered along an axis by a column of indices, expanded over the others."""
+    rng = np.random.default_rng(seed)
+    own = [count if at == axis % len(shape) else 1 for at in range(len(shape))]
+    low = [count if at == axis % len(shape) else size for at, size in enumerate(shape)]
+    low[-1] = width or low[-1]
+    net = Net(17, x=shape)
+    indices = rng.integers(-shape[axis], shape[axis], column or own).tolist()
+    return net.model(net.op("GatherElements", "x", net.op("Expand", indices, low), axis=axis))
+
+
+def slices(model):
+    """Search a model and compare the plan with it; its operators."""
+    found = search(graph_of(model), (), Prices(0, lambda kernel: 100.0 if
+                   kernel.op_type == "GatherElements" else 1.0), sizes={}, fold_limit=0)  # fmt: skip
+    result = modelled(found.plans[0])
+    x = model.graph.input[0].type.tensor_type.shape.dim
+    feeds = {"x": RNG.normal(size=[dim.dim_value for dim in x]).astype(np.float32)}
+    np.testing.assert_array_equal(run(result, feeds)[0], run(model, feeds)[0])
+    return {node.op_type for node in result.graph.node}
+
+
+@SETTINGS
+@given(
+    shape=st.lists(st.integers(1, 4), min_size=1, max_size=4),
+    count=st.integers(1, 5),
+    data=st.data(),
+)
+def test_slices_are_gathered_at_once(shape, count, data):
+    axis = data.draw(st.integers(-len(shape), len(shape) - 1))
+    assert "GatherElements" not in slices(gathered(shape, count, axis))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        gathered([3, 4], 5, 0, column=[5, 4]),  # an index for each element
+        gathered([3, 4], 5, 0, width=2),  # not all of the slice
+    ],
+)
+def test_elements_that_are_gathered_one_by_one(model):
+    assert "GatherElements" in slices(model)
