@@ -1,4 +1,4 @@
-"""Run the libraries of random regions, attentions and products under AddressSanitizer and UBSan.
+"""Run libraries of random regions, attentions, products, convolutions under ASan and UBSan.
 
     python -m tests.kernels.sanitize 200
 
@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 from tensolog.optimizer.codegen import find_compiler
 from tensolog.optimizer.codegen.compiler import FLAGS
 
@@ -19,6 +20,7 @@ from tests.fusion.codegen.sanitize import MISSING, runtime
 from .build import check, model
 from .test_attention import any_attention
 from .test_attention_mask import any_masked
+from .test_convolution import RUNNABLE, cases, check_any
 from .test_product import any_product
 from .test_regions import programs
 
@@ -83,11 +85,17 @@ def inside(examples):
         proto, feeds = case
         check(proto, feeds, threads=2, flags=_SANITIZED)
 
+    @repeated
+    @given(cases(), st.sampled_from(RUNNABLE), st.booleans())
+    def convolved(case, level, in_pieces):
+        check_any(case, level, in_pieces, _SANITIZED)
+
     regions()
     attentions()
     masked()
     multiplied()
-    print(f"{examples} each of regions, attentions, attentions with masks, products: clean")
+    convolved()
+    print(f"{examples} each of regions, attentions, masked ones, products, convolutions: clean")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
+from tensolog.optimizer.codegen.compiler import FLAGS
 from tensolog.optimizer.codegen.unit import LEVELS, native_level
 from tensolog.optimizer.convert import load_graph, to_model
 from tensolog.optimizer.graph import TensorType
@@ -131,19 +132,21 @@ class Case:
         graph = self.graph()
         return graph, convolution.convolutions(Meanings(graph), graph.nodes)
 
-    def forms(self, level=None):
+    def forms(self, level=None, flags=FLAGS):
         """Run every form; yield what each of them is and gives."""
         graph, found = self.found()
         assert found, "no kernel was found"
-        library = build([one.kernel for one in found], levels=(level or native_level(),))
+        library = build(
+            [one.kernel for one in found], levels=(level or native_level(),), flags=flags
+        )
         for one in found:
             changed = graph.copy()
             supply(changed, [one.kernel])
             assert place(changed, one.region.nodes, one.kernel)
             yield one.kernel.form, to_model(embed(changed, library.domain)), library
 
-    def runs(self, level=None, threads=1):
-        for form, proto, library in self.forms(level):
+    def runs(self, level=None, threads=1, flags=FLAGS):
+        for form, proto, library in self.forms(level, flags):
             (result,) = opened(proto, library, threads=threads).run(None, self.feeds)
             yield form, result
 
@@ -168,11 +171,11 @@ class Case:
         total += self.bias[:, None, None]
         return total if self.summand is None else total + self.summand, size + 1
 
-    def check(self, level=None, threads=1, end=lambda total: total):
+    def check(self, level=None, threads=1, flags=FLAGS):
         total, size = self.expected()
-        for form, result in self.runs(level, threads):
+        for form, result in self.runs(level, threads, flags):
             own = plain(result, self.shape[1], self.block)
-            error = abs(own - end(total)).max()
+            error = abs(own - total).max()
             assert error <= ROUNDING * size, (form, error, size)
             assert np.isfinite(result).all(), form
 
@@ -226,14 +229,19 @@ def cases(draw):
     )  # fmt: skip
 
 
-@given(cases(), st.sampled_from(RUNNABLE), st.booleans())
-@settings(max_examples=5, deadline=None)
-def test_sizes_of_all_kinds(case, level, in_pieces):
+def check_any(case, level=None, in_pieces=False, flags=FLAGS):
+    """Check a case in blocks of its own, its filters transformed in advance or in pieces."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(convolution, "block_size", lambda: case.block)
         patch.setattr(convolution, "CACHED_BYTES", 0 if in_pieces else 1 << 40)
         patch.setattr(convolution, "LAID_OUT_TILES", 1 << 40)
-        case.check(level, threads=2)
+        case.check(level, threads=2, flags=flags)
+
+
+@given(cases(), st.sampled_from(RUNNABLE), st.booleans())
+@settings(max_examples=5, deadline=None)
+def test_sizes_of_all_kinds(case, level, in_pieces):
+    check_any(case, level, in_pieces)
 
 
 @pytest.mark.parametrize(
