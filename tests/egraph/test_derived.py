@@ -528,8 +528,12 @@ def gathered(shape, count, axis, *, column=None, width=None, seed=0):
 
 def slices(model):
     """Search a model and compare the plan with it; its operators."""
-    found = search(graph_of(model), (), Prices(0, lambda kernel: 100.0 if
-                   kernel.op_type == "GatherElements" else 1.0), sizes={}, fold_limit=0)  # fmt: skip
+
+    def price_of_elements(kernel):
+        return 100.0 if kernel.op_type == "GatherElements" else 1.0
+
+    prices = Prices(0, price_of_elements)
+    found = search(graph_of(model), (), prices, sizes={}, fold_limit=0)
     result = modelled(found.plans[0])
     x = model.graph.input[0].type.tensor_type.shape.dim
     feeds = {"x": RNG.normal(size=[dim.dim_value for dim in x]).astype(np.float32)}
