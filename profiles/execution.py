@@ -75,7 +75,9 @@ class Execution:
         for key, value in self.options:
             options.add_session_config_entry(key, value)
         for path in self.libraries:
-            options.register_custom_ops_library(str(path if folder is None else folder / path))
+            # Absolute: a bare name would be looked for where the system keeps its libraries.
+            place = path if folder is None else (folder / path).absolute()
+            options.register_custom_ops_library(str(place))
 
     def describe(self) -> str:
         """Say in a few words what differs from the runtime's defaults; "defaults" if nothing."""

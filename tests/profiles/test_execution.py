@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -172,3 +173,18 @@ def test_words_for_people():
     assert dict(execution.options)[LEFT_OUT] == "GeluFusionL2"
     with pytest.raises(ExecutionError, match="unknown level"):
         Execution("most")
+
+
+def test_libraries_beside_a_model_are_named_by_whole_paths(tmp_path, monkeypatch):
+    """A bare name would be looked for among the system's own libraries."""
+    registered = []
+
+    class Options:
+        graph_optimization_level = None
+
+        def register_custom_ops_library(self, path):
+            registered.append(path)
+
+    monkeypatch.chdir(tmp_path)
+    Execution(libraries=(Path("own.so"),)).apply(Options(), Path("model.onnx").parent)
+    assert registered == [str(tmp_path / "own.so")]
