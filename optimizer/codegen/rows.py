@@ -31,6 +31,8 @@ from .stages import schedule, width
 # that its rows are still in the first cache when they are read again, beside those fetched ahead.
 _BLOCK = 512
 _FLUSH = 256
+# Chunks' sums begin so many doubles apart, or a multiple: two threads write to no line in common.
+_APART = 16
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,8 @@ class RowKernel:
         total = sum(part.size for part in self.parts)
         chunks, step = chunked(rows, max(block, (1 << 15) // self.work), block, total, self.work)
         sizes = (block, max(1, _FLUSH * self.apart // block), *self.sizes[2:])
-        return (0, chunks, step, rows, 0, 0, max(1, total), 0, *sizes)
+        apart = -(-max(1, total) // _APART) * _APART
+        return (0, chunks, step, rows, 0, 0, apart, 0, *sizes)
 
     @cached_property
     def forms(self) -> tuple[_Form, ...]:
