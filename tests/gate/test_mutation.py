@@ -79,7 +79,7 @@ def test_a_gate_that_accepts_all_is_found_out(monkeypatch):
         return tuple(Verdict(rule.name, rule.hash, "proved") for rule in rules)
 
     monkeypatch.setattr(mutate_module, "prove_rules", gullible)
-    campaign = mutate([rule_of()], 12, seed=1, search=1)
+    campaign = mutate([rule_of()], 4, seed=1, search=1)
     assert campaign.of("accepted")
 
 
