@@ -155,22 +155,19 @@ static INLINED int is_sound(VEC_32 sound) { return sum_lanes_32(sound) == 0.0f; 
    Runtime, [block of c, tap, c of the block, m of the block]. */
 static APART void multiplied_out(
     const float *x, const float *w, float *o, i64 rows, i64 columns, i64 high, i64 wide, i64 top, i64 left,
-    i64 height, i64 width, i64 depth, i64 block) {
+    i64 height, i64 width, i64 depth, i64 BLOCK) {
   for (i64 i = 0; i < rows; i++)
-    for (i64 j = 0; j < columns; j++, o += block) {
-      for (i64 l = 0; l < block; l++) o[l] = 0.0f;
-      for (i64 b = 0; b < depth / block; b++)
-        for (i64 h = 0; h < high; h++)
-          for (i64 v = 0; v < wide; v++) {
-            const i64 y = top + i + h, z = left + j + v;
+    for (i64 j = 0; j < columns; j++, o += BLOCK)
+      for (i64 lane = 0; lane < BLOCK; lane += LANES_32) {
+        VEC_32 s = SET_32(0.0f);
+        for (i64 b = 0; b < depth / BLOCK; b++)
+          for (i64 tap = 0; tap < high * wide; tap++) {
+            const i64 y = top + i + tap / wide, z = left + j + tap % wide;
             if (y < 0 || y >= height || z < 0 || z >= width) continue;
-            const float *from = x + ((b * height + y) * width + z) * block;
-            const float *filter = w + ((b * high + h) * wide + v) * block * block;
-            for (i64 c = 0; c < block; c++, filter += block) {
-              const float one = from[c];
-              #pragma omp simd
-              for (i64 l = 0; l < block; l++) o[l] = FMA_32(one, filter[l], o[l]);
-            }
+            const float *from = x + ((b * height + y) * width + z) * BLOCK;
+            const float *filter = w + (b * high * wide + tap) * BLOCK * BLOCK + lane;
+            for (i64 c = 0; c < BLOCK; c++) s = FMA_VEC_32(SET_32(from[c]), BLOCK_OF(filter + c * BLOCK), s);
           }
-    }
+        PUT_BLOCK_OF(o + lane, s);
+      }
 }
