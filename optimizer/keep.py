@@ -76,7 +76,7 @@ def write_tables(path: Path, schema: str, tables: Mapping[str, Rows]) -> None:
     is_new = not path.exists()
     try:
         with duckdb.connect(str(path)) as connection:
-            if connection.execute(_OF_A_CATALOG).fetchone() is not None:
+            if connection.execute(_OF_A_CATALOG).fetchall():
                 raise TensologError(f"{path} is a catalog: name another file for the plans")
             connection.execute(schema).fetchall()
             for table, rows in tables.items():
