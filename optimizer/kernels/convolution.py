@@ -36,7 +36,7 @@ TILES = {
     (7, 1): ((2, 1), (4, 1)),
 }
 # Bytes that the tiles which are multiplied at once may take, and how many there are at least.
-TOGETHER_BYTES, LEAST_TOGETHER = 512 << 10, 28
+TOGETHER_BYTES, LEAST_TOGETHER = 256 << 10, 28
 # Filters are transformed in advance up to so many bytes, where so many tiles or more are multiplied
 # by them, so that they come from memory meanwhile; where there are fewer, as far as the cache goes.
 LAID_OUT_BYTES, LAID_OUT_TILES = 40 << 20, 14

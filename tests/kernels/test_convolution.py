@@ -255,6 +255,19 @@ def test_several_places_and_pieces(level, block, monkeypatch):
     Case((2, 72, 13, 18), 88, (3, 3), (1, 1, 1, 1), block=block).check(level, threads=2)
 
 
+def test_threads_give_the_same_to_the_bit(monkeypatch):
+    monkeypatch.setattr(convolution, "block_size", lambda: 16)
+    monkeypatch.setattr(convolution, "TOGETHER_BYTES", 0)
+    monkeypatch.setattr(convolution, "LEAST_TOGETHER", 10)
+    monkeypatch.setattr(convolution, "TILES", {(3, 3): ((4, 4),)})
+    case = Case((2, 32, 20, 21), 96, (3, 3), (1, 1, 1, 1), block=16)
+    ((_, proto, library),) = case.forms()
+    (alone,) = opened(proto, library).run(None, case.feeds)
+    several = opened(proto, library, threads=4)
+    for _ in range(20):
+        np.testing.assert_array_equal(several.run(None, case.feeds)[0], alone)
+
+
 @pytest.mark.parametrize("in_pieces", [False, True])
 @pytest.mark.parametrize(("groups", "width"), [(2, 96), (4, 64)])
 def test_groups_that_blocks_fill(groups, width, in_pieces, monkeypatch):
