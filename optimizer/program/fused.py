@@ -124,6 +124,7 @@ class Fused(Generic[P, R]):
         found = again(trace, self._meanings, given, sketch)
         if found is not None:
             self._again[signature, _numbers(given)] = found
+            trace.runner.repeats = True
         return found is not None
 
     def _wrapped(self, trace: Trace, args: Any, kwargs: Any) -> tuple[Any, Any]:

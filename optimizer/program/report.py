@@ -34,7 +34,9 @@ def explain(name: str, runner: Runner) -> str:
         known = "known before" if one.cached else "new"
         lines += ["", f"Region {number}{again}: up to {one.why} ({known})"]
         lines += [f"  {line}" for line in region_text(one.prepared)]
-    if runner.needless:
+    if runner.repeats:
+        lines += ["", "Later calls like this one run the region at once: they can do nothing else."]
+    elif runner.needless:
         lines += ["", "Later calls like this one aren't traced: NumPy is done sooner."]
     if runner.notes:
         lines += ["", "Not traced"]

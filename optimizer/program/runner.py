@@ -45,6 +45,7 @@ class Runner:
     engine: Engine
     regions: list[Computed] = field(default_factory=list)
     notes: dict[str, int] = field(default_factory=dict)
+    repeats: bool = False  # calls like this one run its region without being traced
 
     @property
     def needless(self) -> bool:

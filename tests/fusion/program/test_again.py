@@ -107,6 +107,7 @@ def test_straight_ones_are_traced_once(text: str, monkeypatch: pytest.MonkeyPatc
     fused(*(abs(one) for one in drawn()), 0.5)
     assert len(fused._again) == 1
     told = fused.explain()
+    assert "run the region at once" in told
     given = [abs(one) for one in drawn()]
     expected = made(text)(*given, 0.5)
     monkeypatch.setattr("tensolog.optimizer.program.fused.Trace", None)
