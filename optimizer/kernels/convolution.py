@@ -29,7 +29,7 @@ from .winograd import filtering, transformed
 # Tiles of outputs by the filter's size: rows and columns of a tile.
 TILES = {
     (3, 3): ((2, 2), (4, 4)),
-    (5, 5): ((2, 2),),
+    (5, 5): ((2, 2), (4, 4)),
     (1, 3): ((1, 4),),
     (3, 1): ((4, 1),),
     (1, 7): ((1, 2), (1, 4)),
