@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .greedy import MOST_CLASSES, computed, greedy, improved, value_of
+from .greedy import MOST_CLASSES, computed, greedy, improved, shared_out, value_of
 from .problem import Choice, Selection
 from .regions import Region, parents_of
 
 # Passes over the equations of the lower bound; each one makes it better, none makes it wrong.
 PASSES = 12
 TOLERANCE = 1e-9
+# Changes of one class that take about as long as a step in a large region.
+CHANGES = 20
 
 
 @dataclass(frozen=True)
@@ -37,14 +39,16 @@ def decide(region: Region, incumbent: Selection, steps: int) -> Decision:
     search = _Search(region, steps)
     best = {c: incumbent[c] for c in region.choices if c in incumbent}
     starts: list[dict[int, Choice]] = [best]
-    if len(region.choices) <= MOST_CLASSES:
-        hints = greedy(region)
-        starts.append(hints)
-        selection, left = improved(
-            region, min(starts, key=lambda s: value_of(region, s)), hints, steps // 4
-        )
-        search.steps -= steps // 4 - left
-        starts.append(selection)
+    is_large = len(region.choices) > MOST_CLASSES
+    hints = shared_out(region) if is_large else greedy(region)
+    starts.append(hints)
+    # In a large region a step of the search leads nowhere, and a change of one class still does.
+    share = steps if is_large else steps // 4
+    changes = CHANGES * share if is_large else share
+    start = min(starts, key=lambda s: value_of(region, s))
+    selection, left = improved(region, start, hints, changes)
+    search.steps -= share - left * share // max(1, changes)
+    starts.append(selection)
     best = min(starts, key=lambda s: value_of(region, s))
     return search.run(best)
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from .problem import Choice, Selection
 from .regions import Region
 
-# The sets that greedy extraction carries along grow with the region; beyond this it is left out.
+# The sets that greedy extraction carries along grow with the region; beyond this costs are shared
+# out instead.
 MOST_CLASSES = 2_000
 # Changes that save less are none: costs are added up and taken away many times.
 TOLERANCE = 1e-9
@@ -83,6 +84,40 @@ def greedy(region: Region) -> dict[int, Choice]:
                 best[class_] = (total, held, choice)
                 queue.extend(readers.get(class_, ()))
     return {class_: found[2] for class_, found in best.items()}
+
+
+def shared_out(region: Region) -> dict[int, Choice]:
+    """Choose per class what costs least if each class is paid for in equal parts by its users.
+
+    In time that grows with the region alone. The selection may be cyclic.
+    """
+    users: dict[int, set[int]] = {}
+    for class_, offered in region.choices.items():
+        for choice in offered:
+            for need in region.near(choice):
+                users.setdefault(need, set()).add(class_)
+    least: dict[int, float] = {}
+    best: dict[int, Choice] = {}
+    queue = deque(sorted(region.choices))
+    waiting = set(queue)
+    while queue:
+        class_ = queue.popleft()
+        waiting.discard(class_)
+        before = least.get(class_, float("inf"))
+        lowest = before
+        for choice in region.choices[class_]:
+            total = choice.cost
+            for need in choice.needs:
+                if need in region.choices:
+                    total += least.get(need, float("inf")) / len(users[need])
+            if total < lowest * (1 - TOLERANCE):
+                lowest, best[class_] = total, choice
+        if lowest < before:
+            least[class_] = lowest
+            for user in sorted(users.get(class_, set()) - waiting):
+                waiting.add(user)
+                queue.append(user)
+    return best
 
 
 def improved(

@@ -1,8 +1,9 @@
 """Extraction against trying everything, on random problems with shared and cyclic choices."""
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from tensolog.optimizer.egraph import bound
 from tensolog.optimizer.egraph.extract import extract
 from tensolog.optimizer.egraph.problem import (
     Choice,
@@ -135,3 +136,44 @@ def test_equal_questions_have_equal_answers(problem):
     start = first_choices(problem)
     assume(start)
     assert extract(problem, start) == extract(problem, start)
+
+
+@pytest.fixture
+def all_regions_large(monkeypatch):
+    """Costs are shared out in regions of any size, as they are in those too large to be greedy."""
+    monkeypatch.setattr(bound, "MOST_CLASSES", 0)
+
+
+@settings(
+    max_examples=150,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(problems(), st.sampled_from([0, 3, 4_000]))
+def test_large_regions_are_no_worse_than_the_start_and_the_best_with_time(
+    all_regions_large, problem, steps
+):
+    start = first_choices(problem)
+    found = extract(problem, start, steps)
+    least, _ = exhaustive(problem)
+    assert least - 1e-9 <= found.cost <= cost_of(start, start) + 1e-9
+    assert found.bound <= least + 1e-9
+    if steps == 4_000:
+        assert found.cost == pytest.approx(least)
+
+
+@pytest.mark.usefixtures("all_regions_large")
+@pytest.mark.parametrize("layers", [10, 300])
+def test_what_layers_share_is_no_reason_to_leave_them_as_they_are(layers):
+    """Each layer has a cheaper way that needs something dear, which all of them share."""
+    shared = layers
+    choices = {shared: (Choice(0, 50.0, ()), Choice(1, 40.0, ()))}
+    for layer in range(layers):
+        before = (layer - 1,) if layer else ()
+        choices[layer] = (
+            Choice(2 + 2 * layer, 10.0, before),
+            Choice(3 + 2 * layer, 1.0, (*before, shared)),
+        )
+    problem = Problem(choices, (layers - 1,))
+    found = extract(problem, first_choices(problem))
+    assert found.cost == pytest.approx(40.0 + layers)
