@@ -65,7 +65,7 @@ class Fused(Generic[P, R]):
         # Those that needn't be traced again, by signature and numbers, where code doesn't bend.
         self._again: dict[Hashable, Again] = {}
         self._bends = False
-        self._meanings: list[Meaning] = []
+        self._meanings: list[Meaning] | None = None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return what the function returns."""
@@ -87,7 +87,7 @@ class Fused(Generic[P, R]):
         trace = Trace(runner, self._function.__code__, LazyArray)
         try:
             arguments, named = self._wrapped(trace, args, kwargs)
-            trace.keeps = signature is not None and not self._bends
+            trace.keeps = self._engine.repeats = signature is not None and self._is_straight()
             found = self._function(*arguments, **named)
             sketch = sketched(found, (*arguments, *named.values())) if trace.keeps else None
             del arguments, named
@@ -108,6 +108,13 @@ class Fused(Generic[P, R]):
             self._direct[signature] = runner
         return cast(R, found)
 
+    def _is_straight(self) -> bool:
+        """Whether the function does the same in each call, as its names mean what they do."""
+        if not self._bends and (self._meanings is None or not holds(self._meanings)):
+            self._meanings = straight(self._function)
+            self._bends = self._meanings is None
+        return not self._bends
+
     def _remembers(
         self, trace: Trace, signature: Hashable, sketch: Any, args: Any, kwargs: Any
     ) -> bool:
@@ -115,13 +122,7 @@ class Fused(Generic[P, R]):
         given = (*args, *kwargs.values())
         if len(self._again) >= _AGAIN or any(isinstance(one, np.generic) for one in given):
             return False
-        if not self._meanings or not holds(self._meanings):
-            meanings = straight(self._function)
-            if meanings is None:
-                self._bends = True
-                return False
-            self._meanings = meanings
-        found = again(trace, self._meanings, given, sketch)
+        found = None if self._meanings is None else again(trace, self._meanings, given, sketch)
         if found is not None:
             self._again[signature, _numbers(given)] = found
             trace.runner.repeats = True

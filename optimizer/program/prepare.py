@@ -29,6 +29,8 @@ Heuristic = Literal["cost", "all", "no_redundancy", "none"]
 # all regions of a call together gain nothing. 0 plans and compiles all of them.
 TRACING_S = 30e-6
 _EACH = 0.1
+# A region that runs without being traced is worth a kernel from so many of NumPy's seconds on.
+REPEATED_S = 40e-6
 # Costs that are closer than this are taken to be equal.
 _CLOSE = 1.2
 SOONER = "NumPy is done sooner than the tracing of it"
@@ -46,6 +48,7 @@ class Options:
     heuristic: Heuristic = "cost"
     threads: int | None = None
     memory: float | None = None
+    repeats: bool = False  # later calls may not be traced
 
     @property
     def budget(self) -> float:
@@ -107,7 +110,7 @@ def prepare(program: Program, options: Options) -> Prepared:
     tracing_s, alone_s = (0.0, 0.0)
     if options.heuristic == "cost" and TRACING_S > 0:
         tracing_s, alone_s = _expected_s(program)
-    if alone_s < tracing_s:
+    if alone_s < (min(tracing_s, REPEATED_S) if options.repeats else tracing_s):
         seconds = (tracing_s + alone_s, alone_s)
         return Prepared(program, program, options, refusal=SOONER, seconds=seconds)
     after, rules = rewritten(program)

@@ -6,7 +6,7 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -121,6 +121,7 @@ class Engine:
         self._structures: OrderedDict[Hashable, _Structure] = OrderedDict()
         self._places = Places()
         self._ways: dict[tuple[Expression, ...], _Way] = {}
+        self.repeats = False  # calls may be known without tracing them
 
     def places(self) -> Places:
         """Return what regions name their values by: the same for all calls, or begun anew."""
@@ -170,7 +171,7 @@ class Engine:
 
     def _made(self, program: Program, inputs: Sequence[Any]) -> Prepared | BlockPlan:
         if not any(isinstance(one, Partitioned) for one in inputs):
-            return prepare(program, self.options)
+            return prepare(program, replace(self.options, repeats=self.repeats))
         from ..blocks.plan import prepare_blocks
 
         return prepare_blocks(program, inputs, self.options)
