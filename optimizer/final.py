@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..profiles.race import verdict
+from ..profiles.race import Lap, verdict
 from .contest import ORIGINAL, Contest, Plan
 
 # Of the time, what the winner's race against the original has at least and at most, and the rounds
@@ -22,9 +22,10 @@ ALONE_S = 2.0
 CLEAR_RATIO, CLEAR_ROUNDS = 0.8, 4
 # A model that has to be opened in a certain way must be worth it.
 LEAST_GAIN_BY_OPTIONS = 0.02
-# Nobody should wait longer for a session than for the original's: by so much more it is no noise.
-# Of the time, what finding out may take for each plan that is about to win.
-SLOWER_TO_OPEN, OPENING_SHARE = 0.1, 0.1
+# Nobody should wait longer for a session than for the original's: by so much more it is no noise, and
+# by so many nanoseconds it is felt, where a small model loads a library of kernels. Of the time, what
+# finding out may take for each plan that is about to win.
+SLOWER_TO_OPEN, FELT_NS, OPENING_SHARE = 0.1, 1e6, 0.1
 
 
 def run_final(contest: Contest, plans: Sequence[Plan], budget_s: float) -> Plan:
@@ -79,10 +80,16 @@ def _best(contest: Contest, placing: Sequence[Plan], budget_s: float) -> Plan | 
         if plan.lap is None or plan.lap.ratio >= 1.0:
             break
         opening = contest.opening(plan, budget_s)
-        if opening is None or verdict(opening, SLOWER_TO_OPEN) != "slower":
+        if opening is None or not _is_felt(opening):
             return plan
         plan.refusal = f"takes {opening.ratio:.2f} times as long to open"
     return None
+
+
+def _is_felt(opening: Lap) -> bool:
+    """Tell whether opening takes so much longer than the original's that somebody waits for it."""
+    lost_ns = opening.median_ns * (1 - 1 / opening.ratio)
+    return verdict(opening, SLOWER_TO_OPEN) == "slower" and lost_ns > FELT_NS
 
 
 def _confirming_s(contest: Contest, budget_s: float) -> float:

@@ -67,6 +67,7 @@ def raced(monkeypatch):
 
     monkeypatch.setattr(Contest, "time", time)
     monkeypatch.setattr(Contest, "affordable", lambda self, budget_s, rounds: 100)
+    monkeypatch.setattr(Contest, "seats", 100)  # whatever memory this process holds
     monkeypatch.setattr(alone, "measured_forms", measured)
     monkeypatch.setattr(fusing, "PLAIN", native_level())  # compiled for this processor alone
     return ratios

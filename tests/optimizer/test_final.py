@@ -12,18 +12,18 @@ from ..profiles.track import Track
 MS = 1e6
 
 
-def lap(ratio):
-    return Lap(1000.0 * ratio, 1.0, ratio, ratio - 0.001, ratio + 0.001, 50)
+def lap(ratio, ms=20):
+    return Lap(ms * MS * ratio, 1.0, ratio, ratio - 0.001, ratio + 0.001, 50)
 
 
 class OnTrack:
     """Stands for a contest whose models are simulated; `times` are in ms, by plan."""
 
-    def __init__(self, times, *, seats=100, load_s=0.1, openings=None, **noise):
+    def __init__(self, times, *, seats=100, load_s=0.1, openings=None, opening_ms=20, **noise):
         self._track = Track({name: ms * MS for name, ms in times.items()}, load_s=load_s, **noise)
         self.clock = self._track.clock
         self._seats, self._load_s, self._run_s = seats, load_s, times[ORIGINAL] * 1e-3
-        self._openings = openings or {}
+        self._openings, self._opening_ms = openings or {}, opening_ms
         self.original = Plan(ORIGINAL, None)
         self.phases = []
 
@@ -31,7 +31,9 @@ class OnTrack:
         return 2 * (self._load_s + rounds * self._run_s)
 
     def opening(self, plan, budget_s):
-        return lap(self._openings[plan.name]) if plan.name in self._openings else None
+        if plan.name not in self._openings:
+            return None
+        return lap(self._openings[plan.name], self._opening_ms)
 
     def time(self, plans, budget_s, *, phase, **options):
         self.phases.append((phase, [plan.name for plan in plans]))
@@ -151,6 +153,15 @@ def test_what_takes_longer_to_open_does_not_win(openings, chosen):
     assert run_final(contest, plans, 20.0).name == chosen
     slow = [plan.name for plan in plans if plan.refusal == "takes 1.30 times as long to open"]
     assert slow == [name for name, ratio in openings.items() if ratio == 1.3]
+
+
+@pytest.mark.parametrize(("opening_ms", "chosen"), [(2, "better"), (5, "good")])
+def test_less_than_a_millisecond_of_opening_is_not_felt(opening_ms, chosen):
+    openings = {"better": 1.3}
+    times = {ORIGINAL: 60, "better": 30, "good": 40}
+    contest = OnTrack(times, openings=openings, opening_ms=opening_ms)
+    plans = [Plan(name, None) for name in ("better", "good")]
+    assert run_final(contest, plans, 20.0).name == chosen
 
 
 def test_options_must_be_worth_it():
