@@ -22,9 +22,9 @@ ALONE_S = 2.0
 CLEAR_RATIO, CLEAR_ROUNDS = 0.8, 4
 # A model that has to be opened in a certain way must be worth it.
 LEAST_GAIN_BY_OPTIONS = 0.02
-# Nobody should wait longer for a session than for the original's: by so much more it is no noise, and
-# by so many nanoseconds it is felt, where a small model loads a library of kernels. Of the time, what
-# finding out may take for each plan that is about to win.
+# Nobody should wait longer for a session than for the original's: by so much more it is no noise,
+# and by so many nanoseconds it is felt, where a small model loads a library of kernels. Of the
+# time, what finding out may take for each plan that is about to win.
 SLOWER_TO_OPEN, FELT_NS, OPENING_SHARE = 0.1, 1e6, 0.1
 
 
