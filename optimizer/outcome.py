@@ -79,6 +79,7 @@ def conclude(run: Campaign) -> Optimization:
             run.setting,
             run.phases,
             run.model_id,
+            result_id,
             run.skeleton,
             run.sizes,
         ),

@@ -93,13 +93,17 @@ def details(
     setting: Setting,
     phases: Phases,
     model_id: int,
+    result_id: int,
     skeleton: onnx.ModelProto,
     sizes: Mapping[str, int],
 ) -> Summary:
     """Collect what a reader of the numbers has to know: model, options, machine, versions."""
-    ((name, path, size_bytes),) = catalog.connection.execute(
-        "SELECT name, source_path, size_bytes FROM model WHERE model_id = ?", [model_id]
-    ).fetchall()
+    (name, path, size_bytes), (_, _, size_after_bytes) = (
+        catalog.connection.execute(
+            "SELECT name, source_path, size_bytes FROM model WHERE model_id = ?", [number]
+        ).fetchall()[0]
+        for number in (model_id, result_id)
+    )
     bound = {
         entry.name: [size if isinstance(size, int) else sizes.get(size, -1) for size in shape]
         for entry in skeleton.graph.input
@@ -122,6 +126,7 @@ def details(
             "inputs": {entry.name: _type_text(entry) for entry in skeleton.graph.input},
             "outputs": {entry.name: _type_text(entry) for entry in skeleton.graph.output},
         },
+        "size_after_bytes": size_after_bytes,
         "options": {
             "target": setting.target,
             "threads": setting.threads,

@@ -63,7 +63,8 @@ def _headline(summary: Summary, source: str, target: str) -> str:
     before, after = summary["nodes_before"], summary["nodes_after"]
     rows = [("nodes", f"{before} -> {after}")]
     if size := summary.get("model", {}).get("size_bytes"):
-        rows.insert(0, ("size", format_size(size)))
+        sizes = (format_size(size), format_size(summary.get("size_after_bytes", size)))
+        rows.insert(0, ("size", " -> ".join(dict.fromkeys(sizes))))
     was, now = summary.get("latency_before"), summary.get("latency_after")
     if was and now:
         was_text = format_spread(was["median_ns"], was["spread_ns"])

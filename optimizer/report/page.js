@@ -139,7 +139,7 @@ function headline() {
     );
   }
   const facts = [
-    model.size_bytes && formatSize(model.size_bytes),
+    [...new Set([model.size_bytes, data.size_after_bytes].filter(Boolean).map(formatSize))].join(" → "),
     options.target,
     options.threads && plural(options.threads, "thread"),
     data.device?.name,

@@ -171,6 +171,7 @@ class Summary(Headline, total=False):
     created_at: str  # ISO 8601, UTC
     plan_id: int
     model: Model
+    size_after_bytes: int  # of the result, as `model.size_bytes` of what was read
     options: Options
     latency_before: Latency | None
     latency_after: Latency | None

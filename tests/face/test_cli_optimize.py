@@ -42,6 +42,7 @@ def test_json_is_one_object_and_nothing_else(cli, small_model, tmp_path):
     summary = json.loads(outcome.out, parse_constant=pytest.fail)
     assert summary["output"] == str(out)
     assert summary["nodes_before"] == 4
+    assert summary["size_after_bytes"] > 0
     assert summary["nodes_after"] == len(onnx.load(out).graph.node)
     assert summary["tensolog"] == tensolog.__version__
     assert "graphs" not in summary

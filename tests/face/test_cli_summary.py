@@ -1,5 +1,6 @@
 """The summary, from made-up results."""
 
+import pytest
 from report_sketch import report, residual_network
 from tensolog.optimizer.explain import explain_text
 
@@ -97,3 +98,11 @@ def test_columns_align():
     assert columns([("a", "1"), ("long", "22")], right=(1,), indent="") == "a      1\nlong  22"
     assert columns([]) == ""
     assert one_line("größe\t") == "größe\\t"
+
+
+@pytest.mark.parametrize(("after", "shown"), [(102_400_000, "102 MB"), (192e6, "102 MB -> 192 MB")])
+def test_a_model_that_grew_says_so(after, shown):
+    text = summary_text({**sample(), "size_after_bytes": after}, "in.onnx", "out.onnx")
+    assert [line.split("size")[1].strip() for line in text.splitlines() if "  size " in line] == [
+        shown
+    ]
