@@ -66,15 +66,21 @@ def _cell(row: dict[str, Any], peer: str, best: str) -> str:
 
 def _means(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> list[str]:
     lines = []
-    for peer in peers:
-        ratios = [
-            row["laps"][peer]["ratio"]
-            for row in rows
-            if tells(row) and peer in row["laps"] and row["laps"][peer]["deviation"] <= WRONG
-        ]
-        if ratios and peer != REFERENCE:
-            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-            lines.append(f"- {peer}: geometric mean {mean:.3f} over {len(ratios)} races")
+    for threads in sorted({row["threads"] for row in rows}, reverse=True):
+        for peer in peers:
+            ratios = [
+                row["laps"][peer]["ratio"]
+                for row in rows
+                if row["threads"] == threads
+                and tells(row)
+                and peer in row["laps"]
+                and row["laps"][peer]["deviation"] <= WRONG
+            ]
+            if ratios and peer != REFERENCE:
+                mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+                count = f"{threads} thread" + "s" * (threads != 1)
+                found = f"geometric mean {mean:.3f} over {len(ratios)} races"
+                lines.append(f"- {peer}: {found}, {count}")
     return lines
 
 

@@ -52,6 +52,14 @@ def test_means_are_geometric() -> None:
     assert f"tensolog: geometric mean {(0.5 * 0.8) ** 0.5:.3f} over 2 races" in table(rows)
 
 
+def test_numbers_of_threads_have_means_of_their_own() -> None:
+    rows = [row(onnxruntime=(1.0, 0.0), tensolog=(ratio, 0.0)) for ratio in (0.5, 0.8)]
+    rows[1]["threads"] = 1
+    text = table(rows)
+    assert "tensolog: geometric mean 0.500 over 1 races, 2 threads" in text
+    assert "tensolog: geometric mean 0.800 over 1 races, 1 thread\n" in f"{text}\n"
+
+
 def test_who_could_not_take_part_has_a_row_with_the_reason() -> None:
     failed = row(onnxruntime=(1.0, 0.0)) | {"refused": {"openvino": "no such operator | `Mystery`"}}
     assert "| net | onnx | 2 | openvino | no such operator / 'Mystery' |" in table([failed])
