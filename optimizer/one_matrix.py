@@ -14,6 +14,7 @@ any plan, it is compared with the original's outputs.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -52,7 +53,8 @@ def merge_products(graph: Graph, types: Mapping[int, TensorType]) -> list[Step]:
         return []
     steps: list[Step] = []
     joined: dict[tuple[int, ...], int] = {}
-    for kind in dict.fromkeys(product.kind for product in _products(graph, types)):
+    counts = Counter(product.kind for product in _products(graph, types))
+    for kind in (kind for kind, count in counts.items() if count > 1):
         alike = [product for product in _products(graph, types) if product.kind == kind]
         for products in _independent(graph, alike):
             if len(products) > 1 and len(steps) < MOST_MERGES:

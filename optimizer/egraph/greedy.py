@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import inf
+from typing import NamedTuple
 
 from .problem import Choice, Selection
 from .regions import Region
@@ -47,7 +49,7 @@ def value_of(region: Region, selection: Selection) -> float:
     """What the e-nodes of a selection cost, each once; infinite where a class needs itself."""
     order = computed(region, selection)
     if order is None:
-        return float("inf")
+        return inf
     return sum({selection[class_].node: selection[class_].cost for class_ in order}.values())
 
 
@@ -96,28 +98,52 @@ def shared_out(region: Region) -> dict[int, Choice]:
         for choice in offered:
             for need in region.near(choice):
                 users.setdefault(need, set()).add(class_)
+    ways: dict[int, list[Way]] = {}
+    for class_ in sorted(region.choices):
+        ways[class_] = []
+        for choice in region.choices[class_]:
+            decided = [need for need in choice.needs if need in region.choices]
+            ways[class_].append(Way(choice, tuple((need, len(users[need])) for need in decided)))
+    return cheapest_by_parts(ways)
+
+
+class Way(NamedTuple):
+    """A choice, and into how many parts the cost of each class is divided that it pays for."""
+
+    choice: Choice
+    paid: tuple[tuple[int, int], ...]
+
+
+def cheapest_by_parts(ways: Mapping[int, Sequence[Way]]) -> dict[int, Choice]:
+    """Choose per class what costs least with its parts of what it needs, to a fixed point.
+
+    A class without a way that can be paid is left out. The selection may be cyclic.
+    """
+    users: dict[int, list[int]] = {}
+    for class_, offered in ways.items():
+        for need in {need for way in offered for need, _ in way.paid}:
+            users.setdefault(need, []).append(class_)
     least: dict[int, float] = {}
-    best: dict[int, Choice] = {}
-    queue = deque(sorted(region.choices))
+    chosen: dict[int, Choice] = {}
+    queue = deque(sorted(ways))
     waiting = set(queue)
     while queue:
         class_ = queue.popleft()
         waiting.discard(class_)
-        before = least.get(class_, float("inf"))
-        lowest = before
-        for choice in region.choices[class_]:
+        before = lowest = least.get(class_, inf)
+        for choice, paid in ways[class_]:
             total = choice.cost
-            for need in choice.needs:
-                if need in region.choices:
-                    total += least.get(need, float("inf")) / len(users[need])
+            for need, parts in paid:
+                total += least.get(need, inf) / parts
             if total < lowest * (1 - TOLERANCE):
-                lowest, best[class_] = total, choice
+                lowest, chosen[class_] = total, choice
         if lowest < before:
             least[class_] = lowest
-            for user in sorted(users.get(class_, set()) - waiting):
-                waiting.add(user)
-                queue.append(user)
-    return best
+            for user in users.get(class_, ()):
+                if user not in waiting:
+                    waiting.add(user)
+                    queue.append(user)
+    return chosen
 
 
 def improved(

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections import deque
 from collections.abc import Sequence
-from math import inf
 
 from ..egraph.alternatives import without
 from ..egraph.costs import own_nodes
+from ..egraph.greedy import Way, cheapest_by_parts
 from ..egraph.problem import Choice, CycleError, Problem, Selection, cost_of, in_order
 from .blocking import Blocking
 from .costs import REORDERS
@@ -37,39 +36,14 @@ def cheapest_ways(problem: Problem, blocking: Blocking) -> dict[int, Choice]:
     egraph = blocking.egraph
     counts = readers_of(blocking)
     names = egraph.vocabulary.operators
-    users: dict[int, list[int]] = {}
-    # Of each class the choices: cost, what each needs, and the part of it that is charged.
-    ways: dict[int, list[tuple[float, tuple[tuple[int, int], ...], Choice]]] = {}
+    ways: dict[int, list[Way]] = {}
     for class_, offered in problem.choices.items():
         ways[class_] = []
         for choice in offered:
             is_reorder = names[egraph.columns.operator(choice.node)].op_type in REORDERS
-            charged = tuple((n, 1 if is_reorder else counts.get(n, 1)) for n in choice.needs)
-            ways[class_].append((choice.cost, charged, choice))
-        for need in {need for choice in offered for need in choice.needs}:
-            users.setdefault(need, []).append(class_)
-    least: dict[int, float] = {}
-    chosen: dict[int, Choice] = {}
-    queue = deque(sorted(problem.choices))
-    waiting = set(queue)
-    while queue:
-        class_ = queue.popleft()
-        waiting.discard(class_)
-        best = least.get(class_, inf)
-        before = best
-        for cost, charged, choice in ways[class_]:
-            total = cost
-            for need, parts in charged:
-                total += least.get(need, inf) / parts
-            if total < best * (1 - 1e-9):
-                best, chosen[class_] = total, choice
-        if best < before:
-            least[class_] = best
-            for user in users.get(class_, ()):
-                if user not in waiting:
-                    waiting.add(user)
-                    queue.append(user)
-    return chosen
+            paid = tuple((n, 1 if is_reorder else counts.get(n, 1)) for n in choice.needs)
+            ways[class_].append(Way(choice, paid))
+    return cheapest_by_parts(ways)
 
 
 def readers_of(blocking: Blocking) -> dict[int, int]:
