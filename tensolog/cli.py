@@ -23,14 +23,14 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # µ and – on an ASCII terminal
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments, last=True))
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command line; return the exit code instead of exiting."""
+def run(arguments: Sequence[str], *, last: bool = False) -> int:
+    """Run the command line; return the exit code instead of exiting. `last`: the caller exits."""
     debug = bool(os.environ.get("TENSOLOG_DEBUG")) or "--debug" in arguments[:1]
     try:
-        with interrupts.one_interrupt():
+        with interrupts.one_interrupt(last=last):
             from .commands import tensolog
 
             if "_TENSOLOG_COMPLETE" in os.environ:

@@ -20,8 +20,12 @@ class Terminated(KeyboardInterrupt):
 
 
 @contextmanager
-def one_interrupt() -> Iterator[None]:
-    """Turn the first SIGINT, SIGTERM or SIGHUP into an exception; ignore more while cleaning up."""
+def one_interrupt(*, last: bool = False) -> Iterator[None]:
+    """Turn the first SIGINT, SIGTERM or SIGHUP into an exception; ignore more while cleaning up.
+
+    `last`: the process ends after the block, and they stay ignored. What is done is done then, and
+    an interpreter that shuts down would end by the signal, whatever its exit code is.
+    """
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
         for handled in before:
@@ -42,7 +46,7 @@ def one_interrupt() -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_IGN if last else handler)
 
 
 def caught() -> KeyboardInterrupt | None:

@@ -91,6 +91,18 @@ def test_an_interrupt_inside_exec_still_ends_with_the_exit_code():
     assert (done.returncode, done.stderr) == (130, "interrupted; nothing was written\n")
 
 
+def test_a_signal_after_the_work_changes_no_exit_code():
+    """The interpreter takes its time to shut down, with so many libraries loaded."""
+    code = (
+        "import os, signal\nfrom tensolog import cli\n"
+        "class Last:\n    kill, id, number = os.kill, os.getpid(), signal.SIGINT\n"
+        "    def __del__(self):\n        self.kill(self.id, self.number)\n"
+        "last = Last()\ncli.main(['--version'])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_later_run_knows_nothing_of_it(cli):
     assert cli("--version").code == 0
     assert interrupts.caught() is None
