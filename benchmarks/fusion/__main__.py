@@ -3,8 +3,9 @@
 python -m benchmarks.fusion            the programs at the sizes of the table, 1 and 2 threads
 python -m benchmarks.fusion --full     at the sizes of the paper's evaluation
 python -m benchmarks.fusion --quick    small arrays and few rounds: a check that it works
-python -m benchmarks.fusion --systemds also SystemDS, in a process of its own: takes long
-python -m benchmarks.fusion --resume   only the rows that an interrupted run left out
+python -m benchmarks.fusion --systemds also SystemDS, in processes of its own, after the rows
+python -m benchmarks.fusion --resume   only the rows that an interrupted run left out; with
+                                       --systemds also SystemDS's times that rows are without
 
 What says most comes first: all rows with two threads, expressions before algorithms. numexpr, JAX,
 PyTorch and SystemDS take part where they are installed.
@@ -27,7 +28,6 @@ from typing import Any
 from ..environment import describe, markdown
 from .algorithms import ALGORITHMS
 from .measure import limit_processors, measure
-from .peers import MissingError
 from .programs import PROGRAMS
 from .table import notes, table
 
@@ -70,11 +70,11 @@ def main() -> None:
             print("time is up: --resume goes on from here", file=sys.stderr)
             break
         row = _in_child(name, threads, size, rounds, arguments.no_peers)
-        if arguments.systemds and "error" not in row:
-            _add_systemds(row, rounds)
         rows.append(row)
         print(f"{name}, {threads}: {row.get('error', 'done')}", file=sys.stderr, flush=True)
         write_results(rows, arguments.out)
+    if arguments.systemds:
+        _add_systemds(rows, names, arguments.out)
     print(table(rows))
 
 
@@ -102,25 +102,22 @@ def _in_child(name: str, threads: int, size: str, rounds: int, alone: bool) -> d
     return row
 
 
-def _add_systemds(row: dict[str, Any], rounds: int) -> None:
-    from .systemds import times_ms
+def _add_systemds(rows: Sequence[dict[str, Any]], names: Sequence[str], path: Path) -> None:
+    """Add SystemDS's times to the rows of these programs that don't have them, and write all."""
+    from .systemds import add_systemds
 
-    try:
-        found = times_ms(
-            row["program"],
-            row["size"],
-            row.get("rows", 0),
-            row["threads"],
-            rounds,
-            row.get("outcome", 0.0),
-        )
-    except (MissingError, subprocess.TimeoutExpired) as reason:
-        row["missing"]["SystemDS"] = str(reason)
-        return
-    row["systemds_ms"] = found
-    mode = min(found, key=lambda one: found[one])
-    row[f"SystemDS ({mode})_ms"] = found[mode]
-    row[f"SystemDS ({mode})_ratio"] = found[mode] / row["cost_ms"]
+    for threads in dict.fromkeys(row["threads"] for row in rows):
+        without = [
+            row
+            for row in rows
+            if row["threads"] == threads
+            and row["program"] in names
+            and "error" not in row
+            and "systemds_ms" not in row
+        ]
+        add_systemds(without, threads)
+        print(f"SystemDS, {threads}: done", file=sys.stderr, flush=True)
+        write_results(rows, path)
 
 
 def write_results(rows: Sequence[dict[str, Any]], path: Path) -> None:

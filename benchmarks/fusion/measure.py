@@ -1,6 +1,6 @@
 """One program's race: NumPy, the fused function under each heuristic and the peers in one process.
 
-Every round times each contender once, in random order; ratios are medians over rounds, paired with
+In every round each contender takes a turn (race.py); ratios are medians over rounds, paired with
 the fused function's time of the same round. Results are compared before anything is timed.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import random
 import time
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 from .algorithms import ALGORITHMS, Algorithm
 from .peers import PEERS, MissingError, Run
 from .programs import PROGRAMS, read_bytes
+from .race import race
 
 HEURISTICS = ("cost", "all", "no_redundancy")
 # Bytes that are read to measure how fast memory is: more than the caches hold.
@@ -76,7 +76,7 @@ def measure(name: str, threads: int, size: str, rounds: int, peers: bool) -> dic
             missing = _add_peers(contenders, program, arguments, threads, expected)
         contenders["read"] = _reading(threads)
     row["missing"] = missing
-    _race(contenders, rounds, row)
+    _raced(contenders, rounds, row)
     return row
 
 
@@ -158,20 +158,13 @@ def _parts(result: Any) -> list[Any]:
     return list(result) if isinstance(result, tuple) else [result]
 
 
-def _race(contenders: dict[str, Run], rounds: int, row: dict[str, Any]) -> None:
+def _raced(contenders: dict[str, Run], rounds: int, row: dict[str, Any]) -> None:
     for run in contenders.values():
         run()
-    times: dict[str, list[float]] = {contender: [] for contender in contenders}
-    order, shuffle = list(contenders), random.Random(0)
-    for _ in range(rounds):
-        shuffle.shuffle(order)
-        for contender in order:
-            start = time.perf_counter()
-            contenders[contender]()
-            times[contender].append(time.perf_counter() - start)
+    times = race(contenders, rounds)
     for contender, taken in times.items():
         row[f"{contender}_ms"] = 1e3 * float(np.median(taken))
         if contender != "read":
-            row[f"{contender}_ratio"] = float(np.median(np.divide(taken, times["cost"])))
+            row[f"{contender}_ratio"] = float(np.median(taken / times["cost"]))
     if "read" in times:
         row["bytes_per_s"] = _READ / float(np.median(times["read"]))

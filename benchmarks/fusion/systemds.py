@@ -1,8 +1,9 @@
 """SystemDS, in a process of its own: the same programs in its language, DML.
 
 Expressions run over random matrices of its own, algorithms over the examples' data, so that their
-loops take as many turns; their results are compared. Each round is timed inside of the script; a
-statement under a condition is a block of its own, so that the clock is read before and after it.
+loops take as many turns; their results are compared. One process runs all programs of a mode, so
+that the virtual machine begins once. Each round is timed inside of the script; a statement under a
+condition is a block of its own, so that the clock is read before and after it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -74,54 +76,105 @@ _SCRIPTS: Mapping[str, tuple[str, str]] = {
     "tanh(X*Y+1)*X": (_DENSE, "R = tanh(X * Y + 1) * X\n    s = as.scalar(R[1, 1])"),
 }
 
-_LOOP = """
-total = 0
-for (i in 1:{rounds}) {{
+# Rounds: the first half warms the compiler of the virtual machine up. Of a quick program as many as
+# take so long, of a slow one the least.
+_LEAST, _MOST, _LONG_NS = 8, 60, 1_000_000_000
+_LOOP = f"""
+print("PROGRAM {{number}}")
+total = 0.0
+rounds = 0
+begun = time()
+more = TRUE
+while (more) {{{{
   before = time()
-  if (i > 0) {{
-    {computed}
-    total = total + {result}
-  }}
+  if (rounds >= 0) {{{{
+    {{computed}}
+    total = total + {{result}}
+  }}}}
   after = time()
   print("TOOK " + (after - before))
-}}
-print("TOTAL " + total)
+  rounds = rounds + 1
+  more = rounds < {_LEAST} | (rounds < {_MOST} & after - begun < {_LONG_NS})
+}}}}
+print("MEAN " + (total / rounds))
 """
+_LIMIT_S = 1200
 
 
-def times_ms(
-    name: str, size: str, rows: int, threads: int, rounds: int, outcome: float
-) -> dict[str, float]:
-    """Return a program's median milliseconds in each mode, warm; raise MissingError without it.
+@dataclass(frozen=True)
+class _Task:
+    """A program in DML: functions, the statements that make its arguments, and those timed.
 
-    `outcome` is what an algorithm has to come to.
+    `outcome` is what a round's result has to be; None where arguments are random.
     """
-    _java(threads)  # raises before data are written
-    with tempfile.TemporaryDirectory() as folder:
-        if name in SCRIPTS:
-            script, rounds = SCRIPTS[name], max(3, rounds // 3)
-            given = _reading(ALGORITHMS[name].data(size), Path(folder))
-            call, result, text = script.call, script.result, script.text
-        elif name in _SCRIPTS:
-            random, call = _SCRIPTS[name]
-            given, result, text = random.format(rows=rows), "s", ""
-        else:
-            raise MissingError("no script")
-        # the first half warms the compiler of the JVM up
-        loop = _LOOP.format(rounds=2 * rounds, computed=call, result=result)
-        found = {}
-        for mode in MODES:
-            found[mode], came = _median(text + given + loop, mode, threads, rounds)
-            if name in SCRIPTS and abs(came - outcome) > 1e-4 * abs(outcome):
-                raise MissingError(f"{mode}: {came:.6g} instead of {outcome:.6g}")
-    return found
+
+    name: str
+    functions: str
+    arguments: str
+    loop: str
+    outcome: float | None
 
 
-def _reading(data: tuple[Any, ...], folder: Path) -> str:
+def add_systemds(rows: Sequence[dict[str, Any]], threads: int) -> None:
+    """Time each row's program in each mode, warm; add its milliseconds, or why there are none.
+
+    The rows are those of `measure`, all of one number of threads and one size.
+    """
+    failed: dict[str, str] = {}
+    found: dict[str, dict[str, float]] = {}
+    try:
+        java = _java(threads)  # raises before data are written
+        with tempfile.TemporaryDirectory() as folder:
+            tasks = [_task(number, row, Path(folder)) for number, row in enumerate(rows)]
+            known = [task for task in tasks if task is not None]
+            for mode in MODES:
+                for name, (took_ms, reason) in _run(known, mode, java).items():
+                    if reason:
+                        failed[name] = reason
+                    else:
+                        found.setdefault(name, {})[mode] = took_ms
+    except (MissingError, subprocess.TimeoutExpired) as reason:
+        failed = dict.fromkeys((row["program"] for row in rows), str(reason))
+    for row in rows:
+        name = row["program"]
+        if name in found:
+            _add(row, found[name])
+        if name in failed or name not in found:
+            row["missing"]["SystemDS"] = failed.get(name, "no script")
+
+
+def _add(row: dict[str, Any], found: dict[str, float]) -> None:
+    row["systemds_ms"] = found
+    mode = min(found, key=lambda one: found[one])
+    row[f"SystemDS ({mode})_ms"] = found[mode]
+    row[f"SystemDS ({mode})_ratio"] = found[mode] / row["cost_ms"]
+
+
+def _task(number: int, row: dict[str, Any], folder: Path) -> _Task | None:
+    name = row["program"]
+    if name in SCRIPTS:
+        script = SCRIPTS[name]
+        arguments = _reading(ALGORITHMS[name].data(row["size"]), folder, number)
+        # functions of all programs stand in one script
+        own = re.findall(r"^(\w+) = function", script.text, re.MULTILINE)
+        text, call = script.text, script.call
+        for one in own:
+            pattern = rf"\b{one}\b(?=\(| = function)"
+            text, call = (re.sub(pattern, f"{one}_{number}", part) for part in (text, call))
+        loop = _LOOP.format(number=number, computed=call, result=script.result)
+        return _Task(name, text, arguments, loop, row["outcome"])
+    if name in _SCRIPTS:
+        arguments, call = _SCRIPTS[name]
+        loop = _LOOP.format(number=number, computed=call, result="s")
+        return _Task(name, "", arguments.format(rows=row["rows"]), loop, None)
+    return None
+
+
+def _reading(data: tuple[Any, ...], folder: Path, number: int) -> str:
     """Write arrays as text; return the statements that read them as A1, A2 and so on."""
     lines = []
-    for number, array in enumerate(data, start=1):
-        path = folder / f"A{number}"
+    for at, array in enumerate(data, start=1):
+        path = folder / f"A{number}_{at}"
         rows, columns = (*array.shape, 1)[:2]
         if hasattr(array, "tocoo"):
             entries = array.tocoo()
@@ -131,31 +184,53 @@ def _reading(data: tuple[Any, ...], folder: Path) -> str:
         else:
             np.savetxt(path, array.reshape(rows, columns), fmt="%.17g", delimiter=",")
             held = "csv"
-        lines.append(f'A{number} = read("{path}", format="{held}", rows={rows}, cols={columns})')
+        lines.append(f'A{at} = read("{path}", format="{held}", rows={rows}, cols={columns})')
     return "\n".join([*lines, ""])
 
 
-def _median(script: str, mode: str, threads: int, rounds: int) -> tuple[float, float]:
-    """Return a mode's median milliseconds, and the mean of the results."""
+def _run(tasks: Sequence[_Task], mode: str, java: Sequence[str]) -> dict[str, tuple[float, str]]:
+    """Return each program's median milliseconds, or why it has none.
+
+    A program that fails ends the process: those after it go on in another one.
+    """
+    found: dict[str, tuple[float, str]] = {}
+    while len(found) < len(tasks):
+        left = [task for task in tasks if task.name not in found]
+        said, reason = _said(left, mode, java)
+        for task, part in zip(left, re.split(r"PROGRAM \d+\n", said)[1:], strict=False):
+            took = [float(one) for one in re.findall(r"TOOK (\S+)", part)]
+            means = [float(one) for one in re.findall(r"MEAN (\S+)", part)]
+            if not means:
+                break
+            median_ms = float(np.median(took[len(took) // 2 :])) / 1e6
+            wanted = means[0] if task.outcome is None else task.outcome
+            wrong = abs(means[0] - wanted) > 1e-4 * abs(wanted)
+            told = f"{mode}: {means[0]:.6g} instead of {wanted:.6g}" if wrong else ""
+            found[task.name] = (median_ms, told)
+        undone = [task for task in left if task.name not in found]
+        if undone:
+            found[undone[0].name] = (0.0, f"{mode}: {reason}")
+    return found
+
+
+def _said(tasks: Sequence[_Task], mode: str, java: Sequence[str]) -> tuple[str, str]:
+    """Run programs in one process; return what it printed, and what it complained of."""
+    script = [task.functions for task in tasks]
+    script += [f"{task.arguments}{task.loop}" for task in tasks]
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "script.dml").write_text(script, encoding="utf-8")
+        (Path(folder) / "script.dml").write_text("\n".join(script), encoding="utf-8")
         options = [f"<sysds.{key}>{value}</sysds.{key}>" for key, value in MODES[mode].items()]
         options.append(f"<sysds.scratch>{folder}/scratch</sysds.scratch>")
         options.append(f"<sysds.localtmpdir>{folder}/local</sysds.localtmpdir>")
         configuration = f"<root>{''.join(options)}</root>"
         (Path(folder) / "options.xml").write_text(configuration, encoding="utf-8")
-        command = [*_java(threads), "-f", "script.dml", "-config", "options.xml"]
-        command += ["-exec", "singlenode"]
+        command = [*java, "-f", "script.dml", "-config", "options.xml", "-exec", "singlenode"]
         done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, check=False, timeout=900
+            command, cwd=folder, capture_output=True, text=True, check=False, timeout=_LIMIT_S
         )
-    took = sorted(float(one) for one in re.findall(r"TOOK (\S+)", done.stdout)[rounds:])
-    totals = re.findall(r"TOTAL (\S+)", done.stdout)
-    if done.returncode or not took or not totals:
-        lines = [line.strip() for line in (done.stdout + done.stderr).splitlines()]
-        said = [line for line in lines if "Exception" in line] or ["nothing was said"]
-        raise MissingError(f"{mode}: {said[-1][:150]}")
-    return took[len(took) // 2] / 1e6, float(totals[0]) / (2 * rounds)
+    lines = [line.strip() for line in (done.stdout + done.stderr).splitlines()]
+    said = [line for line in lines if "Exception" in line] or ["nothing was said"]
+    return done.stdout, said[-1][:150]
 
 
 def _java(threads: int) -> list[str]:
