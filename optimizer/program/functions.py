@@ -232,7 +232,8 @@ def _filled(value: float) -> Handler:
         if options and set(options) != {"shape"}:
             raise UnsupportedError("arguments beyond dtype and shape")
         like = operand(trace, a)
-        shape = options.get("shape", like.shape)
+        shape = options.get("shape")
+        shape = like.shape if shape is None else shape
         array = np.full(shape, value, dtype=like.dtype if dtype is None else dtype)
         return eager.adopt(trace, array, ())
 

@@ -139,7 +139,11 @@ class Fused(Generic[P, R]):
         return found
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+        return self if instance is None else _Method(self, instance)
+
+    def __reduce__(self) -> str:
+        """Be pickled by name, as functions are; what its calls left stays in this process."""
+        return self._function.__qualname__
 
     @property
     def kernels(self) -> int:
@@ -195,6 +199,15 @@ class Fused(Generic[P, R]):
         return found
 
 
+class _Method(functools.partial[Any]):
+    """A fused function with its instance; it tells of its calls as the function does."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.func, name)
+
+
 def _signature(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
     """Return what calls that do the same have in common; None where values alone can't tell."""
     parts: list[Any] = []
@@ -204,7 +217,9 @@ def _signature(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
             parts.append((one.shape, one.dtype.char))
         elif kind is float or isinstance(one, np.generic):
             parts.append(kind)
-        elif one is None or kind in (int, bool, str):
+        elif kind is bool:
+            parts.append((kind, one))  # True equals 1, and means another type to NumPy
+        elif one is None or kind is int or kind is str:
             parts.append(one)
         else:
             return None
@@ -311,13 +326,17 @@ def fuse(
     computed by NumPy; `explain()` says what and why.
 
     `heuristic` is how plans are chosen: by cost, or all, no_redundancy, none for comparison.
-    `threads` limits the kernels' threads (None: all). Raises FuseError for a generator or for what
-    is no Python function.
+    `threads` limits the kernels' threads (None: all). Raises FuseError for a generator, for what is
+    no Python function, and for options without a meaning.
 
     Dask arrays are taken as blocks of rows, and so are arrays of more than `memory` bytes: the same
     kernels run over each block under Dask, where that costs less than to fetch it or fetching it
     would exceed `memory` (None: half of the machine's). Calls raise BlocksError where neither goes.
     """
+    if threads is not None and (not isinstance(threads, int) or threads < 1):
+        raise FuseError(f"threads={threads!r}: give a whole number from 1 on")
+    if memory is not None and not (isinstance(memory, int | float) and memory > 0):
+        raise FuseError(f"memory={memory!r}: give a number of bytes above 0")
     options = Options(heuristic, threads, memory)
     if heuristic not in ("cost", "all", "no_redundancy", "none"):
         raise FuseError(f"heuristic={heuristic!r} is none of cost, all, no_redundancy, none")

@@ -29,7 +29,6 @@ class LazyArray(Lazy):
     __slots__ = ("__weakref__", "_family", "_held", "_scalar", "_trace", "_views")
 
     __array_priority__ = 1000.0
-    __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, trace: Trace, held: Held, scalar: bool = False) -> None:
         self._trace = trace
@@ -140,7 +139,7 @@ class LazyArray(Lazy):
     @property
     def real(self) -> Any:
         """The real part: itself."""
-        return views.identity(self)
+        return self._value(".real") if self._scalar else views.identity(self)
 
     def transpose(self, *axes: Any) -> Any:
         """Permute the axes."""
@@ -281,6 +280,11 @@ class LazyArray(Lazy):
         value = self._trace.force(self._held, why)
         return value[()] if self._scalar else value
 
+    def __hash__(self) -> int:
+        if not self._scalar:
+            raise TypeError("unhashable type: 'numpy.ndarray'")
+        return hash(self._value("hash()"))
+
     def __bool__(self) -> bool:
         return bool(self._value("bool()"))
 
@@ -295,6 +299,9 @@ class LazyArray(Lazy):
 
     def __index__(self) -> int:
         return operator.index(self._value("an index"))
+
+    def __trunc__(self) -> int:
+        return int(self._value("trunc()"))
 
     def __round__(self, digits: int | None = None) -> Any:
         return round(self._value("round()"), digits)
@@ -333,8 +340,14 @@ class LazyArray(Lazy):
 
 def _binary(name: str, ufunc: np.ufunc, reflected: bool, in_place: bool) -> Callable[..., Any]:
     def method(self: LazyArray, other: Any) -> Any:
-        if getattr(type(other), "__array_ufunc__", ()) is None:
+        kind = type(other)
+        if getattr(kind, "__array_ufunc__", ()) is None:
             return NotImplemented
+        if kind in _SEQUENCES:
+            if self._scalar and ufunc is np.multiply:
+                return NotImplemented  # it repeats them
+            if kind in (str, bytes) and ufunc in (np.equal, np.not_equal):
+                return _EQUALITY[ufunc](self._value("a comparison with a string"), other)
         if in_place:
             if self._scalar:
                 return NotImplemented
@@ -351,6 +364,8 @@ def _binary(name: str, ufunc: np.ufunc, reflected: bool, in_place: bool) -> Call
 
 
 _KNOWN = frozenset([LazyArray, np.ndarray, int, float, bool])
+_SEQUENCES = frozenset([list, tuple, str, bytes])
+_EQUALITY = {np.equal: operator.eq, np.not_equal: operator.ne}
 
 for _name, _ufunc in {
     "add": np.add,

@@ -27,10 +27,13 @@ def result(value: Any) -> Any:
 
 
 class _Leaving:
-    """Goes through a value once; `seen` holds the containers on the way by their identity."""
+    """Goes through a value once; `seen` holds containers by their identity, and what they become.
+
+    It holds the containers, too, so that no other one can have that identity meanwhile.
+    """
 
     def __init__(self) -> None:
-        self.seen: dict[int, Any] = {}
+        self.seen: dict[int, tuple[Any, Any]] = {}
 
     def value(self, value: Any, depth: int) -> Any:
         kind = type(value)
@@ -45,21 +48,24 @@ class _Leaving:
         as_result = getattr(kind, "_tensolog_result", None)
         if as_result is not None:
             return as_result(value)
-        if id(value) in self.seen or not depth:
+        if id(value) in self.seen:
+            return self.seen[id(value)][1]
+        if not depth:
             return value
-        self.seen[id(value)] = value
-        if isinstance(value, tuple):
-            return self._tuple(value, depth)
+        self.seen[id(value)] = value, value
+        if isinstance(value, tuple | frozenset):
+            found = self._tuple(value, depth)
+            self.seen[id(value)] = value, found
+            return found
         if isinstance(value, list | deque):
             for place, item in enumerate(value):
                 found = self.value(item, depth)
                 if found is not item:
                     value[place] = found
         elif isinstance(value, dict):
-            for key, item in list(value.items()):
-                found = self.value(item, depth)
-                if found is not item:
-                    value[key] = found
+            self._dict(value, depth)
+        elif isinstance(value, set):
+            self._set(value, depth)
         elif not isinstance(value, _NO_CONTAINERS):
             self._object(value, depth - 1)
         return value
@@ -68,8 +74,27 @@ class _Leaving:
         items = [self.value(item, depth) for item in value]
         if all(new is old for new, old in zip(items, value, strict=True)):
             return value
+        if isinstance(value, frozenset):
+            return type(value)(items)
         make = getattr(type(value), "_make", None)
         return tuple(items) if make is None else make(items)
+
+    def _dict(self, value: Any, depth: int) -> None:
+        """Replace items in place, and all of them in order where a key is a NumPy number."""
+        given = list(value.items())
+        items = [(self.value(key, depth), self.value(item, depth)) for key, item in given]
+        moved = any(key is not old for (key, _), (old, _) in zip(items, given, strict=True))
+        if moved:
+            value.clear()
+        for (key, item), (_, old) in zip(items, given, strict=True):
+            if moved or item is not old:
+                value[key] = item
+
+    def _set(self, value: Any, depth: int) -> None:
+        items = [self.value(item, depth) for item in value]
+        if any(new is not old for new, old in zip(items, value, strict=True)):
+            value.clear()
+            value.update(items)
 
     def _array_of_objects(self, value: Any, depth: int) -> None:
         if value.dtype.kind != "O" or not value.flags.writeable:

@@ -317,6 +317,8 @@ def _operator(ufunc: np.ufunc, operands: list[Expression], dtype: str) -> Expres
     if ufunc is np.not_equal and kind != "b":
         return elementwise("Not", elementwise("Equal", *operands, dtype="bool"))
     op = _OPERATORS.get(ufunc) or _special(ufunc)
+    if op == "Pow" and kind == "i" and not _is_no_less_than_0(operands[1]):
+        raise UnsupportedError("a power of whole numbers, which NumPy may refuse")
     if op is None or kind == "b" or (kind != "f" and op in ("Pow", "Reciprocal", "Mod", "Div")):
         return _left_to_numpy(ufunc, operands, dtype)
     if op in ("IsNaN", "IsInf") and kind != "f":
@@ -324,6 +326,10 @@ def _operator(ufunc: np.ufunc, operands: list[Expression], dtype: str) -> Expres
     attributes = (("fmod", int(ufunc is np.fmod)),) if op == "Mod" else ()
     result = "bool" if op in _COMPARING else dtype
     return elementwise(op, *operands, dtype=result, attributes=attributes)
+
+
+def _is_no_less_than_0(exponent: Expression) -> bool:
+    return any(name == "value" and value >= 0 for name, value in exponent.attributes)
 
 
 def _special(ufunc: np.ufunc) -> str | None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -43,11 +44,12 @@ def transpose(lazy: Any, axes: Sequence[Any] | None = None) -> Any:
     """Return ndarray.transpose."""
     rank = lazy.ndim
     try:
-        order = tuple(reversed(range(rank))) if axes is None else tuple(a % rank for a in axes)
-    except (TypeError, ZeroDivisionError):
+        given = range(rank)[::-1] if axes is None else [index(axis) for axis in axes]
+    except TypeError:
         return eager.method(lazy, "transpose", tuple(axes or ()), {})
-    if sorted(order) != list(range(rank)):
-        raise ValueError("axes don't match array")
+    order = tuple(axis % rank for axis in given if -rank <= axis < rank)
+    if sorted(order) != list(range(rank)) or len(given) != rank:
+        return eager.method(lazy, "transpose", tuple(axes or ()), {})
     shape = tuple(lazy.shape[axis] for axis in order)
 
     def view(array: Any) -> Any:
@@ -80,7 +82,7 @@ def reshape(lazy: Any, shape: Sequence[Any]) -> Any:
     Of an array that is there NumPy knows; what waits will be C-contiguous unless it is a view.
     """
     try:
-        wanted = [int(extent) for extent in shape]
+        wanted = [index(extent) for extent in shape]
     except TypeError:
         return eager.method(lazy, "reshape", tuple(shape), {})
     if wanted.count(-1) == 1:
@@ -242,7 +244,7 @@ def expand_dims(lazy: Any, axis: Any) -> Any:
     """Return np.expand_dims."""
     axes = axis if isinstance(axis, tuple | list) else (axis,)
     rank = lazy.ndim + len(axes)
-    gaps = tuple(sorted(int(a) % rank for a in axes))
+    gaps = tuple(sorted(index(a) % rank for a in axes))
     if len(set(gaps)) != len(gaps) or any(not -rank <= a < rank for a in axes):
         raise UnsupportedError("axes that NumPy refuses")
     step = _unsqueezed(lazy.shape, gaps)

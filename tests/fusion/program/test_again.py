@@ -178,6 +178,14 @@ def test_numbers_of_numpys_are_traced() -> None:
         agree(plain, fused, X, Y, w, v, rate)
 
 
+@pytest.mark.parametrize("text", ["X * 2, rate", "((X > 0) + rate) * X"])
+def test_true_is_another_number_than_one(text: str) -> None:
+    plain = made(text)
+    fused = fuse(plain)
+    for rate in (1, True, 0, False, 1.0, 0.0, -0.0, True, 1):
+        agree(plain, fused, *drawn(), rate)
+
+
 def outer() -> Any:
     inner = 3
 

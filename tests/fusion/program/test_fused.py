@@ -1,5 +1,7 @@
 """The decorated function: regions, the cache, explain, plans, and SQL over them."""
 
+import copy
+import pickle
 import subprocess
 import sys
 from typing import Any
@@ -186,9 +188,50 @@ def test_an_unknown_heuristic_is_refused() -> None:
         fuse(heuristic="best")  # type: ignore[call-overload]
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        *[{"threads": 0}, {"threads": 1.5}],
+        *[{"memory": 0}, {"memory": -1e9}, {"memory": float("nan")}, {"memory": "8 GB"}],
+    ],
+)
+def test_options_without_a_meaning_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(FuseError, match=f"{next(iter(options))}="):
+        fuse(**options)
+
+
 def test_the_name_is_part_of_the_package() -> None:
     assert "fuse" in dir(tensolog)
     assert fuse(descend).__name__ == "descend"
+
+
+@fuse
+def halves(x: Any) -> Any:
+    return np.exp(x) / 2
+
+
+class Model:
+    scale = 3.0
+
+    @fuse
+    def step(self, x: Any) -> Any:
+        return np.exp(x) * self.scale
+
+
+def test_processes_get_it_by_its_name() -> None:
+    halves(X)
+    assert pickle.loads(pickle.dumps(halves)) is halves
+    assert copy.deepcopy({"step": halves})["step"] is halves
+    with pytest.raises((AttributeError, pickle.PicklingError)):
+        pickle.dumps(fuse(lambda x: x))
+
+
+def test_a_method_tells_of_its_calls() -> None:
+    model = Model()
+    np.testing.assert_allclose(model.step(X), np.exp(X) * 3)
+    assert model.step.explain() == Model.step.explain()
+    assert model.step.plan is Model.step.plan
+    assert not hasattr(model.step, "nothing")
 
 
 def test_small_arrays_are_left_to_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
