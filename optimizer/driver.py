@@ -41,16 +41,17 @@ def optimize(
 ) -> Optimization:
     """Find a model that computes the same and runs faster on this machine, or keep the original.
 
-    `model` is a path, serialized bytes, or a ModelProto. `target` is "onnxruntime-cpu" or "onnx"
-    (standard operators only); `threads` defaults to the machine's cores; `budget` is in seconds,
-    for measuring; `allow` names the classes of substitution that may be applied. `input_shapes`
-    binds free dimensions for measuring, by input name: the model itself stays dynamic. `catalog`
-    is an open Catalog, a path, or None for the user's own. `progress` is called with
-    (phase, done, total, detail). `rules` replaces the shipped rules that are
-    proved, and is taken as it is. `fold_limit`, in bytes, bounds a folded constant that is larger
-    than what it was computed from. `search` is "egraph" for the best plans of an e-graph beside
-    single rewrites that gain, or "gains" for those alone. `keep` is a DuckDB file that the plans
-    are written to, and the e-graph if there is one.
+    `model` is a path, serialized bytes, or a ModelProto. `target` is "onnxruntime-cpu",
+    "onnxruntime-cpu+kernels" (with native code in `libraries`, which `save` writes beside the
+    model), or "onnx" (standard operators only); `threads` defaults to the machine's cores; `budget`
+    is in seconds, for measuring; `allow` names the classes of substitution that may be applied.
+    `input_shapes` binds free dimensions for measuring, by input name: the model itself stays
+    dynamic. `catalog` is an open Catalog, a path, or None for the user's own. `progress` is called
+    with (phase, done, total, detail). `rules` replaces the shipped rules that are proved, and is
+    taken as it is. `fold_limit`, in bytes, bounds a folded constant that is larger than what it was
+    computed from. `seed` draws the inputs and the order in which plans are timed. `search` is
+    "egraph" for the best plans of an e-graph beside single rewrites that gain, or "gains" for those
+    alone. `keep` is a DuckDB file that the plans are written to, and the e-graph if there is one.
 
     Raises ModelError for a model that can't be read, CatalogError for a catalog that can't be used,
     OptionError for an option with an impossible value.

@@ -6,13 +6,19 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from tensolog.commands import tensolog
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "docs" / "guide.md", ROOT / "CONTRIBUTING.md"]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), ROOT / "benchmarks" / "README.md"])
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def named(path):
+    """Tell README.md from benchmarks/README.md."""
+    return path.relative_to(ROOT).as_posix()
 
 
 def blocks(path, language):
@@ -38,32 +44,59 @@ def test_the_tried_model_can_be_built(tmp_path):
     assert (tmp_path / words[3]).stat().st_size > 1000
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def split_at(words, sign):
+    """The commands of a line, which a shell would tell apart."""
+    begin = 0
+    for place, word in enumerate([*words, sign]):
+        if word == sign:
+            yield words[begin:place]
+            begin = place + 1
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
 def test_commands_exist(page):
     """Each shown `tensolog` command parses."""
     text = page.read_text(encoding="utf-8")
     lines = [line for body in blocks(page, "sh") for line in body.splitlines()]
     lines += re.findall(r"`(tensolog [^`\n]+)`", text)
     for line in lines:
-        for command in line.split(" && "):
-            words = shlex.split(command)
-            if words[:1] != ["tensolog"]:
+        words = shlex.split(line)
+        for command in split_at(words, "&&"):
+            if command[:1] != ["tensolog"] or command[1:2] == ["COMMAND"]:
                 continue
             current = tensolog
-            for word in words[1:]:
+            for word in next(split_at(command[1:], "|")):
                 options = {name for option in current.params for name in option.opts}
                 if word.startswith("-") and word != "-":
-                    assert word in options, f"{page.name}: {command}"
-                elif hasattr(current, "get_command"):
+                    assert word in options, f"{page.name}: {line}"
+                elif isinstance(current, click.Group):
                     found = current.get_command(None, word)
-                    current = found if found is not None else current
+                    # `tensolog catalog NAME` shows a table.
+                    assert found is not None or current.name == "catalog", f"{page.name}: {line}"
+                    current = found or current.get_command(None, "table")
 
 
-@pytest.mark.parametrize("page", PAGES[:2], ids=lambda page: page.name)
+def anchors(path):
+    """What a link to a heading says behind `#`, as GitHub makes it."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
 def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        file, _, anchor = target.partition("#")
         if not target.startswith("http"):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
+            path = page.parent / file if file else page
+            assert path.exists(), f"{page.name}: {target}"
+            assert not anchor or anchor in anchors(path), f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_modules_to_run_exist(page):
+    for name in re.findall(r"python -m ((?:benchmarks|tests)\.[\w.]*\w)", page.read_text("utf-8")):
+        path = ROOT.joinpath(*name.split("."))
+        assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), name
 
 
 @pytest.fixture

@@ -124,6 +124,18 @@ def test_a_result_opens_as_it_was_measured(tmp_path):
         assert [entry.name for entry in session.get_outputs()] == ["y"]
 
 
+def test_options_of_ones_own_hold_where_a_model_asks_for_nothing(tmp_path):
+    import onnxruntime
+
+    path, seen = tmp_path / "model.onnx", tmp_path / "seen.onnx"
+    onnx.save(residual(), path)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = LEVELS["basic"]
+    options.optimized_model_filepath = str(seen)
+    tensolog.open_session(path, options=options)
+    assert len(onnx.load(seen).graph.node) == 2
+
+
 def test_libraries_outside_of_the_folder_are_refused(tmp_path):
     model, path = residual(), tmp_path / "model.onnx"
     for library in ("/elsewhere/own.so", "../own.so"):
