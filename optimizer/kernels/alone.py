@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ...profiles.race import Lap
 from ..contest import Contest
-from ..graph import Graph
+from ..graph import Graph, TensorType
 from ..phases import Phases
 from ..realize import Workshop
 from ..search import bound_types
 from .kinds import Kind
 from .library import Library
 from .product import supply
+from .shapes import Followed
 from .trial import measured_forms
 
 # What each race has at least.
@@ -32,7 +33,7 @@ class Alone:
     def race(self, graph: Graph, kinds: Sequence[Kind], library: Library, budget_s: float) -> None:
         """Race kinds of a graph, the forms of one convolution together, for about `budget_s`."""
         groups = self._groups(kinds)
-        types = bound_types(graph, self.contest.sizes)
+        types = _types(graph, self.contest.sizes)
         for at, group in enumerate(groups):
             kernels = [kind.found[0].kernel for kind in group]
             self.phases.tell("measuring kernels", at, len(groups), kernels[0].name)
@@ -60,3 +61,12 @@ class Alone:
                 key = kind.found[0].region.nodes if kind.convolves else name
                 groups.setdefault(key, []).append(kind)
         return list(groups.values())
+
+
+def _types(graph: Graph, sizes: Mapping[str, int]) -> dict[int, TensorType]:
+    """Give the types under the sizes that free dimensions have, those in blocks as well."""
+    bound = graph.copy()
+    bound.types = bound_types(graph, sizes)
+    if sizes:
+        Followed(bound)
+    return bound.types

@@ -171,3 +171,23 @@ static APART void multiplied_out(
         PUT_BLOCK_OF(o + lane, s);
       }
 }
+/* The same where several groups share a block: a channel, the first of them being `m`, is made of the
+   `read` channels of its own group alone, whatever the zeros of others' filters would meet. */
+static APART void multiplied_apart(
+    const float *x, const float *w, float *o, i64 rows, i64 columns, i64 high, i64 wide, i64 top, i64 left,
+    i64 height, i64 width, i64 read, i64 made, i64 m, i64 BLOCK) {
+  for (i64 i = 0; i < rows; i++)
+    for (i64 j = 0; j < columns; j++)
+      for (i64 lane = 0; lane < BLOCK; lane++, o++) {
+        const i64 first = (m + lane) / made * read;
+        float s = 0.0f;
+        for (i64 c = first; c < first + read; c++)
+          for (i64 tap = 0; tap < high * wide; tap++) {
+            const i64 y = top + i + tap / wide, z = left + j + tap % wide;
+            if (y < 0 || y >= height || z < 0 || z >= width) continue;
+            const float from = x[((c / BLOCK * height + y) * width + z) * BLOCK + c % BLOCK];
+            s = FMA_32(from, w[((c / BLOCK * high * wide + tap) * BLOCK + c % BLOCK) * BLOCK + lane], s);
+          }
+        *o = s;
+      }
+}

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, prod
 
 import numpy as np
 
@@ -19,12 +19,13 @@ from ..codegen.scalar import LoweringError
 from ..graph import TensorType
 from ..layouts.runtime import NCHWC, block_size
 from .affine import Affine, Extent
+from .convolution_filters import Filters, Merged
 from .convolution_text import PANEL, Plan, minimal_text
 from .grow import Found
 from .loops import Groups
-from .lower import Kernel, Shapes, check, named
+from .lower import Kernel, Laying, Shapes, check, named
 from .region import Meanings, Region, read_by
-from .winograd import filtering, transformed
+from .winograd import filtering
 
 # Tiles of outputs by the filter's size: rows and columns of a tile.
 TILES = {
@@ -55,44 +56,26 @@ ACTIVATIONS = {
 
 
 @dataclass(frozen=True)
-class Filters:
-    """How filters are laid out before a model runs: transformed for tiles, in panels."""
-
-    taps: tuple[int, int]
-    tile: tuple[int, int]
-    block: int
-    groups: int = 1
-
-    def lay(self, weights: np.ndarray) -> np.ndarray:
-        """Return [panels, products, channels read, PANEL], zeros beyond a group's last channel.
-
-        `weights` are ONNX Runtime's: [m, c, rows, columns] as (block of m, block of c, row, column,
-        c of the block, m of it).
-        """
-        (m, c), b = weights.shape[:2], self.block
-        parts = weights.reshape(m // b, c // b, *self.taps, b, b).transpose(0, 5, 1, 4, 2, 3)
-        rows, columns = map(filtering, self.tile, self.taps)
-        made = transformed(parts.reshape(m, c, *self.taps), rows, columns)
-        made = made.reshape(self.groups, m // self.groups, c, -1)
-        panels = ceil(made.shape[1] / PANEL)
-        whole = np.zeros((self.groups, panels * PANEL, *made.shape[2:]), np.float32)
-        whole[:, : made.shape[1]] = made
-        parts = whole.reshape(self.groups * panels, PANEL, *made.shape[2:])
-        return np.ascontiguousarray(parts.transpose(0, 3, 2, 1))
-
-
-@dataclass(frozen=True)
 class Convolution:
-    """A convolution over blocks of channels that minimal filtering can compute."""
+    """A convolution over blocks of channels that minimal filtering can compute.
 
-    number: int
+    `nodes` compute it, of `values`: the image, filters, a bias and a summand, ABSENT where there is
+    none. `own` are the channels that a group reads and makes; where these fill no blocks, filters
+    are laid out by `before`, and a group of `groups` has several.
+    """
+
+    nodes: tuple[int, ...]
+    values: tuple[int, int, int, int]
+    output: int
     image: tuple[Extent, ...]
     result: tuple[Extent, ...]
     taps: tuple[int, int]
     pads: tuple[int, int]
     groups: int
+    own: tuple[int, int]
     block: int
     activation: tuple[str, ...]
+    before: Merged | None = None
 
 
 def convolutions(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
@@ -109,9 +92,13 @@ def convolutions(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
             one = _convolution(meanings, number)
         except LoweringError:
             continue
-        for tile in TILES[one.taps]:
-            found.append(_lowered(meanings, one, tile))
+        found += forms(meanings, one)
     return found
+
+
+def forms(meanings: Meanings, one: Convolution) -> list[Found]:
+    """Return the kernels of a convolution, for tiles of each size."""
+    return [_lowered(meanings, one, tile) for tile in TILES[one.taps]]
 
 
 # ------------------------------------------------------------------------------------ matching
@@ -124,12 +111,13 @@ def _convolution(meanings: Meanings, number: int) -> Convolution:
     if any(graph.dtype(value) != "float32" for value in (*node.reads, result)):
         raise LoweringError("a convolution of another type")
     given, made, filters = (meanings.shape(value) for value in (image, result, weights))
-    sizes = (*given[1:], *made[1:], *filters)
-    if not all(isinstance(size, int) for size in sizes) or len(sizes) != 10:
-        raise LoweringError("a convolution whose sizes aren't known")
+    if not all(isinstance(size, int) for size in (given[1], made[1], *filters)) or not (
+        len(given) == len(made) == len(filters) == 4
+    ):
+        raise LoweringError("a convolution whose channels aren't known")
     if weights not in graph.constants or 0 in made:
         raise LoweringError("filters that are computed, or no result")
-    if _numbers(attributes, "strides", 1) != (1, 1) or _numbers(attributes, "dilations", 1) != (
+    if numbers_of(attributes, "strides", 1) != (1, 1) or numbers_of(attributes, "dilations", 1) != (
         1,
         1,
     ):
@@ -145,45 +133,61 @@ def _convolution(meanings: Meanings, number: int) -> Convolution:
         raise LoweringError("filters that aren't finite")
     if any(meanings.shape(value) != made for value in node.inputs[3:] if value != ABSENT):
         raise LoweringError("a sum of other sizes")
+    bias, summand = (*node.inputs[2:], ABSENT, ABSENT)[:2]
     return Convolution(
-        number, given, made, (high, wide), _pads(attributes, given, made, (high, wide)),
-        groups, _block(m // groups, c), _activation(attributes),
+        (number,), (image, weights, bias, summand), result, given, made, (high, wide),
+        pads_of(attributes, given, made, (high, wide)), groups, (c, m // groups),
+        block_of(m // groups, c), activation_text(attributes),
     )  # fmt: skip
 
 
-def _block(m: int, c: int) -> int:
+def block_of(m: int, c: int) -> int:
+    """Return how many channels a block has, where so many that are made and read fill blocks."""
     block = block_size()
     if block not in (8, 16) or m % block or c % block:
         raise LoweringError("channels that fill no blocks")
     return block
 
 
-def _numbers(attributes: dict[str, object], name: str, default: int) -> tuple[int, ...]:
+def numbers_of(attributes: dict[str, object], name: str, default: int) -> tuple[int, ...]:
+    """Return an attribute of two numbers, rows first."""
     given: tuple[int, ...] = attributes.get(name) or (default, default)  # type: ignore[assignment]
     return tuple(given)
 
 
-def _pads(
+def pads_of(
     attributes: dict[str, object],
     image: tuple[Extent, ...],
     result: tuple[Extent, ...],
     taps: tuple[int, int],
+    steps: tuple[int, int] = (1, 1),
 ) -> tuple[int, int]:
-    """Return how many rows and columns of zeros lie before the image."""
-    auto = attributes.get("auto_pad", "NOTSET")
-    whole = [int(r) + k - 1 - int(x) for r, k, x in zip(result[2:], taps, image[2:], strict=True)]
-    if auto == "NOTSET":
-        given = attributes.get("pads") or (0, 0, 0, 0)
-        top, left, bottom, right = map(int, given)  # type: ignore[call-overload]
-        if [top + bottom, left + right] != whole:
-            raise LoweringError("a result of another size")
-        return top, left
-    if auto == "SAME_LOWER":
-        whole = [size + 1 for size in whole]
-    return whole[0] // 2, whole[1] // 2
+    """Return how many rows and columns of zeros lie before the image.
+
+    Of a size that is known when the model runs, the result must have the same.
+    """
+    auto = str(attributes.get("auto_pad", "NOTSET"))
+    given: tuple[int, ...] = attributes.get("pads") or (0, 0, 0, 0)  # type: ignore[assignment]
+    found = []
+    for at, (size, wanted) in enumerate(zip(image[2:], result[2:], strict=True)):
+        k, step = taps[at], steps[at]
+        if isinstance(size, int) and isinstance(wanted, int):
+            missing = (wanted - 1) * step + k - size
+        elif size == wanted and step == 1:
+            missing = k - 1
+        else:
+            raise LoweringError("a result of another size, known when the model runs")
+        before = max(0, missing) // 2 if auto == "SAME_UPPER" else max(0, missing + 1) // 2
+        if auto in ("NOTSET", "VALID"):
+            before, after = (int(given[at]), int(given[at + 2])) if auto == "NOTSET" else (0, 0)
+            if not missing <= before + after < missing + step:
+                raise LoweringError("a result of another size")
+        found.append(before)
+    return found[0], found[1]
 
 
-def _activation(attributes: dict[str, object]) -> tuple[str, ...]:
+def activation_text(attributes: dict[str, object]) -> tuple[str, ...]:
+    """Return the statements that change t as a convolution's activation does."""
     name = attributes.get("activation", "")
     if not name:
         return ()
@@ -201,41 +205,53 @@ def _activation(attributes: dict[str, object]) -> tuple[str, ...]:
 
 def _lowered(meanings: Meanings, one: Convolution, tile: tuple[int, int]) -> Found:
     graph = meanings.graph
-    node = graph.nodes[one.number]
     rows, columns = map(filtering, tile, one.taps)
     depth, width = int(one.image[1]), int(one.result[1])
     products = rows.products * columns.products
-    tiles = ceil(int(one.result[2]) / tile[0]) * ceil(int(one.result[3]) / tile[1])
+    sides = [one.result[2], one.result[3]]
     most = max(LEAST_TOGETHER, TOGETHER_BYTES // (4 * products * depth))
+    tiles = None  # nobody knows yet, where sizes are free: mostly there are many
+    if all(isinstance(side, int) for side in sides):
+        tiles = prod(ceil(int(side) / t) for side, t in zip(sides, tile, strict=True))
     own = depth // one.groups
     panels = ceil(width // one.groups / PANEL) * one.groups
     laid_out = _is_laid_out(4 * products * own * panels * PANEL, tiles)
     plan = Plan(
-        rows, columns, one.block, depth, width, one.groups,
-        (int(one.image[2]), int(one.image[3])), (int(one.result[2]), int(one.result[3])), one.pads,
-        together=ceil(tiles / ceil(tiles / most)),
+        rows, columns, one.block, depth, width, one.groups, one.own,
+        (one.image[2], one.image[3]), (one.result[2], one.result[3]), one.pads,
+        together=most if tiles is None else ceil(tiles / max(1, ceil(tiles / most))),
         piece=0 if laid_out else min(PIECE, own),
     )  # fmt: skip
-    image, weights, *rest = node.inputs
+    image, weights, *rest = one.values
     inputs = [image, weights]
-    packed: tuple[tuple[int, int, Filters], ...] = ()
+    packed: list[tuple[int, int, Laying]] = []
+    if one.before is not None:
+        inputs[1] = _laid_out(meanings, weights, one.before, (width, own, *one.taps))
+        packed.append((inputs[1], weights, one.before))
     if laid_out:
-        filters = Filters(one.taps, tile, one.block, one.groups)
-        laid = _laid_out(meanings, weights, filters, (panels, products, own, PANEL))
-        inputs.append(laid)
-        packed = ((laid, weights, filters),)
+        filters = Filters(one.taps, tile, one.block, one.groups, one.before)
+        inputs.append(_laid_out(meanings, weights, filters, (panels, products, own, PANEL)))
+        packed.append((inputs[-1], weights, filters))
     added = [-1, -1]
     for at, value in enumerate(rest):
         if value != ABSENT:
             added[at] = len(inputs)
             inputs.append(value)
     text = minimal_text(plan, added[0], added[1], one.activation)
+    units = 1 if tiles is None else ceil(tiles / plan.together) * panels
+    extents = (one.image[0], *plan.free, units)
+    sides_at = [plan.free.index(side) + 1 if isinstance(side, str) else 0 for side in sides]
+    place = (
+        Affine(((0, 1),)),
+        Affine(),
+        *(Affine(((at, 1),)) if at else Affine() for at in sides_at),
+    )
     shapes = Shapes(
         tuple((graph.dtype(v) or "float32", meanings.shape(v)) for v in inputs),
         (),
-        (one.image[0], plan.units),
-        Groups((0, 1)),
-        ((one.result, (Affine(((0, 1),)), Affine(), Affine(), Affine())),),
+        extents,
+        Groups(tuple(range(len(extents)))),
+        ((one.result, place),),
     )
     check(shapes)
     name = f"minimal filtering {tile[0]}x{tile[1]} of {one.taps[0]}x{one.taps[1]}"
@@ -245,30 +261,34 @@ def _lowered(meanings: Meanings, one: Convolution, tile: tuple[int, int]) -> Fou
         text,
         shapes,
         tuple(inputs),
-        node.outputs,
+        (one.output,),
         block=1,
         grain=1,
         room=plan.room,
         arrange="arrange_convolution",
         support="convolution.h",
-        packed=packed,
+        packed=tuple(packed),
         form=name,
     )
-    nodes = (one.number,)
-    region = Region(nodes, read_by(graph, nodes), node.outputs, one.result, 0)
+    region = Region(one.nodes, read_by(graph, one.nodes), (one.output,), one.result, 0)
     return Found(region, named(kernel))
 
 
-def _is_laid_out(size_bytes: int, tiles: int) -> bool:
+def _is_laid_out(size_bytes: int, tiles: int | None) -> bool:
     """Tell whether filters are transformed in advance."""
-    return size_bytes <= (LAID_OUT_BYTES if tiles >= LAID_OUT_TILES else CACHED_BYTES)
+    has_many = tiles is None or tiles >= LAID_OUT_TILES
+    return size_bytes <= (LAID_OUT_BYTES if has_many else CACHED_BYTES)
 
 
-def _laid_out(meanings: Meanings, weights: int, filters: Filters, shape: tuple[int, ...]) -> int:
-    """Return the value that filters are when they are laid out, one for each form."""
-    key = (weights, filters)
+def _laid_out(
+    meanings: Meanings, weights: int, how: Filters | Merged, shape: tuple[int, ...]
+) -> int:
+    """Return the value that filters are when they are laid out, one for each way."""
+    key = (weights, how)
     if key not in meanings.packed:
         graph = meanings.graph
-        name = f"{graph.names[weights]}.{filters.tile[0]}x{filters.tile[1]}"
+        name = graph.names[weights]
+        if isinstance(how, Filters):
+            name = f"{name}.{how.tile[0]}x{how.tile[1]}"
         meanings.packed[key] = graph.new_value(name, TensorType("float32", shape))
     return meanings.packed[key]

@@ -3,11 +3,15 @@ static void NAME(i64 *given) {
   enum { NUMBERS };
   const task *own = (const task *)given;
   const call *c = own->whole;
+  const i64 SIZES;
+  const i64 ACROSS = (WIDTH_OUT + COLUMNS - 1) / COLUMNS, TILES = (HEIGHT_OUT + ROWS - 1) / ROWS * ACROSS;
+  const i64 PLACES = (TILES + MOST_TOGETHER - 1) / MOST_TOGETHER;
+  const i64 TOGETHER = PLACES ? (TILES + PLACES - 1) / PLACES : 0;
   const float *filters = (const float *)c->in[1];
   const i64 number = (own->scratch - c->scratch) / c->share;
   float *V = (float *)own->scratch, *S = V + PRODUCTS * V_APART, *piece = S + PRODUCTS * S_APART;
   i64 held = -1, unit;
-  while ((unit = unit_claim(c, number, c->units / PANELS, PANELS)) >= 0) {
+  while ((unit = unit_claim(c, number, c->extent[0] * PLACES, PANELS)) >= 0) {
     const i64 place = unit / PANELS, panel = unit % PANELS, n = place / PLACES;
     const i64 first = place % PLACES * TOGETHER, count = LEAST(TOGETHER, TILES - first);
     const float *x = (const float *)c->in[0] + n * DEPTH * HEIGHT_IN * WIDTH_IN;
@@ -56,9 +60,15 @@ static void NAME(i64 *given) {
           VEC_32 sound = SET_32(0.0f);
           NAME_back(S + tile * MINIMAL_PANEL + m - from, PRODUCTS_ACROSS * S_APART, S_APART, o, BLOCK, &sound);
           all += sound;
-          if (again && !is_sound(sound))
-            multiplied_out(x + base * HEIGHT_IN * WIDTH_IN, filters + m * (DEPTH / SPLIT) * TAPS, o, ROWS, COLUMNS, TAPS / TAPS_ACROSS, TAPS_ACROSS,
-                           top - TOP, left - LEFT, HEIGHT_IN, WIDTH_IN, DEPTH / SPLIT, BLOCK);
+          if (again && !is_sound(sound)) {
+            const float *image = x + base * HEIGHT_IN * WIDTH_IN, *own_filters = filters + m * (DEPTH / SPLIT) * TAPS;
+            if (OWN_READ < DEPTH / SPLIT)
+              multiplied_apart(image, own_filters, o, ROWS, COLUMNS, TAPS / TAPS_ACROSS, TAPS_ACROSS, top - TOP,
+                               left - LEFT, HEIGHT_IN, WIDTH_IN, OWN_READ, OWN_MADE, m % (WIDTH / SPLIT), BLOCK);
+            else
+              multiplied_out(image, own_filters, o, ROWS, COLUMNS, TAPS / TAPS_ACROSS, TAPS_ACROSS, top - TOP,
+                             left - LEFT, HEIGHT_IN, WIDTH_IN, DEPTH / SPLIT, BLOCK);
+          }
           for (i64 i = 0; i < rows; i++) {
             const float *made = o + i * COLUMNS * BLOCK;
             const i64 to = (n * WIDTH + m) * HEIGHT_OUT * WIDTH_OUT + ((top + i) * WIDTH_OUT + left) * BLOCK;

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from importlib import resources
-from math import ceil, prod
+from math import ceil
 
 import numpy as np
 
+from .affine import Extent
 from .winograd import Filtering, Matrix
 
 
@@ -18,10 +19,14 @@ from .winograd import Filtering, Matrix
 class Plan:
     """The numbers of a convolution's text.
 
-    Channels are in `groups` that have nothing to do with each other. `rows` and `columns` filter
+    Channels are in `groups` that have nothing to do with each other; where several share a block,
+    these count as one, and `own` has the channels that each of them reads and makes. `rows` and
+    `columns` filter
     along an axis each. `block` is how many channels a block has; `depth`, `width` are the channels
-    read and made, both whole blocks. `together` is how many tiles are multiplied at once, `piece`
-    how many channels' filters are transformed at a time, 0 where that was done in advance.
+    read and made, both whole blocks. Sizes of `image` and `result` that are known when the model
+    runs are names; the result is as large as the image there. `together` is how many tiles are
+    multiplied at once at most, `piece` how many channels' filters are transformed at a time, 0
+    where that was done in advance.
     """
 
     rows: Filtering
@@ -30,8 +35,9 @@ class Plan:
     depth: int
     width: int
     groups: int
-    image: tuple[int, int]
-    result: tuple[int, int]
+    own: tuple[int, int]
+    image: tuple[Extent, Extent]
+    result: tuple[Extent, Extent]
     pads: tuple[int, int]
     together: int
     piece: int
@@ -42,25 +48,14 @@ class Plan:
         return self.rows.products * self.columns.products
 
     @property
-    def tiles(self) -> tuple[int, int]:
-        """The tiles of an image, down and across."""
-        down, across = self.result
-        return ceil(down / self.rows.outputs), ceil(across / self.columns.outputs)
-
-    @property
-    def places(self) -> int:
-        """The groups of tiles of an image."""
-        return ceil(prod(self.tiles) / self.together)
+    def free(self) -> tuple[str, ...]:
+        """The sizes that are known when the model runs: a loop each, behind that of the images."""
+        return tuple(dict.fromkeys(size for size in self.image if isinstance(size, str)))
 
     @property
     def panels(self) -> int:
         """The panels of channels that are made, each of one group."""
         return ceil(self.width // self.groups / PANEL) * self.groups
-
-    @property
-    def units(self) -> int:
-        """The units of work of an image."""
-        return self.places * self.panels
 
     @property
     def room(self) -> int:
@@ -87,16 +82,13 @@ def minimal_text(plan: Plan, bias: int, summand: int, activation: Sequence[str])
     `bias` and `summand` are inputs' numbers, -1 for none; `activation` are statements that change
     t.
     """
-    (height, width), (down, across) = plan.result, plan.tiles
     numbers = {
         "BLOCK": plan.block,
         "DEPTH": plan.depth,
         "WIDTH": plan.width,
         "SPLIT": plan.groups,
-        "HEIGHT_IN": plan.image[0],
-        "WIDTH_IN": plan.image[1],
-        "HEIGHT_OUT": height,
-        "WIDTH_OUT": width,
+        "OWN_READ": plan.own[0],
+        "OWN_MADE": plan.own[1],
         "TOP": plan.pads[0],
         "LEFT": plan.pads[1],
         "ROWS": plan.rows.outputs,
@@ -105,22 +97,32 @@ def minimal_text(plan: Plan, bias: int, summand: int, activation: Sequence[str])
         "TAPS_ACROSS": plan.columns.taps,
         "PRODUCTS": plan.products,
         "PRODUCTS_ACROSS": plan.columns.products,
-        "TILES": down * across,
-        "ACROSS": across,
-        "TOGETHER": plan.together,
-        "PLACES": plan.places,
         "PANELS": plan.panels,
         "PREPARED": int(not plan.piece),
         "V_APART": plan.apart[0],
         "S_APART": plan.apart[1],
         "U_APART": plan.apart[2] or plan.depth // plan.groups * PANEL,
         "PIECE": plan.piece or plan.depth // plan.groups,
+        "MOST_TOGETHER": plan.together,
         "BIAS": bias,
         "SUM": summand,
     }
     told = ", ".join(f"{name} = {value}" for name, value in numbers.items())
     loops = _loops().replace("NUMBERS", told).replace("ACTIVATE", " ".join(activation))
+    loops = loops.replace("SIZES", ", ".join(_sizes(plan)))
     return "\n".join([*(_transform(name, plan) for name in ("filters", "image", "back")), loops])
+
+
+def _sizes(plan: Plan) -> list[str]:
+    """Return what tells the sizes of images: numbers, or extents of loops."""
+    found = []
+    for size, name in (
+        *zip(plan.image, ("HEIGHT_IN", "WIDTH_IN"), strict=True),
+        *zip(plan.result, ("HEIGHT_OUT", "WIDTH_OUT"), strict=True),
+    ):
+        told = f"c->extent[{1 + plan.free.index(size)}]" if isinstance(size, str) else str(size)
+        found.append(f"{name} = {told}")
+    return found
 
 
 @cache

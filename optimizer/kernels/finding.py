@@ -8,6 +8,8 @@ from ..codegen.compiler import CompilerError
 from ..contest import Contest, Plan
 from ..graph import Graph
 from .convolution import convolutions
+from .convolution_narrow import narrow_convolutions
+from .convolution_pair import pairs
 from .grow import Found, Grower
 from .kinds import Kind
 from .left_alone import left_alone
@@ -29,7 +31,12 @@ def kinds_of(graph: Graph, base: Plan, contest: Contest, in_blocks: bool) -> lis
     is all.
     """
     meanings = Meanings(graph)
-    convolved = convolutions(meanings, steady(meanings, graph.nodes))
+    running = steady(meanings, graph.nodes)
+    convolved = [
+        one
+        for find in (convolutions, narrow_convolutions, pairs)
+        for one in find(meanings, running)
+    ]
     everything = regions(meanings, graph.nodes)
     others = regions(meanings, graph.nodes, multiplies=False)
     left = [] if in_blocks else _left(meanings, base, contest)

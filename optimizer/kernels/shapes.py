@@ -17,6 +17,7 @@ from ..infer import infer_node
 from .affine import Extent
 from .elements import KEPT, MOST_ELEMENTS, Elements, as_size, combined
 from .sizes import Sizes
+from .windows import is_window, window_shape
 
 # From here on, the end of a Slice means that of the axis.
 WHOLE = 1 << 31
@@ -66,9 +67,16 @@ class Followed:
         own = SHAPES.get(node.op_type) if node.domain == "" else None
         is_free = any(isinstance(size, str) for shape in shapes for size in shape or ())
         # What an exporter named is named anew where it is cut or put together here.
-        if not is_open and not self._changed & set(node.reads) and not (own and is_free):
+        slides = is_window(self.graph, number)
+        is_own = own is not None or slides
+        if not is_open and not self._changed & set(node.reads) and not (is_own and is_free):
             return
         found = own(self, number) if own is not None else None
+        if slides:
+            given = self.shape(node.inputs[0])
+            known = given and window_shape(self.graph, self.sizes, number, given)
+            if known:
+                self._sharpen(node.outputs[0], known)
         if found is None and self._is_elementwise(number):
             found = self._broadcast([self.shape(v) for v in node.inputs if v != ABSENT])
         if found is not None:

@@ -67,6 +67,19 @@ class Sizes:
             quotient[tuple(left)] = times // count
         return self._named(quotient)
 
+    def steps(self, size: Extent | None, stride: int) -> Extent | None:
+        """Return how often a stride goes into a size whole."""
+        if size is None or isinstance(size, int):
+            return None if size is None else size // stride
+        whole: Polynomial = {}
+        rest: Polynomial = {}
+        for monomial, count in self._polynomial(size).items():
+            whole[monomial], rest[monomial] = divmod(count, stride)
+        left = self._named(rest)
+        if isinstance(left, int):
+            return self._named(whole)  # less than a stride is left
+        return self.add(self._named(whole), f"floor(({left})/{stride})")
+
     def least(self, one: Extent, other: Extent) -> Extent | None:
         """Return the lesser of two sizes."""
         if one == other:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from math import lcm
 from types import MappingProxyType
 
 from ..egraph.columns import NONE
@@ -22,8 +21,6 @@ DEFAULTS = {
 FREE_ACTIVATIONS = {"", "Clip", "HardSigmoid", "HardSwish", "LeakyRelu", "Relu"}
 # Ways to compute one class that are kept.
 MOST_FORMS = 4
-# Filters that are 0 on other groups' channels cost as many times the arithmetic.
-MOST_MERGED = 8
 
 
 @dataclass(frozen=True)
@@ -51,7 +48,6 @@ class Filters:
     """
 
     groups: int
-    merged: int = 1
     is_depthwise: bool = False
 
 
@@ -144,25 +140,17 @@ def _activation(egraph: EGraph, node: int) -> tuple[str, tuple[float, ...]] | No
 def filters_of(weights: tuple[int, ...], groups: int, block: int) -> Filters | None:
     """Decide how filters [m, c, h, w] of `groups` groups can be laid out; None where they can't.
 
-    Groups narrower than a block are merged, as many as fill one.
+    Blocks that several groups share would need filters that are 0 on the channels of the others:
+    an infinity there would give NaN, where the model gives numbers.
     """
     m, c = weights[:2]
     if groups == 1:
         return Filters(1)
     if c == 1 and m == groups:
         return Filters(groups, is_depthwise=True)
-    own = m // groups
-    merged = lcm(_times(c, block), _times(own, block))
-    if merged > MOST_MERGED:
+    if c % block or (m // groups) % block:
         return None
-    if groups % merged:
-        return Filters(1, merged=groups) if groups <= MOST_MERGED else None
-    return Filters(groups // merged, merged=merged)
-
-
-def _times(channels: int, block: int) -> int:
-    """How many times as many channels fill whole blocks."""
-    return lcm(channels, block) // channels
+    return Filters(groups)
 
 
 def is_blocked_by_runtime(weights: tuple[int, ...], groups: int, block: int) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ..egraph.columns import NONE
 from . import transposed
 from .blocking import Blocking, Operation
-from .convolutions import FREE_ACTIVATIONS, MOST_MERGED, Convolution, Filters, filters_of
+from .convolutions import FREE_ACTIVATIONS, Convolution, Filters, filters_of
 from .filters import DENSE, OUTER
 from .layout import Layout
 from .runtime import NCHWC
@@ -39,11 +39,11 @@ class Convolving:
         groups = int(form.attributes.get("group", 1))  # type: ignore[call-overload]
         filters = filters_of(weights, groups, values.block)
         if filters is None or weights[1] * groups != image[1][1]:
-            reason = f"{groups} groups fill no block, and more than {MOST_MERGED} would be merged"
+            reason = f"{groups} groups share blocks: one's infinities would meet another's channels"
             blocking.refuse(form.nodes[0], reason)
             return
         layouts = [Layout((weights[0],), values.block)]
-        if not filters.is_depthwise and filters.merged == 1 and groups == 1:
+        if groups == 1:
             layouts += self.wanted.get(blocking.egraph.find(output), [])
         for own in layouts:
             self._convolve(output, form, filters, weights, groups, own)
@@ -86,18 +86,13 @@ class Convolving:
             else:
                 inputs = layout
                 if filters.groups > 1:
-                    inputs = Layout((weights[1] * filters.merged,), values.block)
-                attributes = {
-                    "outputs": own.parts,
-                    "inputs": inputs.parts,
-                    "groups": groups,
-                    "merged": filters.merged,
-                }
+                    inputs = Layout((weights[1],), values.block)
+                attributes = {"outputs": own.parts, "inputs": inputs.parts}
                 shape = (own.width, inputs.width, *weights[2:])
                 laid = values.constant(DENSE, form.weights, shape, attributes)
                 count = filters.groups
             image = values.value(form.image, layout)
-            self._convolved(output, form, result_layout, image, laid, count, filters.merged)
+            self._convolved(output, form, result_layout, image, laid, count)
 
     def _convolved(
         self,
@@ -107,7 +102,6 @@ class Convolving:
         image: int,
         laid: int,
         groups: int,
-        merged: int = 1,
     ) -> None:
         blocking, values = self.blocking, self.blocking.values
         attributes = {**form.attributes, "group": groups}
@@ -130,8 +124,7 @@ class Convolving:
         key = (image, size and size.shape, groups, *sorted(given.items(), key=str))
         plainest = self._plainest.setdefault(key, made)
         if plainest == made:
-            if merged == 1:
-                blocking.likes[made] = form.nodes[0]
+            blocking.likes[made] = form.nodes[0]
         elif form.activation in FREE_ACTIVATIONS:
             blocking.same[made] = plainest
         else:

@@ -28,8 +28,7 @@ def computed(kind: str, array: Array, attributes: Mapping[str, Any]) -> Array:
     outputs = Layout(tuple(attributes["outputs"]), block)
     if kind == DENSE:
         inputs = Layout(tuple(attributes["inputs"]), block)
-        merged = merged_groups(array, int(attributes["groups"]), int(attributes["merged"]))
-        return dense(merged, outputs, inputs)
+        return dense(array, outputs, inputs)
     if kind == TRANSPOSED:
         c, m, h, w = array.shape
         inputs = Layout(tuple(attributes["inputs"]), block)
@@ -71,18 +70,3 @@ def placed(array: Array, layout: Layout, axis: int) -> Array:
     whole = np.zeros(shape, array.dtype)
     whole[(slice(None),) * axis + (layout.places,)] = array
     return whole
-
-
-def merged_groups(weights: Array, groups: int, merged: int) -> Array:
-    """Join `merged` groups each into one, its filters 0 on the channels of the other groups.
-
-    [m, c, h, w], c being the channels of one group, becomes [m, merged * c, h, w].
-    """
-    if merged == 1:
-        return weights
-    m, c, h, w = weights.shape
-    parts = weights.reshape(groups // merged, merged, m // groups, c, h, w)
-    whole = np.zeros((groups // merged, merged, m // groups, merged, c, h, w), weights.dtype)
-    for member in range(merged):
-        whole[:, member, :, member] = parts[:, member]
-    return whole.reshape(m, merged * c, h, w)

@@ -21,6 +21,7 @@ from ..egraph.provenance import Application
 from ..egraph.search import Found, roots_of
 from ..egraph.trace import name_of, steps_of
 from ..graph import Graph
+from ..kernels.shapes import Followed
 from ..price import Prices
 from ..rewrite import Step, clean
 from .costs import REORDERS
@@ -91,6 +92,9 @@ def lay_out_for_kernels(
     These count less there, by filters of some sizes. The second is None as well where the same is
     the cheapest then.
     """
+    if sizes:
+        graph = graph.copy()
+        Followed(graph)  # equal sizes by one name: what is added up or joined lies in one layout
     egraph = EGraph(graph, sizes, fold_limit)
     space = space_of(egraph, Costs(egraph, prices), block_size())
     if space is None:

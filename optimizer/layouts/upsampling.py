@@ -32,18 +32,21 @@ def upsampling(
         return None
     if any(attributes.get(name) for name in ("antialias", "axes", "exclude_outside")):
         return None
-    if not all(isinstance(size, int) for size in (*before[1:], *after[1:])):
-        return None
-    factors = [int(b) / int(a) for a, b in zip(before[1:], after[1:], strict=True)]
-    if any(factor != int(factor) or factor < 1 for factor in factors) or factors[0] != 1:
-        return None
     scales = operands[2] if len(operands) > 2 else NONE
     sizes = operands[3] if len(operands) > 3 else NONE
     if scales != NONE:
         constant = egraph.constant(scales)
-        if constant is None or constant.array().tolist()[1:] != factors:
+        factors = [] if constant is None else constant.array().tolist()
+        if len(factors) != len(before) or factors[0] != 1:
             return None
-    elif sizes == NONE or attributes.get("keep_aspect_ratio_policy", "stretch") != "stretch":
+        factors = factors[1:]
+    else:
+        known = all(isinstance(size, int) and size > 0 for size in (*before[1:], *after[1:]))
+        stretches = attributes.get("keep_aspect_ratio_policy", "stretch") == "stretch"
+        if sizes == NONE or not stretches or not known:
+            return None
+        factors = [int(b) / int(a) for a, b in zip(before[1:], after[1:], strict=True)]
+    if any(not float(f).is_integer() or f < 1 for f in factors) or factors[0] != 1:
         return None
     return {
         "mode": mode,

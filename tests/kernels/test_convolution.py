@@ -66,6 +66,7 @@ class Case:
         seed=0,
         weights=None,
         named=(),
+        sides=(),
         group=1,
         **attributes,
     ):
@@ -98,6 +99,8 @@ class Case:
             self.types = {
                 name: (*named, *shape[len(named) :]) for name, shape in self.types.items()
             }
+        if sides:
+            self.types = {name: (*shape[:2], *sides) for name, shape in self.types.items()}
         while not inputs[-1]:
             inputs.pop()
         attributes = {"kernel_shape": taps, "pads": pads, **attributes}

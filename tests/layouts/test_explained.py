@@ -89,7 +89,7 @@ CASES = {
         helper.make_node("Conv", ["s", "v"], ["y"], name="it"),
         shape=(32, 32, 1, 1),
     ),
-    "groups fill no block": refused(
+    "groups share blocks": refused(
         helper.make_node("Conv", ["s", "w"], ["y"], name="it", group=4),
         w=weights(20, 8, 1, 1)[:20],
     ),

@@ -113,13 +113,22 @@ def test_channels_that_end_within_a_block_are_joined_in_blocks():
     assert found["blocked ReorderOutput"] == 1 and found["blocked MaxPool"] == 1
 
 
-def test_narrow_groups_are_merged_until_they_fill_a_block():
-    found = checked(
-        [helper.make_node("Conv", ["x", "w", "b"], ["y"], group=16, pads=[1, 1, 1, 1])],
+def test_groups_that_share_blocks_stay_outside():
+    """Filters that are 0 on another group's channels would make NaN of its infinities."""
+    model = build(
+        [
+            helper.make_node("Conv", ["x", "v"], ["a"]),
+            helper.make_node("Conv", ["a", "w", "b"], ["c"], group=16, pads=[1, 1, 1, 1]),
+            helper.make_node("Conv", ["c", "v"], ["y"]),
+        ],
         (1, 64, 8, 8),
-        {"w": weights(64, 4, 3, 3), "b": weights(64)},
+        {"v": weights(64, 64, 1, 1), "w": weights(64, 4, 3, 3), "b": weights(64)},
     )
-    assert found["blocked Conv"] == 1 and "Conv" not in found
+    laid = laid_out(model)
+    found = operators(laid)
+    assert found["blocked Conv"] == 2 and found["Conv"] == 1
+    given = image(1, 64, 8, 8)
+    assert_equal(model, laid, {"x": given})
 
 
 def test_channels_that_come_last_enter_and_leave_by_one_operator():

@@ -1,0 +1,232 @@
+"""Pairs of convolutions over blocks of channels as one kernel: of points, then of each channel.
+
+A network of few operations expands an image by points (1x1), and slides a filter of its own over
+each channel of that (Sandler and others, MobileNetV2, CVPR 2018). What lies between is several
+times as large as the image, and each of the two waits for memory. Here it stays in the cache: for a
+panel of channels, some lines at a time. Each sum is formed as the runtime forms it, of finite
+numbers and others, but for the order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from math import ceil
+
+import numpy as np
+
+from ...rules import ABSENT
+from ..codegen.scalar import LoweringError
+from ..layouts.runtime import NCHWC
+from .affine import Affine, Extent
+from .convolution import activation_text, block_of, numbers_of, pads_of
+from .grow import Found
+from .loops import Groups
+from .lower import Kernel, Shapes, check, named
+from .region import Meanings, Region, read_by
+
+# Bytes of what lies between that are held at a time, and units of work that there are at least,
+# where an image has so many lines for each.
+HELD_BYTES, LEAST_UNITS, LEAST_LINES = 128 << 10, 6, 8
+# Places that a filter is slid to at once: as many as vectors of results stay in registers.
+MOST_WIDE, MOST_NARROW = 8, 4
+MOST_TAPS = 7
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two convolutions in blocks, by their numbers: of points, and of each channel by itself.
+
+    `taps`, `steps` and `pads` are the latter's, rows first; `given`, `made` the shapes of image and
+    result, `width` the channels between.
+    """
+
+    first: int
+    second: int
+    given: tuple[Extent, ...]
+    made: tuple[Extent, ...]
+    taps: tuple[int, int]
+    steps: tuple[int, int]
+    pads: tuple[int, int]
+    block: int
+
+    @property
+    def width(self) -> int:
+        """The channels between."""
+        return int(self.made[1])
+
+
+def pairs(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
+    """Find the pairs of convolutions that one kernel can compute, no two with a common node."""
+    found: list[Found] = []
+    for number in meanings.graph.order():
+        node = meanings.graph.nodes[number]
+        if number in allowed and node.domain == NCHWC and node.op_type == "Conv":
+            try:
+                found.append(_lowered(meanings, _pair(meanings, number, allowed)))
+            except LoweringError:
+                continue
+    return found
+
+
+# ------------------------------------------------------------------------------------ matching
+
+
+def _pair(meanings: Meanings, second: int, allowed: Collection[int]) -> Pair:
+    """Match a convolution of each channel by itself whose image is made by one of points."""
+    graph = meanings.graph
+    node = graph.nodes[second]
+    between, filters = node.inputs[0], node.inputs[1]
+    first = graph.producer.get(between, -1)
+    if first not in allowed or graph.is_pinned(between) or graph.users[between] != {second}:
+        raise LoweringError("no convolution whose result is read by another one alone")
+    before = graph.nodes[first]
+    if before.domain != NCHWC or before.op_type != "Conv":
+        raise LoweringError("what is convolved isn't the result of a convolution")
+    image, points = before.inputs[:2]
+    if any(len([v for v in one.inputs[3:] if v != ABSENT]) for one in (before, node)):
+        raise LoweringError("a convolution with a sum")
+    given, held, made = (meanings.shape(v) for v in (image, between, node.outputs[0]))
+    sizes = (*given[1:], *held[1:], *made[1:], *meanings.shape(points), *meanings.shape(filters))
+    if not all(isinstance(size, int) and size > 0 for size in sizes) or len(sizes) != 17:
+        raise LoweringError("convolutions whose sizes aren't known")
+    depth, width = int(given[1]), int(held[1])
+    own, others = graph.attributes(second), graph.attributes(first)
+    taps = tuple(map(int, meanings.shape(filters)[2:]))
+    is_pointwise = meanings.shape(points) == (width, depth, 1, 1) and held[2:] == given[2:]
+    if not is_pointwise or int(others.get("group", 1)) != 1:  # type: ignore[call-overload]
+        raise LoweringError("what comes first isn't of points")
+    if meanings.shape(filters)[:2] != (width, 1) or own.get("group") != width or made[1] != width:
+        raise LoweringError("what comes second isn't of each channel by itself")
+    if max(taps) > MOST_TAPS or taps == (1, 1) or numbers_of(own, "dilations", 1) != (1, 1):
+        raise LoweringError("filters of another size")
+    for value in (points, filters):
+        constant = graph.constants.get(value)
+        if constant is None or not np.isfinite(constant.array()).all():
+            raise LoweringError("filters that are computed, or aren't finite")
+    steps = numbers_of(own, "strides", 1)
+    return Pair(
+        first,
+        second,
+        given,
+        made,
+        (taps[0], taps[1]),
+        (steps[0], steps[1]),
+        pads_of(own, held, made, (taps[0], taps[1]), (steps[0], steps[1])),
+        block_of(width, depth),
+    )
+
+
+# ------------------------------------------------------------------------------------ lowering
+
+
+def _lowered(meanings: Meanings, one: Pair) -> Found:
+    graph = meanings.graph
+    nodes = [graph.nodes[number] for number in (one.first, one.second)]
+    inputs = [*nodes[0].inputs[:2], nodes[1].inputs[1]]
+    biases = []
+    for node in nodes:
+        bias = node.inputs[2] if len(node.inputs) > 2 else ABSENT
+        biases.append(-1 if bias == ABSENT else len(inputs))
+        inputs += [] if bias == ABSENT else [bias]
+    if any(graph.dtype(value) != "float32" for value in (*inputs, *nodes[1].outputs)):
+        raise LoweringError("convolutions of another type")
+    numbers = _numbers(one, biases)
+    ends = [activation_text(graph.attributes(number)) for number in (one.first, one.second)]
+    units = ceil(one.width / (2 * one.block)) * numbers["PARTS"]
+    shapes = Shapes(
+        tuple(("float32", meanings.shape(value)) for value in inputs),
+        (),
+        (one.given[0], units),
+        Groups((0, 1)),
+        ((one.made, (Affine(((0, 1),)), Affine(), Affine(), Affine())),),
+    )
+    check(shapes)
+    down, across = one.taps
+    kernel = Kernel(
+        "",
+        f"ConvPointsThen{down}x{across}",
+        pair_text(numbers, ends),
+        shapes,
+        tuple(inputs),
+        nodes[1].outputs,
+        block=1,
+        grain=1,
+        room=4 * 2 * numbers["LINES"] * numbers["SPAN"] * one.block,
+        arrange="arrange_convolution",
+        support="convolution_pair.h",
+        form=f"points and {down}x{across} of each channel in one pass",
+    )
+    both = (one.first, one.second)
+    region = Region(both, read_by(graph, both), nodes[1].outputs, one.made, 0)
+    return Found(region, named(kernel))
+
+
+def _numbers(one: Pair, biases: Sequence[int]) -> dict[str, int]:
+    (high, wide), (down, across) = map(_sides, (one.given, one.made))
+    span = max(one.pads[1] + wide, (across - 1) * one.steps[1] + one.taps[1])
+    panels = ceil(one.width / (2 * one.block))
+    parts = max(1, min(ceil(LEAST_UNITS / panels), down // LEAST_LINES))
+    rows = ceil(down / parts)
+    lines = HELD_BYTES // (4 * 2 * one.block * span)
+    band = max(1, min(rows, (lines - one.taps[0]) // one.steps[0] + 1))
+    return {
+        "BLOCK": one.block,
+        "DEPTH": int(one.given[1]),
+        "WIDTH": one.width,
+        "HEIGHT_IN": high,
+        "WIDTH_IN": wide,
+        "HEIGHT_OUT": down,
+        "WIDTH_OUT": across,
+        "TOP": one.pads[0],
+        "LEFT": one.pads[1],
+        "TAPS_DOWN": one.taps[0],
+        "TAPS_ACROSS": one.taps[1],
+        "STEP_DOWN": one.steps[0],
+        "STEP_ACROSS": one.steps[1],
+        "PANELS": panels,
+        "PARTS": ceil(down / rows),
+        "PART_ROWS": rows,
+        "BAND": band,
+        "LINES": (band - 1) * one.steps[0] + one.taps[0],
+        "SPAN": span,
+        "OUTS_WIDE": _at_once(across, MOST_WIDE),
+        "OUTS_NARROW": _at_once(across, MOST_NARROW),
+        "SLIDING": 2,
+        "POINTS_BIAS": biases[0],
+        "SLIDING_BIAS": biases[1],
+    }
+
+
+def _sides(shape: Sequence[Extent]) -> tuple[int, int]:
+    return int(shape[2]), int(shape[3])
+
+
+def _at_once(count: int, most: int) -> int:
+    """Return how many of so many results are made at once, so that few are made twice."""
+    offered = range(max(1, min(count, most // 2)), min(count, most) + 1)
+    return min(offered, key=lambda own: (ceil(count / own) * own, -own))
+
+
+def pair_text(numbers: dict[str, int], ends: Sequence[Sequence[str]]) -> str:
+    """Return the functions of a pair; `ends` are statements that change t behind each of the two.
+
+    Inputs are the image, the filters of points, those of each channel, and biases by their numbers.
+    """
+    told = ", ".join(f"{name} = {value}" for name, value in numbers.items())
+    text = _loops().replace("NUMBERS", told)
+    text = text.replace("PRODUCT(", f"pair_product_{numbers['BLOCK']}(")
+    for name, own in zip(("ACTIVATE_FIRST", "ACTIVATE_SECOND"), ends, strict=True):
+        text = text.replace(name, " ".join(own))
+    return text
+
+
+@cache
+def _loops() -> str:
+    return (
+        resources.files(__package__)
+        .joinpath("convolution_pair_loops.h")
+        .read_text(encoding="utf-8")
+    )

@@ -1,0 +1,101 @@
+/* One pair of convolutions: convolution_pair.py puts its numbers and its name in front. */
+static INLINED void NAME_slide(const float *e, const float *w, const float *start, float *o) {
+  enum { NUMBERS };
+  enum { OUTS = LANES_32 == 16 ? OUTS_WIDE : OUTS_NARROW };
+  for (int lane = 0; lane < BLOCK; lane += LANES_32) {
+    VEC_32 s[OUTS];
+    const VEC_32 begun = start ? BLOCK_OF(start + lane) : SET_32(0.0f);
+    _Pragma("GCC unroll 16")
+    for (int j = 0; j < OUTS; j++) s[j] = begun;
+    _Pragma("GCC unroll 8")
+    for (int i = 0; i < TAPS_DOWN; i++) {
+      _Pragma("GCC unroll 8")
+      for (int k = 0; k < TAPS_ACROSS; k++) {
+        VEC_32 one = BLOCK_OF(w + (i * TAPS_ACROSS + k) * BLOCK + lane);
+        HOLD(one);
+        _Pragma("GCC unroll 16")
+        for (int j = 0; j < OUTS; j++)
+          s[j] = FMA_VEC_32(BLOCK_OF(e + (i * SPAN + j * STEP_ACROSS + k) * BLOCK + lane), one, s[j]);
+      }
+    }
+    _Pragma("GCC unroll 16")
+    for (int j = 0; j < OUTS; j++) PUT_BLOCK_OF(o + j * BLOCK + lane, s[j]);
+  }
+}
+static void NAME(i64 *given) {
+  enum { NUMBERS };
+  enum { OUTS = LANES_32 == 16 ? OUTS_WIDE : OUTS_NARROW, LINE = SPAN * BLOCK, SHEET = LINES * LINE };
+  const task *own = (const task *)given;
+  call *c = (call *)own->whole;
+  float *held = (float *)own->scratch;
+  i64 unit;
+  int is_clean = 0;
+  while ((unit = __atomic_fetch_add(&c->fresh, 1, __ATOMIC_RELAXED)) < c->units) {
+    const i64 n = unit / (PARTS * PANELS), part = unit / PANELS % PARTS, panel = unit % PANELS;
+    const i64 first = part * PART_ROWS, end = LEAST(first + PART_ROWS, HEIGHT_OUT), m = 2 * panel * BLOCK;
+    const i64 channels = LEAST(2 * BLOCK, WIDTH - m);
+    const float *x = (const float *)c->in[0] + n * DEPTH * HEIGHT_IN * WIDTH_IN;
+    const float *points = (const float *)c->in[1] + m * DEPTH;
+    const float *taps = (const float *)c->in[SLIDING] + m * TAPS_DOWN * TAPS_ACROSS;
+    const float *before = POINTS_BIAS < 0 ? NULL : (const float *)c->in[POINTS_BIAS < 0 ? 0 : POINTS_BIAS] + m;
+    const float *after = SLIDING_BIAS < 0 ? NULL : (const float *)c->in[SLIDING_BIAS < 0 ? 0 : SLIDING_BIAS] + m;
+    /* zeros beside the image: nothing is written there again */
+    if (!is_clean) memset(held, 0, sizeof(float) * 2 * SHEET);
+    is_clean = 1;
+    i64 next = first * STEP_DOWN - TOP, was = next; /* the next line of the image, and the first one held */
+    for (i64 row = first; row < end; row += BAND) {
+      const i64 rows = LEAST(BAND, end - row), top = row * STEP_DOWN - TOP;
+      const i64 bottom = top + (rows - 1) * STEP_DOWN + TAPS_DOWN;
+      if (next > top && top > was)
+        for (i64 b = 0; b < channels / BLOCK; b++)
+          memmove(held + b * SHEET, held + b * SHEET + (top - was) * LINE, sizeof(float) * (size_t)((next - top) * LINE));
+      if (next < top) next = top;
+      was = top;
+      for (; next < bottom && next < 0; next++)
+        for (i64 b = 0; b < channels / BLOCK; b++)
+          memset(held + b * SHEET + (next - top) * LINE, 0, sizeof(float) * LINE);
+      /* lines within the image follow one another there: pixels are multiplied whatever line they are of */
+      const i64 from = next * WIDTH_IN, last = (bottom < HEIGHT_IN ? bottom : HEIGHT_IN) * WIDTH_IN;
+      const i64 tiles = last > from ? (last - from + PAIR_ROWS - 1) / PAIR_ROWS : 0;
+      for (i64 tile = 0; tile < tiles; tile++) {
+        const i64 pixel = from + (last - from) * tile / tiles, count = from + (last - from) * (tile + 1) / tiles - pixel;
+        float made[2 * PAIR_ROWS * BLOCK];
+        PRODUCT(count, channels, x + pixel * BLOCK, HEIGHT_IN * WIDTH_IN * BLOCK, points, DEPTH, before, made);
+        for (i64 b = 0; b < channels / BLOCK; b++) {
+          i64 line = pixel / WIDTH_IN - top, column = pixel % WIDTH_IN;
+          float *to = held + b * SHEET + line * LINE + (LEFT + column) * BLOCK;
+          for (i64 r = 0; r < count; r++, to += BLOCK) {
+            const float *at = made + (b * PAIR_ROWS + r) * BLOCK;
+            #pragma omp simd
+            for (i64 lane = 0; lane < BLOCK; lane++) {
+              float t = at[lane];
+              ACTIVATE_FIRST
+              to[lane] = t;
+            }
+            if (++column == WIDTH_IN) { column = 0; to += (SPAN - WIDTH_IN) * BLOCK; }
+          }
+        }
+      }
+      if (next < HEIGHT_IN) next = bottom < HEIGHT_IN ? bottom : HEIGHT_IN;
+      for (; next < bottom; next++)
+        for (i64 b = 0; b < channels / BLOCK; b++)
+          memset(held + b * SHEET + (next - top) * LINE, 0, sizeof(float) * LINE);
+      for (i64 b = 0; b < channels / BLOCK; b++)
+        for (i64 i = 0; i < rows; i++) {
+          float *out = (float *)c->out[0] + ((n * WIDTH + m + b * BLOCK) * HEIGHT_OUT + (row + i) * BLOCK) * WIDTH_OUT;
+          for (i64 j = 0; j < WIDTH_OUT; j += OUTS) {
+            const i64 column = LEAST(j, WIDTH_OUT - OUTS); /* the last ones may be made twice */
+            float o[OUTS * BLOCK];
+            NAME_slide(held + b * SHEET + i * STEP_DOWN * LINE + column * STEP_ACROSS * BLOCK,
+                       taps + b * TAPS_DOWN * TAPS_ACROSS * BLOCK, after ? after + b * BLOCK : NULL, o);
+            #pragma omp simd
+            for (i64 lane = 0; lane < OUTS * BLOCK; lane++) {
+              float t = o[lane];
+              ACTIVATE_SECOND
+              out[column * BLOCK + lane] = t;
+            }
+          }
+        }
+    }
+  }
+}
