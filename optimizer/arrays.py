@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ Keys = NDArray[np.uint64]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+MASK = (1 << 64) - 1
 
 
 class Column:
@@ -30,7 +32,7 @@ class Column:
         """The rows so far."""
         return self._buffer[: self._size]
 
-    def extend(self, rows: NDArray[Any] | list[int]) -> None:
+    def extend(self, rows: NDArray[Any] | Sequence[int]) -> None:
         """Append rows."""
         size = self._size + len(rows)
         if size > len(self._buffer):
@@ -39,6 +41,14 @@ class Column:
             self._buffer = grown
         self._buffer[self._size : size] = rows
         self._size = size
+
+    def push(self, row: int) -> None:
+        """Append one row."""
+        if self._size == len(self._buffer):
+            self.extend([row])
+            return
+        self._buffer[self._size] = row
+        self._size += 1
 
 
 def segments(starts: Ints, counts: Ints) -> Ints:
@@ -55,6 +65,14 @@ def mixed(numbers: NDArray[Any]) -> Keys:
     x = (x ^ (x >> np.uint64(30))) * _FIRST
     x = (x ^ (x >> np.uint64(27))) * _SECOND
     return x ^ (x >> np.uint64(31))
+
+
+def mixed_one(number: int) -> int:
+    """What `mixed` makes of one integer."""
+    x = (number + int(_GOLDEN)) & MASK
+    x = ((x ^ (x >> 30)) * int(_FIRST)) & MASK
+    x = ((x ^ (x >> 27)) * int(_SECOND)) & MASK
+    return x ^ (x >> 31)
 
 
 def summed(values: Keys, starts: Ints, counts: Ints) -> Keys:

@@ -10,8 +10,8 @@ import numpy as np
 from ...rules import Match, Replacement, RuleError, instantiate
 from ..graph import constant_of
 from ..rewrite import attribute_proto
-from .columns import NONE
-from .egraph import EGraph, Row
+from .columns import NONE, Row
+from .egraph import EGraph
 from .provenance import Application
 from .view import View
 from .vocabulary import Attributes

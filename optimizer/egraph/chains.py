@@ -13,8 +13,8 @@ from itertools import combinations
 
 import numpy as np
 
-from .columns import NONE
-from .egraph import EGraph, Row
+from .columns import NONE, Row
+from .egraph import EGraph
 from .provenance import Application
 from .vocabulary import CHAIN, Attributes
 

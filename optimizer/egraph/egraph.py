@@ -11,12 +11,11 @@ from ..fold import FOLD_LIMIT, fold_constants
 from ..graph import Constant, Graph, TensorType
 from ..infer import bind, same_type, sharpen
 from ..simplify import is_pure
-from .columns import NONE, Columns, Rows
+from .columns import NONE, Columns, Row, Rows
 from .inference import Inference, Operand, Operands, renamed
 from .provenance import Application
 from .vocabulary import CONSTANT, INPUT, SMALL_BYTES, Attributes, Vocabulary
 
-Row = tuple[int, int, tuple[int, ...]]
 UNTYPED = -1
 
 
@@ -156,6 +155,14 @@ class EGraph:
                 fitting.append(place)
         result: list[int | None] = [None] * len(rows)
         if not fitting:
+            return result
+        if len(fitting) == 1:
+            (place,) = fitting
+            width = len(self.vocabulary.attributes[rows[place][1]].present)
+            node, is_new = self.columns.intern_one(rows[place], width)
+            if is_new:
+                self._analyse(node)
+            result[place] = node
             return result
         chosen = [rows[place] for place in fitting]
         widths = np.array([len(self.vocabulary.attributes[row[1]].present) for row in chosen])

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-from ..egraph.columns import NONE
-from ..egraph.egraph import UNTYPED, EGraph, Row
+from ..egraph.columns import NONE, Row
+from ..egraph.egraph import UNTYPED, EGraph
 from ..egraph.provenance import Application
 from ..egraph.vocabulary import Attributes
 from ..graph import Shape, TensorType

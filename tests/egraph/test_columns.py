@@ -17,6 +17,7 @@ ROW = st.tuples(
 EVENTS = st.lists(
     st.one_of(
         st.lists(ROW, min_size=1, max_size=6).map(lambda rows: ("intern", rows)),
+        st.lists(ROW, min_size=1, max_size=6).map(lambda rows: ("one by one", rows)),
         st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=3).map(
             lambda pairs: ("union", pairs)
         ),
@@ -87,10 +88,13 @@ def played(events):
             (o, a, tuple(v if v == NONE else columns.find(v % count) for v in operands))
             for o, a, operands in items
         ]
-        widths = np.array([width_of(row[0]) for row in rows])
-        nodes, _ = columns.intern(Rows.of(rows), widths)
+        widths = [width_of(row[0]) for row in rows]
+        if kind == "intern":
+            nodes = columns.intern(Rows.of(rows), np.array(widths))[0].tolist()
+        else:
+            nodes = [columns.intern_one(*given)[0] for given in zip(rows, widths, strict=True)]
         expected = [naive.intern(*row) for row in rows]
-        for node, outputs in zip(nodes.tolist(), expected, strict=True):
+        for node, outputs in zip(nodes, expected, strict=True):
             assert columns.outputs(node) == tuple(naive.find(value) for value in outputs)
     return columns, naive
 
@@ -135,14 +139,17 @@ def test_the_same_terms_are_equal_as_in_the_simplest_e_graph(events):
 def test_colliding_keys_change_nothing(events):
     """With keys of three bits different rows collide all the time, until the seed changes."""
     plain, _ = played(events)
-    real = Columns._keys
+    keys, key = Columns._keys, Columns._key
 
-    def weak(self, rows):
-        keys = real(self, rows)
-        return keys & np.uint64(7) if self._seed == 0 else keys
+    def weak_keys(self, rows):
+        return keys(self, rows) & np.uint64(7) if self._seed == 0 else keys(self, rows)
+
+    def weak_key(self, row):
+        return key(self, row) & 7 if self._seed == 0 else key(self, row)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Columns, "_keys", weak)
+        patch.setattr(Columns, "_keys", weak_keys)
+        patch.setattr(Columns, "_key", weak_key)
         colliding, _ = played(events)
     check(colliding)
     assert (colliding.leaders == plain.leaders).all()
