@@ -31,12 +31,17 @@ LEAST_SCALE = 1e-15
 
 @dataclass(frozen=True)
 class Match:
-    """The nodes of an attention: two products, a softmax, and what is elementwise between."""
+    """The nodes of an attention: two products, a softmax, and what is elementwise between.
+
+    `behind` are those that put 0 for NaN after the softmax: exporters add them for rows that are
+    masked everywhere.
+    """
 
     scores: int
     chain: frozenset[int]
     softmax: int
     product: int
+    behind: frozenset[int] = frozenset()
 
 
 def attentions(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
@@ -65,10 +70,11 @@ def _match(meanings: Meanings, softmax: int, allowed: Collection[int]) -> Match 
         return None
     if graph.attribute(softmax, "axis") not in (-1, len(shape) - 1):
         return None
-    product = _only_user(meanings, node.outputs[0])
+    weights, behind = _without_nan(meanings, node.outputs[0])
+    product = _only_user(meanings, weights)
     if product is None or graph.nodes[product].operator != "MatMul":
         return None
-    if graph.nodes[product].inputs[0] != node.outputs[0] or product not in allowed:
+    if graph.nodes[product].inputs[0] != weights or not {product, *behind} <= set(allowed):
         return None
     chain: set[int] = set()
     scores: int | None = None
@@ -91,7 +97,26 @@ def _match(meanings: Meanings, softmax: int, allowed: Collection[int]) -> Match 
             waiting += graph.nodes[producer].inputs
     if scores is None or len(graph.shape(graph.nodes[product].outputs[0]) or ()) != len(shape):
         return None
-    return Match(scores, frozenset(chain), softmax, product)
+    return Match(scores, frozenset(chain), softmax, product, behind)
+
+
+def _without_nan(meanings: Meanings, value: int) -> tuple[int, frozenset[int]]:
+    """Return what a value becomes where 0 stands for NaN in it, and the nodes that do that."""
+    graph = meanings.graph
+    users = sorted(graph.users.get(value, ()), key=lambda n: graph.nodes[n].operator)
+    if [graph.nodes[n].operator for n in users] != ["IsNaN", "Where"] or graph.is_pinned(value):
+        return value, frozenset()
+    asks, puts = users
+    (told,), (made,) = graph.nodes[asks].outputs, graph.nodes[puts].outputs
+    condition, then, otherwise = graph.nodes[puts].inputs
+    own = graph.users[told] == {puts} and not graph.is_pinned(told)
+    if not own or condition != told or otherwise != value or meanings.scalar(then) != 0:
+        return value, frozenset()
+    return (
+        (made, frozenset(users))
+        if graph.shape(made) == graph.shape(value)
+        else (value, frozenset())
+    )
 
 
 def _only_user(meanings: Meanings, value: int) -> int | None:
@@ -148,7 +173,7 @@ def _lowered(meanings: Meanings, match: Match, allowed: Collection[int]) -> Foun
     inputs = tuple(dict.fromkeys(one.value for one in accesses))
     output, place, last = _result(meanings, match.product, (*outer, i, e), allowed)
     moved = splits.union(*(one.nodes for one in operands))
-    covered = {*match.chain, *inner, match.softmax, *moved, *last}
+    covered = {*match.chain, *inner, match.softmax, *match.behind, *moved, *last}
     nodes = tuple(n for n in graph.order() if n in covered)
     shapes = Shapes(
         tuple((graph.dtype(v) or "", meanings.shape(v)) for v in inputs),
@@ -158,7 +183,8 @@ def _lowered(meanings: Meanings, match: Match, allowed: Collection[int]) -> Foun
         ((meanings.shape(output), place),),
     )
     check(shapes)
-    text = attention_text(extents, accesses, inputs, written, math.prod(scales.values(), start=1.0))
+    scale = math.prod(scales.values(), start=1.0)
+    text = attention_text(extents, accesses, inputs, written, scale, bool(match.behind))
     region = Region(nodes, read_by(meanings.graph, nodes), (output,), scores, 1)
     names = label([graph.nodes[n].op_type for n in nodes if n not in moved])
     kernel = Kernel(

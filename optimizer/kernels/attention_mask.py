@@ -2,7 +2,8 @@
 
 Between a product and its softmax, an element becomes `mask + factor * score`, where the mask is
 made of what is loaded alone: sums with tensors, choices by them, numbers, in any order. A choice of
-a number has a score of nothing, which is within the bound of any. Then a panel of keys can be left
+a number has a score of nothing, which is within the bound of any; so has a score that is capped (by
+tanh) before a mask. Then a panel of keys can be left
 out by its masks (attention_text.py); where an element is something else, none is.
 """
 
@@ -14,6 +15,9 @@ from dataclasses import dataclass
 from ...catalog.operators.terms import Apply, Read, Select, Term
 from ..codegen.scalar import LoweringError, expression
 from .cells import Cells
+
+# Functions of a number that are never further from 0 than it is.
+SHRINKING = frozenset({"tanh", "sin", "atan", "asinh"})
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,9 @@ class Masks:
                 return self._scaled(one, float(number))
             case Apply("/", (one, int() | float() as number)) if number != 0:
                 return self._scaled(one, 1 / float(number))
+            case Apply(function, (one,)) if function in SHRINKING:
+                mask = self._of(one)
+                return mask if mask is not None and not mask.text else None
             case Select(condition, one, other):
                 return self._chosen(condition, one, other)
         return None

@@ -155,16 +155,26 @@ class _Named(Writer):
         return self.names[number]
 
 
+# A weight of a row is NaN where all of them are.
+NOTHING = (
+    "      if (mass != mass) {",
+    "        for (i64 j = from; j < to; j++) s[j] = 0;",
+    "        mass = 1;",
+    "      }",
+)
+
+
 def attention_text(
     extents: tuple[Extent, ...],
     accesses: list[Access],
     inputs: tuple[int, ...],
     between: Between,
     scale: float,
+    without_nan: bool,
 ) -> str:
     """Return the function; `accesses` are those of the three operands, then those between.
 
-    Keys are multiplied by `scale`.
+    Keys are multiplied by `scale`. `without_nan` a row whose weights are NaN has none.
     """
     batch = len(extents) - 4
     i, j, d, e = batch, batch + 1, batch + 2, batch + 3
@@ -280,6 +290,7 @@ def attention_text(
         "        const float t = brief_fall_32(s[j] - top);",
         "        s[j] = t; mass += t;",
         "      }",
+        *(NOTHING if without_nan else ()),
         "      inverse[r] = 1.0f / mass;",
         "    }",
         "    for (i64 at = 0; at < width; at += PANEL)",

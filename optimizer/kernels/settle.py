@@ -3,7 +3,8 @@
 An exporter writes out how each shape is computed. Where the sizes that a Reshape or an Expand is
 told are those that its operand has already, constants say the same: [batch, tokens, 12, 64] is
 [0, 0, 12, 64] of [batch, tokens, 768]. Numbers that are known become constants. So regions of
-kernels aren't kept apart by shapes, and nothing computes them.
+kernels aren't kept apart by shapes, and nothing computes them. Nor are they by copies: a Cast to
+the type that a value has already goes, as between the softmax of an attention and its product.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ...rules import ABSENT
 from ..fold import FOLD_LIMIT
 from ..graph import Graph
 from ..infer import infer_types
@@ -23,14 +25,37 @@ from .elements import Element, Elements
 from .shapes import Followed
 
 REASON = "sizes that operands have already"
+COPIED = "copies of what is there already"
 
 
 def settle(graph: Graph) -> list[Step]:
     """Infer the types of a graph, its shapes by all that is known of sizes, and say them at once.
 
-    The graph changes in place. Returns what was done.
+    Copies go. The graph changes in place. Returns what was done.
     """
     graph.types = infer_types(graph)
+    copies = _drop_copies(graph)
+    done = [Step("drop copies", (), copies, 0, True, COPIED)] if copies else []
+    return [*done, *_settled(graph)]
+
+
+def _drop_copies(graph: Graph) -> int:
+    """Remove what gives its operand as it is, but for outputs of the model; return how many."""
+    dropped = 0
+    for number in graph.order():
+        node = graph.nodes[number]
+        if node.domain or node.op_type not in ("Cast", "Identity") or node.inputs[0] == ABSENT:
+            continue
+        given, (made,) = graph.dtype(node.inputs[0]), node.outputs
+        if given is None or given != graph.dtype(made) or graph.is_pinned(made):
+            continue
+        graph.replace_uses(made, node.inputs[0])
+        graph.remove_node(number)
+        dropped += 1
+    return dropped
+
+
+def _settled(graph: Graph) -> list[Step]:
     if all(_is_static(type_.shape) for type_ in graph.types.values()):
         return []
     followed = Followed(graph)

@@ -249,3 +249,37 @@ def any_attention(draw):
 @given(any_attention())
 def test_any_sizes(case):
     check(*case)
+
+
+@pytest.mark.parametrize("free", [True, False])
+def test_copies_between_a_softmax_and_a_product_are_none(free):
+    """Libraries compute a softmax in float32 and go back to the model's type, float32 as well."""
+    sizes = ("b", "s", "t") if free else (2, 41, 37)
+    proto = heads_apart(sizes[0], 2, sizes[1], sizes[2], 16, 8)
+    softmax = next(one for one in proto.graph.node if one.op_type == "Softmax")
+    at = list(proto.graph.node).index(softmax)
+    softmax.input[0], softmax.output[0] = "wide", "narrow"
+    proto.graph.node.insert(at, node("Cast", ["s"], ["wide"], to=1))
+    proto.graph.node.insert(at + 2, node("Identity", ["narrow"], ["p"]))
+    changed, _ = check(proto, feeds(2, 2, 41, 37, 16, 8), expect=1)
+    assert len(changed.graph.node) == 1
+
+
+@pytest.mark.parametrize("value", [-np.inf, LOWEST])
+def test_rows_that_are_masked_everywhere_may_have_no_weights(value):
+    proto = heads_apart("b", 2, "s", "t", 16, 8, mask=[1, 1, "s", "t"])
+    at = [one.op_type for one in proto.graph.node].index("Softmax")
+    proto.graph.node[at].output[0] = "weights"
+    proto.graph.node.insert(at + 1, node("IsNaN", ["weights"], ["none"]))
+    proto.graph.node.insert(at + 2, node("Where", ["none", "nothing", "weights"], ["p"]))
+    nothing = helper.make_tensor("nothing", 1, [], [0.0])
+    proto.graph.initializer.append(nothing)
+    mask = causal(41, 41, value)
+    mask[0, 0, [5, 40]] = -np.inf
+    given = {**feeds(2, 2, 41, 41, 16, 8), "mask": mask}
+    spoilt = {**given, "q": given["q"].copy()}
+    spoilt["q"][0, 0, 7, 3] = np.nan
+    changed, library = check(proto, given, spoilt, expect=1)
+    assert len(changed.graph.node) == 1
+    (found,) = opened(changed, library).run(None, spoilt)
+    assert not found[0, 0, [5, 7, 40]].any()

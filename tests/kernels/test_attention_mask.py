@@ -30,6 +30,7 @@ STEPS = {
     "subtract": [node("Sub", ["x", "weight"], ["y"])],
     "scale": [node("Mul", ["x", "scale"], ["y"])],
     "divide": [node("Div", ["x", "shrink"], ["y"])],
+    "cap": [node("Tanh", ["x"], ["y"])],
     "choose": [node("Equal", ["causal", "zero"], ["c"]), node("Where", ["c", "x", "fill"], ["y"])],
     "choose otherwise": [
         node("Less", ["causal", "zero"], ["c"]),
@@ -95,7 +96,9 @@ def any_masked(draw):
     every = {**feeds(1, 2, SIZE, SIZE, WIDTH, WIDTH), **masks(value)}
     names = {entry.name for entry in proto.graph.input}
     given_ = {name: array for name, array in every.items() if name in names}
-    return proto, given_, bool(MASKING & set(steps))
+    uncapped = steps[-steps[::-1].index("cap") :] if "cap" in steps else steps
+    uncapped = [] if steps[-1] == "cap" else uncapped
+    return proto, given_, bool(MASKING & set(uncapped))
 
 
 @given(any_masked())
@@ -107,10 +110,20 @@ def test_masks_of_several_steps(case):
 
 
 @pytest.mark.parametrize(
-    "steps", [["choose", "add first"], ["add", "choose"], ["scale", "choose by not", "add first"]]
+    "steps",
+    [
+        ["choose", "add first"],
+        ["add", "choose"],
+        ["scale", "choose by not", "add first"],
+        ["divide", "cap", "scale", "add"],
+    ],
 )
 def test_what_exporters_write_is_known_for_a_mask(steps):
     assert skips(chained(steps))
+
+
+def test_a_mask_that_is_capped_is_none():
+    assert not skips(chained(["add", "cap"]))
 
 
 def test_scores_that_are_squared_have_no_mask_that_bounds_them():
