@@ -9,6 +9,14 @@
 
 /* columns of a panel of a matrix that was laid out in advance, for product.h */
 #define PRODUCT_PANEL 48
+/* half of a piece of the depth at most where seven products stand for eight, how many pieces there are,
+   how far rows of sums lie apart beyond their length (powers of two fall on the same places of a
+   cache), rows of a block, and units that are claimed at a time, for product_seven.h */
+#define SEVEN_DEPTH 512
+#define SEVEN_PIECES(depth) (((depth) / 2 + SEVEN_DEPTH - 1) / SEVEN_DEPTH)
+#define SEVEN_GAP 16
+#define SEVEN_BLOCK 256
+#define SEVEN_RUN 4
 
 #define INLINED inline __attribute__((always_inline))
 
@@ -24,7 +32,7 @@ typedef struct {
   i64 block;                               /* queries of a block, in attention */
   char *scratch;                           /* one part of `share` bytes a task */
   i64 share;
-  i64 fresh, next[MOST_TASKS];             /* in convolutions: places that are taken, and units */
+  i64 fresh, next[MOST_TASKS];             /* places or units that are taken; in convolutions, units of places */
 } call;
 
 typedef struct { const call *whole; i64 first, end; char *scratch; } task;

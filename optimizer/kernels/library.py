@@ -61,7 +61,7 @@ def build(
     distinct = list({kernel.name: kernel for kernel in kernels}.values())
     levels = levels or default_levels()
     texts = [(f"run_{kernel.name}", kernel.text) for kernel in distinct]
-    supports = dict.fromkeys(kernel.support for kernel in distinct if kernel.support)
+    supports = dict.fromkeys(name for kernel in distinct for name in kernel.support.split())
     name, text = texts[0]
     texts[0] = (name, "\n".join([_text("call.h"), _text("brief.h"), *map(_text, supports), text]))
     parts = [

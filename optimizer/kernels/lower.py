@@ -62,11 +62,11 @@ class Laying(Protocol):
 class Kernel:
     """A kernel's text and tables, and the values of the graph that it is called with.
 
-    `label` names the operators that it computes. Equal kernels have equal names. `support` is a
-    file of C that the text needs, `arrange` a function that says how the work is divided. `skips`
-    says that work is left out where a mask allows it. `packed` are inputs that constants become
-    when they are laid out for it: (input, constant, how). `form` says how it computes, where there
-    are several ways.
+    `label` names the operators that it computes. Equal kernels have equal names. `support` names
+    files of C that the text needs, with spaces between, `arrange` a function that says how the work
+    is divided. `skips` says that work is left out where a mask allows it. `packed` are inputs that
+    constants become when they are laid out for it: (input, constant, how). `form` says how it
+    computes, where there are several ways.
     """
 
     name: str

@@ -250,6 +250,24 @@ static void arrange_product(call *c, i64 grain) {
   c->share = (i64)sizeof(float) * c->block * PRODUCT_PANEL;
 }
 
+/* The same where seven products stand for eight: a unit is a block of rows for two panels. Tasks claim
+   units until none is left: sums of rows are made by as many of them as threads run. */
+static void arrange_seven(call *c, i64 grain) {
+  const i64 columns = c->extent[c->loops - 2], depth = c->extent[c->loops - 1];
+  c->rows /= columns;
+  c->blocks = (columns + 2 * PRODUCT_PANEL - 1) / (2 * PRODUCT_PANEL);
+  const i64 pieces = (c->rows + SEVEN_BLOCK - 1) / SEVEN_BLOCK;
+  c->block = pieces ? ((c->rows + pieces - 1) / pieces + 15) / 16 * 16 : 16;
+  c->units = (c->rows + c->block - 1) / c->block * c->blocks;
+  const i64 sums = 5 * (c->block / 2) * (depth / 2 + SEVEN_PIECES(depth) * SEVEN_GAP);
+  c->share = (i64)sizeof(float) * (sums + (SEVEN_DEPTH + 2 * c->block) * PRODUCT_PANEL)
+             + SEVEN_PIECES(depth) * c->block;
+  c->tasks = LEAST(LEAST(c->units, MOST_TASKS), c->rows * columns * depth / grain);
+  c->tasks = LEAST(c->tasks, (256 << 20) / c->share);
+  if (c->tasks < 1) c->tasks = 1;
+  c->fresh = 0;
+}
+
 /* A convolution: a unit is some tiles of an image, for a panel of its channels. Tasks claim units
    until none is left, so that only as many do something as threads run, and touch their memory. */
 static void arrange_convolution(call *c, i64 grain) {

@@ -7,10 +7,9 @@ gate, a residual are computed on each panel before it leaves the cache.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-
-import numpy as np
 
 from ...rules import ABSENT
 from ..codegen.scalar import LoweringError
@@ -30,15 +29,18 @@ from .lower import (
     label,
     named,
 )
+from .product_panels import PANEL, Likeness, Panels, pairs_of
 from .product_text import product_text
 from .region import Meanings, Region, read_by
 
-# Columns of a panel, as call.h has them.
-PANEL = 48
 # Products and sums that are worth a task of their own.
 GRAIN = 1 << 20
 # Below these, a panel is hardly filled, or there is nothing to keep in a cache.
 LEAST_COLUMNS, LEAST_DEPTH = 32, 16
+# Below these, seven products for eight gain nothing.
+SEVEN_ROWS, SEVEN_COLUMNS, SEVEN_DEPTH = 192, 4 * PANEL, 128
+# How products are computed.
+EACH, SEVEN = "product by product", "seven products for eight"
 MOST_BEHIND = 24
 # Between a product and what follows, these may add or drop axes of one element.
 VIEWS = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Identity", "Flatten"})
@@ -51,17 +53,6 @@ class Matrix:
     value: int
     transposed: bool
     nodes: frozenset[int] = frozenset()
-
-
-@dataclass(frozen=True)
-class Panels:
-    """How a matrix is laid out, or its transpose."""
-
-    transposed: bool
-
-    def lay(self, array: np.ndarray) -> np.ndarray:
-        """Return the panels of it, see `packed`."""
-        return packed(array.T if self.transposed else array)
 
 
 def products(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
@@ -86,6 +77,27 @@ def products(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
     return found
 
 
+def sevens(meanings: Meanings, found: Iterable[Found]) -> list[Found]:
+    """Return other kernels for products that were found, of seven products for eight."""
+    graph = meanings.graph
+    position = {number: at for at, number in enumerate(graph.order())}
+    made: list[Found] = []
+    for one in found:
+        if one.kernel.form != EACH:
+            continue
+        product, matrix = next(
+            (number, matrix)
+            for number in one.region.nodes
+            if (matrix := _matrix(graph, number)) is not None
+        )
+        behind = frozenset(one.region.nodes) - matrix.nodes - {product}
+        try:
+            made.append(_lowered(meanings, product, matrix, behind, position, SEVEN))
+        except LoweringError:
+            continue
+    return made
+
+
 def supply(graph: Graph, kernels: Iterable[Kernel]) -> None:
     """Lay out the constants that kernels read, as constants of the graph; each of them once."""
     for kernel in kernels:
@@ -93,18 +105,6 @@ def supply(graph: Graph, kernels: Iterable[Kernel]) -> None:
             if value not in graph.constants:
                 array = graph.constants[source].array()
                 graph.set_constant(value, graph.shelve(how.lay(array)))
-
-
-def packed(matrix: np.ndarray) -> np.ndarray:
-    """Lay out a matrix [k, n] as [panels, k, PANEL], zeros beyond the last column."""
-    depth, columns = matrix.shape
-    panels = -(-columns // PANEL)
-    made = np.zeros((panels, depth, PANEL), np.float32)
-    whole = columns // PANEL
-    made[:whole] = matrix[:, : whole * PANEL].reshape(depth, whole, PANEL).transpose(1, 0, 2)
-    if whole < panels:
-        made[whole, :, : columns - whole * PANEL] = matrix[:, whole * PANEL :]
-    return made
 
 
 # ------------------------------------------------------------------------------------ matching
@@ -241,6 +241,7 @@ def _lowered(
     matrix: Matrix,
     behind: frozenset[int],
     position: dict[int, int],
+    form: str = EACH,
 ) -> Found:
     graph = meanings.graph
     node = graph.nodes[product]
@@ -264,8 +265,12 @@ def _lowered(
         raise LoweringError("too many axes")
     after = Between(meanings, chain, out, output, shape, own) if chain else None
     accesses = [] if after is None else after.loads
-    packed_value = _packed_value(meanings, matrix, int(depth), int(width))
-    inputs = tuple(dict.fromkeys([rows, packed_value, *bias, *(one.value for one in accesses)]))
+    ways: list[Panels | Likeness] = [Panels(matrix.transposed)]
+    if form == SEVEN:
+        _check_seven(given, int(width), int(depth))
+        ways.append(Likeness(matrix.transposed))
+    laid = [_laid_out(meanings, matrix, how) for how in ways]
+    inputs = tuple(dict.fromkeys([rows, *laid, *bias, *(one.value for one in accesses)]))
     if len(inputs) > MOST_OPERANDS:
         raise LoweringError("too many operands")
     shapes = Shapes(
@@ -277,7 +282,8 @@ def _lowered(
     )
     check(shapes)
     nodes = tuple(sorted(inside | matrix.nodes, key=position.__getitem__))
-    text = product_text(extents, accesses, inputs, inputs.index(bias[0]) if bias else None, after)
+    added = inputs.index(bias[0]) if bias else None
+    text = product_text(extents, accesses, inputs, added, after, seven=form == SEVEN)
     kernel = Kernel(
         "",
         label([graph.nodes[n].op_type for n in nodes if n not in matrix.nodes]),
@@ -286,12 +292,22 @@ def _lowered(
         inputs,
         (output,),
         grain=GRAIN,
-        arrange="arrange_product",
-        support="product.h",
+        arrange="arrange_seven" if form == SEVEN else "arrange_product",
+        support="product.h product_seven.h" if form == SEVEN else "product.h",
         flushes=flushes(meanings, chain),
-        packed=((packed_value, matrix.value, Panels(matrix.transposed)),),
+        packed=tuple((value, matrix.value, how) for value, how in zip(laid, ways, strict=True)),
+        form=form,
     )
     return Found(Region(nodes, read_by(graph, nodes), (output,), shape, 0), named(kernel))
+
+
+def _check_seven(rows: tuple[Extent, ...], width: int, depth: int) -> None:
+    """Raise LoweringError where seven products for eight gain nothing."""
+    known = [size for size in rows[:-1] if isinstance(size, int)]
+    if len(known) == len(rows) - 1 and math.prod(known) < SEVEN_ROWS:
+        raise LoweringError("too few rows")
+    if width < SEVEN_COLUMNS or depth < SEVEN_DEPTH or depth % 2:
+        raise LoweringError("a matrix that isn't worth adding up")
 
 
 def _bias(meanings: Meanings, product: int, width: Extent) -> tuple[int, ...]:
@@ -308,12 +324,14 @@ def _bias(meanings: Meanings, product: int, width: Extent) -> tuple[int, ...]:
     return (inputs[2],)
 
 
-def _packed_value(meanings: Meanings, matrix: Matrix, depth: int, width: int) -> int:
-    """Return the value that a matrix is when it is laid out, one for each matrix."""
-    key = (matrix.value, Panels(matrix.transposed))
+def _laid_out(meanings: Meanings, matrix: Matrix, how: Panels | Likeness) -> int:
+    """Return the value that a matrix is when it is laid out, one for each way."""
+    key = (matrix.value, how)
     if key not in meanings.packed:
         graph = meanings.graph
-        type_ = TensorType("float32", (-(-width // PANEL), depth, PANEL))
-        name = f"{graph.names[matrix.value]}.panels"
-        meanings.packed[key] = graph.new_value(name, type_)
+        depth, width = map(int, meanings.shape(matrix.value)[:: -1 if matrix.transposed else 1])
+        panels = isinstance(how, Panels)
+        shape = (-(-width // PANEL), depth, PANEL) if panels else (pairs_of(width),)
+        name = f"{graph.names[matrix.value]}.{'panels' if panels else 'alike'}"
+        meanings.packed[key] = graph.new_value(name, TensorType("float32", shape))
     return meanings.packed[key]

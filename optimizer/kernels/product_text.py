@@ -15,11 +15,14 @@ def product_text(
     inputs: Sequence[int],
     bias: int | None,
     after: Between | None,
+    *,
+    seven: bool = False,
 ) -> str:
     """Return the function; `extents` are those of the rows' loops, of the columns and the depth.
 
     The first two inputs are the rows and the matrix; `bias` is the input that is added to each row,
     if there is one. `accesses` are what is read behind the product, where there is something.
+    `seven` products stand for eight: the third input says of which panels.
     """
     outer = len(extents) - 2
     start = "NULL" if bias is None else f"(const float *)c->in[{bias}] + column"
@@ -29,46 +32,83 @@ def product_text(
         "  const call *c = own->whole;",
         f"  const i64 width = c->extent[{outer}], depth = c->extent[{outer + 1}];",
         "  const float *x = (const float *)c->in[0], *w = (const float *)c->in[1];",
-        "  float *out = (float *)c->out[0], *S = (float *)own->scratch;",
+        "  float *out = (float *)c->out[0];",
     ]
     for number, access in enumerate(accesses):
         kind = _element(access)
         base = f"(const {kind} *)c->in[{inputs.index(access.value)}] + c->offset[{number}]"
         lines.append(f"  const {kind} *a{number} = {base};")
+    ending = _ending(extents, accesses, after)
+    if not seven:
+        lines += [
+            "  float *S = (float *)own->scratch;",
+            "  for (i64 unit = own->first; unit < own->end; unit++) {",
+            "    const i64 first = unit / c->blocks * c->block, panel = unit % c->blocks;",
+            "    const i64 count = LEAST(c->block, c->rows - first);",
+            "    const i64 column = panel * PRODUCT_PANEL;",
+            "    const i64 n = LEAST(PRODUCT_PANEL, width - column);",
+            "    const int more = unit + 1 < own->end && panel + 1 < c->blocks;",
+            f"    const float *start = {start};",
+            "    product_block(",
+            "        x + first * depth, depth, count, w + column * depth, start, n, S, depth,",
+            "        more);",
+            *ending,
+            "  }",
+            "}",
+        ]
+        return "\n".join(lines)
     lines += [
-        "  for (i64 unit = own->first; unit < own->end; unit++) {",
-        "    const i64 first = unit / c->blocks * c->block, panel = unit % c->blocks;",
+        "  const float *alike = (const float *)c->in[2];",
+        "  seven all = seven_of(own->scratch, c->block, depth);",
+        "  i64 held = -1, unit = 0, end = 0;",
+        "  while (seven_claim(c, &unit, &end)) {",
+        "    const i64 first = unit / c->blocks * c->block, pair = unit % c->blocks;",
         "    const i64 count = LEAST(c->block, c->rows - first);",
-        "    const i64 column = panel * PRODUCT_PANEL, n = LEAST(PRODUCT_PANEL, width - column);",
-        "    const int more = unit + 1 < own->end && panel + 1 < c->blocks;",
+        "    i64 column = 2 * pair * PRODUCT_PANEL;",
         f"    const float *start = {start};",
-        "    product_block(",
-        "        x + first * depth, depth, count, w + column * depth, start, n, S, depth, more);",
+        "    if (first != held) seven_prepare(x + first * depth, depth, count, &all);",
+        "    held = first;",
+        "    seven_block(",
+        "        x + first * depth, depth, count, w + column * depth, start, width - column, &all,",
+        "        alike[pair] != 0, pair + 1 < c->blocks);",
+        "    const float *S = all.results;",
+        "    const i64 last = LEAST(width, column + 2 * PRODUCT_PANEL);",
+        "    for (; column < last; column += PRODUCT_PANEL, S += count * PRODUCT_PANEL) {",
+        "      const i64 n = LEAST(PRODUCT_PANEL, width - column);",
+        *(f"  {line}" for line in ending),
+        "    }",
+        "  }",
+        "}",
+    ]
+    return "\n".join(lines)
+
+
+def _ending(
+    extents: tuple[Extent, ...], accesses: Sequence[Access], after: Between | None
+) -> list[str]:
+    """Return the loop over the rows of a panel, which ends them and writes them out."""
+    lines = [
         "    for (i64 r = 0; r < count; r++) {",
         "      const float *s = S + r * PRODUCT_PANEL;",
         "      float *o = out + (first + r) * width + column;",
     ]
     if after is None:
-        return "\n".join(
-            [*lines, "      memcpy(o, s, sizeof(float) * (size_t)n);", "    }", "  }", "}"]
-        )
+        return [*lines, "      memcpy(o, s, sizeof(float) * (size_t)n);", "    }"]
     steps = after.steps()
     names = ["s", *(f"p{number}" for number in range(len(accesses)))]
     rows, body, element = after.body(names, steps)
-    lines += _rows(extents, accesses, steps)
-    lines += [f"  {line}" for line in rows]
     loop = [*body, f"o[j] = {element};"]
-    lines += [
+    return [
+        *lines,
+        *_rows(extents, accesses, steps),
+        *(f"  {line}" for line in rows),
         "      if (n == PRODUCT_PANEL) {",
         *_loop("PRODUCT_PANEL", loop),
         "      } else {",
         *_loop("n", loop),
         "      }",
         "    }",
-        "  }",
-        "}",
     ]
-    return "\n".join(lines)
 
 
 def _loop(end: str, body: Sequence[str]) -> list[str]:

@@ -10,7 +10,7 @@ from .attention import attentions
 from .embed import embed, place
 from .grow import Found, Grower
 from .library import Library, build
-from .product import products, supply
+from .product import products, sevens, supply
 from .region import Meanings
 from .settle import settle
 from .steady import steady
@@ -40,16 +40,22 @@ def fused_graph(
     graph: Graph,
     *,
     multiplies: bool = True,
+    seven: bool = False,
     levels: Sequence[str] | None = None,
     flags: Sequence[str] = FLAGS,
 ) -> tuple[Graph, Library] | None:
     """Fuse all regions of a graph, whatever they gain; None where there are none.
 
-    `multiplies` is that of `regions`, `levels` and `flags` are those of `library.build`.
+    `multiplies` is that of `regions`; products are by `seven` for eight where they can be. `levels`
+    and `flags` are those of `library.build`.
     """
     fused = graph.copy()
     settle(fused)
-    found = regions(Meanings(fused), fused.nodes, multiplies=multiplies)
+    meanings = Meanings(fused)
+    found = regions(meanings, fused.nodes, multiplies=multiplies)
+    if seven:
+        others = {one.region.nodes: one for one in sevens(meanings, found)}
+        found = [others.get(one.region.nodes, one) for one in found]
     placed = [one for one in found if place(fused, one.region.nodes, one.kernel)]
     supply(fused, [one.kernel for one in placed])
     if not placed:

@@ -1,0 +1,79 @@
+"""How kernels of products read a constant matrix: in panels, and which of these may be added up."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+# Columns of a panel, and half of a piece of the depth at most where seven products stand for eight,
+# as call.h has them.
+PANEL, DEEP = 48, 512
+# Where columns are added up, the larger has at most so many times the magnitude of the other, and
+# sums of products with it are finite.
+APART, LARGEST = 8.0, 1e15
+
+
+@dataclass(frozen=True)
+class Panels:
+    """How a matrix is laid out, or its transpose."""
+
+    transposed: bool
+
+    def lay(self, array: np.ndarray) -> np.ndarray:
+        """Return the panels of it, see `packed`."""
+        return packed(array.T if self.transposed else array)
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """Which panels of a matrix, or of its transpose, may be added up."""
+
+    transposed: bool
+
+    def lay(self, array: np.ndarray) -> np.ndarray:
+        """Return 1 or 0 for each two panels, see `alike`."""
+        return alike(array.T if self.transposed else array)
+
+
+def packed(matrix: np.ndarray) -> np.ndarray:
+    """Lay out a matrix [k, n] as [panels, k, PANEL], zeros beyond the last column."""
+    depth, columns = matrix.shape
+    panels = -(-columns // PANEL)
+    made = np.zeros((panels, depth, PANEL), np.float32)
+    whole = columns // PANEL
+    made[:whole] = matrix[:, : whole * PANEL].reshape(depth, whole, PANEL).transpose(1, 0, 2)
+    if whole < panels:
+        made[whole, :, : columns - whole * PANEL] = matrix[:, whole * PANEL :]
+    return made
+
+
+def alike(matrix: np.ndarray) -> np.ndarray:
+    """Tell for each two panels of a matrix [k, n] whether they may be added up: [pairs] of 1 or 0.
+
+    Products with sums have errors relative to the larger summand. So the largest magnitudes of two
+    columns, in both halves of each piece of the depth, lie within APART times of each other. A
+    panel without another one has 0.
+    """
+    depth, columns = matrix.shape
+    pairs, half = pairs_of(columns), depth // 2
+    pieces = max(1, -(-half // DEEP))
+    most = -(-half // pieces)
+    starts = [at for k in range(0, 2 * half, 2 * most) for at in (k, k + min(most, half - k // 2))]
+    found = np.zeros((len(starts), 2 * PANEL * pairs), np.float32)
+    found[:, :columns] = np.maximum.reduceat(np.abs(matrix), starts, axis=0)
+    filled = max(columns, (2 * pairs - 1) * PANEL)
+    # what lies beyond the last column is like what it is added to
+    found[:, filled:] = found[:, filled - PANEL : 2 * pairs * PANEL - PANEL]
+    quarters = found.reshape(-1, 2, pairs, 2, PANEL)
+    largest, least = quarters.max(axis=(1, 3)), quarters.min(axis=(1, 3))
+    close = (largest <= APART * least) & (largest <= LARGEST)
+    result: np.ndarray = close.all(axis=(0, 2)).astype(np.float32)
+    if columns <= (2 * pairs - 1) * PANEL:
+        result[-1] = 0
+    return result
+
+
+def pairs_of(columns: int) -> int:
+    """Count the panels of so many columns by twos."""
+    return -(-columns // (2 * PANEL))
