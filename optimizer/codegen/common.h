@@ -24,6 +24,8 @@ typedef float four_of_32 __attribute__((vector_size(16), aligned(4), may_alias))
 #define LEAST(a, b) ((a) < (b) ? (a) : (b))
 /* cells that are computed at a time: their operands lie in the first cache */
 #define TILE 1024
+/* stored entries that are looked ahead */
+#define FURTHER 128
 
 /* Sums of products may use fused multiply-adds: they are at least as accurate. gcc makes vectors of
    sums of fma, clang only of sums of products that it may contract itself. */

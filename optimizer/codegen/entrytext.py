@@ -91,7 +91,7 @@ class EntryText:
             f"  const {kind} *const values = (const {kind} *)driver->data;",
             "  const i64 *const begin = (const i64 *)driver->row;",
             "  const int32_t *const columns = (const int32_t *)driver->column;",
-            "  int32_t rr[TILE];",
+            "  int32_t rr[TILE + FURTHER];",
         ]
         for at in range(len(self.operands)):
             lines.append(f"  const view *in{at} = (const view *)(a + {views + (1 + at) * VIEW});")
@@ -103,11 +103,13 @@ class EntryText:
             "    const i64 last = LEAST((chunk + 1) * a[2], a[3]);",
             "    double *const sums = (double *)a[5] + chunk * a[6];",
             *(f"    total g{fold.reduction.node} = {{0, 0}};" for fold in self.folds),
-            "    i64 row = chunk * a[2];",
+            "    i64 row = chunk * a[2], known = 0;",
             "    for (i64 k = begin[row]; k < begin[last]; k += TILE) {",
             "      const i64 n = LEAST(TILE, begin[last] - k);",
             "      const int32_t *const cc = columns + k;",
-            "      for (i64 j = 0; j < n; j++) {",
+            "      i64 j = known;",
+            "      known = LEAST(TILE + FURTHER, begin[last] - k);",
+            "      for (; j < known; j++) {",
             "        while (begin[row + 1] <= k + j) row++;",
             "        rr[j] = (int32_t)row;",
             "      }",
@@ -116,6 +118,8 @@ class EntryText:
             *simd_loop("j", "0", "n", [*self.loads, *self.body], self.folds, "      "),
             *(f"      add(&g{f.reduction.node}, {f.result()});" for f in self.folds),
             *(f"      {line}" for line in self.tails),
+            "      known -= n;",
+            "      memcpy(rr, rr + n, (size_t)known * sizeof(int32_t));",
             "    }",
         ]
         for fold in self.folds:
@@ -160,11 +164,13 @@ class EntryText:
         if node.layout != "dense":
             raise LoweringError("a sparse vector beside a sparse driver")
         if rows is not None and columns is not None:
-            view = self._view(at, "cells")
-            element = (
-                f"*(const {kind} *)({view}->data + rr[j] * {view}->row + cc[j] * {view}->column)"
-            )
-        elif rows is not None or columns is not None:
+            bits = {"float64": "64", "float32": "32", "bool": "8"}[held_dtype(node)]
+            call = f"entries_{bits}({self._view(at, 'cells')}, rr, cc, n, known, b{at});"
+            self.heads.append(f"{kind} b{at}[TILE];")
+            self.gathers.append(call)
+            self.loads.append(load(node, f"b{at}[j]"))
+            return
+        if rows is not None or columns is not None:
             if node.size != node.shape[rows if rows is not None else columns or 0]:
                 raise LoweringError(f"%{at} is no vector along the driver")
             view = self._view(at, "row" if rows is not None else "column")

@@ -64,6 +64,23 @@ ROWS(rows_64, convert_64, double)
 ROWS(rows_32, convert_32, float)
 ROWS(rows_8, convert_8, uint8_t)
 
+/* The elements of an array in n rows and columns. They lie anywhere, and a processor looks ahead only
+   as far as it reorders: what is FURTHER on is brought closer, as far as rows are known. */
+#define ENTRIES(name, type_) \
+  static APART void name(const view *v, const int32_t *rows, const int32_t *columns, i64 n, i64 known, type_ *restrict y) { \
+    const char *const p = v->data; \
+    const i64 row = v->row, column = v->column, ahead = LEAST(n, known - FURTHER); \
+    i64 j = 0; \
+    for (; j < ahead; j++) { \
+      y[j] = *(const type_ *)(p + rows[j] * row + columns[j] * column); \
+      __builtin_prefetch(p + rows[j + FURTHER] * row + columns[j + FURTHER] * column); \
+    } \
+    for (; j < n; j++) y[j] = *(const type_ *)(p + rows[j] * row + columns[j] * column); \
+  }
+ENTRIES(entries_64, double)
+ENTRIES(entries_32, float)
+ENTRIES(entries_8, uint8_t)
+
 static inline void add(total *t, double x) {
   double s = t->sum + x;
   t->lost += __builtin_fabs(t->sum) >= __builtin_fabs(x) ? (t->sum - s) + x : (x - s) + t->sum;

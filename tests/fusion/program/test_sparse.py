@@ -204,3 +204,32 @@ def test_kernels(text: str, kind: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         compare(plain, fuse(plain), [KINDS[kind]])
+
+
+LONG = sp.random_array((300, 220), density=0.4, format="csr", rng=RNG)
+LONG.data[LONG.indptr[7] : LONG.indptr[90]] = 0.0
+LONG.eliminate_zeros()  # rows without entries in the middle of a tile
+DENSE = RNG.normal(size=LONG.shape)
+LAYOUTS = {
+    "rows": DENSE,
+    "columns": np.asfortranarray(DENSE),
+    "strided": np.repeat(DENSE, 2, axis=1)[:, ::2],
+    "backwards": DENSE[::-1].copy()[::-1],
+    "a row": np.broadcast_to(DENSE[:1], LONG.shape),
+    "bool": DENSE > 0,
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_entries_of_many_tiles(layout: str, dtype: str) -> None:
+    """Tiles look ahead into the next one's entries, whatever the dense operand's layout."""
+    dense = LAYOUTS[layout]
+    given = dense if layout in ("a row", "bool") else dense.astype(dtype, order="K")
+
+    def f(S: Any, D: Any, w: Any) -> Any:
+        return S.multiply(D).multiply(w).sum(), S.multiply(D * w), S.T.multiply(D.T).sum(axis=1)
+
+    fused = fuse(f)
+    compare(f, fused, [LONG.astype(dtype), given, RNG.random((300, 1)).astype(dtype)])
+    assert fused.kernels
