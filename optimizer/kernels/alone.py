@@ -31,7 +31,7 @@ class Alone:
         self._laps: dict[str, dict[str, Lap] | None] = {}
 
     def race(self, graph: Graph, kinds: Sequence[Kind], library: Library, budget_s: float) -> None:
-        """Race kinds of a graph, the forms of one convolution together, for about `budget_s`."""
+        """Race kinds of a graph, the forms of one region together, for about `budget_s`."""
         groups = self._groups(kinds)
         types = _types(graph, self.contest.sizes)
         for at, group in enumerate(groups):
@@ -58,7 +58,7 @@ class Alone:
         groups: dict[object, list[Kind]] = {}
         for name, kind in {kind.name: kind for kind in kinds}.items():
             if name not in self._laps:
-                key = kind.found[0].region.nodes if kind.convolves else name
+                key = kind.found[0].region.nodes if kind.form else name
                 groups.setdefault(key, []).append(kind)
         return list(groups.values())
 

@@ -14,6 +14,7 @@ from .grow import Found, Grower
 from .kinds import Kind
 from .left_alone import left_alone
 from .library import Library, build
+from .product import sevens
 from .region import Meanings
 from .steady import steady
 from .whole import by_kernel, regions
@@ -45,7 +46,9 @@ def kinds_of(graph: Graph, base: Plan, contest: Contest, in_blocks: bool) -> lis
         for name, found in by_kernel(grown).items():
             key = (name, tuple(one.region.nodes for one in found))
             kinds.setdefault(key, Kind(found)).sorts.add(sort)
-    return [*_forms(convolved), *kinds.values()]
+    other = by_kernel(sevens(meanings, everything)).values()
+    multiplied = [Kind(found, {EVERYTHING}, rank=1) for found in other]
+    return [*_forms(convolved), *kinds.values(), *multiplied]
 
 
 def _left(meanings: Meanings, base: Plan, contest: Contest) -> list[Found]:

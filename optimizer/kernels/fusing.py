@@ -28,9 +28,9 @@ from .alone import Alone
 from .embed import embed, place
 from .finding import EVERYTHING, OTHERS, compiled, kinds_of
 from .grow import Found
-from .kinds import Kind, cover, step_of
+from .kinds import Kind, best_forms, cover, step_of
 from .library import Library
-from .product import supply
+from .product import sevens, supply
 from .region import Meanings
 from .settle import settle
 from .whole import by_kernel, regions
@@ -83,7 +83,7 @@ class Fusing:
         by_gain = sorted(self.kinds, key=lambda kind: -kind.gain_ns)
         by_gain = [kind for kind in by_gain if kind.is_promising]
         self.promising = [kind for kind in by_gain if kind.convolves]
-        self.promising += [kind for kind in by_gain if not kind.convolves][:MOST_KINDS]
+        self.promising += [kind for kind in best_forms(by_gain) if not kind.convolves][:MOST_KINDS]
 
     def plans(self, budget_s: float) -> list[Plan]:
         """Return the plans with fused kernels that take part in the race; none where none gain.
@@ -141,21 +141,21 @@ class Fusing:
         return sum(gains) > 0
 
     def milder(self, plan: Plan) -> Plan | None:
-        """Return a plan without the forms of convolutions that round most in another plan.
+        """Return a plan without the forms of kernels that round most in another plan.
 
         Their nodes have the next form that gains, or none. None where there is no such plan.
         """
         used = self.used[plan.name]
-        most = max((kind.rank for kind in used if kind.convolves), default=0)
+        most = max((kind.rank for kind in used), default=0)
         if not most:
             return None
         nodes = {number for kind in used for number in kind.nodes}
         left = [
             kind
-            for kind in self.promising
-            if kind in used or (kind.convolves and kind.nodes <= nodes)
+            for kind in self.kinds
+            if kind in used or (kind.form and kind.is_promising and kind.nodes <= nodes)
         ]
-        chosen = cover([kind for kind in left if not kind.convolves or kind.rank < most])
+        chosen = cover([kind for kind in left if kind.rank < most])
         stem, again, _ = plan.name.partition(MILDER)
         return self._plan(f"{stem}{MILDER}{' still' * bool(again)}", chosen) if chosen else None
 
@@ -175,7 +175,9 @@ class Fusing:
             other = replace(self, base=plan, kinds=[], used={})
             other.graph = plan.graph.copy()
             other.settled = settle(other.graph)
-            of = by_kernel(regions(Meanings(other.graph), other.graph.nodes))
+            meanings = Meanings(other.graph)
+            found = regions(meanings, other.graph.nodes)
+            of = by_kernel([*found, *sevens(meanings, found)])
             other.kinds = [
                 replace(kind, found=of[kind.name]) for kind in self.chosen if kind.name in of
             ]

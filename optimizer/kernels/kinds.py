@@ -27,8 +27,8 @@ class Kind:
     """Regions that one kernel computes, and what was measured of it; gains are in nanoseconds.
 
     `sorts` are the ways of growing regions that gave these: those of one way don't overlap, but for
-    the forms of a convolution: the kinds that `convolves` are alternatives where they have the same
-    nodes, of which the one of the lowest `rank` rounds least. The compiler may have refused one.
+    the forms of a convolution or a product: those are alternatives where they have the same nodes,
+    of which the one of the lowest `rank` rounds least. The compiler may have refused one.
     """
 
     found: list[Found]
@@ -73,13 +73,13 @@ class Kind:
             return "the compiler refuses it"
         if self.alone is None:
             return "not measured alone"
-        own = f"{self.form}: " if self.convolves else ""
+        own = f"{self.form}: " if self.form else ""
         if not self.is_promising:
             return f"{own}no faster alone: {self.times}"
         if self.whole is not None and verdict(self.whole) != "faster":
             return f"no help in the model: {self.whole.ratio:.3f} of its time"
         other = next((kind for kind in chosen if kind.nodes & self.nodes), None)
-        if self.convolves and other is not None and other.convolves:
+        if self.form and other is not None and other.form:
             if other.gain_ns > self.gain_ns:
                 return f"{own}{self.times}, less gain than {other.form}: {other.times}"
             return f"{own}{self.times}, in favour of {other.form}, which rounds less"
@@ -124,10 +124,21 @@ def cover(kinds: Sequence[Kind], sort: int | None = None) -> list[Kind]:
     return chosen
 
 
+def best_forms(kinds: Sequence[Kind]) -> list[Kind]:
+    """Leave out of kinds, what gains most first, the forms of products that another one outdoes."""
+    kept: list[Kind] = []
+    for kind in kinds:
+        if not kind.multiplies or not any(o.multiplies and o.nodes == kind.nodes for o in kept):
+            kept.append(kind)
+    return kept
+
+
 def step_of(kind: Kind, one: Found, names: tuple[str, ...]) -> Step:
     """Describe one region of a kind fused, its nodes by the names of the model's own."""
     alone = kind.alone
     how = f"{kind.form}, {kind.times}, kernel" if kind.convolves else "one kernel,"
+    if kind.multiplies and kind.rank:
+        how = f"{how} {kind.form},"
     return Step(
         rule=CONVERT if kind.convolves else RULE,
         nodes=names,
