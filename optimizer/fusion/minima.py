@@ -42,6 +42,8 @@ class Minima:
         self._beginning: dict[int, float] = {}
         self._held: dict[int, tuple[int, float]] = {}
         self._reading: dict[int, float] = {}
+        self._either: dict[int, float] = {}
+        self._writing: dict[tuple[int, ...], float] = {}
 
     def operator_s(self, roots: tuple[int, ...], held: int, read: int, open_ones: int) -> float:
         """Bound an operator that covers `held`, perhaps more, and reads `read`, perhaps more.
@@ -54,15 +56,17 @@ class Minima:
         reads, compute_s = self.held(held)
         compute_s += self.beginning_s(held)
         read_s = self.reading_s(reads | read)
-        more_s = sum(min(self.read_s[one], self.compute_s[one]) for one in members(open_ones))
-        together_s = (read_s + compute_s + more_s) / 2
+        together_s = (read_s + compute_s + self.either_s(open_ones)) / 2
         return self.writing_s(roots) + max(read_s, compute_s, together_s)
 
     def writing_s(self, roots: tuple[int, ...]) -> float:
         """Return the seconds of one call that stores these nodes."""
-        return sum(self.write_s[root] for root in roots) - (len(roots) - 1) * (
-            self.machine.dispatch_s
-        )
+        found = self._writing.get(roots)
+        if found is None:
+            found = sum(self.write_s[root] for root in roots)
+            found -= (len(roots) - 1) * self.machine.dispatch_s
+            self._writing[roots] = found
+        return found
 
     def held(self, nodes: int) -> tuple[int, float]:
         """Return what an operator that covers these nodes reads for sure, and its compute time."""
@@ -92,6 +96,14 @@ class Minima:
         found = self._reading.get(nodes)
         if found is None:
             found = self._reading[nodes] = sum(self.read_s[one] for one in members(nodes))
+        return found
+
+    def either_s(self, nodes: int) -> float:
+        """Return the least seconds in which each of some nodes is read or computed."""
+        found = self._either.get(nodes)
+        if found is None:
+            found = sum(min(self.read_s[one], self.compute_s[one]) for one in members(nodes))
+            self._either[nodes] = found
         return found
 
     def _read_s(self, number: int) -> float:

@@ -59,6 +59,7 @@ class Region:
         self._covers: dict[tuple[Roots, int], Operator | None] = {}
         self._floors: dict[tuple[Roots, int], float] = {}
         self._reached: dict[Roots, int] = {}
+        self._closures: dict[tuple[Roots, int], tuple[int, int]] = {}
 
     def _worth(self, candidate: int) -> tuple[float, int]:
         """Put first what is expensive to compute again: it decides most."""
@@ -205,6 +206,9 @@ class Region:
 
     def closure(self, roots: Roots, stops: int) -> tuple[int, int]:
         """Return what is reached along edges without entering `stops`, and which stops are met."""
+        found = self._closures.get((roots, stops))
+        if found is not None:
+            return found
         held = waiting = mask(roots)
         below, met = self._below, 0
         while waiting:
@@ -214,6 +218,7 @@ class Region:
             new = reached & ~(stops | held)
             held |= new
             waiting = (waiting | new) ^ 1 << node
+        self._closures[roots, stops] = held, met
         return held, met
 
     def covering(self, roots: Roots, held: int) -> Operator | None:
