@@ -19,11 +19,12 @@ from ..codegen.scalar import LoweringError
 from ..graph import TensorType
 from ..layouts.runtime import NCHWC, block_size
 from .affine import Affine, Extent
+from .convolution_ends import end_of
 from .convolution_filters import Filters, Merged
 from .convolution_text import PANEL, Plan, minimal_text
 from .grow import Found
 from .loops import Groups
-from .lower import Kernel, Laying, Shapes, check, named
+from .lower import Kernel, Laying, Shapes, check, flushes, named
 from .region import Meanings, Region, read_by
 from .winograd import filtering
 
@@ -60,8 +61,9 @@ class Convolution:
     """A convolution over blocks of channels that minimal filtering can compute.
 
     `nodes` compute it, of `values`: the image, filters, a bias and a summand, ABSENT where there is
-    none. `own` are the channels that a group reads and makes; where these fill no blocks, filters
-    are laid out by `before`, and a group of `groups` has several.
+    none. `end` are statements that change the result, by elements of `reads`. `own` are the
+    channels that a group reads and makes; where these fill no blocks, filters are laid out by
+    `before`, and a group of `groups` has several.
     """
 
     nodes: tuple[int, ...]
@@ -74,7 +76,9 @@ class Convolution:
     groups: int
     own: tuple[int, int]
     block: int
-    activation: tuple[str, ...]
+    end: tuple[str, ...]
+    reads: tuple[int, ...] = ()
+    flushes: bool = True
     before: Merged | None = None
 
 
@@ -89,7 +93,7 @@ def convolutions(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
         if number not in allowed or node.domain != NCHWC or node.op_type != "Conv":
             continue
         try:
-            one = _convolution(meanings, number)
+            one = _convolution(meanings, number, allowed)
         except LoweringError:
             continue
         found += forms(meanings, one)
@@ -104,7 +108,7 @@ def forms(meanings: Meanings, one: Convolution) -> list[Found]:
 # ------------------------------------------------------------------------------------ matching
 
 
-def _convolution(meanings: Meanings, number: int) -> Convolution:
+def _convolution(meanings: Meanings, number: int, allowed: Collection[int]) -> Convolution:
     graph = meanings.graph
     node, attributes = graph.nodes[number], graph.attributes(number)
     image, weights, (result,) = node.inputs[0], node.inputs[1], node.outputs
@@ -134,10 +138,12 @@ def _convolution(meanings: Meanings, number: int) -> Convolution:
     if any(meanings.shape(value) != made for value in node.inputs[3:] if value != ABSENT):
         raise LoweringError("a sum of other sizes")
     bias, summand = (*node.inputs[2:], ABSENT, ABSENT)[:2]
+    end = end_of(meanings, number, allowed)
     return Convolution(
-        (number,), (image, weights, bias, summand), result, given, made, (high, wide),
-        pads_of(attributes, given, made, (high, wide)), groups, (c, m // groups),
-        block_of(m // groups, c), activation_text(attributes),
+        (number, *end.nodes), (image, weights, bias, summand), end.output, given, made,
+        (high, wide), pads_of(attributes, given, made, (high, wide)), groups, (c, m // groups),
+        block_of(m // groups, c), (*activation_text(attributes), *end.text), end.reads,
+        flushes(meanings, end.nodes),
     )  # fmt: skip
 
 
@@ -237,7 +243,9 @@ def _lowered(meanings: Meanings, one: Convolution, tile: tuple[int, int]) -> Fou
         if value != ABSENT:
             added[at] = len(inputs)
             inputs.append(value)
-    text = minimal_text(plan, added[0], added[1], one.activation)
+    more = range(len(inputs), len(inputs) + len(one.reads))
+    inputs += one.reads
+    text = minimal_text(plan, added[0], added[1], one.end, more)
     units = 1 if tiles is None else ceil(tiles / plan.together) * panels
     extents = (one.image[0], *plan.free, units)
     sides_at = [plan.free.index(side) + 1 if isinstance(side, str) else 0 for side in sides]
@@ -267,6 +275,7 @@ def _lowered(meanings: Meanings, one: Convolution, tile: tuple[int, int]) -> Fou
         room=plan.room,
         arrange="arrange_convolution",
         support="convolution.h",
+        flushes=one.flushes,
         packed=tuple(packed),
         form=name,
     )

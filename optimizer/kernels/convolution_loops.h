@@ -75,14 +75,16 @@ static void NAME(i64 *given) {
             const float *bias = BIAS < 0 ? NULL : (const float *)c->in[BIAS < 0 ? 0 : BIAS] + m;
             const float *sum = SUM < 0 ? NULL : (const float *)c->in[SUM < 0 ? 0 : SUM] + to;
             float *out = (float *)c->out[0] + to;
+            MORE
             for (i64 k = 0; k < columns * BLOCK; k += BLOCK) {
               #pragma omp simd
               for (i64 lane = 0; lane < BLOCK; lane++) {
-                float t = made[k + lane];
+                const i64 at = k + lane;
+                float t = made[at];
                 if (bias) t += bias[lane];
-                if (sum) t += sum[k + lane];
+                if (sum) t += sum[at];
                 ACTIVATE
-                out[k + lane] = t;
+                out[at] = t;
               }
             }
           }

@@ -87,7 +87,7 @@ def _matched(meanings: Meanings, entering: int, allowed: Collection[int]) -> Con
     return Convolution(
         tuple(reversed(nodes)), (image, conv.inputs[1], bias, ABSENT), output, given, made,
         (high, wide), pads_of(attributes, given, made, (high, wide)), groups // merged,
-        (c, m // groups), block, end, Merged(groups, merged, block),
+        (c, m // groups), block, end, before=Merged(groups, merged, block),
     )  # fmt: skip
 
 

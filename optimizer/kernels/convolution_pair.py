@@ -22,9 +22,11 @@ from ..codegen.scalar import LoweringError
 from ..layouts.runtime import NCHWC
 from .affine import Affine, Extent
 from .convolution import activation_text, block_of, numbers_of, pads_of
+from .convolution_ends import End, end_of
+from .convolution_text import told_more
 from .grow import Found
 from .loops import Groups
-from .lower import Kernel, Shapes, check, named
+from .lower import Kernel, Shapes, check, flushes, named
 from .region import Meanings, Region, read_by
 
 # Bytes of what lies between that are held at a time, and units of work that there are at least,
@@ -39,12 +41,14 @@ MOST_TAPS = 7
 class Pair:
     """Two convolutions in blocks, by their numbers: of points, and of each channel by itself.
 
+    `ends` are what follows them element by element.
     `taps`, `steps` and `pads` are the latter's, rows first; `given`, `made` the shapes of image and
     result, `width` the channels between.
     """
 
     first: int
     second: int
+    ends: tuple[End, End]
     given: tuple[Extent, ...]
     made: tuple[Extent, ...]
     taps: tuple[int, int]
@@ -74,20 +78,22 @@ def pairs(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
 # ------------------------------------------------------------------------------------ matching
 
 
-def _pair(meanings: Meanings, second: int, allowed: Collection[int]) -> Pair:
-    """Match a convolution of each channel by itself whose image is made by one of points."""
+def _pair(meanings: Meanings, first: int, allowed: Collection[int]) -> Pair:
+    """Match a convolution of points whose result one of each channel by itself alone reads."""
     graph = meanings.graph
-    node = graph.nodes[second]
-    between, filters = node.inputs[0], node.inputs[1]
-    first = graph.producer.get(between, -1)
-    if first not in allowed or graph.is_pinned(between) or graph.users[between] != {second}:
-        raise LoweringError("no convolution whose result is read by another one alone")
     before = graph.nodes[first]
-    if before.domain != NCHWC or before.op_type != "Conv":
-        raise LoweringError("what is convolved isn't the result of a convolution")
     image, points = before.inputs[:2]
-    if any(len([v for v in one.inputs[3:] if v != ABSENT]) for one in (before, node)):
+    ends = [end_of(meanings, first, allowed, most_reads=0)]
+    between = ends[0].output
+    second = next(iter(graph.users.get(between, ())), -1)
+    if graph.is_pinned(between) or graph.users[between] != {second} or second not in allowed:
+        raise LoweringError("no convolution whose result is read by another one alone")
+    node = graph.nodes[second]
+    if node.domain != NCHWC or node.op_type != "Conv" or node.inputs[0] != between:
+        raise LoweringError("what comes second isn't a convolution")
+    if any(value != ABSENT for one in (before, node) for value in one.inputs[3:]):
         raise LoweringError("a convolution with a sum")
+    filters = node.inputs[1]
     given, held, made = (meanings.shape(v) for v in (image, between, node.outputs[0]))
     sizes = (*given[1:], *held[1:], *made[1:], *meanings.shape(points), *meanings.shape(filters))
     if not all(isinstance(size, int) and size > 0 for size in sizes) or len(sizes) != 17:
@@ -107,9 +113,11 @@ def _pair(meanings: Meanings, second: int, allowed: Collection[int]) -> Pair:
         if constant is None or not np.isfinite(constant.array()).all():
             raise LoweringError("filters that are computed, or aren't finite")
     steps = numbers_of(own, "strides", 1)
+    ends.append(end_of(meanings, second, allowed))
     return Pair(
         first,
         second,
+        (ends[0], ends[1]),
         given,
         made,
         (taps[0], taps[1]),
@@ -126,15 +134,20 @@ def _lowered(meanings: Meanings, one: Pair) -> Found:
     graph = meanings.graph
     nodes = [graph.nodes[number] for number in (one.first, one.second)]
     inputs = [*nodes[0].inputs[:2], nodes[1].inputs[1]]
+    output = one.ends[1].output
     biases = []
     for node in nodes:
         bias = node.inputs[2] if len(node.inputs) > 2 else ABSENT
         biases.append(-1 if bias == ABSENT else len(inputs))
         inputs += [] if bias == ABSENT else [bias]
-    if any(graph.dtype(value) != "float32" for value in (*inputs, *nodes[1].outputs)):
+    if any(graph.dtype(value) != "float32" for value in (*inputs, output)):
         raise LoweringError("convolutions of another type")
     numbers = _numbers(one, biases)
-    ends = [activation_text(graph.attributes(number)) for number in (one.first, one.second)]
+    more = range(len(inputs), len(inputs) + len(one.ends[1].reads))
+    inputs += one.ends[1].reads
+    numbered = zip((one.first, one.second), one.ends, strict=True)
+    ends = [(*activation_text(graph.attributes(n)), *end.text) for n, end in numbered]
+    behind = [number for end in one.ends for number in end.nodes]
     units = ceil(one.width / (2 * one.block)) * numbers["PARTS"]
     shapes = Shapes(
         tuple(("float32", meanings.shape(value)) for value in inputs),
@@ -148,19 +161,20 @@ def _lowered(meanings: Meanings, one: Pair) -> Found:
     kernel = Kernel(
         "",
         f"ConvPointsThen{down}x{across}",
-        pair_text(numbers, ends),
+        pair_text(numbers, ends, more),
         shapes,
         tuple(inputs),
-        nodes[1].outputs,
+        (output,),
         block=1,
         grain=1,
         room=4 * 2 * numbers["LINES"] * numbers["SPAN"] * one.block,
         arrange="arrange_convolution",
         support="convolution_pair.h",
+        flushes=flushes(meanings, behind),
         form=f"points and {down}x{across} of each channel in one pass",
     )
-    both = (one.first, one.second)
-    region = Region(both, read_by(graph, both), nodes[1].outputs, one.made, 0)
+    every = (one.first, *one.ends[0].nodes, one.second, *one.ends[1].nodes)
+    region = Region(every, read_by(graph, every), (output,), one.made, 0)
     return Found(region, named(kernel))
 
 
@@ -210,14 +224,18 @@ def _at_once(count: int, most: int) -> int:
     return min(offered, key=lambda own: (ceil(count / own) * own, -own))
 
 
-def pair_text(numbers: dict[str, int], ends: Sequence[Sequence[str]]) -> str:
+def pair_text(
+    numbers: dict[str, int], ends: Sequence[Sequence[str]], more: Sequence[int] = ()
+) -> str:
     """Return the functions of a pair; `ends` are statements that change t behind each of the two.
 
-    Inputs are the image, the filters of points, those of each channel, and biases by their numbers.
+    The latter may read elements of the inputs of the numbers `more`. Inputs are the image, the
+    filters of points, those of each channel, and biases by their numbers.
     """
     told = ", ".join(f"{name} = {value}" for name, value in numbers.items())
     text = _loops().replace("NUMBERS", told)
     text = text.replace("PRODUCT(", f"pair_product_{numbers['BLOCK']}(")
+    text = text.replace("MORE", told_more(more, "place"))
     for name, own in zip(("ACTIVATE_FIRST", "ACTIVATE_SECOND"), ends, strict=True):
         text = text.replace(name, " ".join(own))
     return text

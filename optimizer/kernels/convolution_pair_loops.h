@@ -82,7 +82,9 @@ static void NAME(i64 *given) {
           memset(held + b * SHEET + (next - top) * LINE, 0, sizeof(float) * LINE);
       for (i64 b = 0; b < channels / BLOCK; b++)
         for (i64 i = 0; i < rows; i++) {
-          float *out = (float *)c->out[0] + ((n * WIDTH + m + b * BLOCK) * HEIGHT_OUT + (row + i) * BLOCK) * WIDTH_OUT;
+          const i64 place = ((n * WIDTH + m + b * BLOCK) * HEIGHT_OUT + (row + i) * BLOCK) * WIDTH_OUT;
+          float *out = (float *)c->out[0] + place;
+          MORE
           for (i64 j = 0; j < WIDTH_OUT; j += OUTS) {
             const i64 column = LEAST(j, WIDTH_OUT - OUTS); /* the last ones may be made twice */
             float o[OUTS * BLOCK];
@@ -90,9 +92,10 @@ static void NAME(i64 *given) {
                        taps + b * TAPS_DOWN * TAPS_ACROSS * BLOCK, after ? after + b * BLOCK : NULL, o);
             #pragma omp simd
             for (i64 lane = 0; lane < OUTS * BLOCK; lane++) {
+              const i64 at = column * BLOCK + lane;
               float t = o[lane];
               ACTIVATE_SECOND
-              out[column * BLOCK + lane] = t;
+              out[at] = t;
             }
           }
         }

@@ -76,11 +76,13 @@ PANEL = 32
 LINE = 16
 
 
-def minimal_text(plan: Plan, bias: int, summand: int, activation: Sequence[str]) -> str:
+def minimal_text(
+    plan: Plan, bias: int, summand: int, end: Sequence[str], more: Sequence[int] = ()
+) -> str:
     """Return the functions; inputs are the image, the filters as they are, those laid out in front.
 
-    `bias` and `summand` are inputs' numbers, -1 for none; `activation` are statements that change
-    t.
+    `bias` and `summand` are inputs' numbers, -1 for none; `end` are statements that change t, by
+    elements of the inputs of the numbers `more`.
     """
     numbers = {
         "BLOCK": plan.block,
@@ -108,9 +110,18 @@ def minimal_text(plan: Plan, bias: int, summand: int, activation: Sequence[str])
         "SUM": summand,
     }
     told = ", ".join(f"{name} = {value}" for name, value in numbers.items())
-    loops = _loops().replace("NUMBERS", told).replace("ACTIVATE", " ".join(activation))
+    loops = _loops().replace("NUMBERS", told).replace("ACTIVATE", " ".join(end))
+    loops = loops.replace("MORE", told_more(more, "to"))
     loops = loops.replace("SIZES", ", ".join(_sizes(plan)))
     return "\n".join([*(_transform(name, plan) for name in ("filters", "image", "back")), loops])
+
+
+def told_more(more: Sequence[int], place: str) -> str:
+    """Declare where the elements lie that an end reads: of inputs by their numbers, at a place."""
+    return " ".join(
+        f"const float *more{at} = (const float *)c->in[{number}] + {place};"
+        for at, number in enumerate(more)
+    )
 
 
 def _sizes(plan: Plan) -> list[str]:
