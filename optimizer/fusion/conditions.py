@@ -12,11 +12,9 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from ...catalog.datalog import Program as Rules
-from ...catalog.datalog import evaluate, parse
+from ...catalog.datalog import evaluate
 from ..program.dag import Program
 from . import kept
 from .facts import Facts, Row, facts, ranked
@@ -81,11 +79,6 @@ def all_conditions(
 
 
 @cache
-def _rules() -> Rules:
-    return parse((resources.files(__package__) / "templates.dl").read_text(encoding="utf-8"))
-
-
-@cache
 def _connection(process: int) -> duckdb.DuckDBPyConnection:
     """Return a database in memory; a forked process can't use that of its parent."""
     import duckdb
@@ -98,7 +91,7 @@ def _derive(described: Facts) -> Relations:
     # A cursor of its own: another thread may plan at the same time.
     with _connection(os.getpid()).cursor() as cursor:
         inputs = {name: _values(name, rows) for name, rows in described}
-        relations = evaluate(_rules(), cursor, inputs=inputs)
+        relations = evaluate(kept.rules(), cursor, inputs=inputs)
         return {name: relations[name].fetchall() for name in _DERIVED}
 
 

@@ -1,9 +1,11 @@
 """Each condition of templates.dl: where it holds, and where exactly one thing is missing."""
 
 import dataclasses
+import pickle
 
 import pytest
 from tensolog.optimizer.fusion import conditions as planner_conditions
+from tensolog.optimizer.fusion import kept
 from tensolog.optimizer.fusion.conditions import all_conditions, conditions
 from tensolog.optimizer.fusion.facts import facts
 
@@ -300,7 +302,7 @@ def test_conditions_are_kept_on_disk(tmp_path, monkeypatch):
     kept_here = planner_conditions._kept
     kept_here.clear()
     first = conditions(program)
-    (entry,) = tmp_path.iterdir()
+    (entry,) = tmp_path.glob("*.json")
     kept_here.clear()
     monkeypatch.setattr(planner_conditions, "_derive", None)
     assert conditions(program) == first
@@ -309,6 +311,26 @@ def test_conditions_are_kept_on_disk(tmp_path, monkeypatch):
     entry.write_text("{", encoding="utf-8")
     kept_here.clear()
     assert conditions(program) == first  # derived anew
+
+
+def test_parsed_rules_are_kept_on_disk(tmp_path, monkeypatch):
+    b = Build()
+    x = b.given(31, 22)
+    program = b.program(b.matmul(b.t(x), b.op("Tanh", b.matmul(x, b.given(22)))))
+    expected = all_conditions([program])
+    monkeypatch.setenv("TENSOLOG_CONDITIONS", str(tmp_path))
+    kept.rules.cache_clear()
+    kept.rules()
+    (entry,) = tmp_path.glob("*.pickle")
+    kept.rules.cache_clear()
+    with monkeypatch.context() as patched:
+        patched.setattr(kept, "parse", None)
+        assert all_conditions([program]) == expected
+    for damage in (b"", entry.read_bytes()[:-9], pickle.dumps("no rules")):
+        entry.write_bytes(damage)
+        kept.rules.cache_clear()
+        assert all_conditions([program]) == expected  # parsed anew
+        assert pickle.loads(entry.read_bytes())
 
 
 def test_dead_nodes_have_no_facts():
