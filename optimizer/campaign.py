@@ -29,6 +29,7 @@ from .prediction import Prediction
 from .price import Prices, kernels_of_graph
 from .purse import Purse
 from .qualifying import is_roomy, qualify
+from .raising import raised_for
 from .realize import Workshop
 from .screening import screen, select
 from .search import bound_types
@@ -95,11 +96,12 @@ class Campaign:
                 budget_s=running_s,
                 fused=self.prices.fused,
             )
-        self.planner = Planner(setting, phases, rules, graph, self.prices)
+        basis = raised_for(graph, setting, rules)
+        self.planner = Planner(setting, phases, rules, basis, self.prices)
         self.plans: list[Plan] = []
         # Plans with blocked values, those too that the runtime lays out the same by itself.
         self.laid: list[Plan] = []
-        self.known = {signature(graph)}
+        self.known = {signature(graph), signature(basis)}
         self.winner = self.original
         self.problem = ""
 

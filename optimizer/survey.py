@@ -23,6 +23,7 @@ from .infer import infer_types
 from .node_story import NodeStory, Question, answer
 from .phases import Progress
 from .price import Prices, kernels_of_graph
+from .raising import raised_for
 from .realize import Workshop
 from .rewrite import Matcher, Step, simplify
 from .search import bound_types
@@ -55,6 +56,7 @@ def explain_model(
         graph = workshop.read(skeleton_model(catalog, model_id))
         graph.types = infer_types(graph)
         sizes_from(graph, input_shapes or {})
+        graph = raised_for(graph, setting, base)
         always = setting.select(base, graph, "always")
         explorative = setting.select(base, graph, "explore")
         fired = simplify(graph, Matcher(always), fold_limit=FOLD_LIMIT)
@@ -104,6 +106,7 @@ def explain_node(
         graph.types = infer_types(graph)
         sizes = next(guesses(graph, sizes_from(graph, input_shapes or {})))
         asked = Question(setting, applicable() if rules is None else tuple(rules), sizes)
+        graph = raised_for(graph, setting, asked.rules)
         return answer(graph, name, asked, _stored_prices(catalog, setting))
 
 
@@ -114,6 +117,7 @@ def explain_node_of(
     with Workshop(catalog) as workshop:
         graph = workshop.read(skeleton_model(catalog, model_id))
         graph.types = infer_types(graph)
+        graph = raised_for(graph, asked.setting, asked.rules)
         prices = _stored_prices(catalog, asked.setting)
         return answer(graph, name, asked, prices, steps)
 
