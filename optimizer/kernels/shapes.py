@@ -204,11 +204,25 @@ class Followed:
 
     def _part(self, size: Extent, start: Extent | None, end: Extent | None) -> Extent | None:
         """Return how many elements of an axis lie from a start to an end."""
-        if start != 0 or end is None:
+        if end is None:
             return None
-        if isinstance(end, int) and end >= WHOLE:
+        whole = isinstance(end, int) and end >= WHOLE
+        if whole and isinstance(start, int) and start < 0:
+            return self.sizes.least(size, -start)
+        if start != 0:
+            return None
+        if whole:
             return size
         return self.sizes.least(size, end) if self.sizes.is_size(end) else None
+
+    def _tiled(self, number: int) -> list[Extent | None] | None:
+        inputs = self.graph.nodes[number].inputs
+        given, repeats = self.shape(inputs[0]), self.of(inputs[1])
+        if given is None or repeats is None or len(given) != len(repeats):
+            return None
+        counts = [as_size(count) for count in repeats]
+        sizes = [self.sizes.times(both) for both in zip(given, counts, strict=True)]
+        return [size if self.sizes.is_size(size) else None for size in sizes]
 
     def _joined(self, number: int) -> list[Extent | None] | None:
         node = self.graph.nodes[number]
@@ -233,6 +247,7 @@ SHAPES: dict[str, Callable[[Followed, int], list[Extent | None] | None]] = {
     "ConstantOfShape": Followed._filled,
     "Range": Followed._counted,
     "Slice": Followed._cut,
+    "Tile": Followed._tiled,
     "Concat": Followed._joined,
 }
 

@@ -174,3 +174,45 @@ def test_a_mask_of_sizes_that_nothing_ties_to_the_scores_stays_outside():
     found = fused(proto)
     kernels = kernels_of(found[0]) if found else []
     assert not any(name.startswith("Attention") for name in kernels)
+
+
+def test_tiles_and_the_last_of_an_axis_have_sizes_that_are_known():
+    nodes = [
+        node("Unsqueeze", ["x", "one"], ["u"]),
+        node("Tile", ["u", "counts"], ["z"]),
+        node("Shape", ["z"], ["shape"]),
+        node("Gather", ["shape", "first"], ["n"], axis=0),
+        node("Concat", ["n", "rest"], ["target"], axis=0),
+        node("Reshape", ["z", "target"], ["r"]),
+        node("Slice", ["r", "last", "end", "one"], ["l"]),
+        node("Slice", ["r", "third", "end", "one"], ["y"]),
+    ]
+    integers = {
+        "one": [1],
+        "counts": [1, 3, 1, 2],
+        "first": [0],
+        "rest": [-1, 8],
+        "last": [-1],
+        "third": [-3],
+        "end": [np.iinfo(np.int64).max],
+    }
+    graph = helper.make_graph(
+        nodes,
+        "graph",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["b", "t", 4])],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("l", "y")],
+        [numpy_helper.from_array(np.array(a, np.int64), n) for n, a in integers.items()],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    settled = load_graph(proto)
+    settle(settled)
+    known = {settled.names[value]: type_.shape for value, type_ in settled.types.items()}
+    assert known["z"] == ("b", 3, "t", 8)
+    assert known["r"] == ("b", "3*t", 8)
+    for batch, tokens in ((2, 5), (1, 1), (3, 0)):
+        x = np.zeros((batch, tokens, 4), np.float32)
+        for name, found in zip("ly", opened(proto).run(None, {"x": x}), strict=True):
+            place = {"b": batch, "t": tokens, "3*t": 3 * tokens}
+            told = [size.replace("3*t", str(3 * tokens)) if isinstance(size, str) else size
+                    for size in known[name]]  # fmt: skip
+            assert [value_of(size, place) for size in told] == list(found.shape), name
