@@ -35,6 +35,8 @@ _CUT_BYTES = 1 << 16
 _DIRECT = 1024
 # So many are done again without tracing them.
 _AGAIN = 64
+# Sparse formats that know the number of their entries.
+_COUNTED = frozenset(["csr", "csc", "coo"])
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -87,7 +89,11 @@ class Fused(Generic[P, R]):
         trace = Trace(runner, self._function.__code__, LazyArray)
         try:
             arguments, named = self._wrapped(trace, args, kwargs)
-            trace.keeps = self._engine.repeats = signature is not None and self._is_straight()
+            trace.keeps = self._engine.repeats = (
+                signature is not None
+                and not any(map(is_sparse, (*args, *kwargs.values())))
+                and self._is_straight()
+            )
             found = self._function(*arguments, **named)
             sketch = sketched(found, (*arguments, *named.values())) if trace.keeps else None
             del arguments, named
@@ -221,6 +227,8 @@ def _signature(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
             parts.append((kind, one))  # True equals 1, and means another type to NumPy
         elif one is None or kind is int or kind is str:
             parts.append(one)
+        elif kind.__module__.startswith("scipy.sparse") and one.format in _COUNTED:
+            parts.append((kind, one.shape, one.dtype.char, int(one.nnz).bit_length()))
         else:
             return None
     return (len(args), *kwargs, *parts)

@@ -29,6 +29,8 @@ Heuristic = Literal["cost", "all", "no_redundancy", "none"]
 # all regions of a call together gain nothing. 0 plans and compiles all of them.
 TRACING_S = 30e-6
 _EACH = 0.1
+# What tracing takes more for a sparse argument, and SciPy more than NumPy for a call of one.
+_SPARSE_ARGUMENT_S, _SPARSE_CALL_S = 20e-6, 3e-6
 # A region that runs without being traced is worth a kernel from so many of NumPy's seconds on.
 REPEATED_S = 40e-6
 # Costs that are closer than this are taken to be equal.
@@ -160,16 +162,21 @@ def rewritten(program: Program) -> tuple[Program, tuple[str, ...]]:
 
 
 def _expected_s(program: Program) -> tuple[float, float]:
-    """Return the seconds of tracing a dense program, and NumPy's; zeros where those are many."""
+    """Return the seconds of tracing a program, and NumPy's; zeros where those are many."""
     operators = [node for node in program.nodes if not node.is_leaf]
+    sparse = {node.id for node in program.nodes if node.layout != "dense"}
     tracing_s = TRACING_S * (1 + _EACH * len(operators))
-    largest = max((node.size for node in program.nodes), default=0)
-    if any(node.layout != "dense" for node in program.nodes) or largest * 1e-11 > tracing_s:
+    tracing_s += _SPARSE_ARGUMENT_S * len(sparse.intersection(program.inputs))
+    entries = (node.size if node.nnz is None else node.nnz for node in program.nodes)
+    largest = max(entries, default=0)
+    if largest * 1e-11 > tracing_s:
         return 0.0, 0.0  # a single pass over that array takes longer
     from ..fusion.machine import Machine
     from ..fusion.planner import unfused_s
 
-    return tracing_s, unfused_s(program, Machine.here(1).by_operator(8.0 * largest))
+    calls = sum(not sparse.isdisjoint((node.id, *node.inputs)) for node in operators)
+    alone_s = unfused_s(program, Machine.here(1).by_operator(8.0 * largest))
+    return tracing_s, alone_s + _SPARSE_CALL_S * calls
 
 
 def _defect(error: Exception) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from tensolog.optimizer.program import prepare
 from tensolog.optimizer.program.fused import FuseError
 from tensolog.optimizer.program.liveness import live_after
@@ -251,6 +252,35 @@ def test_small_arrays_are_left_to_numpy(monkeypatch: pytest.MonkeyPatch) -> None
     planned = fuse(heuristic="all")(function)
     planned(X[0], y[:8])
     assert planned.kernels > 0
+
+
+def test_small_sparse_arrays_are_left_to_scipy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prepare, "TRACING_S", 30e-6)
+    seen = []
+
+    @fuse
+    def function(s: Any, x: Any) -> Any:
+        seen.append(type(s))
+        return s.T @ (x * (s @ x))
+
+    small = sp.random_array((50, 50), density=0.1, format="csr", rng=np.random.default_rng(0))
+    x = np.linspace(-1, 1, 50)
+    # Another format is another kind of call, and so are many more entries; SciPy answers for lil.
+    for kind in (small, small, small * 2, small.tocsc(), small.tocsc(), small.tolil()):
+        np.testing.assert_allclose(function(kind, x), kind.T @ (x * (kind @ x)), rtol=1e-9)
+    assert [issubclass(one, sp.sparray) for one in seen] == [False, True, True, False, True, False]
+
+    @fuse
+    def product(s: Any, u: Any, v: Any) -> Any:
+        seen.append(type(s))
+        return s.multiply(np.log(u @ v.T + 1e-15)).sum()
+
+    seen.clear()
+    large = sp.random_array((1000, 1000), density=0.02, format="csr", rng=np.random.default_rng(0))
+    for _ in range(3):
+        product(large, np.ones((1000, 20)), np.ones((1000, 20)))
+    assert not any(issubclass(one, sp.sparray) for one in seen)
+    assert product.kernels > 0
 
 
 def test_what_needs_no_tracing_is_called_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
