@@ -105,6 +105,7 @@ def export_model(catalog_path: str | None, model_id: int, output: Path) -> None:
     from ..catalog.onnx_writer import write_model
 
     with shared.open_to_read(catalog_path) as opened:
+        shared.refuse_catalog(opened, output)
         write_model(opened, model_id, output)
 
 

@@ -117,6 +117,7 @@ def optimize(
         from ..optimizer import optimize as run
 
         with Catalog(catalog_path) as catalog:
+            shared.refuse_catalog(catalog, written, report, keep)
             rules = _rules(catalog, rule_files, unproven)
             result = run(
                 model,

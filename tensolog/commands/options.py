@@ -109,6 +109,8 @@ def output_file(path: Path, *, what: str) -> Path:
     """
     if path.is_symlink():
         path = Path(os.path.realpath(path))
+        if path.is_symlink():
+            raise click.ClickException(f"{path} is a link that leads back to itself")
     folder = path.parent
     if not folder.is_dir():
         raise click.ClickException(f"{folder} is not a folder: make it first, then write {what}")
@@ -119,6 +121,13 @@ def output_file(path: Path, *, what: str) -> Path:
     if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
         raise click.ClickException(f"{path} can't be written: permission denied")
     return path
+
+
+def refuse_catalog(catalog: Catalog, *outputs: Path | None) -> None:
+    """Refuse to write a result over the catalog that it comes from."""
+    itself = Path(catalog.path).resolve()
+    if any(output is not None and output.resolve() == itself for output in outputs):
+        raise click.ClickException(f"{catalog.path} is the catalog: name another file")
 
 
 def open_to_read(catalog_path: str | None) -> Catalog:

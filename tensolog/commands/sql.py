@@ -60,6 +60,7 @@ def sql(
 
     opened = Catalog(catalog_path) if write else shared.open_to_read(catalog_path)
     with opened as catalog:
+        shared.refuse_catalog(catalog, output)
         result = run_query(catalog, query, write=write)
     if result is None or (not result.num_rows and result.column_names in (["Count"], ["Success"])):
         return  # a statement without a result, such as CREATE or DROP

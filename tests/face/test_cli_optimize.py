@@ -51,6 +51,27 @@ def test_json_is_one_object_and_nothing_else(cli, small_model, tmp_path):
     assert "original" in names and summary["chosen"] in names
 
 
+@pytest.mark.parametrize("option", ["-o", "--report", "--keep"])
+@pytest.mark.parametrize("there", [False, True])
+def test_nothing_is_written_over_the_catalog(option, there, cli, small_model, tmp_path):
+    catalog = tmp_path / "own.duckdb"
+    if there:
+        tensolog.Catalog(catalog).close()
+    output = () if option == "-o" else ("-o", tmp_path / "fast.onnx")
+    outcome = cli("optimize", small_model, *output, option, catalog, "--catalog", catalog)
+    assert "is the catalog" in outcome.refused()
+    outcome = cli("sql", "SELECT 1 AS one", "-o", catalog, "--catalog", catalog)
+    assert "is the catalog" in outcome.refused()
+    tensolog.Catalog(catalog, read_only=True).close()
+
+
+def test_a_link_to_itself_is_no_place(cli, small_model, tmp_path):
+    one, other = tmp_path / "one.onnx", tmp_path / "other.onnx"
+    one.symlink_to(other)
+    other.symlink_to(one)
+    assert "back to itself" in cli("optimize", small_model, "-o", one).refused()
+
+
 def test_quiet(cli, small_model, tmp_path):
     outcome = cli("optimize", small_model, "-o", tmp_path / "o.onnx", "--budget", "0", "-q")
     assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
