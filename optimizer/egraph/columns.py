@@ -109,13 +109,13 @@ class Columns:
         """The classes that an e-node reads, NONE where an operand is left out."""
         start = int(self._starts.data[node])
         run = self._operands.data[start : start + int(self._arities.data[node])]
-        return tuple(self.canonical(run).tolist())
+        return tuple([self.find(value) for value in run.tolist()])
 
     def outputs(self, node: int) -> tuple[int, ...]:
         """The classes that an e-node gives, NONE where an output is left out."""
         start = int(self._output_starts.data[node])
         run = self._outputs.data[start : start + int(self._widths.data[node])]
-        return tuple(self.canonical(run).tolist())
+        return tuple([self.find(value) for value in run.tolist()])
 
     def operators_of(self, nodes: Ints) -> Ints:
         """The operators of e-nodes."""

@@ -41,6 +41,7 @@ class Derivation:
     applications: list[Application] = field(default_factory=list)
     _givers: dict[int, list[int]] = field(init=False)
     _pairs: list[tuple[int, int]] = field(default_factory=list)
+    _names: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._givers = givers_of(self.egraph)
@@ -51,9 +52,16 @@ class Derivation:
         """The e-nodes of some operators that give a class."""
         vocabulary, columns = self.egraph.vocabulary, self.egraph.columns
         for node in self._givers.get(self.egraph.find(class_), ()):
-            if vocabulary.operators[columns.operator(node)].name in names:
+            if self._name(columns.operator(node)) in names:
                 values = vocabulary.attributes[columns.attribute(node)].values
                 yield Giver(node, columns.operands(node), values)
+
+    def _name(self, operator: int) -> str:
+        """An operator's name: it is asked for all the time."""
+        operators = self.egraph.vocabulary.operators
+        while len(self._names) <= operator:
+            self._names.append(operators[len(self._names)].name)
+        return self._names[operator]
 
     def every(self, *names: str) -> Iterator[tuple[int, Giver]]:
         """Each class that e-nodes of some operators give, with those."""

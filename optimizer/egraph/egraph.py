@@ -340,13 +340,18 @@ class EGraph:
         living = columns.living()
         chosen: list[int] = []
         taken: set[int] = set()
-        known = np.array(self.known, bool)
+        known, held = np.array(self.known, bool), np.zeros(columns.classes, bool)
+        held[np.fromiter(self.constants, np.int64, len(self.constants))] = True
         owners, _, results = columns.gives(living[self._foldable_flags()[living]])
-        for node in np.unique(owners[known[results]]).tolist():
+        nodes = np.unique(owners[known[results]])
+        left_out = np.zeros(columns.size, bool)
+        givers, _, given = columns.gives(nodes)
+        left_out[givers[held[given]]] = True
+        readers, _, read = columns.reads(nodes)
+        left_out[readers[~held[read]]] = True
+        for node in nodes[~left_out[nodes]].tolist():
             outputs = [value for value in columns.outputs(node) if value != NONE]
-            if any(v in self.constants or v in taken or not self._is_small(v) for v in outputs):
-                continue
-            if all(v == NONE or v in self.constants for v in columns.operands(node)):
+            if all(value not in taken and self._is_small(value) for value in outputs):
                 chosen.append(node)
                 taken.update(outputs)
         return chosen
