@@ -9,6 +9,8 @@ import pytest
 from tensolog.optimizer.codegen.unit import native_level
 from tensolog.optimizer.convert import to_model
 from tensolog.optimizer.kernels.convolution import convolutions
+from tensolog.optimizer.kernels.convolution_narrow import narrow_convolutions
+from tensolog.optimizer.kernels.convolution_pair import pairs
 from tensolog.optimizer.kernels.embed import embed, place
 from tensolog.optimizer.kernels.library import build
 from tensolog.optimizer.kernels.product import supply
@@ -38,12 +40,18 @@ def placed(model, seed):
     graph = laid.graph.copy()
     meanings = Meanings(graph)
     forms: dict[tuple[int, ...], list] = {}
-    for one in convolutions(meanings, graph.nodes):
-        forms.setdefault(one.region.nodes, []).append(one)
-    found = [
-        *regions(meanings, graph.nodes),
-        *(drawn.choice(several) for several in forms.values()),
-    ]
+    for find in (convolutions, narrow_convolutions, pairs):
+        for one in find(meanings, graph.nodes):
+            forms.setdefault(one.region.nodes, []).append(one)
+    found = [drawn.choice(several) for several in forms.values()]
+    drawn.shuffle(found)
+    left = set(graph.nodes)
+    for one in list(found):
+        if left.issuperset(one.region.nodes):
+            left -= set(one.region.nodes)
+        else:  # of two that both end in a node, one has it
+            found.remove(one)
+    found += regions(meanings, left)
     kept = [one.kernel for one in found if place(graph, one.region.nodes, one.kernel)]
     supply(graph, kept)
     return laid.graph, graph, kept

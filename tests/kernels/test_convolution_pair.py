@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
+from tensolog.optimizer.codegen.compiler import FLAGS
 from tensolog.optimizer.codegen.unit import LEVELS, native_level
 from tensolog.optimizer.convert import load_graph, to_model
 from tensolog.optimizer.graph import TensorType
@@ -79,9 +80,9 @@ class Case:
                 graph.types[graph.names.index(name)] = TensorType("float32", shape)
         return graph, pairs(Meanings(graph), graph.nodes)
 
-    def session(self, level=None, threads=1):
+    def session(self, level=None, threads=1, flags=FLAGS):
         graph, (one,) = self.found()
-        library = build([one.kernel], levels=(level or native_level(),))
+        library = build([one.kernel], levels=(level or native_level(),), flags=flags)
         assert place(graph, one.region.nodes, one.kernel)
         return opened(to_model(embed(graph, library.domain)), library, threads=threads)
 
@@ -102,9 +103,9 @@ class Case:
             found.append(total + second[:, None, None])
         return found
 
-    def check(self, level=None, threads=1):
+    def check(self, level=None, threads=1, flags=FLAGS):
         total, size = self.expected()
-        (result,) = self.session(level, threads).run(None, self.feeds)
+        (result,) = self.session(level, threads, flags).run(None, self.feeds)
         own = plain(result, self.shape[1], self.block)
         assert own.shape == total.shape
         error = abs(own - total) / size.max()
@@ -125,15 +126,19 @@ def cases(draw):
     return Case(image, draw(st.integers(1, 90)), taps, steps, pads, **options)
 
 
-@given(cases(), st.sampled_from(RUNNABLE), st.sampled_from([0, 10_000, 1 << 17]))
-@settings(max_examples=6, deadline=None)
-def test_pairs_of_all_sizes(case, level, held_bytes):
-    """Whatever few lines are held at a time."""
+def check_any(case, level=None, held_bytes=1 << 17, flags=FLAGS):
+    """Check a case in blocks of its own, however few lines are held at a time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(convolution, "block_size", lambda: case.block)
         patch.setattr(convolution_pair, "HELD_BYTES", held_bytes)
         patch.setattr(convolution_pair, "LEAST_LINES", 2)
-        case.check(level, threads=2)
+        case.check(level, threads=2, flags=flags)
+
+
+@given(cases(), st.sampled_from(RUNNABLE), st.sampled_from([0, 10_000, 1 << 17]))
+@settings(max_examples=6, deadline=None)
+def test_pairs_of_all_sizes(case, level, held_bytes):
+    check_any(case, level, held_bytes)
 
 
 def test_threads_give_the_same_to_the_bit(monkeypatch):
