@@ -21,8 +21,11 @@ from .build import check, model
 from .test_attention import any_attention
 from .test_attention_mask import any_masked
 from .test_convolution import RUNNABLE, cases, check_any
+from .test_convolution_pair import cases as pairs
+from .test_convolution_pair import check_any as check_pair
 from .test_product import any_product
 from .test_regions import programs
+from .test_seven import any_large_product
 
 _SANITIZED = (*FLAGS, "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
@@ -86,16 +89,30 @@ def inside(examples):
         check(proto, feeds, threads=2, flags=_SANITIZED)
 
     @repeated
+    @given(any_large_product())
+    def multiplied_by_seven(case):
+        proto, feeds = case
+        check(proto, feeds, threads=2, flags=_SANITIZED, seven=True)
+
+    @repeated
     @given(cases(), st.sampled_from(RUNNABLE), st.booleans())
     def convolved(case, level, in_pieces):
         check_any(case, level, in_pieces, _SANITIZED)
+
+    @repeated
+    @given(pairs(), st.sampled_from(RUNNABLE), st.sampled_from([0, 1 << 17]))
+    def paired(case, level, held_bytes):
+        check_pair(case, level, held_bytes, _SANITIZED)
 
     regions()
     attentions()
     masked()
     multiplied()
+    multiplied_by_seven()
     convolved()
-    print(f"{examples} each of regions, attentions, masked ones, products, convolutions: clean")
+    paired()
+    kinds = "regions, attentions, masked ones, products, convolutions, pairs of them"
+    print(f"{examples} each of {kinds}: clean")
 
 
 if __name__ == "__main__":
