@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..codegen.scalar import LoweringError
 from ..graph import Graph
 from .affine import Affine, Extent, Map
+from .attention_operator import spelled
 from .attention_text import Between, attention_text, moves, own_place, renamed
 from .cells import Access
 from .grow import MOVES, Found
@@ -46,6 +47,20 @@ class Match:
 
 def attentions(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
     """Find attentions that one kernel computes, in order of the graph."""
+    whole = spelled(meanings, allowed)
+    if not whole.parts:
+        return _found(meanings, allowed)
+    held = len(meanings.graph.names)
+    found: list[Found] = []
+    for one in _found(Meanings(whole.graph), {*allowed, *whole.parts}):
+        nodes = whole.own(one.region.nodes)
+        if nodes is not None and all(value < held for value in one.kernel.inputs):
+            read = read_by(meanings.graph, nodes)
+            found.append(Found(replace(one.region, nodes=nodes, inputs=read), one.kernel))
+    return found
+
+
+def _found(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
     found: list[Found] = []
     for number in meanings.graph.order():
         match = _match(meanings, number, allowed)

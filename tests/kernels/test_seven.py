@@ -29,7 +29,7 @@ def results(proto, x, **options):
 
 
 @st.composite
-def any_product(draw):
+def any_large_product(draw):
     """Rows, columns and depths around those of tiles, panels and pieces, and what follows."""
     rows = draw(st.lists(st.integers(1, 300), min_size=1, max_size=2))
     rows = rows if len(rows) < 2 else [min(rows[0], 4), rows[1]]
@@ -42,7 +42,7 @@ def any_product(draw):
     return proto, {"x": normal(*rows, depth), **{name: normal(*rows, columns) for name in others}}
 
 
-@given(any_product(), st.sampled_from(RUNNABLE))
+@given(any_large_product(), st.sampled_from(RUNNABLE))
 @settings(max_examples=10, deadline=None)
 def test_sizes_of_all_kinds(case, level):
     proto, feeds = case
