@@ -36,7 +36,7 @@ def conclude(run: Campaign) -> Optimization:
         if winner is original:
             steps = [lost(step, closest) for step in steps]
     candidates = [
-        candidate_of(plan, winner=plan is winner, raced=not run.problem)
+        candidate_of(plan, winner=plan is winner, raced=not run.problem, reference=original.lap)
         for plan in (original, *run.plans)
     ]
     deviations = [item for plan in run.plans for item in plan.deviations]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import metadata
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ import onnxruntime
 
 from ..catalog import Catalog
 from ..profiles.machine import device
+from ..profiles.race import Lap
 from .contest import ORIGINAL, Plan
 from .convert import tensor_type
 from .phases import Phases
@@ -23,9 +25,23 @@ if TYPE_CHECKING:
     from .report.schema import Device, Headline, Summary
 
 
-def candidate_of(plan: Plan, *, winner: bool, raced: bool) -> Candidate:
-    """Describe a plan and how it fared."""
+# Of fewer rounds than this an interval is so wide that it says nothing.
+FEW_ROUNDS = 5
+
+
+def candidate_of(
+    plan: Plan, *, winner: bool, raced: bool, reference: Lap | None = None
+) -> Candidate:
+    """Describe a plan and how it fared, in nanoseconds of the machine as `reference` found it.
+
+    Who dropped out early was timed when the machine may have been quicker or slower: what compares
+    is the ratio to the original in the same rounds, so its time is that of `reference`, the
+    original's last lap, times the ratio.
+    """
     lap = plan.lap
+    if lap is not None and reference is not None and lap is not reference:
+        ns = reference.median_ns * lap.ratio
+        lap = replace(lap, median_ns=ns, spread_ns=lap.spread_ns * ns / lap.median_ns)
     return Candidate(
         candidate=plan.name,
         nodes=len(plan.graph.nodes),
@@ -53,6 +69,8 @@ def _verdict(plan: Plan, *, winner: bool, raced: bool) -> str:
         return "not raced"
     if plan.lap is None:
         return "beaten"
+    if plan.lap.verdict == "noise" and plan.lap.samples < FEW_ROUNDS:
+        return "too few rounds to tell"
     return {"faster": "faster, but not the fastest", "slower": "slower", "noise": "no faster"}[
         plan.lap.verdict
     ]

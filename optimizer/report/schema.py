@@ -62,7 +62,7 @@ class Candidate(TypedDict):
     candidate: str
     nodes: int
     predicted_ns: float | None
-    median_ns: float | None
+    median_ns: float | None  # the original's, times the ratio: raced when the machine was the same
     spread_ns: float | None
     ratio: float | None  # its time / the original's time, paired by round: below 1 is faster
     ratio_low: float | None  # 95 % interval

@@ -1,0 +1,45 @@
+"""What is told of candidates compares: latencies and ratios say the same."""
+
+from dataclasses import replace
+
+import pytest
+from tensolog.optimizer.contest import ORIGINAL, Plan
+from tensolog.optimizer.graph import Graph
+from tensolog.optimizer.words import candidate_of
+from tensolog.profiles.race import Lap
+
+FINAL = Lap(20e6, 1e5, 1.0, 1.0, 1.0, 40)  # the original's last lap, when the machine was slow
+EARLY = Lap(12.8e6, 2e5, 0.99, 0.98, 1.0, 12)  # of a plan that dropped out when it was quick
+
+
+def told(lap, name="plan"):
+    plan = Plan(name, Graph(base=None, names=[]), lap=lap)
+    return candidate_of(plan, winner=False, raced=True, reference=FINAL)
+
+
+def test_who_dropped_out_early_is_told_at_the_final_speed_of_the_machine():
+    found = told(EARLY)
+    assert found.median_ns == pytest.approx(0.99 * 20e6)
+    assert found.spread_ns / found.median_ns == pytest.approx(EARLY.spread_ns / EARLY.median_ns)
+    assert (found.ratio, found.samples) == (0.99, 12)
+
+
+def test_the_original_is_told_as_it_was():
+    assert told(FINAL, ORIGINAL).median_ns == 20e6
+    assert (
+        candidate_of(Plan("p", Graph(base=None, names=[])), winner=False, raced=True).ratio is None
+    )
+
+
+@pytest.mark.parametrize(
+    ("lap", "verdict"),
+    [
+        (EARLY, "no faster"),
+        (replace(EARLY, samples=3, ratio_low=0.5, ratio_high=2.0), "too few rounds to tell"),
+        (replace(EARLY, ratio=0.8, ratio_low=0.7, ratio_high=0.9), "faster, but not the fastest"),
+        (replace(EARLY, samples=3, ratio=2.0, ratio_low=1.5, ratio_high=2.5), "slower"),
+        (None, "beaten"),
+    ],
+)
+def test_verdicts(lap, verdict):
+    assert told(lap).verdict == verdict
