@@ -6,10 +6,10 @@
     python -m benchmarks.kernels gpt2 llama --threads 1 --budget 120
 
 Ratios below 1 are faster. Alone: a kernel against ONNX Runtime's full optimization of the same
-nodes, interleaved. Fused: models with every region fused, whatever it gains, with and without
-products, raced against the original. Models: the race of `tensolog optimize --target
-onnxruntime-cpu+kernels`, the original, the best plan without kernels and the best one with them,
-all in one race.
+nodes, interleaved. Fused: models with every region fused, whatever it gains, without products, with
+products each multiplied out, and with seven for eight, raced against the original. Models: the race
+of `tensolog optimize --target onnxruntime-cpu+kernels`, the original, the best plan without kernels
+and the best one with them, all in one race.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from onnx import TensorProto, helper, numpy_helper
 from tensolog.optimizer.convert import load_graph, to_model
 from tensolog.optimizer.infer import infer_types
 from tensolog.optimizer.kernels.library import build as build_library
-from tensolog.optimizer.kernels.product import supply
+from tensolog.optimizer.kernels.product import sevens, supply
 from tensolog.optimizer.kernels.region import Meanings
-from tensolog.optimizer.kernels.trial import KERNEL, OPERATORS, measured
+from tensolog.optimizer.kernels.trial import KERNEL, OPERATORS, measured_forms
 from tensolog.optimizer.kernels.whole import fused_graph, regions
 from tensolog.profiles.execution import Execution
 from tensolog.profiles.race import race
@@ -55,6 +55,8 @@ def mish_cnn() -> onnx.ModelProto:
     return net.model()
 
 
+# Ways to fuse all regions of a model.
+WAYS = ("no products", "products", "seven")
 MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
     "llama": lambda: build("llama", tokens=512, depth=4),
     "gpt2": lambda: build("gpt2", tokens=512, depth=6),
@@ -176,38 +178,40 @@ def kernels(threads: int) -> None:
     for name, model in alone():
         graph = load_graph(model)
         graph.types = infer_types(graph)
-        (found,) = regions(Meanings(graph), graph.nodes)
-        supply(graph, [found.kernel])
-        library = build_library([found.kernel])
-        types = graph.types
-        laps = measured(
-            graph, found.region, found.kernel, library, types, threads=threads, budget_s=3
+        meanings = Meanings(graph)
+        (found,) = regions(meanings, graph.nodes)
+        forms = [one.kernel for one in (found, *sevens(meanings, [found]))]
+        supply(graph, forms)
+        library = build_library(forms)
+        laps = measured_forms(
+            graph, found.region, forms, library, graph.types, threads=threads, budget_s=3
         )
-        assert laps is not None, name
-        lap, own = laps[KERNEL], laps[OPERATORS].median_ns / 1e3
-        print(
-            f"  {name:32s}{own:10.0f} ->{lap.median_ns / 1e3:8.0f}   {lap.ratio:.2f}"
-            f"  [{lap.ratio_low:.2f}, {lap.ratio_high:.2f}]",
-            flush=True,
-        )
+        for kernel in forms:
+            lap, own = laps[kernel.name][KERNEL], laps[kernel.name][OPERATORS].median_ns / 1e3
+            form = f"  {kernel.form}" if len(forms) > 1 else ""
+            print(
+                f"  {name:32s}{own:10.0f} ->{lap.median_ns / 1e3:8.0f}   {lap.ratio:.2f}"
+                f"  [{lap.ratio_low:.2f}, {lap.ratio_high:.2f}]{form}",
+                flush=True,
+            )
 
 
 def fused(names: list[str], threads: int, budget: float) -> None:
     print(f"\nall regions fused, {threads} thread(s): milliseconds of the original; ratios")
-    print(f"  {'model':12s}{'original':>10s}{'no products':>13s}{'all':>8s}  interval")
+    print(f"  {'model':12s}{'original':>10s}{''.join(f'{way:>13s}' for way in WAYS)}  interval")
     for name in names:
         with tempfile.TemporaryDirectory() as folder:
             entries, executions = {}, {}
             original = MODELS[name]()
             feeds = random_feeds(original)
-            for way in ("original", "no products", "all"):
+            for way in ("original", *WAYS):
                 path = entries[way] = Path(folder) / f"{way}.onnx"
                 if way == "original":
                     onnx.save(original, path)
                     continue
                 graph = load_graph(original)
                 graph.types = infer_types(graph)
-                changed = fused_graph(graph, multiplies=way == "all")
+                changed = fused_graph(graph, multiplies=way != WAYS[0], seven=way == WAYS[2])
                 assert changed is not None, name
                 onnx.save(to_model(changed[0]), path)
                 executions[way] = Execution(libraries=(changed[1].path,))
@@ -221,9 +225,10 @@ def fused(names: list[str], threads: int, budget: float) -> None:
                 executions=executions,
                 memory_budget=sys.maxsize,
             )
-        own, plain, best = (laps[way] for way in ("original", "no products", "all"))
+        best = min((laps[way] for way in WAYS), key=lambda lap: lap.ratio)
+        ratios = "".join(f"{laps[way].ratio:13.3f}" for way in WAYS)
         print(
-            f"  {name:12s}{own.median_ns / 1e6:10.2f}{plain.ratio:13.3f}{best.ratio:8.3f}"
+            f"  {name:12s}{laps['original'].median_ns / 1e6:10.2f}{ratios}"
             f"  [{best.ratio_low:.3f}, {best.ratio_high:.3f}]",
             flush=True,
         )
