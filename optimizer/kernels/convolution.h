@@ -172,16 +172,17 @@ static APART void multiplied_out(
       }
 }
 /* The same where several groups share a block: a channel, the first of them being `m`, is made of the
-   `read` channels of its own group alone, whatever the zeros of others' filters would meet. */
+   `read` channels of its own group alone, whatever the zeros of others' filters would meet. Beyond
+   `filled` channels there are none: they are 0. */
 static APART void multiplied_apart(
     const float *x, const float *w, float *o, i64 rows, i64 columns, i64 high, i64 wide, i64 top, i64 left,
-    i64 height, i64 width, i64 read, i64 made, i64 m, i64 BLOCK) {
+    i64 height, i64 width, i64 read, i64 made, i64 m, i64 filled, i64 BLOCK) {
   for (i64 i = 0; i < rows; i++)
     for (i64 j = 0; j < columns; j++)
       for (i64 lane = 0; lane < BLOCK; lane++, o++) {
         const i64 first = (m + lane) / made * read;
         float s = 0.0f;
-        for (i64 c = first; c < first + read; c++)
+        for (i64 c = first; lane < filled && c < first + read; c++)
           for (i64 tap = 0; tap < high * wide; tap++) {
             const i64 y = top + i + tap / wide, z = left + j + tap % wide;
             if (y < 0 || y >= height || z < 0 || z >= width) continue;

@@ -20,7 +20,7 @@ from ..graph import TensorType
 from ..layouts.runtime import NCHWC, block_size
 from .affine import Affine, Extent
 from .convolution_ends import end_of
-from .convolution_filters import Filters, Merged
+from .convolution_filters import Filters, Merged, Padded
 from .convolution_text import PANEL, Plan, minimal_text
 from .grow import Found
 from .loops import Groups
@@ -63,7 +63,7 @@ class Convolution:
     `nodes` compute it, of `values`: the image, filters, a bias and a summand, ABSENT where there is
     none. `end` are statements that change the result, by elements of `reads`. `own` are the
     channels that a group reads and makes; where these fill no blocks, filters are laid out by
-    `before`, and a group of `groups` has several.
+    `before`, and a group of `groups` has several, which make `filled` channels together.
     """
 
     nodes: tuple[int, ...]
@@ -75,6 +75,7 @@ class Convolution:
     pads: tuple[int, int]
     groups: int
     own: tuple[int, int]
+    filled: int
     block: int
     end: tuple[str, ...]
     reads: tuple[int, ...] = ()
@@ -141,7 +142,7 @@ def _convolution(meanings: Meanings, number: int, allowed: Collection[int]) -> C
     end = end_of(meanings, number, allowed)
     return Convolution(
         (number, *end.nodes), (image, weights, bias, summand), end.output, given, made,
-        (high, wide), pads_of(attributes, given, made, (high, wide)), groups, (c, m // groups),
+        (high, wide), pads_of(attributes, given, made, (high, wide)), groups, (c, m // groups), m,
         block_of(m // groups, c), (*activation_text(attributes), *end.text), end.reads,
         flushes(meanings, end.nodes),
     )  # fmt: skip
@@ -223,12 +224,12 @@ def _lowered(meanings: Meanings, one: Convolution, tile: tuple[int, int]) -> Fou
     panels = ceil(width // one.groups / PANEL) * one.groups
     laid_out = _is_laid_out(4 * products * own * panels * PANEL, tiles)
     plan = Plan(
-        rows, columns, one.block, depth, width, one.groups, one.own,
+        rows, columns, one.block, depth, width, one.groups, one.own, one.filled,
         (one.image[2], one.image[3]), (one.result[2], one.result[3]), one.pads,
         together=most if tiles is None else ceil(tiles / max(1, ceil(tiles / most))),
         piece=0 if laid_out else min(PIECE, own),
     )  # fmt: skip
-    image, weights, *rest = one.values
+    image, weights, bias, summand = one.values
     inputs = [image, weights]
     packed: list[tuple[int, int, Laying]] = []
     if one.before is not None:
@@ -238,8 +239,13 @@ def _lowered(meanings: Meanings, one: Convolution, tile: tuple[int, int]) -> Fou
         filters = Filters(one.taps, tile, one.block, one.groups, one.before)
         inputs.append(_laid_out(meanings, weights, filters, (panels, products, own, PANEL)))
         packed.append((inputs[-1], weights, filters))
+    if one.filled < width and bias != ABSENT:
+        padded = Padded(width)
+        laid = _laid_out(meanings, bias, padded, (width,))
+        packed.append((laid, bias, padded))
+        bias = laid
     added = [-1, -1]
-    for at, value in enumerate(rest):
+    for at, value in enumerate((bias, summand)):
         if value != ABSENT:
             added[at] = len(inputs)
             inputs.append(value)
@@ -290,7 +296,7 @@ def _is_laid_out(size_bytes: int, tiles: int | None) -> bool:
 
 
 def _laid_out(
-    meanings: Meanings, weights: int, how: Filters | Merged, shape: tuple[int, ...]
+    meanings: Meanings, weights: int, how: Filters | Merged | Padded, shape: tuple[int, ...]
 ) -> int:
     """Return the value that filters are when they are laid out, one for each way."""
     key = (weights, how)

@@ -25,15 +25,31 @@ class Merged:
         """Return filters as ONNX Runtime's convolution in blocks reads them.
 
         [m, c, h, w], c being the channels of one group, becomes [m, merged * c, h, w], 0 on the
-        channels of the other groups.
+        channels of the other groups, and as many groups of 0 more as make whole ones.
         """
         m, c, h, w = array.shape
-        parts = array.reshape(self.groups // self.merged, self.merged, m // self.groups, c, h, w)
+        count = ceil(self.groups / self.merged)
+        own = m // self.groups
+        parts = np.zeros((count * self.merged, own, c, h, w), array.dtype)
+        parts[: self.groups] = array.reshape(self.groups, own, c, h, w)
+        m = count * self.merged * own
+        parts = parts.reshape(count, self.merged, own, c, h, w)
         whole = np.zeros((*parts.shape[:3], self.merged, c, h, w), array.dtype)
         for member in range(self.merged):
             whole[:, member, :, member] = parts[:, member]
         whole = whole.reshape(m, self.merged * c, h, w)
         return dense(whole, Layout((m,), self.block), Layout((self.merged * c,), self.block))
+
+
+@dataclass(frozen=True)
+class Padded:
+    """How numbers for each channel are laid out where there are `width` places."""
+
+    width: int
+
+    def lay(self, array: np.ndarray) -> np.ndarray:
+        """Return the numbers, and zeros behind them."""
+        return np.pad(array.reshape(-1), (0, self.width - array.size))
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,8 @@ static void NAME(i64 *given) {
             const float *image = x + base * HEIGHT_IN * WIDTH_IN, *own_filters = filters + m * (DEPTH / SPLIT) * TAPS;
             if (OWN_READ < DEPTH / SPLIT)
               multiplied_apart(image, own_filters, o, ROWS, COLUMNS, TAPS / TAPS_ACROSS, TAPS_ACROSS, top - TOP,
-                               left - LEFT, HEIGHT_IN, WIDTH_IN, OWN_READ, OWN_MADE, m % (WIDTH / SPLIT), BLOCK);
+                               left - LEFT, HEIGHT_IN, WIDTH_IN, OWN_READ, OWN_MADE, m % (WIDTH / SPLIT), FILLED - m,
+                               BLOCK);
             else
               multiplied_out(image, own_filters, o, ROWS, COLUMNS, TAPS / TAPS_ACROSS, TAPS_ACROSS, top - TOP,
                              left - LEFT, HEIGHT_IN, WIDTH_IN, DEPTH / SPLIT, BLOCK);

@@ -9,7 +9,7 @@ so that an infinity meets none of these zeros.
 from __future__ import annotations
 
 from collections.abc import Collection
-from math import lcm
+from math import ceil, lcm
 
 import numpy as np
 
@@ -70,8 +70,8 @@ def _matched(meanings: Meanings, entering: int, allowed: Collection[int]) -> Con
     if len(filters) != 4 or not all(isinstance(size, int) for size in filters):
         raise LoweringError("filters whose sizes aren't known")
     m, c, high, wide = map(int, filters)
-    if groups == 1 or (high, wide) not in TILES or c * groups != given[1] or m != made[1]:
-        raise LoweringError("no groups, filters of another size, or channels that fill no blocks")
+    if groups == 1 or m % groups or (high, wide) not in TILES:
+        raise LoweringError("no groups, or filters of another size")
     if any(numbers_of(attributes, name, 1) != (1, 1) for name in ("strides", "dilations")):
         raise LoweringError("a convolution that leaves out places")
     weights = graph.constants.get(conv.inputs[1])
@@ -79,15 +79,21 @@ def _matched(meanings: Meanings, entering: int, allowed: Collection[int]) -> Con
         raise LoweringError("filters that are computed, or aren't finite")
     if any(graph.dtype(value) != "float32" for value in (*conv.reads, image, output)):
         raise LoweringError("a convolution of another type")
-    block = block_of(m, c * groups)
-    merged = lcm(lcm(c, block) // c, lcm(m // groups, block) // (m // groups))
-    if not 1 < merged <= MOST_MERGED or groups % merged:
+    block = block_of(int(made[1]), int(given[1]))
+    own = m // groups
+    merged = lcm(lcm(c, block) // c, lcm(own, block) // own)
+    whole = ceil(groups / merged)
+    if not 1 < merged <= MOST_MERGED:
         raise LoweringError("groups that fill blocks, or would take too much arithmetic")
+    if (whole * merged * c, whole * merged * own) != (given[1], made[1]):
+        raise LoweringError("groups that fill another number of blocks")
     bias = conv.inputs[2] if len(conv.inputs) > 2 else ABSENT
+    if bias != ABSENT and m < int(made[1]) and bias not in graph.constants:
+        raise LoweringError("a bias that is computed")
     return Convolution(
         tuple(reversed(nodes)), (image, conv.inputs[1], bias, ABSENT), output, given, made,
-        (high, wide), pads_of(attributes, given, made, (high, wide)), groups // merged,
-        (c, m // groups), block, end, before=Merged(groups, merged, block),
+        (high, wide), pads_of(attributes, given, made, (high, wide)), whole, (c, own), m,
+        block, end, before=Merged(groups, merged, block),
     )  # fmt: skip
 
 

@@ -20,8 +20,8 @@ class Plan:
     """The numbers of a convolution's text.
 
     Channels are in `groups` that have nothing to do with each other; where several share a block,
-    these count as one, and `own` has the channels that each of them reads and makes. `rows` and
-    `columns` filter
+    these count as one, `own` has the channels that each of them reads and makes, and `filled` says
+    how many are made by any, as the last block may have others. `rows` and `columns` filter
     along an axis each. `block` is how many channels a block has; `depth`, `width` are the channels
     read and made, both whole blocks. Sizes of `image` and `result` that are known when the model
     runs are names; the result is as large as the image there. `together` is how many tiles are
@@ -36,6 +36,7 @@ class Plan:
     width: int
     groups: int
     own: tuple[int, int]
+    filled: int
     image: tuple[Extent, Extent]
     result: tuple[Extent, Extent]
     pads: tuple[int, int]
@@ -91,6 +92,7 @@ def minimal_text(
         "SPLIT": plan.groups,
         "OWN_READ": plan.own[0],
         "OWN_MADE": plan.own[1],
+        "FILLED": plan.filled,
         "TOP": plan.pads[0],
         "LEFT": plan.pads[1],
         "ROWS": plan.rows.outputs,

@@ -27,6 +27,7 @@ CHANNELS, BATCH, HEIGHT, WIDTH = 64, 2, 9, 10
 
 def narrow(groups, taps=(3, 3), *, end="Relu", channels=CHANNELS, bias=True, between=(), **given):
     """A grouped convolution with a way out of blocks before, and one into them behind."""
+    width = -(-channels // block_size()) * block_size()
     weights = normal(channels, channels // groups, *taps, seed=5) / np.float32(3)
     constants = {"w": weights, "b": normal(channels, seed=6)}
     attributes = {"group": groups, "pads": [k // 2 for k in taps] * 2, **given}
@@ -40,14 +41,17 @@ def narrow(groups, taps=(3, 3), *, end="Relu", channels=CHANNELS, bias=True, bet
         nodes.append(helper.make_node(end, [last], ["3"]))
         last = "3"
     nodes.append(helper.make_node("ReorderInput", [last], ["y"], domain=NCHWC))
-    shape = [BATCH, channels, HEIGHT, WIDTH]
+    shape = [BATCH, width, HEIGHT, WIDTH]
+    outside = helper.make_tensor_value_info(
+        "1", TensorProto.FLOAT, [BATCH, channels, HEIGHT, WIDTH]
+    )
     graph = helper.make_graph(
         nodes,
         "narrow",
         [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
         [numpy_helper.from_array(array, name) for name, array in constants.items()],
-        value_info=[helper.make_tensor_value_info("1", TensorProto.FLOAT, shape)],
+        value_info=[outside],
     )
     imports = [helper.make_opsetid("", 17), helper.make_opsetid(NCHWC, 1)]
     return helper.make_model(graph, opset_imports=imports, ir_version=8)
@@ -103,6 +107,18 @@ def test_ends_and_filters(options):
     check(narrow(16, **options), normal(BATCH, CHANNELS, HEIGHT, WIDTH))
 
 
+@pytest.mark.parametrize(("channels", "groups"), [(40, 10), (104, 13), (24, 3)])
+@pytest.mark.parametrize("value", [0.5, np.inf])
+def test_a_block_that_is_not_filled(channels, groups, value):
+    """What is beside the channels stays a number, so that nothing is spoilt behind."""
+    image = normal(BATCH, channels, HEIGHT, WIDTH)
+    image[0, -1, 4, 4] = value
+    own, count = channels // groups, block_size()
+    wanted = check(narrow(groups, channels=channels), image)
+    spoilt = ~np.isfinite(plain(wanted, channels, count)[0]).all(axis=(1, 2))
+    assert set(np.flatnonzero(spoilt) // own) <= {groups - 1}
+
+
 def test_filters_are_0_on_the_channels_of_other_groups():
     weights = normal(32, 4, 1, 1)
     (laid,) = Merged(8, 4, 16).lay(weights).reshape(2, 16, 16, -1)[None]
@@ -118,7 +134,7 @@ REFUSED = {
     "dilations": {"dilations": [2, 2]},
     "groups that fill blocks": {"groups": 2},
     "each channel by itself": {"groups": 64},
-    "channels that fill no blocks": {"channels": 40, "groups": 10},
+    "another number of channels": {"channels": 40, "groups": 40},
     "another end": {"end": "Softplus"},
     "filters of another size": {"taps": (7, 7)},
     "another operator behind": {
