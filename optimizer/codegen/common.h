@@ -13,6 +13,8 @@ typedef int64_t i64;
 /* vectors that every processor has, unaligned */
 typedef double pair_of_64 __attribute__((vector_size(16), aligned(8), may_alias));
 typedef float four_of_32 __attribute__((vector_size(16), aligned(4), may_alias));
+#define SMALL_64 pair_of_64
+#define SMALL_32 four_of_32
 
 /* a function that is called, so that its loops are compiled once */
 #define APART __attribute__((noinline))

@@ -269,10 +269,9 @@ class EntryText:
         self.body.append(f"s{node.id}[j] = v{cell};")
         if self.axes[node.id][0] is not None:
             view = self._view(node.id, "matrix_rows")
-            target = f"({kind} *){view}->data + (i64)rr[j] * {wide}"
-            row = f"{factor} + (i64)cc[j] * {wide}"
-            call = f"add_row_{bits}({target}, {row}, s{node.id}[j], {wide});"
-            self.tails.append(f"for (i64 j = 0; j < n; j++) {call}")
+            target = f"({kind} *){view}->data"
+            call = f"add_to_rows_{bits}(s{node.id}, rr, cc, n, {factor}, {target}, {wide});"
+            self.tails.append(call)
             return
         count = self.program.nodes[self.driver].shape[1]
         offset = self._size(self.partial)
@@ -286,6 +285,8 @@ class EntryText:
             "for (i64 j = 0; j < n; j++) {",
             f"  double *const c = sums + {offset} + (i64)cc[j] * {wide};",
             f"  const {kind} *const f = {row};",
-            f"  for (i64 q = 0; q < {wide}; q++) c[q] += (double)s{node.id}[j] * f[q];",
+            f"  add_few_64(c, f, s{node.id}[j], {wide});"
+            if bits == "64"
+            else f"  for (i64 q = 0; q < {wide}; q++) c[q] += (double)s{node.id}[j] * f[q];",
             "}",
         ]

@@ -35,7 +35,7 @@ def lower(program: Program, operator: FusedOperator, name: str) -> Kernel:
     Raises LoweringError with why there is none: then the operator's nodes run one by one.
     """
     refusals: list[str] = []
-    for generator in _generators(operator):
+    for generator in _generators(program, operator):
         try:
             return generator(program, operator, name)
         except LoweringError as error:
@@ -44,11 +44,16 @@ def lower(program: Program, operator: FusedOperator, name: str) -> Kernel:
 
 
 def _generators(
+    program: Program,
     operator: FusedOperator,
 ) -> list[Callable[[Program, FusedOperator, str], Kernel]]:
-    if operator.sparse:
-        return [lower_entries, lower_rows]
-    return [_flat, lower_rows]
+    if not operator.sparse:
+        return [_flat, lower_rows]
+    readers = [program.nodes[at] for at in operator.nodes]
+    readers = [node for node in readers if operator.driver in node.inputs]
+    if operator.template == "Row" and all(node.op == "MatMul" for node in readers):
+        return [lower_rows, lower_entries]  # sums of a row's entries stay in registers there
+    return [lower_entries, lower_rows]
 
 
 def _flat(program: Program, operator: FusedOperator, name: str) -> Kernel:

@@ -100,6 +100,17 @@ static inline void E(add_row)(T *c, const T *a, T w, i64 n) {
   if (k < n) E(PUT_PART)(c + k, n - k, E(FMA_VEC)(E(PART)(a + k, n - k), x, E(PART)(c + k, n - k)));
 }
 
+/* The same where each c is another one: a part of a vector is stored far more slowly than a small one */
+static inline void E(add_few)(T *c, const T *a, T w, i64 n) {
+  SUMS_OF_PRODUCTS
+  enum { SMALL = sizeof(E(SMALL)) / sizeof(T) };
+  const V x = E(SET)(w);
+  i64 k = 0;
+  for (; k + L <= n; k += L) E(PUT)(c + k, E(FMA_VEC)(E(FULL)(a + k), x, E(FULL)(c + k)));
+  for (; k + SMALL <= n; k += SMALL) *(E(SMALL) *)(c + k) += *(const E(SMALL) *)(a + k) * w;
+  for (; k < n; k++) E(ADD_PRODUCT)(c[k], a[k], w);
+}
+
 /* c += w0 a0 + w1 a1 + w2 a2 + w3 a3 for two rows c of C at once, or one */
 static inline void E(add_four)(T *c, T *d, const T *const *a, const T *b, i64 sb, i64 M) {
   const T *const a0 = a[0], *const a1 = a[1], *const a2 = a[2], *const a3 = a[3];
@@ -177,6 +188,48 @@ static APART void E(spread)(const T *A, i64 sa, const T *B, T *C, i64 R, i64 K, 
   for (i64 r = 0; r < R; r++) E(gather)(B, N, A + r * sa, 1, C + r * N, N, K, N, 1);
 }
 
+/* c += the sum over n entries of values[k] B[columns[k]], rows of N elements: sums stay in registers */
+static inline void E(add_entries_times)(const T *values, const int32_t *columns, i64 n, const T *B, T *c, i64 N) {
+  const V one = E(SET)(1);
+  i64 m = 0;
+  for (; m + 4 * L <= N; m += 4 * L) {
+    V s0 = E(FULL)(c + m), s1 = E(FULL)(c + m + L), s2 = E(FULL)(c + m + 2 * L), s3 = E(FULL)(c + m + 3 * L);
+    for (i64 k = 0; k < n; k++) {
+      const T *const b = B + columns[k] * N + m;
+      const V w = E(SET)(values[k]);
+      s0 = E(FMA_VEC)(E(FULL)(b), w, s0); s1 = E(FMA_VEC)(E(FULL)(b + L), w, s1);
+      s2 = E(FMA_VEC)(E(FULL)(b + 2 * L), w, s2); s3 = E(FMA_VEC)(E(FULL)(b + 3 * L), w, s3);
+    }
+    E(PUT)(c + m, s0); E(PUT)(c + m + L, s1); E(PUT)(c + m + 2 * L, s2); E(PUT)(c + m + 3 * L, s3);
+  }
+#define STEP(load, put) \
+  V s0 = load(c + m), s1 = E(SET)(0), s2 = s1, s3 = s1; \
+  i64 k = 0; \
+  for (; k + 4 <= n; k += 4) { \
+    const T *const b0 = B + columns[k] * N + m, *const b1 = B + columns[k + 1] * N + m; \
+    const T *const b2 = B + columns[k + 2] * N + m, *const b3 = B + columns[k + 3] * N + m; \
+    s0 = E(FMA_VEC)(load(b0), E(SET)(values[k]), s0); s1 = E(FMA_VEC)(load(b1), E(SET)(values[k + 1]), s1); \
+    s2 = E(FMA_VEC)(load(b2), E(SET)(values[k + 2]), s2); s3 = E(FMA_VEC)(load(b3), E(SET)(values[k + 3]), s3); \
+  } \
+  for (; k < n; k++) s0 = E(FMA_VEC)(load(B + columns[k] * N + m), E(SET)(values[k]), s0); \
+  put(c + m, E(FMA_VEC)(E(FMA_VEC)(s0, one, s1), one, E(FMA_VEC)(s2, one, s3)))
+#define REST(p) E(PART)(p, N - m)
+#define PUT_REST(p, v) E(PUT_PART)(p, N - m, v)
+  for (; m + L <= N; m += L) { STEP(E(FULL), E(PUT)); }
+  if (m < N) { STEP(REST, PUT_REST); }
+#undef STEP
+#undef REST
+#undef PUT_REST
+}
+
+/* C[rows[j]] += s[j] B[columns[j]] for n places, row by row */
+static APART void E(add_to_rows)(const T *s, const int32_t *rows, const int32_t *columns, i64 n, const T *B, T *C, i64 N) {
+  for (i64 j = 0, to; j < n; j = to) {
+    for (to = j + 1; to < n && rows[to] == rows[j]; to++) {}
+    E(add_entries_times)(s + j, columns + j, to - j, B, C + rows[j] * N, N);
+  }
+}
+
 /* C = A B for R sparse rows of A from number `at` on, of `left` that are read soon; B is K x N by rows */
 static APART void E(times_csr)(const view *v, i64 at, const T *restrict B, T *restrict C, i64 R, i64 left, i64 N) {
   SUMS_OF_PRODUCTS
@@ -194,11 +247,7 @@ static APART void E(times_csr)(const view *v, i64 at, const T *restrict B, T *re
       continue;
     }
     for (i64 n = 0; n < N; n++) c[n] = 0;
-    for (i64 k = begin[r]; k < begin[r + 1]; k++) {
-      const T *restrict b = B + (i64)columns[k] * N;
-      const T w = values[k];
-      for (i64 n = 0; n < N; n++) E(ADD_PRODUCT)(c[n], w, b[n]);
-    }
+    E(add_entries_times)(values + begin[r], columns + begin[r], here, B, c, N);
   }
 }
 
@@ -248,8 +297,7 @@ static APART void E(gather_csr)(const view *v, i64 at, const T *restrict B, i64 
       continue;
     }
     for (i64 k = begin[r]; k < begin[r + 1]; k++) {
-      T *restrict c = C + (i64)columns[k] * N;
-      for (i64 n = 0; n < N; n++) E(ADD_PRODUCT)(c[n], values[k], b[n]);
+      E(add_few)(C + (i64)columns[k] * N, b, values[k], N);
     }
   }
 }
