@@ -117,7 +117,7 @@ def optimize(
         from ..optimizer import optimize as run
 
         with Catalog(catalog_path) as catalog:
-            shared.refuse_catalog(catalog, written, report, keep)
+            shared.refuse_catalog(catalog, written, report)
             rules = _rules(catalog, rule_files, unproven)
             result = run(
                 model,

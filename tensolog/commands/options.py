@@ -127,7 +127,7 @@ def refuse_catalog(catalog: Catalog, *outputs: Path | None) -> None:
     """Refuse to write a result over the catalog that it comes from."""
     itself = Path(catalog.path).resolve()
     if any(output is not None and output.resolve() == itself for output in outputs):
-        raise click.ClickException(f"{catalog.path} is the catalog: name another file")
+        raise click.ClickException(f"{catalog.path} is a catalog: name another file")
 
 
 def open_to_read(catalog_path: str | None) -> Catalog:

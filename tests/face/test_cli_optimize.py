@@ -59,9 +59,9 @@ def test_nothing_is_written_over_the_catalog(option, there, cli, small_model, tm
         tensolog.Catalog(catalog).close()
     output = () if option == "-o" else ("-o", tmp_path / "fast.onnx")
     outcome = cli("optimize", small_model, *output, option, catalog, "--catalog", catalog)
-    assert "is the catalog" in outcome.refused()
+    assert "is a catalog" in outcome.refused()
     outcome = cli("sql", "SELECT 1 AS one", "-o", catalog, "--catalog", catalog)
-    assert "is the catalog" in outcome.refused()
+    assert "is a catalog" in outcome.refused()
     tensolog.Catalog(catalog, read_only=True).close()
 
 
