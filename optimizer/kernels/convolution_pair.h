@@ -15,13 +15,31 @@
 #undef PUT_BLOCK_OF
 #define PUT_BLOCK_OF(p, v) do { if (BLOCK < LANES_32) PUT_PART_32(p, BLOCK, v); else PUT_32(p, v); } while (0)
 
-/* S = start + x w for some pixels and one or two vectors of channels. Pixels are BLOCK elements long
+/* a vector within bounds; NaN passes */
+#undef BOUND_32
+#if defined(LEVEL_AVX512)
+#define BOUND_32(v, low, high) _mm512_min_ps(high, _mm512_max_ps(low, v))
+#elif defined(LEVEL_AVX2)
+#define BOUND_32(v, low, high) _mm256_min_ps(high, _mm256_max_ps(low, v))
+#else
+#define BOUND_32(v, low, high) pair_bound(v, low, high)
+static inline four_of_32 pair_bound(four_of_32 v, four_of_32 low, four_of_32 high) {
+  for (int k = 0; k < 4; k++) {
+    v[k] = low[k] > v[k] ? low[k] : v[k];
+    v[k] = v[k] > high[k] ? high[k] : v[k];
+  }
+  return v;
+}
+#endif
+
+/* S = start + x w within bounds, for some pixels and one or two vectors of channels. Pixels are BLOCK elements long
    and lie side by side, their next channels `apart` further; the filters of a vector's channels lie
    BLOCK elements apart, those of the second one `second` elements further. */
 static INLINED void pair_tile(
     const int BLOCK, const int rows, const int vectors, const float *x, i64 apart, const float *w,
-    i64 second, const float *start, i64 start_second, float *S, i64 S_second, i64 blocks) {
-  VEC_32 s[PAIR_ROWS][2];
+    i64 second, const float *start, i64 start_second, float *S, i64 S_second, i64 blocks, float low,
+    float high) {
+  VEC_32 s[PAIR_ROWS][2], least = SET_32(low), most = SET_32(high);
   for (int v = 0; v < vectors; v++) {
     const VEC_32 begun = start ? BLOCK_OF(start + v * start_second) : SET_32(0.0f);
     _Pragma("GCC unroll 14")
@@ -42,13 +60,14 @@ static INLINED void pair_tile(
     }
   _Pragma("GCC unroll 14")
   for (int r = 0; r < rows; r++)
-    for (int v = 0; v < vectors; v++) PUT_BLOCK_OF(S + v * S_second + r * BLOCK, s[r][v]);
+    for (int v = 0; v < vectors; v++) PUT_BLOCK_OF(S + v * S_second + r * BLOCK, BOUND_32(s[r][v], least, most));
 }
 static INLINED void pair_rows(
     const int BLOCK, const int vectors, i64 rows, const float *x, i64 apart, const float *w, i64 second,
-    const float *start, i64 start_second, float *S, i64 S_second, i64 blocks) {
+    const float *start, i64 start_second, float *S, i64 S_second, i64 blocks, float low, float high) {
 #define CASE(n) \
-  case n: pair_tile(BLOCK, n, vectors, x, apart, w, second, start, start_second, S, S_second, blocks); break;
+  case n: \
+    pair_tile(BLOCK, n, vectors, x, apart, w, second, start, start_second, S, S_second, blocks, low, high); break;
   switch (rows) {
     CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6)
 #if PAIR_ROWS == 14
@@ -59,27 +78,29 @@ static INLINED void pair_rows(
 }
 static INLINED void pair_any(
     const int BLOCK, i64 rows, i64 channels, const float *x, i64 apart, const float *w, i64 depth,
-    const float *start, float *S) {
+    const float *start, float *S, i64 sheet, float low, float high) {
   /* vectors of a block, one after another, then the next block of channels */
   const i64 lanes = LEAST(BLOCK, LANES_32), own = BLOCK / lanes, all = channels / lanes;
   for (i64 v = 0; v < all; v += 2) {
     const i64 block = v / own, lane = v % own * lanes, follows = own > 1 ? lanes : depth * BLOCK;
     const float *filters = w + block * depth * BLOCK + lane;
     const float *begun = start ? start + v * lanes : NULL;
-    float *to = S + block * PAIR_ROWS * BLOCK + lane;
+    float *to = S + block * sheet + lane;
     if (all - v > 1)
-      pair_rows(BLOCK, 2, rows, x, apart, filters, follows, begun, lanes, to,
-                own > 1 ? lanes : PAIR_ROWS * BLOCK, depth / BLOCK);
-    else pair_rows(BLOCK, 1, rows, x, apart, filters, 0, begun, 0, to, 0, depth / BLOCK);
+      pair_rows(BLOCK, 2, rows, x, apart, filters, follows, begun, lanes, to, own > 1 ? lanes : sheet,
+                depth / BLOCK, low, high);
+    else pair_rows(BLOCK, 1, rows, x, apart, filters, 0, begun, 0, to, 0, depth / BLOCK, low, high);
   }
 }
 /* The same for any number of channels up to two blocks, of `rows` <= PAIR_ROWS pixels; what comes of
-   it is laid as [block][pixel of PAIR_ROWS][channel]. */
+   a block is laid pixel by pixel, that of the next one `sheet` elements further. */
 static APART void pair_product_16(
-    i64 rows, i64 channels, const float *x, i64 apart, const float *w, i64 depth, const float *start, float *S) {
-  pair_any(16, rows, channels, x, apart, w, depth, start, S);
+    i64 rows, i64 channels, const float *x, i64 apart, const float *w, i64 depth, const float *start, float *S,
+    i64 sheet, float low, float high) {
+  pair_any(16, rows, channels, x, apart, w, depth, start, S, sheet, low, high);
 }
 static APART void pair_product_8(
-    i64 rows, i64 channels, const float *x, i64 apart, const float *w, i64 depth, const float *start, float *S) {
-  pair_any(8, rows, channels, x, apart, w, depth, start, S);
+    i64 rows, i64 channels, const float *x, i64 apart, const float *w, i64 depth, const float *start, float *S,
+    i64 sheet, float low, float high) {
+  pair_any(8, rows, channels, x, apart, w, depth, start, S, sheet, low, high);
 }

@@ -35,6 +35,16 @@ HELD_BYTES, LEAST_UNITS, LEAST_LINES = 128 << 10, 6, 8
 # Places that a filter is slid to at once: as many as vectors of results stay in registers.
 MOST_WIDE, MOST_NARROW = 8, 4
 MOST_TAPS = 7
+# What changes the points of some pixels, where that is more than bounds, in the cache.
+FIRST = """for (i64 b = 0; b < channels / BLOCK; b++) {
+            float *own = to + b * SHEET;
+            #pragma omp simd
+            for (i64 at = 0; at < count * BLOCK; at++) {
+              float t = own[at];
+              END
+              own[at] = t;
+            }
+          }"""
 
 
 @dataclass(frozen=True)
@@ -147,6 +157,7 @@ def _lowered(meanings: Meanings, one: Pair) -> Found:
     inputs += one.ends[1].reads
     numbered = zip((one.first, one.second), one.ends, strict=True)
     ends = [(*activation_text(graph.attributes(n)), *end.text) for n, end in numbered]
+    bounds = _bounds(graph.attributes(one.first), one.ends[0])
     behind = [number for end in one.ends for number in end.nodes]
     units = ceil(one.width / (2 * one.block)) * numbers["PARTS"]
     shapes = Shapes(
@@ -161,7 +172,7 @@ def _lowered(meanings: Meanings, one: Pair) -> Found:
     kernel = Kernel(
         "",
         f"ConvPointsThen{down}x{across}",
-        pair_text(numbers, ends, more),
+        pair_text(numbers, ends, bounds, more),
         shapes,
         tuple(inputs),
         (output,),
@@ -225,9 +236,14 @@ def _at_once(count: int, most: int) -> int:
 
 
 def pair_text(
-    numbers: dict[str, int], ends: Sequence[Sequence[str]], more: Sequence[int] = ()
+    numbers: dict[str, int],
+    ends: Sequence[Sequence[str]],
+    bounds: tuple[float, float] | None,
+    more: Sequence[int] = (),
 ) -> str:
     """Return the functions of a pair; `ends` are statements that change t behind each of the two.
+
+    Where the first does no more than put bounds on numbers, these are `bounds`.
 
     The latter may read elements of the inputs of the numbers `more`. Inputs are the image, the
     filters of points, those of each channel, and biases by their numbers.
@@ -236,9 +252,24 @@ def pair_text(
     text = _loops().replace("NUMBERS", told)
     text = text.replace("PRODUCT(", f"pair_product_{numbers['BLOCK']}(")
     text = text.replace("MORE", told_more(more, "place"))
-    for name, own in zip(("ACTIVATE_FIRST", "ACTIVATE_SECOND"), ends, strict=True):
-        text = text.replace(name, " ".join(own))
-    return text
+    low, high = map(_literal, bounds or (-np.inf, np.inf))
+    text = text.replace("LOW", low).replace("HIGH", high)
+    text = text.replace("FIRST", "" if bounds else FIRST.replace("END", " ".join(ends[0])))
+    return text.replace("ACTIVATE_SECOND", " ".join(ends[1]))
+
+
+def _bounds(attributes: dict[str, object], end: End) -> tuple[float, float] | None:
+    """Return the bounds that the first convolution ends in; None where it does something else."""
+    given: tuple[float, ...] = attributes.get("activation_params") or ()  # type: ignore[assignment]
+    found = {"": (-np.inf, np.inf), "Relu": (0.0, np.inf), "Clip": tuple(given)}
+    bounds = found.get(str(attributes.get("activation", "")))
+    return None if end.nodes or bounds is None else (float(bounds[0]), float(bounds[1]))
+
+
+def _literal(number: float) -> str:
+    if np.isinf(number):
+        return "-INFINITY" if number < 0 else "INFINITY"
+    return f"{number.hex()}f"
 
 
 @cache

@@ -54,29 +54,16 @@ static void NAME(i64 *given) {
       for (; next < bottom && next < 0; next++)
         for (i64 b = 0; b < channels / BLOCK; b++)
           memset(held + b * SHEET + (next - top) * LINE, 0, sizeof(float) * LINE);
-      /* lines within the image follow one another there: pixels are multiplied whatever line they are of */
-      const i64 from = next * WIDTH_IN, last = (bottom < HEIGHT_IN ? bottom : HEIGHT_IN) * WIDTH_IN;
-      const i64 tiles = last > from ? (last - from + PAIR_ROWS - 1) / PAIR_ROWS : 0;
-      for (i64 tile = 0; tile < tiles; tile++) {
-        const i64 pixel = from + (last - from) * tile / tiles, count = from + (last - from) * (tile + 1) / tiles - pixel;
-        float made[2 * PAIR_ROWS * BLOCK];
-        PRODUCT(count, channels, x + pixel * BLOCK, HEIGHT_IN * WIDTH_IN * BLOCK, points, DEPTH, before, made);
-        for (i64 b = 0; b < channels / BLOCK; b++) {
-          i64 line = pixel / WIDTH_IN - top, column = pixel % WIDTH_IN;
-          float *to = held + b * SHEET + line * LINE + (LEFT + column) * BLOCK;
-          for (i64 r = 0; r < count; r++, to += BLOCK) {
-            const float *at = made + (b * PAIR_ROWS + r) * BLOCK;
-            #pragma omp simd
-            for (i64 lane = 0; lane < BLOCK; lane++) {
-              float t = at[lane];
-              ACTIVATE_FIRST
-              to[lane] = t;
-            }
-            if (++column == WIDTH_IN) { column = 0; to += (SPAN - WIDTH_IN) * BLOCK; }
-          }
+      for (; next < bottom && next < HEIGHT_IN; next++) {
+        const i64 tiles = (WIDTH_IN + PAIR_ROWS - 1) / PAIR_ROWS;
+        for (i64 tile = 0; tile < tiles; tile++) {
+          const i64 column = WIDTH_IN * tile / tiles, count = WIDTH_IN * (tile + 1) / tiles - column;
+          float *to = held + (next - top) * LINE + (LEFT + column) * BLOCK;
+          PRODUCT(count, channels, x + (next * WIDTH_IN + column) * BLOCK, HEIGHT_IN * WIDTH_IN * BLOCK, points,
+                  DEPTH, before, to, SHEET, LOW, HIGH);
+          FIRST
         }
       }
-      if (next < HEIGHT_IN) next = bottom < HEIGHT_IN ? bottom : HEIGHT_IN;
       for (; next < bottom; next++)
         for (i64 b = 0; b < channels / BLOCK; b++)
           memset(held + b * SHEET + (next - top) * LINE, 0, sizeof(float) * LINE);
