@@ -268,6 +268,8 @@ def _lowered(program: Program, operator: FusedOperator, name: str, seed: Axis) -
     covered = [program.nodes[at] for at in nodes if not program.nodes[at].is_leaf]
     wanted = {at for node in covered if part.state[node.id] == "after" for at in node.inputs}
     results = [at for at in operator.outputs if part.state[at] == "cell"]
+    if any(program.nodes[at].layout != "dense" for at in results):
+        raise LoweringError("rows are written dense")
     if wanted & {node.id for node in covered if part.state[node.id] == "cell"}:
         raise LoweringError("a cell that is needed after the last row")
     builder = RowText(program, part, plan, inputs, results)

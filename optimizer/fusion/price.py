@@ -178,7 +178,7 @@ class Prices:
         if self.limits.block_columns is not None and columns > self.limits.block_columns:
             return None
         driver, sparse = self._row_driver(cover, walked, (rows, columns))
-        if graph.nodes[cover.root].nnz is not None and not sparse:
+        if graph.nodes[cover.root].nnz is not None and (not sparse or self._waits(cover)):
             return None
         variant: Variant = "row"
         shape = graph.nodes[cover.root].shape
@@ -268,6 +268,17 @@ class Prices:
             if wide and not any(known.get(one) == 0.0 for one in wide):
                 return False
         return True
+
+    def _waits(self, cover: Cover) -> bool:
+        """Whether cells like the root's are first reduced: entries are visited once."""
+        graph = self.graph
+        shape = graph.nodes[cover.root].shape
+        return any(
+            graph.nodes[operand.node].shape == shape
+            for h in cover.nodes
+            if graph.kinds[h] in ("reduction", "contraction")
+            for operand in graph.operands[h]
+        )
 
     def _row_operands(self, h: int) -> list[int]:
         operands = [one.node for one in self.graph.operands[h]]

@@ -233,3 +233,21 @@ def test_entries_of_many_tiles(layout: str, dtype: str) -> None:
     fused = fuse(f)
     compare(f, fused, [LONG.astype(dtype), given, RNG.random((300, 1)).astype(dtype)])
     assert fused.kernels
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "S.multiply(1 / (1 + abs(S).sum(axis=1))[:, None])",
+        "S.multiply((S @ v)[:, None])",
+        "S.multiply(1 / (1 + abs(S).sum(axis=0)))",
+    ],
+)
+def test_a_sparse_result_of_what_its_rows_are_reduced_to(text: str) -> None:
+    plain = eval(f"lambda S: {text}", {"v": v})
+    fused = fuse(heuristic="all")(plain), fuse(plain)
+    for one in fused:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            compare(plain, one, [S])
+        assert one.kernels
