@@ -145,7 +145,7 @@ class Fusing:
 
         Their nodes have the next form that gains, or none. None where there is no such plan.
         """
-        used = self.used[plan.name]
+        used = self.used.get(plan.name, ())  # one that was made of another plan has none
         most = max((kind.rank for kind in used), default=0)
         if not most:
             return None
