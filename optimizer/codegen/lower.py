@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from ..fusion.plan import FusedOperator
 from ..program.dag import Program
+from .apart import lower_apart
 from .entries import lower_entries
 from .flat import lower_flat
 from .pool import Function
@@ -52,8 +53,12 @@ def _generators(
     readers = [program.nodes[at] for at in operator.nodes]
     readers = [node for node in readers if operator.driver in node.inputs]
     if operator.template == "Row" and all(node.op == "MatMul" for node in readers):
-        return [lower_rows, lower_entries]  # sums of a row's entries stay in registers there
-    return [lower_entries, lower_rows]
+        return [
+            lower_rows,
+            lower_entries,
+            lower_apart,
+        ]  # sums of a row's entries stay in registers there
+    return [lower_entries, lower_rows, lower_apart]
 
 
 def _flat(program: Program, operator: FusedOperator, name: str) -> Kernel:

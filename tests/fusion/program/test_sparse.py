@@ -251,3 +251,28 @@ def test_a_sparse_result_of_what_its_rows_are_reduced_to(text: str) -> None:
             warnings.simplefilter("error")
             compare(plain, one, [S])
         assert one.kernels
+
+
+SQUARE = sp.random_array((M, M), density=0.2, format="csr", rng=RNG)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "S.multiply(np.log(U @ U.T + 30)).sum()",
+        "S.multiply(U @ U.T) @ U",
+        "S.multiply(U @ U.T).T @ U",
+        "S.multiply(np.exp(U @ U.T)).sum(axis=0)",
+        "S.multiply(w[:, None] * w).sum()",
+        "(S - S.multiply(U @ U.T)).power(2).sum()",
+        "S.multiply((w[:, None] - w) ** 2).sum(axis=1)",
+    ],
+)
+@pytest.mark.parametrize("layout", ["csr", "csc"])
+def test_one_array_along_rows_and_columns(text: str, layout: str) -> None:
+    plain = eval(f"lambda S, U, w: ({text})", {"np": np})
+    fused = fuse(plain)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        compare(plain, fused, [SQUARE.asformat(layout), U, w])
+    assert fused.kernels
