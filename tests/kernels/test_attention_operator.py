@@ -42,7 +42,7 @@ def test_a_mask_that_is_added(shape):
     check(proto, feeds(30, 41, mask=mask), expect=1)
 
 
-@pytest.mark.parametrize(("queries", "keys"), [(41, 41), (30, 41), (41, 30)])
+@pytest.mark.parametrize(("queries", "keys"), [(30, 41), (41, 30)])
 def test_a_causal_one_of_known_sizes(queries, keys):
     shapes = {"q": [2, 2, queries, 16], "k": [2, 2, keys, 16], "v": [2, 2, keys, 8]}
     proto = attended(shapes=shapes, is_causal=1)
