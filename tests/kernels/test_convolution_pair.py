@@ -136,7 +136,7 @@ def check_any(case, level=None, held_bytes=1 << 17, flags=FLAGS):
 
 
 @given(cases(), st.sampled_from(RUNNABLE), st.sampled_from([0, 10_000, 1 << 17]))
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 def test_pairs_of_all_sizes(case, level, held_bytes):
     check_any(case, level, held_bytes)
 
