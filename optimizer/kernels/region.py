@@ -109,6 +109,8 @@ class Meanings:
         spec = self.specification(number)
         if spec is None or spec.opaque is not None or node.captures:
             raise LoweringError(f"{node.operator} has no meaning that a kernel computes")
+        if node.operator == "ReduceLogSumExp":
+            raise LoweringError("ReduceLogSumExp overflows if it is computed as it is written")
         if any(value == ABSENT or graph.dtype(value) not in READ for value in node.outputs):
             raise LoweringError(f"{node.operator} gives something else than float32")
         shapes: list[Sequence[Extent] | None] = []

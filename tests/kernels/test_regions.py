@@ -70,6 +70,17 @@ def test_a_normalization_spelled_out_is_one_kernel():
     check(proto, {"x": normal(2, 9, 40)}, {"x": np.zeros((2, 1, 40), np.float32)}, expect=1)
 
 
+def test_a_logarithm_of_exponentials_does_not_overflow():
+    """Written out as it is defined it would: it stays with the runtime, what is around it doesn't."""
+    nodes = [
+        node("ReduceLogSumExp", ["x", "last"], ["mass"], keepdims=1),
+        node("Sub", ["x", "mass"], ["log"]),
+        node("Softplus", ["log"], ["y"]),
+    ]
+    proto = model(nodes, {"x": [3, 40]}, {"y": [3, 40]}, {"last": ints(-1)})
+    check(proto, {"x": normal(3, 40) + 200}, {"x": normal(3, 40) - 200}, expect=1)
+
+
 def rotary(heads, width):
     half = width // 2
     nodes = [
@@ -144,6 +155,32 @@ def test_offsets_and_steps_of_more_than_sixteen_bits():
     constants["shape"] = ints(2, 40000)
     proto = model(nodes, {"x": [1, 120000]}, {"y": [2, 40000]}, constants)
     check(proto, {"x": normal(1, 120000)})
+
+
+@pytest.mark.parametrize("behind", ["Mish", "Softmax", "Concat"])
+@pytest.mark.parametrize("sizes", [[3, 5, 8], ["a", 5, 8]])
+@pytest.mark.parametrize(("axis", "start", "end"), [(2, 0, 3), (2, 3, 8), (1, 0, 2), (1, 2, 5)])
+def test_slices_leave_gaps_wherever_they_begin(axis, start, end, sizes, behind):
+    more = {"Concat": {"axis": -1}}.get(behind, {})
+    read = ["m", "m"] if behind == "Concat" else ["m"]
+    nodes = [
+        node("Slice", ["x", "start", "end", "axis"], ["s"]),
+        node("Mish", ["s"], ["m"]),
+        node(behind, read, ["y"], **more),
+    ]
+    constants = {"start": ints(start), "end": ints(end), "axis": ints(axis)}
+    proto = model(nodes, {"x": sizes}, {"y": None}, constants)
+    check(proto, {"x": normal(3, 5, 8)}, expect=1)
+
+
+def test_a_row_of_two_axes_that_a_slice_cuts_is_no_row():
+    nodes = [
+        node("Slice", ["x", "start", "end", "axis"], ["s"]),
+        node("Mish", ["s"], ["m"]),
+        node("LayerNormalization", ["m", "g"], ["y"], axis=1),
+    ]
+    constants = {"start": ints(0), "end": ints(4), "axis": ints(2), "g": normal(5, 4)}
+    check(model(nodes, {"x": [3, 5, 8]}, {"y": [3, 5, 4]}, constants), {"x": normal(3, 5, 8)})
 
 
 def test_two_outputs_of_a_row_in_parts_read_what_is_the_same_along_it():
