@@ -71,7 +71,7 @@ def test_a_normalization_spelled_out_is_one_kernel():
 
 
 def test_a_logarithm_of_exponentials_does_not_overflow():
-    """Written out as it is defined it would: it stays with the runtime, what is around it doesn't."""
+    """Written out as it is defined it would, so it stays with the runtime; the rest does not."""
     nodes = [
         node("ReduceLogSumExp", ["x", "last"], ["mass"], keepdims=1),
         node("Sub", ["x", "mass"], ["log"]),
