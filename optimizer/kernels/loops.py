@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ..codegen.scalar import LoweringError
-from .affine import Map
+from .affine import Extent, Map
 
 
 @dataclass(frozen=True)
@@ -25,24 +25,33 @@ class Groups:
         return tuple(number for number, own in enumerate(self.of) if own == group)
 
 
-def merged(loops: int, first_inner: int | None, places: Iterable[Map]) -> Groups:
+def merged(
+    extents: Sequence[Extent],
+    first_inner: int | None,
+    places: Iterable[tuple[Map, Sequence[Extent]]],
+) -> Groups:
     """Merge neighbouring loops that no operand tells apart.
 
+    `extents` are the loops', `places` where operands are read or written, with their sizes.
     `first_inner` is the first loop of a row where one is reduced: what comes before it stays
     outside, and the loops from there on must be one.
     """
-    maps = list(places)
+    known = list(places)
     of = [0]
-    for number in range(1, loops):
-        apart = number == first_inner or not all(_as_one(place, number) for place in maps)
+    for number in range(1, len(extents)):
+        as_one = all(_as_one(place, sizes, number, extents[number]) for place, sizes in known)
+        apart = number == first_inner or not as_one
         of.append(of[-1] + (1 if apart else 0))
     if first_inner is not None and len(set(of[first_inner:])) != 1:
         raise LoweringError("a row that doesn't lie side by side")
     return Groups(tuple(of))
 
 
-def _as_one(place: Map, second: int) -> bool:
-    """Tell whether loops `second - 1` and `second` run along one piece of memory, or not at all."""
+def _as_one(place: Map, sizes: Sequence[Extent], second: int, extent: Extent) -> bool:
+    """Tell whether loops `second - 1` and `second` run along one piece of memory, or not at all.
+
+    The second one must run along its whole axis: a slice from 0 on leaves a gap behind each row.
+    """
     first = second - 1
     at = [axis for axis, index in enumerate(place) if index.loops & {first, second}]
     if not at:
@@ -52,6 +61,7 @@ def _as_one(place: Map, second: int) -> bool:
         and at[1] == at[0] + 1
         and place[at[0]].single == first
         and place[at[1]].single == second
+        and sizes[at[1]] == extent
     )
 
 

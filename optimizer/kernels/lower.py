@@ -104,8 +104,9 @@ def lower_region(meanings: Meanings, region: Region) -> Kernel:
     if max(len(inputs), len(outputs)) > MOST_OPERANDS or len(accesses) > MOST_ACCESSES:
         raise LoweringError("too many operands")
     first_inner = min(parts[0].inner) if region.reduced else None
-    places = [*(one.map for one in accesses), *(place for _, place in outputs)]
-    groups = merged(len(axes), first_inner, places)
+    places = [(one.map, meanings.shape(one.value)) for one in accesses]
+    places += [(place, shape) for shape, place in outputs]
+    groups = merged(extents, first_inner, places)
     inner = groups.loops(groups.count - 1)
     steps = [inner_step(one.map, meanings.shape(one.value), inner) for one in accesses]
     made = tuple(meanings.graph.dtype(value) or "" for value in region.outputs)
