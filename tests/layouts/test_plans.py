@@ -118,17 +118,18 @@ def test_groups_that_share_blocks_stay_outside():
     model = build(
         [
             helper.make_node("Conv", ["x", "v"], ["a"]),
-            helper.make_node("Conv", ["a", "w", "b"], ["c"], group=16, pads=[1, 1, 1, 1]),
-            helper.make_node("Conv", ["c", "v"], ["y"]),
+            helper.make_node("Conv", ["a", "v"], ["d"]),
+            helper.make_node("Conv", ["d", "w", "b"], ["c"], group=16, pads=[1, 1, 1, 1]),
+            helper.make_node("Conv", ["c", "v"], ["e"]),
+            helper.make_node("Conv", ["e", "v"], ["y"]),
         ],
         (1, 64, 8, 8),
         {"v": weights(64, 64, 1, 1), "w": weights(64, 4, 3, 3), "b": weights(64)},
     )
     laid = laid_out(model)
     found = operators(laid)
-    assert found["blocked Conv"] == 2 and found["Conv"] == 1
-    given = image(1, 64, 8, 8)
-    assert_equal(model, laid, {"x": given})
+    assert found["blocked Conv"] == 4 and found["Conv"] == 1
+    assert_equal(model, laid, {"x": image(1, 64, 8, 8)})
 
 
 def test_channels_that_come_last_enter_and_leave_by_one_operator():
