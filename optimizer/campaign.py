@@ -139,7 +139,7 @@ class Campaign:
         """Search by cost, try rules one by one, verify, and race what came of it."""
         laying_s = self.setting.budget * LAYING_SHARE if self._may_lay_out() else 0.0
         self.prices.left_s -= laying_s
-        simplified = self.plans[0] if self.plans else self.original
+        simplified = self._first()
         explored = self._search(contest)
         left_s = max(0.0, self.prices.left_s)
         further_s = min(left_s, self.running_s)
@@ -148,7 +148,7 @@ class Campaign:
         purse = Purse(seconds, reserve=FINAL_SHARE, end=self._start + self.setting.budget + GRACE_S)
         with purse.share(SCREENING_SHARE) as share_s:
             screening = screen(self.planner, contest, self.workshop, share_s)
-        start = self.plans[0] if self.plans else self.original
+        start = self._first()
         if screening.laps:
             start = select(self.planner, contest, screening)
             self.propose(start)
@@ -198,9 +198,18 @@ class Campaign:
         prediction.ask([self.winner], ASKING_WAYS_SHARE * seconds)
         prediction.measure([self.winner])
 
+    def _first(self) -> Plan:
+        """Return the first plan; where there is none, the model as the rules read it."""
+        if self.plans:
+            return self.plans[0]
+        basis = self.planner.original
+        if basis.opset() == self.original.graph.opset():
+            return self.original
+        return Plan(self.original.name, basis.copy())
+
     def _search(self, contest: Contest) -> Plan:
         """Derive plans by what kernels cost; return the one of single rewrites that gain."""
-        start = self.plans[0] if self.plans else self.original
+        start = self._first()
         explored = self.planner.explore("explored", start, self.sizes)
         self.propose(explored)
         if self.setting.search == "egraph":

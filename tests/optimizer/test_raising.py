@@ -11,6 +11,8 @@ from tensolog.optimizer.raising import RAISED, REDUCTIONS, raised, raised_for
 from tensolog.optimizer.setting import Setting
 from tensolog.rules import load_rules
 
+from tensolog import optimize
+
 SHAPE = (2, 3, 4, 6)
 
 
@@ -154,3 +156,16 @@ def test_models_are_raised_where_rules_need_it(given, is_raised):
     newer = raised_for(graph, Setting(), load_rules())
     assert (newer is not graph) == is_raised
     assert list(newer.nodes) == list(graph.nodes)
+
+
+@pytest.mark.parametrize("search", ["egraph", "gains"])
+def test_plans_begin_in_the_operator_set_of_the_rules(search):
+    """FuseReduceSumSquare, of set 18 on, matches; nothing else simplifies the model before."""
+    given = model(
+        helper.make_node("Pow", ["x", "two"], ["p"]),
+        helper.make_node("ReduceSum", ["p", "axes"], ["y"]),
+        constants=[("two", np.float32(2)), ("axes", np.array([1]))],
+    )
+    result = optimize(given, budget=0, threads=1, catalog=":memory:", search=search)
+    assert result.chosen == "original"
+    np.testing.assert_array_equal(outputs(given), outputs(result.model))
