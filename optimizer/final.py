@@ -24,9 +24,9 @@ CLEAR_RATIO, CLEAR_ROUNDS = 0.8, 4
 LEAST_GAIN_BY_OPTIONS = 0.02
 # Nobody should wait longer for a session than for the original's: by so much more it is no noise,
 # and by so many nanoseconds it is felt, where a small model loads a library of kernels; unless the
-# first few runs make up for it. Of the time, what finding out may take for each plan that is about
-# to win.
-SLOWER_TO_OPEN, FELT_NS, FIRST_RUNS, OPENING_SHARE = 0.1, 1e6, 3, 0.1
+# first run makes up for it, so that nobody waits longer for a result. Of the time, what finding out
+# may take for each plan that is about to win.
+SLOWER_TO_OPEN, FELT_NS, OPENING_SHARE = 0.1, 1e6, 0.1
 
 
 def run_final(contest: Contest, plans: Sequence[Plan], budget_s: float) -> Plan:
@@ -76,7 +76,7 @@ def run_final(contest: Contest, plans: Sequence[Plan], budget_s: float) -> Plan:
 
 
 def _best(contest: Contest, placing: Sequence[Plan], budget_s: float) -> Plan | None:
-    """Choose the fastest plan whose opening nobody waits for longer, if one is faster."""
+    """Choose the fastest plan that gives no result later than the original, if one is faster."""
     for plan in placing:
         if plan.lap is None or plan.lap.ratio >= 1.0:
             break
@@ -90,7 +90,7 @@ def _best(contest: Contest, placing: Sequence[Plan], budget_s: float) -> Plan | 
 def _is_felt(opening: Lap, run: Lap) -> bool:
     """Tell whether opening takes so much longer than the original's that somebody waits for it."""
     lost_ns = opening.median_ns * (1 - 1 / opening.ratio)
-    gained_ns = FIRST_RUNS * run.median_ns * (1 / run.ratio - 1)
+    gained_ns = run.median_ns * (1 / run.ratio - 1)
     is_slower = verdict(opening, SLOWER_TO_OPEN) == "slower"
     return is_slower and lost_ns > FELT_NS and lost_ns > gained_ns
 

@@ -40,9 +40,10 @@ SUBGRAPHS = (AttributeProto.GRAPH, AttributeProto.GRAPHS)
 def raised_for(graph: Graph, setting: Setting, rules: Sequence[Rule]) -> Graph:
     """Return the graph for a newer operator set if more of `rules` may match in it, or itself.
 
-    Nodes and values keep their numbers and names.
+    What is for any runtime stays in its own set: the one it is for may know no newer one. Nodes and
+    values keep their numbers and names.
     """
-    if not OLDEST <= graph.opset() < RAISED:
+    if not setting.for_runtime or not OLDEST <= graph.opset() < RAISED:
         return graph
     newer = raised(graph)
     if newer is None or _count(newer, setting, rules) <= _count(graph, setting, rules):
