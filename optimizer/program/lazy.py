@@ -355,12 +355,22 @@ def _binary(name: str, ufunc: np.ufunc, reflected: bool, in_place: bool) -> Call
         inputs = (other, self) if reflected else (self, other)
         if type(other) in _KNOWN:
             return ufuncs.operator(self._trace, ufunc, inputs)
+        if not reflected and _answers_first(kind, name):
+            return NotImplemented
         if hasattr(type(other), "tocsr"):
             return NotImplemented
         return ufunc(*inputs)
 
     method.__name__ = name
     return method
+
+
+def _answers_first(kind: type, name: str) -> bool:
+    """Tell whether Python asks the right operand before an array: np.matrix has its own product."""
+    turned = f"__r{name[2:]}"
+    return issubclass(kind, np.ndarray) and getattr(kind, turned, None) is not getattr(
+        np.ndarray, turned, None
+    )
 
 
 _KNOWN = frozenset([LazyArray, np.ndarray, int, float, bool])

@@ -64,6 +64,18 @@ def test_python_sees_numbers(text: str) -> None:
     compared(text)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "L * np.asmatrix(np.ones((len(L), 2))), np.asmatrix(L) * L[:, None]",
+        "X + np.asmatrix(X), X / np.asmatrix(X), X < np.asmatrix(X)",
+        "X * np.ma.masked_array(X, X > 1), X - np.ma.masked_array(X, X > 1)",
+    ],
+)
+def test_a_kind_of_array_with_operators_of_its_own_is_asked_first(text: str) -> None:
+    compared(text)
+
+
 def test_arrays_are_none() -> None:
     with pytest.raises(TypeError, match="unhashable"):
         fuse(lambda x: {x + 1: 1})(X)
