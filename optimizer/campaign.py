@@ -53,9 +53,8 @@ ASKING_SHARE, ASKING_WAYS_SHARE = 0.08, 0.04
 # What reading, searching and verifying may take beside the budget before races have less for it.
 GRACE_S = 20.0
 # Of the budget, what measuring kernels on blocked values may take, in models that have such, and
-# what measuring the kernels that run may, with one thread and with several, where each sample takes
-# three times as long: as much again if the search has left it.
-LAYING_SHARE, RUNNING_SHARE, RUNNING_TOGETHER_SHARE = 0.08, 0.08, 0.12
+# what measuring the kernels that run may: as much again if the search has left it.
+LAYING_SHARE, RUNNING_SHARE = 0.08, 0.08
 # How many plans of the e-graph may race.
 BEST_PLANS = 4
 
@@ -86,17 +85,15 @@ class Campaign:
             # Like the plans, so that the same weights are mapped and nothing else tells them apart.
             self.original = Plan(ORIGINAL, graph, source=workshop.place(ORIGINAL, self.skeleton))
             self.sizes: dict[str, int] = sizes_from(graph, setting.input_shapes)
-            self.running_s = setting.budget * (
-                RUNNING_SHARE if setting.threads == 1 else RUNNING_TOGETHER_SHARE
-            )
+            running_s = setting.budget * RUNNING_SHARE
             self.prices = Prices(
                 CostModel(catalog, threads=setting.threads),
-                budget_s=setting.budget * MEASURING_SHARE - self.running_s,
+                budget_s=setting.budget * MEASURING_SHARE - running_s,
             )
             # What runs, runs as it is written.
             self.run_prices = Prices(
                 CostModel(catalog, threads=setting.threads, configuration=AS_WRITTEN.level),
-                budget_s=self.running_s,
+                budget_s=running_s,
                 fused=self.prices.fused,
             )
         basis = raised_for(graph, setting, rules)
@@ -142,7 +139,7 @@ class Campaign:
         simplified = self._first()
         explored = self._search(contest)
         left_s = max(0.0, self.prices.left_s)
-        further_s = min(left_s, self.running_s)
+        further_s = min(left_s, self.setting.budget * RUNNING_SHARE)
         self.run_prices.left_s += further_s
         seconds = self.setting.budget * (1 - MEASURING_SHARE) + left_s - further_s
         purse = Purse(seconds, reserve=FINAL_SHARE, end=self._start + self.setting.budget + GRACE_S)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from .kernel import Kernel, KernelError, TensorSpec
 from .kernel_model import build_model
 from .layout import may_be_blocked, without_reorders
-from .preceded import preceded
 from .session import AS_WRITTEN, BoundRun, Execution, open_session
 
 Probe = Callable[[], float]
@@ -26,8 +25,7 @@ _ONCE_NS = 1_000_000
 _SWEPT_BYTES = 2 << 20
 # With several threads each run first wakes the workers, inside a model they are awake already:
 # short kernels are therefore timed as several copies in one run of about this length. A longer
-# run would lose its time slice more often. Where the runtime optimizes nothing, what wakes them
-# comes first in the same run, and is taken off (preceded.py).
+# run would lose its time slice more often.
 _MOST_COPIES = 6
 _COPIES_NS = 150_000
 _COPIES_BYTES = 8 << 20
@@ -77,24 +75,17 @@ class SessionRunner:
             held = sum(spec.size_bytes for spec in kernel.inputs if spec is not None)
             room = max(1, _COPIES_BYTES // max(1, held))
             copies = max(1, min(_MOST_COPIES, room, round(_COPIES_NS / once)))
-        before = None
-        if self._threads > 1 and self._is_as_written and not kernel.is_view and once < _ONCE_NS:
-            before, run = self._preceded(kernel, copies) or (None, run)
-        if before is None and copies > 1:
+        if copies > 1:
             run = self._bound(kernel, copies)
-        once = min(run.time() for _ in range(3))
+            once = min(run.time() for _ in range(3))
         runs = _RUNS if once < _ONCE_NS else 1
 
-        def swept(timed: BoundRun) -> float:
+        def probe() -> float:
             times = []
             for _ in range(runs):
                 sweep.time()
-                times.append(timed.time())
-            return statistics.median(times)
-
-        def probe() -> float:
-            beside = overhead if before is None else swept(before)
-            return max(_LEAST_NS, (swept(run) - beside) / copies)
+                times.append(run.time())
+            return max(_LEAST_NS, (statistics.median(times) - overhead) / copies)
 
         return probe
 
@@ -121,53 +112,22 @@ class SessionRunner:
             self._overhead = max(0.0, one - (nine - one) / 8)
         return self._overhead
 
-    @property
-    def _is_as_written(self) -> bool:
-        """Whether a model runs as it is, whatever stands before a kernel."""
-        return self._configuration == AS_WRITTEN.level
-
-    def _preceded(self, kernel: Kernel, copies: int) -> tuple[BoundRun, BoundRun] | None:
-        """Open what comes before copies of a kernel, and that with the copies; None if nothing."""
-        constants: dict[str, np.ndarray[Any, Any]] = {}
-        given = preceded(*build_model(kernel, copies, constants), self._threads)
-        if given is None:
-            return None
-        before = self._opened(kernel, given.before, given.feeds, {}, AS_WRITTEN)
-        return before, self._opened(kernel, given.whole, given.feeds, constants, AS_WRITTEN)
-
     def _bound(self, kernel: Kernel, copies: int) -> BoundRun:
         execution = Execution(self._configuration)
         blockable = may_be_blocked(kernel.op_type, self._configuration)
         constants: dict[str, np.ndarray[Any, Any]] = {}
         model, feeds = build_model(kernel, copies, None if blockable else constants)
         try:
-            blocked = without_reorders(model, feeds, self._threads) if blockable else None
-        except Exception as error:
-            raise _refused(kernel, error) from error
-        if blocked is not None:
-            (model, feeds), execution = blocked, AS_WRITTEN
-        return self._opened(kernel, model, feeds, constants, execution)
-
-    def _opened(
-        self,
-        kernel: Kernel,
-        model: bytes,
-        feeds: Mapping[str, np.ndarray[Any, Any]],
-        constants: Mapping[str, np.ndarray[Any, Any]],
-        execution: Execution,
-    ) -> BoundRun:
-        try:
+            if blockable:
+                blocked = without_reorders(model, feeds, self._threads)
+                if blocked is not None:
+                    (model, feeds), execution = blocked, AS_WRITTEN
             session = open_session(
                 model, threads=self._threads, execution=execution, constants=constants
             )
             return BoundRun(session, feeds)
-        except Exception as error:
-            raise _refused(kernel, error) from error
-
-
-def _refused(kernel: Kernel, error: Exception) -> KernelError:
-    """Whatever the runtime raises is its reason to refuse."""
-    if isinstance(error, KernelError):
-        return error
-    reason = " ".join(str(error).split())[:300]
-    return KernelError(f"{kernel.label()}: {reason}")
+        except KernelError:
+            raise
+        except Exception as error:  # whatever the runtime raises is its reason to refuse
+            reason = " ".join(str(error).split())[:300]
+            raise KernelError(f"{kernel.label()}: {reason}") from error
