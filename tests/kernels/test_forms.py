@@ -49,6 +49,20 @@ def lap(ratio):
     return Lap(1000.0 * ratio, 1.0, ratio, ratio - 0.001, ratio + 0.001, 5)
 
 
+def stage(monkeypatch, time, ratios, otherwise):
+    """Let `time` race plans; alone, forms take what `ratios` say, and `otherwise` the rest."""
+
+    def measured(graph, region, kernels, *_, **__):
+        laps = {kernel.name: lap(ratios.get(kernel.form, otherwise)) for kernel in kernels}
+        return {name: {OPERATORS: lap(1.0), KERNEL: own} for name, own in laps.items()}
+
+    monkeypatch.setattr(Contest, "time", time)
+    monkeypatch.setattr(Contest, "affordable", lambda self, budget_s, rounds: 100)
+    monkeypatch.setattr(Contest, "seats", 100)  # whatever memory this process holds
+    monkeypatch.setattr(alone, "measured_forms", measured)
+    monkeypatch.setattr(fusing, "PLAIN", native_level())  # compiled for this processor alone
+
+
 @pytest.fixture
 def raced(monkeypatch):
     """Races in which a form takes what this says, and a plan less the more kernels it has."""
@@ -62,16 +76,8 @@ def raced(monkeypatch):
         first, *others = ((ratio(plan), plan.name) for plan in plans)
         return {name: lap(taken) for taken, name in (first, *sorted(others))}
 
-    def measured(graph, region, kernels, *_, **__):
-        # what follows a convolution alone gains less than what includes it
-        laps = {kernel.name: lap(ratios.get(kernel.form, 0.7)) for kernel in kernels}
-        return {name: {OPERATORS: lap(1.0), KERNEL: own} for name, own in laps.items()}
-
-    monkeypatch.setattr(Contest, "time", time)
-    monkeypatch.setattr(Contest, "affordable", lambda self, budget_s, rounds: 100)
-    monkeypatch.setattr(Contest, "seats", 100)  # whatever memory this process holds
-    monkeypatch.setattr(alone, "measured_forms", measured)
-    monkeypatch.setattr(fusing, "PLAIN", native_level())  # compiled for this processor alone
+    # what follows a convolution alone gains less than what includes it
+    stage(monkeypatch, time, ratios, otherwise=0.7)
     return ratios
 
 

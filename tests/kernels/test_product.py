@@ -40,6 +40,15 @@ BEHIND = {
 }
 
 
+def with_an_end(draw, rows, depth, columns, named):
+    """A product of these sizes and what follows it, and what it is given."""
+    behind = BEHIND[draw(st.sampled_from(sorted(BEHIND)))]
+    read = {name for one in behind for name in one.input}
+    others, constants = ("r",) if "r" in read else (), {"b": normal(columns)} if "b" in read else {}
+    proto = dense(depth, columns, behind, rows=named, inputs=others, constants=constants)
+    return proto, {"x": normal(*rows, depth), **{name: normal(*rows, columns) for name in others}}
+
+
 @st.composite
 def any_product(draw):
     """A product with a constant matrix and what follows it, and what it is given."""
@@ -47,11 +56,7 @@ def any_product(draw):
     rows = rows if len(rows) < 3 else [min(rows[0], 3), 2, min(rows[2], 9)]
     depth, columns = draw(st.integers(16, 600)), draw(st.integers(32, 200))
     named = [f"n{at}" for at in range(len(rows))] if draw(st.booleans()) else rows
-    behind = BEHIND[draw(st.sampled_from(sorted(BEHIND)))]
-    read = {name for one in behind for name in one.input}
-    others, constants = ("r",) if "r" in read else (), {"b": normal(columns)} if "b" in read else {}
-    proto = dense(depth, columns, behind, rows=named, inputs=others, constants=constants)
-    return proto, {"x": normal(*rows, depth), **{name: normal(*rows, columns) for name in others}}
+    return with_an_end(draw, rows, depth, columns, named)
 
 
 @given(any_product(), st.sampled_from(RUNNABLE))

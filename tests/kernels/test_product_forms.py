@@ -2,17 +2,14 @@
 
 import pytest
 from onnx import helper
-from tensolog.optimizer.codegen.unit import native_level
 from tensolog.optimizer.contest import Contest
-from tensolog.optimizer.kernels import alone, fusing
 from tensolog.optimizer.kernels.embed import RULE
 from tensolog.optimizer.kernels.product import EACH, SEVEN
-from tensolog.optimizer.kernels.trial import KERNEL, OPERATORS
 from tensolog.optimizer.setting import KERNELS_TARGET
 
 import tensolog
 from tests.kernels.build import kernels_of, needs_compiler
-from tests.kernels.test_forms import lap
+from tests.kernels.test_forms import lap, stage
 from tests.kernels.test_product import dense, normal
 
 pytestmark = needs_compiler
@@ -30,15 +27,7 @@ def raced(monkeypatch):
 
         return {plan.name: lap(ratio(plan)) for plan in plans}
 
-    def measured(graph, region, kernels, *_, **__):
-        laps = {kernel.name: lap(ratios.get(kernel.form, 1.1)) for kernel in kernels}
-        return {name: {OPERATORS: lap(1.0), KERNEL: own} for name, own in laps.items()}
-
-    monkeypatch.setattr(Contest, "time", time)
-    monkeypatch.setattr(Contest, "affordable", lambda self, budget_s, rounds: 100)
-    monkeypatch.setattr(Contest, "seats", 100)  # whatever memory this process holds
-    monkeypatch.setattr(alone, "measured_forms", measured)
-    monkeypatch.setattr(fusing, "PLAIN", native_level())  # compiled for this processor alone
+    stage(monkeypatch, time, ratios, otherwise=1.1)
     return ratios
 
 

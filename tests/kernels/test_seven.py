@@ -9,7 +9,7 @@ from tensolog.optimizer.codegen.unit import LEVELS, native_level
 from tensolog.optimizer.kernels.product_panels import APART, DEEP, PANEL, alike
 
 from tests.kernels.build import check, fused, model, needs_compiler, opened
-from tests.kernels.test_product import BEHIND, dense, matrix, normal
+from tests.kernels.test_product import dense, matrix, normal, with_an_end
 
 pytestmark = needs_compiler
 node = helper.make_node
@@ -35,11 +35,7 @@ def any_large_product(draw):
     rows = rows if len(rows) < 2 else [min(rows[0], 4), rows[1]]
     depth, columns = 2 * draw(st.integers(64, 700)), draw(st.integers(4 * PANEL, 7 * PANEL))
     named = [f"n{at}" for at in range(len(rows))]
-    behind = BEHIND[draw(st.sampled_from(sorted(BEHIND)))]
-    read = {name for one in behind for name in one.input}
-    others, constants = ("r",) if "r" in read else (), {"b": normal(columns)} if "b" in read else {}
-    proto = dense(depth, columns, behind, rows=named, inputs=others, constants=constants)
-    return proto, {"x": normal(*rows, depth), **{name: normal(*rows, columns) for name in others}}
+    return with_an_end(draw, rows, depth, columns, named)
 
 
 @given(any_large_product(), st.sampled_from(RUNNABLE))
