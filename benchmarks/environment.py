@@ -1,4 +1,4 @@
-"""What a benchmark ran on: processor, cores, memory, versions. No names of hosts or people."""
+"""What a benchmark ran on: processor, cores, versions. No names of hosts or people."""
 
 from __future__ import annotations
 
@@ -8,14 +8,24 @@ import os
 import platform
 from pathlib import Path
 
+from tensolog.optimizer.codegen.unit import native_level
+
 PACKAGES = ("tensolog", "onnxruntime", "onnx", "duckdb", "numpy", "torch", "onnxscript")
+
+
+RESULTS = Path(__file__).resolve().parent / "results"
+
+
+def results(command: str) -> Path:
+    """Return where rows are kept, apart by instruction set: ratios don't carry over."""
+    return RESULTS / native_level() / f"{command}.json"
 
 
 def describe() -> dict[str, str]:
     """Describe machine and software as label -> text."""
     described = {
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
-        "processor": processor(),
+        "processor": f"{processor()} ({native_level()})",
         "cores": str(
             len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         ),

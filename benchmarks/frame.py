@@ -8,17 +8,16 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from .child import StepError
-from .rows import load_rows
+from .environment import results
+from .rows import load_rows, rows_file
 from .zoo import ARCHITECTURES
 
-RESULTS = Path(__file__).resolve().parent / "results"
 Row = dict[str, Any]
 Steps = Iterator[tuple[str, Mapping[str, Any]]]
 """The steps of a row: the name of the next one, and what the last one found."""
@@ -35,7 +34,7 @@ def options(command: str, about: str | None, threads: Sequence[int]) -> argparse
     parser.add_argument("--only", nargs="+", choices=ARCHITECTURES, metavar="NAME")
     parser.add_argument("--threads", nargs="+", type=int, default=list(threads))
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no row after")
-    parser.add_argument("--out", type=Path, default=RESULTS / f"{command}.json")
+    parser.add_argument("--out", type=rows_file, default=results(command))
     parser.add_argument("--resume", action="store_true", help="keep the rows that OUT holds")
     return parser
 

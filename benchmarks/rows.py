@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from .environment import describe, markdown
+
+
+def rows_file(text: str) -> Path:
+    """Read the argument of an option: a file for rows; the table goes beside it."""
+    path = Path(text)
+    if path.is_dir() or path.suffix != ".json":
+        raise argparse.ArgumentTypeError(f"{text} is no file whose name ends with .json")
+    return path
 
 
 def load_rows(path: Path) -> list[dict[str, Any]]:

@@ -25,14 +25,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..environment import describe, markdown
+from ..environment import results
+from ..rows import rows_file, write_rows
 from .algorithms import ALGORITHMS
 from .measure import limit_processors, measure
 from .programs import PROGRAMS
 from .table import notes, table
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-RESULTS = ROOT / "benchmarks" / "results"
 
 
 def main() -> None:
@@ -46,7 +46,7 @@ def main() -> None:
     parser.add_argument("--systemds", action="store_true", help="SystemDS too")
     parser.add_argument("--resume", action="store_true", help="keep the rows that --out has")
     parser.add_argument("--minutes", type=float, help="begin no row after so many minutes")
-    parser.add_argument("--out", type=Path, default=RESULTS / "fusion.json")
+    parser.add_argument("--out", type=rows_file, default=results("fusion"))
     parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     size = "quick" if arguments.quick else "full" if arguments.full else "default"
@@ -124,15 +124,8 @@ def write_results(rows: Sequence[dict[str, Any]], path: Path) -> None:
     """Write the rows as JSON, and as Markdown beside it, a program's together."""
     order = [*PROGRAMS, *ALGORITHMS]
     rows = sorted(rows, key=lambda row: (order.index(row["program"]), -row["threads"]))
-    machine = describe()
-    content = json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n"
-    command = f"`python -m benchmarks.fusion`; {markdown(machine)}."
-    text = f"# Fusion\n\n{command}\n\n{table(rows)}\n\n{notes(rows)}"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    for target, written in ((path, content), (path.with_suffix(".md"), text)):
-        temporary = target.with_name(target.name + ".part")
-        temporary.write_text(written, encoding="utf-8")
-        temporary.replace(target)
+    head = "# Fusion\n\n`python -m benchmarks.fusion`"
+    write_rows(path, rows, head, f"{table(rows)}\n\n{notes(rows)}")
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def notes(rows: Sequence[dict[str, Any]]) -> str:
         program = row["program"].replace("|", "\\|")
         what = "; ".join(absent).replace("|", "\\|")
         lines.append(f"| {program} | {row['threads']} | {', '.join(times)} | {what} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def _peers(row: dict[str, Any]) -> list[str]:
