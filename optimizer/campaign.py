@@ -191,7 +191,7 @@ class Campaign:
                 )
             self.plans += fused
             finalists += fused
-        self.winner = run_final(contest, finalists, purse.left)
+        self.winner = run_final(contest, finalists, purse.left, self._promise_ns)
         prediction.ask([self.winner], ASKING_WAYS_SHARE * seconds)
         prediction.measure([self.winner])
 
@@ -252,6 +252,12 @@ class Campaign:
         if not self.setting.for_runtime or "rounding" not in self.setting.allow:
             return False
         return any(node.op_type in BLOCKED for node in self.original.graph.nodes.values())
+
+    def _promise_ns(self, plan: Plan) -> float:
+        """Add up what a plan's operators cost as far as that is known, less what kernels save."""
+        if plan.base is not None:
+            return self._promise_ns(plan.base) - plan.gain_ns
+        return self.prices.total(list(self.kernels(plan).values())).ns
 
     def kernels(self, plan: Plan) -> dict[int, Kernel]:
         """Give a plan's kernels under the sizes it is measured with."""

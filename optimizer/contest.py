@@ -53,7 +53,8 @@ class Plan:
 
     `execution` is how its session is opened; `naive` the same plan opened as the runtime does by
     itself, where that is another one. `run` are the kernels that the runtime runs for it, `like`
-    names another plan with the same ones.
+    names another plan with the same ones. `base` is the plan that kernels were put into, and
+    `gain_ns` what these save, each timed beside the operators that it replaces.
     """
 
     name: str
@@ -68,6 +69,8 @@ class Plan:
     run: Counter[Kernel] | None = None
     like: str = ""
     predicted_ns: float | None = None
+    base: Plan | None = None
+    gain_ns: float = 0.0
 
 
 class Contest:

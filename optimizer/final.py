@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from ..profiles.race import Lap, verdict
 from .contest import ORIGINAL, Contest, Plan
+from .shortlist import Promise, shortlist
 
 # Of the time, what the winner's race against the original has at least and at most, and the rounds
 # for which it takes more than the least: a gain of three percent shows in so many.
@@ -29,11 +30,14 @@ LEAST_GAIN_BY_OPTIONS = 0.02
 SLOWER_TO_OPEN, FELT_NS, OPENING_SHARE = 0.1, 1e6, 0.1
 
 
-def run_final(contest: Contest, plans: Sequence[Plan], budget_s: float) -> Plan:
+def run_final(
+    contest: Contest, plans: Sequence[Plan], budget_s: float, promise: Promise | None = None
+) -> Plan:
     """Time the plans that are not refused; return the winner, the original where none is sure.
 
     One that needs options to be fast must not be slower than the original where it is opened
-    without them, and be worth them.
+    without them, and be worth them. `promise` tells whom to leave out where the time is too short
+    for all.
     """
     end = contest.clock() + budget_s
     original, sound = contest.original, [plan for plan in plans if not plan.refusal]
@@ -41,17 +45,24 @@ def run_final(contest: Contest, plans: Sequence[Plan], budget_s: float) -> Plan:
         original.lap = contest.time([original], min(budget_s, ALONE_S), phase="racing")[ORIGINAL]
         return original
     reserved = _confirming_s(contest, budget_s)
+    if promise is not None:
+        sound = shortlist(contest, sound, budget_s - reserved, promise)
     share = budget_s - reserved if len(sound) > 1 else budget_s * LOOK_SHARE
-    laps = contest.time([original, *sound], share, phase="racing", finalists=1)
-    for plan in (original, *sound):
-        plan.lap = laps[plan.name]
-    order = list(laps)
-    placing = sorted(sound, key=lambda plan: order.index(plan.name))
-    best = _best(contest, placing, budget_s * OPENING_SHARE)
-    if best is None:
-        return original
+    if len(sound) == 1 and contest.rounds_s(CLEAR_ROUNDS) > share:
+        # What a look takes would be missing where it counts.
+        best, placing, laps, reserved = sound[0], sound, {}, budget_s
+    else:
+        laps = contest.time([original, *sound], share, phase="racing", finalists=1)
+        for plan in (original, *sound):
+            plan.lap = laps[plan.name]
+        order = list(laps)
+        placing = sorted(sound, key=lambda plan: order.index(plan.name))
+        fastest = _best(contest, placing, budget_s * OPENING_SHARE)
+        if fastest is None:
+            return original
+        best = fastest
     rivals = _rivals(best, placing)
-    clear = laps[best.name].ratio < CLEAR_RATIO
+    clear = best.lap is not None and best.lap.ratio < CLEAR_RATIO
     again = contest.time(
         [original, best, *rivals],
         max(reserved, end - contest.clock()),
@@ -69,7 +80,7 @@ def run_final(contest: Contest, plans: Sequence[Plan], budget_s: float) -> Plan:
             continue
         if verdict(again[plan.name]) == "faster":
             return plan
-        if verdict(laps[plan.name]) == "faster":
+        if plan.name in laps and verdict(laps[plan.name]) == "faster":
             plan.refusal = "won once, but not when raced again"
         break
     return original

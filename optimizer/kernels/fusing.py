@@ -257,6 +257,8 @@ class Fusing:
             embed(graph, library.domain),
             steps=[*self.base.steps, *self.settled, *steps, *self._left_out(kinds)],
             execution=opened,
+            base=self.base,
+            gain_ns=sum(kind.gain_ns for kind in kinds),
         )
 
     def _built(self, kinds: Sequence[Kind]) -> Library | None:

@@ -30,6 +30,10 @@ class OnTrack:
     def rounds_s(self, rounds):
         return 2 * (self._load_s + rounds * self._run_s)
 
+    def affordable(self, budget_s, rounds):
+        entering = self._load_s + 4 * self._run_s
+        return int((budget_s - entering) / (entering + 2 * rounds * self._run_s))
+
     def opening(self, plan, budget_s):
         if plan.name not in self._openings:
             return None
@@ -187,3 +191,28 @@ def test_options_must_be_worth_it():
     plan.lap, way.lap = lap(1.2), lap(0.5)
     assert "slower than the original" in options_in_vain(way, [plan, way])
     assert options_in_vain(plan, [plan, way]) == ""
+
+
+@pytest.mark.parametrize("budget_s", [8.0, 30.0])
+def test_of_large_models_those_race_that_promise_most(budget_s):
+    """Seven plans whose sessions take two seconds: the time tells of one or two, not of all."""
+    times = {ORIGINAL: 170, "good": 150} | {f"plan {number}": 168 for number in range(6)}
+    wins = 0
+    for seed in range(10):
+        contest = OnTrack(times, seats=2, load_s=2.0, noise=0.03, seed=seed)
+        plans = [Plan(name, None) for name in times if name != ORIGINAL]
+        winner = run_final(contest, plans, budget_s, lambda plan: times[plan.name])
+        wins += winner.name == "good"
+        assert winner.name in ("good", ORIGINAL)
+        left_out = [plan for plan in plans if plan.refusal.startswith("no time to race it")]
+        assert len(left_out) >= 2 and plans[0] not in left_out
+        assert contest.clock() < budget_s + 8
+    assert wins >= 8
+
+
+def test_where_there_is_time_for_all_no_promise_counts():
+    contest = OnTrack({ORIGINAL: 60, "good": 50, "plan": 59})
+    plans = [Plan(name, None) for name in ("good", "plan")]
+    promised = {"good": 2.0, "plan": 1.0}
+    assert run_final(contest, plans, 20.0, lambda plan: promised[plan.name]) is plans[0]
+    assert not plans[1].refusal

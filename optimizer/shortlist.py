@@ -1,0 +1,39 @@
+"""Large models, many plans, little time: the plans race that promise most, for rounds that tell.
+
+A plan costs its session and a few laps before a race learns anything. Shared among too many, the
+time gives each of them a lap or two: who is first then was lucky, and is found out when raced
+again, with no time left for the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from .contest import Contest, Plan
+
+Promise = Callable[[Plan], float]
+"""What a plan is expected to take, in ns, on a scale that need only order plans."""
+
+# Rounds from which on a race of two tells a gain of several percent.
+LEAST_ROUNDS = 5
+
+
+def shortlist(
+    contest: Contest, plans: Sequence[Plan], budget_s: float, promise: Promise
+) -> list[Plan]:
+    """The plans for which there is time, in their order; the others are refused, and say so.
+
+    One stays however little time there is.
+    """
+    count = max(1, contest.affordable(budget_s, LEAST_ROUNDS))
+    if count >= len(plans):
+        return list(plans)
+    # Not `plan in chosen`: plans of equal contents are not the same plan.
+    order = sorted(range(len(plans)), key=lambda at: promise(plans[at]))
+    for at in order[count:]:
+        plans[
+            at
+        ].refusal = (
+            f"no time to race it, and {plans[order[0]].name} promises more: give a larger budget"
+        )
+    return [plans[at] for at in sorted(order[:count])]
