@@ -14,6 +14,8 @@ from .contest import Contest, Plan
 Promise = Callable[[Plan], float]
 """What a plan is expected to take, in ns, on a scale that need only order plans."""
 
+# What the refusal of a plan that was left out begins with.
+NO_TIME = "no time to race it"
 # Rounds from which on a race of two tells a gain of several percent.
 LEAST_ROUNDS = 5
 
@@ -33,7 +35,5 @@ def shortlist(
     for at in order[count:]:
         plans[
             at
-        ].refusal = (
-            f"no time to race it, and {plans[order[0]].name} promises more: give a larger budget"
-        )
+        ].refusal = f"{NO_TIME}, and {plans[order[0]].name} promises more: give a larger budget"
     return [plans[at] for at in sorted(order[:count])]

@@ -20,6 +20,7 @@ from .convert import tensor_type
 from .phases import Phases
 from .result import Candidate
 from .setting import Setting
+from .shortlist import NO_TIME
 
 if TYPE_CHECKING:
     from .report.schema import Device, Headline, Summary
@@ -92,7 +93,20 @@ def verdict_of(winner: Plan, plans: Sequence[Plan], problem: str) -> str:
     refused = [plan for plan in plans if plan.refusal]
     if len(refused) == len(plans):
         return f"The original is kept: every plan was refused ({refused[0].refusal})."
+    if any(_is_open(plan) for plan in plans):
+        return (
+            "The original is kept: no plan was faster beyond the noise in the time that there was; "
+            "a larger budget gives more."
+        )
     return "The original is kept: no plan was faster beyond the noise."
+
+
+def _is_open(plan: Plan) -> bool:
+    """Whether a plan may be faster, and had too little time to show it."""
+    if plan.refusal:
+        return plan.refusal.startswith(NO_TIME)
+    lap = plan.lap
+    return lap is not None and lap.ratio < 1 and lap.verdict == "noise" and lap.samples < FEW_ROUNDS
 
 
 def _opening(winner: Plan) -> str:

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from tensolog.optimizer.contest import ORIGINAL, Plan
 from tensolog.optimizer.graph import Graph
-from tensolog.optimizer.words import candidate_of
+from tensolog.optimizer.words import candidate_of, verdict_of
+from tensolog.optimizer.shortlist import NO_TIME
 from tensolog.profiles.race import Lap
 
 FINAL = Lap(20e6, 1e5, 1.0, 1.0, 1.0, 40)  # the original's last lap, when the machine was slow
@@ -43,3 +44,19 @@ def test_the_original_is_told_as_it_was():
 )
 def test_verdicts(lap, verdict):
     assert told(lap).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("lap", "refusal", "is_open"),
+    [
+        (EARLY, "", False),
+        (replace(EARLY, samples=3, ratio_low=0.5, ratio_high=2.0), "", True),
+        (replace(EARLY, samples=3, ratio=1.1, ratio_low=0.5, ratio_high=2.0), "", False),
+        (None, f"{NO_TIME}, and another promises more", True),
+    ],
+)
+def test_who_had_too_little_time_to_win_is_told_of(lap, refusal, is_open):
+    original = Plan(ORIGINAL, Graph(base=None, names=[]), lap=FINAL)
+    plan = Plan("plan", Graph(base=None, names=[]), lap=lap, refusal=refusal)
+    other = Plan("other", Graph(base=None, names=[]), lap=EARLY)
+    assert ("a larger budget" in verdict_of(original, [plan, other], "")) == is_open
