@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from tensolog.optimizer.contest import ORIGINAL, Plan
 from tensolog.optimizer.graph import Graph
-from tensolog.optimizer.words import candidate_of, verdict_of
 from tensolog.optimizer.shortlist import NO_TIME
+from tensolog.optimizer.words import candidate_of, verdict_of
 from tensolog.profiles.race import Lap
 
 FINAL = Lap(20e6, 1e5, 1.0, 1.0, 1.0, 40)  # the original's last lap, when the machine was slow
