@@ -1,42 +1,25 @@
-"""The memo table and the interesting points of programs: templates.dl, run by the engine.
+"""The memo table and the interesting points of programs: what templates.dl derives.
 
-One run costs about 50 ms of planning in DuckDB, whether it is of one program or of a hundred.
-What it derives depends on the structure and on how extents compare, so that it is kept by just
-that, here and on disk: a program of the same structure costs nothing, whatever its sizes are.
+Its rules are loops of Python (templates.py, generated from them): the relations are small, and take
+a millisecond or two that way, where DuckDB plans a hundred statements. What is derived depends on
+the structure and on how extents compare, so that it is kept by just that: a program of a known
+structure costs nothing, whatever its sizes are.
 """
 
 from __future__ import annotations
 
-import os
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ...catalog.datalog import evaluate
 from ..program.dag import Program
-from . import kept
-from .facts import Facts, Row, facts, ranked
-
-if TYPE_CHECKING:
-    import duckdb
+from .facts import Facts, facts, ranked
+from .templates import derive
 
 Edge = tuple[int, int]
 
-# A row of each relation that may be empty, for the types of its columns.
-_EMPTY = {
-    "fusible": "SELECT 0",
-    "reads": "SELECT 0, 0, 0",
-    "reduces": "SELECT 0, '', ''",
-    "sparse": "SELECT 0",
-    "wanted": "SELECT 0",
-    "node": "SELECT 0, '', '', 0, 0, 0",
-}
 _KEPT = 256
-_DERIVED = ("fuses", "opens", "closes", "point", "joins", "partition")
-
-Relations = dict[str, list[tuple[Any, ...]]]
 
 
 @dataclass
@@ -59,11 +42,7 @@ def conditions(program: Program, refused: frozenset[str] = frozenset()) -> Condi
     described = ranked(facts([program], refused))
     found = _kept.get(described)
     if found is None:
-        relations = kept.load(described)
-        if relations is None:
-            relations = _derive(described)
-            kept.keep(described, relations)
-        (found,) = _divide(relations, [len(program.nodes)])
+        (found,) = _divide(derive(dict(described)), [len(program.nodes)])
         _kept[described] = found
         if len(_kept) > _KEPT:
             _kept.popitem(last=False)
@@ -75,27 +54,12 @@ def all_conditions(
 ) -> list[Conditions]:
     """Derive the conditions of many programs in one run."""
     sizes = [len(program.nodes) for program in programs]
-    return _divide(_derive(facts(programs, refused)), sizes)
+    return _divide(derive(dict(facts(programs, refused))), sizes)
 
 
-@cache
-def _connection(process: int) -> duckdb.DuckDBPyConnection:
-    """Return a database in memory; a forked process can't use that of its parent."""
-    import duckdb
-
-    # The tables are tiny: more threads only wait for each other.
-    return duckdb.connect(config={"threads": 1})
-
-
-def _derive(described: Facts) -> Relations:
-    # A cursor of its own: another thread may plan at the same time.
-    with _connection(os.getpid()).cursor() as cursor:
-        inputs = {name: _values(name, rows) for name, rows in described}
-        relations = evaluate(kept.rules(), cursor, inputs=inputs)
-        return {name: relations[name].fetchall() for name in _DERIVED}
-
-
-def _divide(derived: Relations, sizes: Sequence[int]) -> list[Conditions]:
+def _divide(
+    derived: Mapping[str, Iterable[tuple[Any, ...]]], sizes: Sequence[int]
+) -> list[Conditions]:
     """Return what was derived of each of several programs of so many nodes."""
     owner: list[tuple[Conditions, int]] = []
     found = []
@@ -122,10 +86,3 @@ def _divide(derived: Relations, sizes: Sequence[int]) -> list[Conditions]:
         one, first = owner[n]
         one.partition[n - first] = p - first
     return found
-
-
-def _values(name: str, rows: Sequence[Row]) -> str:
-    """Write rows as a query; numbers, and names of operators and classes, need no quoting."""
-    if not rows:
-        return f"SELECT * FROM ({_EMPTY[name]}) WHERE false"
-    return "VALUES " + ", ".join(f"({', '.join(map(repr, row))})" for row in rows)

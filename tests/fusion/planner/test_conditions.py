@@ -1,15 +1,23 @@
 """Each condition of templates.dl: where it holds, and where exactly one thing is missing."""
 
 import dataclasses
-import pickle
+import random
+from pathlib import Path
 
+import duckdb
 import pytest
-from tensolog.optimizer.fusion import conditions as planner_conditions
-from tensolog.optimizer.fusion import kept
+from tensolog.catalog.datalog import evaluate
+from tensolog.catalog.datalog.files import read_program
+from tensolog.catalog.datalog.python import module
 from tensolog.optimizer.fusion.conditions import all_conditions, conditions
 from tensolog.optimizer.fusion.facts import facts
+from tensolog.optimizer.fusion.templates import derive
 
-from .build import Build
+from .build import Build, random_program, shared_program
+from .programs import ALL
+
+ROOT = Path(__file__).parents[3]
+FUSION = Path("optimizer/fusion")
 
 
 def cell_chain(b, shape=(50, 40), other=(50, 40), op="Exp", dtype="float64"):
@@ -295,42 +303,32 @@ def test_conditions_depend_on_how_extents_compare_alone():
     assert conditions(chain(1000, 100)) is not conditions(chain(100, 1000))
 
 
-def test_conditions_are_kept_on_disk(tmp_path, monkeypatch):
-    monkeypatch.setenv("TENSOLOG_CONDITIONS", str(tmp_path))
-    b = Build()
-    program = b.program(b.sum(b.op("Tanh", b.op("Mul", b.given(31, 22), b.given(31, 22)))))
-    kept_here = planner_conditions._kept
-    kept_here.clear()
-    first = conditions(program)
-    (entry,) = tmp_path.glob("*.json")
-    kept_here.clear()
-    monkeypatch.setattr(planner_conditions, "_derive", None)
-    assert conditions(program) == first
-    monkeypatch.undo()
-    monkeypatch.setenv("TENSOLOG_CONDITIONS", str(tmp_path))
-    entry.write_text("{", encoding="utf-8")
-    kept_here.clear()
-    assert conditions(program) == first  # derived anew
+def test_the_generated_module_is_that_of_the_rules(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    written = FUSION / "templates.py"
+    assert written.read_text(encoding="utf-8") == module(FUSION / "templates.dl", written)
 
 
-def test_parsed_rules_are_kept_on_disk(tmp_path, monkeypatch):
-    b = Build()
-    x = b.given(31, 22)
-    program = b.program(b.matmul(b.t(x), b.op("Tanh", b.matmul(x, b.given(22)))))
-    expected = all_conditions([program])
-    monkeypatch.setenv("TENSOLOG_CONDITIONS", str(tmp_path))
-    kept.rules.cache_clear()
-    kept.rules()
-    (entry,) = tmp_path.glob("*.pickle")
-    kept.rules.cache_clear()
-    with monkeypatch.context() as patched:
-        patched.setattr(kept, "parse", None)
-        assert all_conditions([program]) == expected
-    for damage in (b"", entry.read_bytes()[:-9], pickle.dumps("no rules")):
-        entry.write_bytes(damage)
-        kept.rules.cache_clear()
-        assert all_conditions([program]) == expected  # parsed anew
-        assert pickle.loads(entry.read_bytes())
+def test_the_generated_module_derives_what_the_database_does():
+    """Of the paper's programs, of all cases and of random programs: every relation, row by row."""
+    source = random.Random(5)
+    programs = [make() for make in ALL.values()]
+    for make, _ in CASES.values():
+        b = Build()
+        programs.append(b.program(*make(b)[2]))
+    for _ in range(40):
+        programs += [shared_program(source, 20), random_program(source, 14)]
+    rules = read_program(ROOT / FUSION / "templates.dl")
+    given = dict(facts(programs))
+    with duckdb.connect() as connection:
+        relations = evaluate(rules, connection, inputs={n: _values(r) for n, r in given.items()})
+        expected = {name: set(relations[name].fetchall()) for name in relations}
+    assert {name: set(rows) for name, rows in derive(given).items()} == expected
+    assert all(expected.values())  # every rule's relation was met
+
+
+def _values(rows):
+    return "VALUES " + ", ".join(f"({', '.join(map(repr, row))})" for row in rows)
 
 
 def test_dead_nodes_have_no_facts():
