@@ -11,12 +11,6 @@
 #undef MINIMAL_PANEL
 #define MINIMAL_PANEL 32
 
-/* a block of channels: on other processors than those it was made for, vectors are longer or shorter */
-#undef BLOCK_OF
-#define BLOCK_OF(p) (BLOCK < LANES_32 ? PART_32(p, BLOCK) : FULL_32(p))
-#undef PUT_BLOCK_OF
-#define PUT_BLOCK_OF(p, v) do { if (BLOCK < LANES_32) PUT_PART_32(p, BLOCK, v); else PUT_32(p, v); } while (0)
-
 /* Places are told from here, not each by itself: compilers would hold them all. */
 #undef OPAQUE
 #define OPAQUE(p) __asm__("" : "+r"(p))

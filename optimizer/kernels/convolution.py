@@ -1,14 +1,14 @@
-"""Convolutions over blocks of channels as kernels, by minimal filtering (winograd.py).
+"""Convolutions over blocks of channels as kernels: by minimal filtering (winograd.py), or sliding.
 
 They take the place of ONNX Runtime's own Conv of its blocked layout (optimizer/layouts), with the
 bias, the sum and the activation that it has: image and result lie in memory as they did. A tile
 whose result isn't finite is computed again, multiplied out, so that what is no number spoils no
-neighbour.
+neighbour. Groups have one form more, which multiplies out (convolution_apart.py), by any steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
@@ -19,9 +19,10 @@ from ..codegen.scalar import LoweringError
 from ..graph import TensorType
 from ..layouts.runtime import NCHWC, block_size
 from .affine import Affine, Extent
-from .convolution_ends import end_of
-from .convolution_filters import Filters, Merged, Padded
-from .convolution_text import PANEL, Plan, minimal_text
+from .convolution_apart import Sliding, check_sliding, sliding_text
+from .convolution_ends import bounds_of, end_of
+from .convolution_filters import Filters, Merged, Outer, Padded
+from .convolution_text import LINE, PANEL, Plan, minimal_text
 from .grow import Found
 from .loops import Groups
 from .lower import Kernel, Laying, Shapes, check, flushes, named
@@ -43,8 +44,14 @@ TOGETHER_BYTES, LEAST_TOGETHER = 256 << 10, 28
 # by them, so that they come from memory meanwhile; where there are fewer, as far as the cache goes.
 LAID_OUT_BYTES, LAID_OUT_TILES = 40 << 20, 14
 CACHED_BYTES = 2 << 20
+# Filters that are 0 on other groups' channels cost as many times the arithmetic.
+MOST_MERGED = 8
 # Channels whose filters are transformed at a time, otherwise.
 PIECE = 32
+# How constants are laid out for kernels of convolutions.
+Layings = Filters | Merged | Outer | Padded
+# Bytes that a task has where it needs none: how many tasks there are depends on them.
+LINE_BYTES = 4 * LINE
 # Statements that change t as an activation does, by its name; `{0}` and `{1}` are its parameters.
 ACTIVATIONS = {
     "Relu": "t = 0.0f > t ? 0.0f : t;",
@@ -58,12 +65,13 @@ ACTIVATIONS = {
 
 @dataclass(frozen=True)
 class Convolution:
-    """A convolution over blocks of channels that minimal filtering can compute.
+    """A convolution over blocks of channels.
 
     `nodes` compute it, of `values`: the image, filters, a bias and a summand, ABSENT where there is
     none. `end` are statements that change the result, by elements of `reads`. `own` are the
     channels that a group reads and makes; where these fill no blocks, filters are laid out by
-    `before`, and a group of `groups` has several, which make `filled` channels together.
+    `before`, and a group of `groups` has several, which make `filled` channels together. It ends in
+    `bounds`, where these are None in `end`. `steps` and `dilations` come rows first.
     """
 
     nodes: tuple[int, ...]
@@ -81,6 +89,16 @@ class Convolution:
     reads: tuple[int, ...] = ()
     flushes: bool = True
     before: Merged | None = None
+    bounds: tuple[float, float] | None = None
+    steps: tuple[int, int] = (1, 1)
+    dilations: tuple[int, int] = (1, 1)
+
+    @property
+    def may_filter(self) -> bool:
+        """Tell whether minimal filtering can compute it."""
+        merged = 1 if self.before is None else self.before.merged
+        in_tiles = self.taps in TILES and self.own != (1, 1) and merged <= MOST_MERGED
+        return in_tiles and self.steps == self.dilations == (1, 1)
 
 
 def convolutions(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
@@ -102,8 +120,10 @@ def convolutions(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
 
 
 def forms(meanings: Meanings, one: Convolution) -> list[Found]:
-    """Return the kernels of a convolution, for tiles of each size."""
-    return [_lowered(meanings, one, tile) for tile in TILES[one.taps]]
+    """Return the kernels of a convolution, for tiles of each size, and of groups multiplied out."""
+    found = [_sliding(meanings, one)] if one.own[0] < int(one.image[1]) else []
+    tiles = TILES[one.taps] if one.may_filter else ()
+    return [*filter(None, found), *(_lowered(meanings, one, tile) for tile in tiles)]
 
 
 # ------------------------------------------------------------------------------------ matching
@@ -122,17 +142,10 @@ def _convolution(meanings: Meanings, number: int, allowed: Collection[int]) -> C
         raise LoweringError("a convolution whose channels aren't known")
     if weights not in graph.constants or 0 in made:
         raise LoweringError("filters that are computed, or no result")
-    if numbers_of(attributes, "strides", 1) != (1, 1) or numbers_of(attributes, "dilations", 1) != (
-        1,
-        1,
-    ):
-        raise LoweringError("a convolution that leaves out places")
     (m, c, high, wide) = map(int, filters)
     groups = int(attributes.get("group", 1))  # type: ignore[call-overload]
     if c * groups != given[1] or m != made[1] or m % groups:
         raise LoweringError("channels of other numbers than the filters are for")
-    if (high, wide) not in TILES:
-        raise LoweringError("filters of another size")
     values = graph.constants[weights].array()
     if not np.isfinite(values).all():
         raise LoweringError("filters that aren't finite")
@@ -140,11 +153,14 @@ def _convolution(meanings: Meanings, number: int, allowed: Collection[int]) -> C
         raise LoweringError("a sum of other sizes")
     bias, summand = (*node.inputs[2:], ABSENT, ABSENT)[:2]
     end = end_of(meanings, number, allowed)
+    own = (c, m // groups)
+    steps, dilations = (numbers_of(attributes, name, 1) for name in ("strides", "dilations"))
     return Convolution(
         (number, *end.nodes), (image, weights, bias, summand), end.output, given, made,
-        (high, wide), pads_of(attributes, given, made, (high, wide)), groups, (c, m // groups), m,
-        block_of(m // groups, c), (*activation_text(attributes), *end.text), end.reads,
-        flushes(meanings, end.nodes),
+        (high, wide), pads_of(attributes, given, made, (high, wide), steps, dilations), groups, own,
+        m, block_of(m, m) if own == (1, 1) else block_of(m // groups, c),
+        (*activation_text(attributes), *end.text), end.reads, flushes(meanings, end.nodes),
+        bounds=bounds_of(attributes, end), steps=steps, dilations=dilations,
     )  # fmt: skip
 
 
@@ -156,10 +172,10 @@ def block_of(m: int, c: int) -> int:
     return block
 
 
-def numbers_of(attributes: dict[str, object], name: str, default: int) -> tuple[int, ...]:
+def numbers_of(attributes: dict[str, object], name: str, default: int) -> tuple[int, int]:
     """Return an attribute of two numbers, rows first."""
-    given: tuple[int, ...] = attributes.get(name) or (default, default)  # type: ignore[assignment]
-    return tuple(given)
+    given: tuple[int, int] = attributes.get(name) or (default, default)  # type: ignore[assignment]
+    return given[0], given[1]
 
 
 def pads_of(
@@ -168,6 +184,7 @@ def pads_of(
     result: tuple[Extent, ...],
     taps: tuple[int, int],
     steps: tuple[int, int] = (1, 1),
+    dilations: tuple[int, int] = (1, 1),
 ) -> tuple[int, int]:
     """Return how many rows and columns of zeros lie before the image.
 
@@ -177,7 +194,7 @@ def pads_of(
     given: tuple[int, ...] = attributes.get("pads") or (0, 0, 0, 0)  # type: ignore[assignment]
     found = []
     for at, (size, wanted) in enumerate(zip(image[2:], result[2:], strict=True)):
-        k, step = taps[at], steps[at]
+        k, step = (taps[at] - 1) * dilations[at] + 1, steps[at]
         if isinstance(size, int) and isinstance(wanted, int):
             missing = (wanted - 1) * step + k - size
         elif size == wanted and step == 1:
@@ -229,28 +246,10 @@ def _lowered(meanings: Meanings, one: Convolution, tile: tuple[int, int]) -> Fou
         together=most if tiles is None else ceil(tiles / max(1, ceil(tiles / most))),
         piece=0 if laid_out else min(PIECE, own),
     )  # fmt: skip
-    image, weights, bias, summand = one.values
-    inputs = [image, weights]
-    packed: list[tuple[int, int, Laying]] = []
-    if one.before is not None:
-        inputs[1] = _laid_out(meanings, weights, one.before, (width, own, *one.taps))
-        packed.append((inputs[1], weights, one.before))
-    if laid_out:
-        filters = Filters(one.taps, tile, one.block, one.groups, one.before)
-        inputs.append(_laid_out(meanings, weights, filters, (panels, products, own, PANEL)))
-        packed.append((inputs[-1], weights, filters))
-    if one.filled < width and bias != ABSENT:
-        padded = Padded(width)
-        laid = _laid_out(meanings, bias, padded, (width,))
-        packed.append((laid, bias, padded))
-        bias = laid
-    added = [-1, -1]
-    for at, value in enumerate((bias, summand)):
-        if value != ABSENT:
-            added[at] = len(inputs)
-            inputs.append(value)
-    more = range(len(inputs), len(inputs) + len(one.reads))
-    inputs += one.reads
+    filters = Filters(one.taps, tile, one.block, one.groups, one.before)
+    transformed = ((filters, (panels, products, own, PANEL)),) if laid_out else ()
+    inputs, packed, added = _operands(meanings, one, one.before, own, transformed)
+    more = range(len(inputs) - len(one.reads), len(inputs))
     text = minimal_text(plan, added[0], added[1], one.end, more)
     units = 1 if tiles is None else ceil(tiles / plan.together) * panels
     extents = (one.image[0], *plan.free, units)
@@ -280,13 +279,97 @@ def _lowered(meanings: Meanings, one: Convolution, tile: tuple[int, int]) -> Fou
         grain=1,
         room=plan.room,
         arrange="arrange_convolution",
-        support="convolution.h",
+        support="convolution_blocks.h convolution.h",
         flushes=one.flushes,
         packed=tuple(packed),
         form=name,
     )
-    region = Region(one.nodes, read_by(graph, one.nodes), (one.output,), one.result, 0)
-    return Found(region, named(kernel))
+    return _found(meanings, one, kernel)
+
+
+def _sliding(meanings: Meanings, one: Convolution) -> Found | None:
+    """Return the kernel that multiplies groups out; None where blocks or sizes don't allow it."""
+    image, result = one.image, one.result
+    if not all(isinstance(size, int) for size in (*image[1:], *result[1:])):
+        return None
+    depth, high, wide = map(int, image[1:])
+    plan = Sliding(
+        one.block, one.own, depth, int(result[1]), (high, wide), (int(result[2]), int(result[3])),
+        one.taps, one.steps, one.dilations, one.pads, is_dense=one.before is None,
+    )  # fmt: skip
+    try:
+        check_sliding(plan)
+    except LoweringError:
+        return None
+    outer = None if one.before is None else Outer(one.block)
+    inputs, packed, added = _operands(meanings, one, outer, one.own[0])
+    more = range(len(inputs) - len(one.reads), len(inputs))
+    text = sliding_text(plan, added[0], added[1], one.bounds, one.end, more)
+    place = (Affine(((0, 1),)), Affine(), Affine(), Affine())
+    shapes = Shapes(
+        tuple((meanings.graph.dtype(v) or "float32", meanings.shape(v)) for v in inputs),
+        (),
+        (image[0], plan.units),
+        Groups((0, 1)),
+        ((result, place),),
+    )
+    kernel = Kernel(
+        "",
+        f"ConvApart{one.taps[0]}x{one.taps[1]}",
+        text,
+        shapes,
+        tuple(inputs),
+        (one.output,),
+        block=1,
+        grain=1,
+        room=LINE_BYTES,
+        arrange="arrange_convolution",
+        support="convolution_blocks.h convolution_apart.h",
+        flushes=one.flushes,
+        packed=tuple(packed),
+        form="groups multiplied out",
+    )
+    return _found(meanings, one, kernel)
+
+
+def _operands(
+    meanings: Meanings,
+    one: Convolution,
+    before: Merged | Outer | None,
+    depth: int,
+    transformed: Sequence[tuple[Filters, tuple[int, ...]]] = (),
+) -> tuple[list[int], list[tuple[int, int, Laying]], list[int]]:
+    """Return a kernel's inputs, those laid out, and the numbers of bias and summand, -1 for none.
+
+    These are the image, filters of `depth` channels, laid out by `before` where that is given, the
+    same `transformed`, bias and summand, and what the end reads.
+    """
+    image, weights, bias, summand = one.values
+    width = int(one.result[1])
+    inputs = [image, weights]
+    packed: list[tuple[int, int, Laying]] = []
+    if before is not None:
+        inputs[1] = _laid_out(meanings, weights, before, (width, depth, *one.taps))
+        packed.append((inputs[1], weights, before))
+    for how, shape in transformed:
+        inputs.append(_laid_out(meanings, weights, how, shape))
+        packed.append((inputs[-1], weights, how))
+    if one.filled < width and bias != ABSENT:
+        padded = Padded(width)
+        laid = _laid_out(meanings, bias, padded, (width,))
+        packed.append((laid, bias, padded))
+        bias = laid
+    added = [-1, -1]
+    for at, value in enumerate((bias, summand)):
+        if value != ABSENT:
+            added[at] = len(inputs)
+            inputs.append(value)
+    return [*inputs, *one.reads], packed, added
+
+
+def _found(meanings: Meanings, one: Convolution, kernel: Kernel) -> Found:
+    read = read_by(meanings.graph, one.nodes)
+    return Found(Region(one.nodes, read, (one.output,), one.result, 0), named(kernel))
 
 
 def _is_laid_out(size_bytes: int, tiles: int | None) -> bool:
@@ -295,9 +378,7 @@ def _is_laid_out(size_bytes: int, tiles: int | None) -> bool:
     return size_bytes <= (LAID_OUT_BYTES if has_many else CACHED_BYTES)
 
 
-def _laid_out(
-    meanings: Meanings, weights: int, how: Filters | Merged | Padded, shape: tuple[int, ...]
-) -> int:
+def _laid_out(meanings: Meanings, weights: int, how: Layings, shape: tuple[int, ...]) -> int:
     """Return the value that filters are when they are laid out, one for each way."""
     key = (weights, how)
     if key not in meanings.packed:

@@ -35,6 +35,21 @@ class End:
     reads: tuple[int, ...] = ()
 
 
+def bounds_of(attributes: dict[str, object], end: End) -> tuple[float, float] | None:
+    """Return the bounds that a convolution ends in; None where it ends in something else."""
+    given: tuple[float, ...] = attributes.get("activation_params") or ()  # type: ignore[assignment]
+    found = {"": (-np.inf, np.inf), "Relu": (0.0, np.inf), "Clip": tuple(given)}
+    bounds = found.get(str(attributes.get("activation", "")))
+    return None if end.nodes or bounds is None else (float(bounds[0]), float(bounds[1]))
+
+
+def literal(number: float) -> str:
+    """Return a number of float32 as C has it."""
+    if np.isinf(number):
+        return "-INFINITY" if number < 0 else "INFINITY"
+    return f"{number.hex()}f"
+
+
 def end_of(
     meanings: Meanings, number: int, allowed: Collection[int], most_reads: int = MOST_READS
 ) -> End:

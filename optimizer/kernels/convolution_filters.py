@@ -7,7 +7,7 @@ from math import ceil
 
 import numpy as np
 
-from ..layouts.filters import dense
+from ..layouts.filters import dense, outer
 from ..layouts.layout import Layout
 from .convolution_text import PANEL
 from .winograd import filtering, transformed
@@ -39,6 +39,17 @@ class Merged:
             whole[:, member, :, member] = parts[:, member]
         whole = whole.reshape(m, self.merged * c, h, w)
         return dense(whole, Layout((m,), self.block), Layout((self.merged * c,), self.block))
+
+
+@dataclass(frozen=True)
+class Outer:
+    """How filters of narrow groups are laid out when each lane reads its own group's channel."""
+
+    block: int
+
+    def lay(self, array: np.ndarray) -> np.ndarray:
+        """Return filters [m, c, h, w] as (block of m, c, row, column, m of the block)."""
+        return outer(array, Layout((array.shape[0],), self.block))
 
 
 @dataclass(frozen=True)

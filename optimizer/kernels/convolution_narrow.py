@@ -1,9 +1,9 @@
 """Convolutions in groups that share blocks, between two that are computed in blocks.
 
 ONNX Runtime has no kernel for these in blocks: images leave them before, and enter them behind. A
-kernel of ours (convolution.py) reads and writes blocks, by filters that are 0 on the channels of
-the other groups in a block; where something isn't finite it multiplies out what belongs together,
-so that an infinity meets none of these zeros.
+kernel of ours (convolution.py) reads and writes blocks. Minimal filtering does so by filters that
+are 0 on the channels of the other groups in a block; where something isn't finite it multiplies out
+what belongs together, so that an infinity meets none of these zeros.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from ...rules import ABSENT
 from ..codegen.scalar import LoweringError
 from ..layouts.runtime import ACTIVATIONS, NCHWC
 from .convolution import (
-    TILES,
     Convolution,
     activation_text,
     block_of,
@@ -25,12 +24,11 @@ from .convolution import (
     numbers_of,
     pads_of,
 )
+from .convolution_ends import End, bounds_of
 from .convolution_filters import Merged
 from .grow import Found
 from .region import Meanings
 
-# Filters that are 0 on other groups' channels cost as many times the arithmetic.
-MOST_MERGED = 8
 # Activations that need no parameters, and none that a node could leave out.
 ENDS = frozenset(name for name, parameters in ACTIVATIONS.items() if not parameters)
 
@@ -70,10 +68,8 @@ def _matched(meanings: Meanings, entering: int, allowed: Collection[int]) -> Con
     if len(filters) != 4 or not all(isinstance(size, int) for size in filters):
         raise LoweringError("filters whose sizes aren't known")
     m, c, high, wide = map(int, filters)
-    if groups == 1 or m % groups or (high, wide) not in TILES:
-        raise LoweringError("no groups, or filters of another size")
-    if any(numbers_of(attributes, name, 1) != (1, 1) for name in ("strides", "dilations")):
-        raise LoweringError("a convolution that leaves out places")
+    if groups == 1 or m % groups:
+        raise LoweringError("no groups")
     weights = graph.constants.get(conv.inputs[1])
     if weights is None or not np.isfinite(weights.array()).all():
         raise LoweringError("filters that are computed, or aren't finite")
@@ -83,17 +79,21 @@ def _matched(meanings: Meanings, entering: int, allowed: Collection[int]) -> Con
     own = m // groups
     merged = lcm(lcm(c, block) // c, lcm(own, block) // own)
     whole = ceil(groups / merged)
-    if not 1 < merged <= MOST_MERGED:
-        raise LoweringError("groups that fill blocks, or would take too much arithmetic")
+    if merged == 1:
+        raise LoweringError("groups that fill blocks")
     if (whole * merged * c, whole * merged * own) != (given[1], made[1]):
         raise LoweringError("groups that fill another number of blocks")
     bias = conv.inputs[2] if len(conv.inputs) > 2 else ABSENT
     if bias != ABSENT and m < int(made[1]) and bias not in graph.constants:
         raise LoweringError("a bias that is computed")
+    steps, dilations = (numbers_of(attributes, name, 1) for name in ("strides", "dilations"))
+    activation = graph.nodes[nodes[1]].op_type if end else ""
     return Convolution(
         tuple(reversed(nodes)), (image, conv.inputs[1], bias, ABSENT), output, given, made,
-        (high, wide), pads_of(attributes, given, made, (high, wide)), whole, (c, own), m,
-        block, end, before=Merged(groups, merged, block),
+        (high, wide), pads_of(attributes, given, made, (high, wide), steps, dilations), whole,
+        (c, own), m, block, end, before=Merged(groups, merged, block),
+        bounds=bounds_of({"activation": activation}, End((), output)), steps=steps,
+        dilations=dilations,
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from ..codegen.scalar import LoweringError
 from ..layouts.runtime import NCHWC
 from .affine import Affine, Extent
 from .convolution import activation_text, block_of, numbers_of, pads_of
-from .convolution_ends import End, end_of
+from .convolution_ends import End, bounds_of, end_of, literal
 from .convolution_text import told_more
 from .grow import Found
 from .loops import Groups
@@ -157,7 +157,7 @@ def _lowered(meanings: Meanings, one: Pair) -> Found:
     inputs += one.ends[1].reads
     numbered = zip((one.first, one.second), one.ends, strict=True)
     ends = [(*activation_text(graph.attributes(n)), *end.text) for n, end in numbered]
-    bounds = _bounds(graph.attributes(one.first), one.ends[0])
+    bounds = bounds_of(graph.attributes(one.first), one.ends[0])
     behind = [number for end in one.ends for number in end.nodes]
     units = ceil(one.width / (2 * one.block)) * numbers["PARTS"]
     shapes = Shapes(
@@ -180,7 +180,7 @@ def _lowered(meanings: Meanings, one: Pair) -> Found:
         grain=1,
         room=4 * 2 * numbers["LINES"] * numbers["SPAN"] * one.block,
         arrange="arrange_convolution",
-        support="convolution_pair.h",
+        support="convolution_blocks.h convolution_pair.h",
         flushes=flushes(meanings, behind),
         form=f"points and {down}x{across} of each channel in one pass",
     )
@@ -252,24 +252,10 @@ def pair_text(
     text = _loops().replace("NUMBERS", told)
     text = text.replace("PRODUCT(", f"pair_product_{numbers['BLOCK']}(")
     text = text.replace("MORE", told_more(more, "place"))
-    low, high = map(_literal, bounds or (-np.inf, np.inf))
+    low, high = map(literal, bounds or (-np.inf, np.inf))
     text = text.replace("LOW", low).replace("HIGH", high)
     text = text.replace("FIRST", "" if bounds else FIRST.replace("END", " ".join(ends[0])))
     return text.replace("ACTIVATE_SECOND", " ".join(ends[1]))
-
-
-def _bounds(attributes: dict[str, object], end: End) -> tuple[float, float] | None:
-    """Return the bounds that the first convolution ends in; None where it does something else."""
-    given: tuple[float, ...] = attributes.get("activation_params") or ()  # type: ignore[assignment]
-    found = {"": (-np.inf, np.inf), "Relu": (0.0, np.inf), "Clip": tuple(given)}
-    bounds = found.get(str(attributes.get("activation", "")))
-    return None if end.nodes or bounds is None else (float(bounds[0]), float(bounds[1]))
-
-
-def _literal(number: float) -> str:
-    if np.isinf(number):
-        return "-INFINITY" if number < 0 else "INFINITY"
-    return f"{number.hex()}f"
 
 
 @cache
