@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -231,6 +232,13 @@ class LazySparse(HeldSparse):
         return self
 
 
+def _without_method(name: str, value: Any, other: Any) -> Any:
+    """Return what Python makes of an operator that a sparse object lacks: others may have it."""
+    if name.startswith("__r"):
+        return getattr(operator, f"__{name[3:]}")(other, value)
+    return getattr(operator, name)(value, other)
+
+
 def _shares(found: Any, value: Any) -> bool:
     """Whether one written shows in the other; some formats hold no array of entries."""
     one, other = (getattr(each, "data", None) for each in (found, value))
@@ -260,7 +268,11 @@ for _name, _attempt in _TRACED.items():
 for _name in _LEFT:
 
     def _operator(self: LazySparse, other: Any, _name: str = f"__{_name}__") -> Any:
-        return self._left(_name, (other,), {}, "not traced")
+        if hasattr(self.__class__, _name):
+            return self._left(_name, (other,), {}, "not traced")
+        self._trace.flush("an operator that SciPy doesn't have")
+        pair = (self._tensolog_real(), eager.real(other))
+        return self._adopted(_without_method(_name, *pair))
 
     setattr(LazySparse, f"__{_name}__", _operator)
 

@@ -66,6 +66,7 @@ np.sign(S); np.floor(S); np.sqrt(S); np.rint(S); np.trunc(S); np.negative(S); ro
 [row.sum() for row in S]; S[0].sum(); [S[i].nnz for i in range(3)]; bool(S); 0.5 in S
 copy.copy(S) * 2; copy.deepcopy(S).sum(); pickle.loads(pickle.dumps(S)) @ v; S.count_nonzero()
 (S != 0).multiply(D); (S > 0.1).sum(axis=0); sp.diags(w) @ S; S @ sp.diags(v); S.T.multiply(w).sum()
+S // 2; S % 2; 2 ** S; S // D; D % S; S % S; 2 // S; v ** S; S < D; 2 / S
 S.sum(axis=0) * 2; np.asarray(S.sum(axis=1)).ravel() + w; w @ (S @ v); (S @ V).argmin(axis=1)
 """
 
