@@ -3,14 +3,26 @@
    depth, so that a piece of it stays in the second cache while all rows of a block pass (Goto and
    van de Geijn 2008); meanwhile the next piece is fetched, which lies right behind. */
 
-#define PRODUCT_DEPTH 512
-/* a tile's sums stay in registers: so many rows of three vectors */
+/* a tile's sums stay in registers: so many rows of so many vectors. Of 16 registers, 4 rows of 3 use all
+   as well, but 6 of 2 take whole lines of a panel, of which 256 rows stay in the first cache. */
 #undef PRODUCT_ROWS
+#undef PRODUCT_VECTORS
+#undef PRODUCT_DEPTH
 #if defined(LEVEL_AVX512)
 #define PRODUCT_ROWS 8
+#define PRODUCT_VECTORS 3
+#define PRODUCT_DEPTH 512
+#elif defined(LEVEL_AVX2)
+#define PRODUCT_ROWS 6
+#define PRODUCT_VECTORS 2
+#define PRODUCT_DEPTH 256
 #else
 #define PRODUCT_ROWS 4
+#define PRODUCT_VECTORS 3
+#define PRODUCT_DEPTH 512
 #endif
+#undef PRODUCT_STRIP
+#define PRODUCT_STRIP (PRODUCT_VECTORS * LANES_32)
 
 /* S += x w for a tile of some rows and up to three vectors: S has rows of PRODUCT_PANEL elements, x of
    `apart`. For each of the K steps `step` bytes from `next` on are on their way. */
@@ -49,15 +61,17 @@ static APART void product_rows(
     int rows, const float *x, i64 apart, const float *w, float *S, i64 K, const char *next, i64 step) {
   switch (rows) {
 #if PRODUCT_ROWS == 8
-    case 8: product_tile(8, 3, x, apart, w, S, K, next, step); break;
-    case 7: product_tile(7, 3, x, apart, w, S, K, next, step); break;
-    case 6: product_tile(6, 3, x, apart, w, S, K, next, step); break;
-    case 5: product_tile(5, 3, x, apart, w, S, K, next, step); break;
+    case 8: product_tile(8, PRODUCT_VECTORS, x, apart, w, S, K, next, step); break;
+    case 7: product_tile(7, PRODUCT_VECTORS, x, apart, w, S, K, next, step); break;
 #endif
-    case 4: product_tile(4, 3, x, apart, w, S, K, next, step); break;
-    case 3: product_tile(3, 3, x, apart, w, S, K, next, step); break;
-    case 2: product_tile(2, 3, x, apart, w, S, K, next, step); break;
-    case 1: product_tile(1, 3, x, apart, w, S, K, next, step); break;
+#if PRODUCT_ROWS > 4
+    case 6: product_tile(6, PRODUCT_VECTORS, x, apart, w, S, K, next, step); break;
+    case 5: product_tile(5, PRODUCT_VECTORS, x, apart, w, S, K, next, step); break;
+#endif
+    case 4: product_tile(4, PRODUCT_VECTORS, x, apart, w, S, K, next, step); break;
+    case 3: product_tile(3, PRODUCT_VECTORS, x, apart, w, S, K, next, step); break;
+    case 2: product_tile(2, PRODUCT_VECTORS, x, apart, w, S, K, next, step); break;
+    case 1: product_tile(1, PRODUCT_VECTORS, x, apart, w, S, K, next, step); break;
   }
 }
 /* the same for one or two vectors, where a panel has no more columns */
@@ -72,29 +86,79 @@ static APART void product_narrow(
     else product_tile(1, 2, x, apart, w, S, K, (const char *)w, 0);
 }
 
+#if defined(LEVEL_AVX2)
+/* The same for one or two rows and a whole panel: it is read once, one line after another, and what
+   comes next is fetched by the processor itself. */
+static INLINED void product_wide(const int rows, const float *x, i64 apart, const float *w, float *S, i64 K) {
+  VEC_32 s[2][6];
+  _Pragma("GCC unroll 2")
+  for (int r = 0; r < rows; r++)
+    _Pragma("GCC unroll 6")
+    for (int v = 0; v < 6; v++) s[r][v] = FULL_32(S + r * PRODUCT_PANEL + v * LANES_32);
+  for (i64 k = 0; k < K; k++, w += PRODUCT_PANEL) {
+    VEC_32 one[2];
+    _Pragma("GCC unroll 2")
+    for (int r = 0; r < rows; r++) { one[r] = SET_32(x[r * apart + k]); HOLD(one[r]); }
+    _Pragma("GCC unroll 6")
+    for (int v = 0; v < 6; v++) {
+      VEC_32 m = FULL_32(w + v * LANES_32);
+      HOLD(m);
+      _Pragma("GCC unroll 2")
+      for (int r = 0; r < rows; r++) s[r][v] = FMA_VEC_32(one[r], m, s[r][v]);
+    }
+  }
+  _Pragma("GCC unroll 2")
+  for (int r = 0; r < rows; r++)
+    _Pragma("GCC unroll 6")
+    for (int v = 0; v < 6; v++) PUT_32(S + r * PRODUCT_PANEL + v * LANES_32, s[r][v]);
+}
+static APART void product_few(i64 rows, const float *x, i64 apart, const float *w, float *S, i64 K) {
+  if (rows == 2) product_wide(2, x, apart, w, S, K);
+  else product_wide(1, x, apart, w, S, K);
+}
+/* so many rows of a block at a time that they stay in the second cache while several panels pass;
+   where fewer than 64 would, each panel is worth more than its rows */
+static i64 product_part(i64 block, i64 depth) {
+  const i64 most = (96 << 10) / depth;
+  if (most < 64 || most >= block) return block;
+  const i64 parts = (block + most - 1) / most;
+  return (block + parts - 1) / parts;
+}
+/* rows of the next tile of those that are left: about as many as of the others, as sums of fewer than
+   four wait for themselves */
+static inline i64 product_tall(i64 rows, i64 tiles) { return (rows + tiles - 1) / tiles; }
+#else
+static i64 product_part(i64 block, i64 depth) { (void)depth; return block; }
+static inline i64 product_tall(i64 rows, i64 tiles) { (void)tiles; return LEAST(PRODUCT_ROWS, rows); }
+#endif
+
 /* S = start + x w for a block of rows and the n columns of a panel of K rows; `start` is n elements
    or NULL. What lies behind the panel is fetched where it is the next to be read (`more`). */
 static APART void product_block(
     const float *x, i64 apart, i64 rows, const float *w, const float *start, i64 n, float *S, i64 K, int more) {
   const i64 pieces = (K + PRODUCT_DEPTH - 1) / PRODUCT_DEPTH, most = (K + pieces - 1) / pieces;
-  const i64 tiles = (rows + PRODUCT_ROWS - 1) / PRODUCT_ROWS * (PRODUCT_PANEL / (3 * LANES_32));
+  const i64 tall = (rows + PRODUCT_ROWS - 1) / PRODUCT_ROWS, tiles = tall * (PRODUCT_PANEL / PRODUCT_STRIP);
   memset(S, 0, sizeof(float) * (size_t)(rows * PRODUCT_PANEL));
   for (i64 r = 0; start && r < rows; r++) memcpy(S + r * PRODUCT_PANEL, start, sizeof(float) * (size_t)n);
+#if defined(LEVEL_AVX2)
+  if (rows <= 2 && n > PRODUCT_PANEL / 2) { product_few(rows, x, apart, w, S, K); return; }
+#endif
   for (i64 k = 0; k < K; k += most) {
     const i64 depth = LEAST(most, K - k);
     const float *piece = w + k * PRODUCT_PANEL;
     const int follows = more || k + depth < K;
     const char *next = (const char *)(follows ? piece + depth * PRODUCT_PANEL : piece);
     const i64 step = follows ? (4 * PRODUCT_PANEL + tiles - 1) / tiles : 0;
-    for (i64 at = 0; at < n; at += 3 * LANES_32) {
-      const i64 vectors = LEAST(3, (n - at + LANES_32 - 1) / LANES_32);
-      if (vectors < 3) {
+    for (i64 at = 0; at < n; at += PRODUCT_STRIP) {
+      const i64 vectors = LEAST(PRODUCT_VECTORS, (n - at + LANES_32 - 1) / LANES_32);
+      if (vectors < PRODUCT_VECTORS) {
         product_narrow((int)rows, (int)vectors, x + k, apart, piece + at, S + at, depth);
         continue;
       }
-      for (i64 r = 0; r < rows; r += PRODUCT_ROWS) {
-        product_rows((int)LEAST(PRODUCT_ROWS, rows - r), x + r * apart + k, apart, piece + at,
-                     S + r * PRODUCT_PANEL + at, depth, next, step);
+      i64 left = tall;
+      for (i64 r = 0, count; r < rows; r += count) {
+        count = product_tall(rows - r, left--);
+        product_rows((int)count, x + r * apart + k, apart, piece + at, S + r * PRODUCT_PANEL + at, depth, next, step);
         next += step * depth;
       }
     }

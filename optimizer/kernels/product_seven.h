@@ -98,17 +98,17 @@ static APART void seven_prepare(const float *x, i64 depth, i64 count, seven *s) 
 static INLINED void seven_tile(
     const int made, const float *x, i64 apart, const float *w, const float *other, float *panel, float *S,
     float *T, float sign, i64 K, const char *next, i64 step) {
-  VEC_32 s[PRODUCT_ROWS][3];
+  VEC_32 s[PRODUCT_ROWS][PRODUCT_VECTORS];
   const float *p[PRODUCT_ROWS];
   _Pragma("GCC unroll 8")
   for (int r = 0; r < PRODUCT_ROWS; r++) {
     p[r] = x + r * apart;
-    for (int v = 0; v < 3; v++) s[r][v] = SET_32(0.0f);
+    for (int v = 0; v < PRODUCT_VECTORS; v++) s[r][v] = SET_32(0.0f);
   }
   for (i64 k = 0; k < K; k++, w += PRODUCT_PANEL) {
-    VEC_32 m[3];
+    VEC_32 m[PRODUCT_VECTORS];
     _Pragma("GCC unroll 3")
-    for (int v = 0; v < 3; v++) {
+    for (int v = 0; v < PRODUCT_VECTORS; v++) {
       m[v] = FULL_32(w + v * LANES_32);
       if (made > 0) m[v] += FULL_32(other + v * LANES_32);
       if (made < 0) m[v] -= FULL_32(other + v * LANES_32);
@@ -122,12 +122,12 @@ static INLINED void seven_tile(
     for (int r = 0; r < PRODUCT_ROWS; r++) {
       VEC_32 one = SET_32(p[r][k]);
       HOLD(one);
-      for (int v = 0; v < 3; v++) s[r][v] = FMA_VEC_32(one, m[v], s[r][v]);
+      for (int v = 0; v < PRODUCT_VECTORS; v++) s[r][v] = FMA_VEC_32(one, m[v], s[r][v]);
     }
   }
   _Pragma("GCC unroll 8")
   for (int r = 0; r < PRODUCT_ROWS; r++)
-    for (int v = 0; v < 3; v++) {
+    for (int v = 0; v < PRODUCT_VECTORS; v++) {
       float *to = S + r * PRODUCT_PANEL + v * LANES_32;
       PUT_32(to, FULL_32(to) + s[r][v]);
     }
@@ -135,7 +135,7 @@ static INLINED void seven_tile(
   const VEC_32 factor = SET_32(sign);
   _Pragma("GCC unroll 8")
   for (int r = 0; r < PRODUCT_ROWS; r++)
-    for (int v = 0; v < 3; v++) {
+    for (int v = 0; v < PRODUCT_VECTORS; v++) {
       float *to = T + r * PRODUCT_PANEL + v * LANES_32;
       PUT_32(to, FMA_VEC_32(factor, s[r][v], FULL_32(to)));
     }
@@ -154,7 +154,7 @@ static void seven_piece(
     const float *x, i64 depth, i64 count, const float *w, i64 size, const seven *s, const float *sums,
     const uint8_t *apart, i64 D, const float *next, i64 rows) {
   const i64 H = s->half, row = D + SEVEN_GAP, one = H * row, tiles = H / PRODUCT_ROWS;
-  const i64 strips = PRODUCT_PANEL / (3 * LANES_32), all = 7 * tiles * strips;
+  const i64 strips = PRODUCT_PANEL / (PRODUCT_STRIP), all = 7 * tiles * strips;
   const float *A11 = x, *A22 = x + H * depth + D;
   const float *B11 = w, *B21 = w + D * PRODUCT_PANEL, *B12 = w + size, *B22 = B21 + size;
   float *C11 = s->results, *C12 = C11 + count * PRODUCT_PANEL;
@@ -171,24 +171,29 @@ static void seven_piece(
   /* half of the steps fetch of the first panel, half of the second */
   const i64 bytes = sizeof(float) * PRODUCT_PANEL * rows, step = (2 * bytes / D + all - 1) / all;
   i64 fetched = 0;
+  /* a half of a piece in parts, as deep as those of product_block */
+  const i64 parts = (D + PRODUCT_DEPTH - 1) / PRODUCT_DEPTH, most = (D + parts - 1) / parts;
   for (int i = 0; i < 7; i++)
-    for (i64 at = 0; at < PRODUCT_PANEL; at += 3 * LANES_32) {
-      int made = products[i].made;
-      for (i64 tile = 0; tile < tiles; tile++, fetched += step * D) {
-        if (apart[tile]) continue;
-        const i64 r = tile * PRODUCT_ROWS, to = r * PRODUCT_PANEL + at;
-        const char *from = (const char *)next;
-        if (rows) from += fetched < bytes ? fetched : fetched - bytes + (i64)sizeof(float) * size;
-        seven_rows(made, products[i].x + r * products[i].apart, products[i].apart,
-                   (products[i].made && !made ? s->panel : products[i].w) + at,
-                   made ? products[i].other + at : NULL, s->panel + at, products[i].S + to,
-                   products[i].T ? products[i].T + to : NULL, products[i].sign, D, from, rows ? step : 0);
-        made = 0;
+    for (i64 k = 0; k < D; k += most) {
+      const i64 deep = LEAST(most, D - k), down = k * PRODUCT_PANEL;
+      for (i64 at = 0; at < PRODUCT_PANEL; at += PRODUCT_STRIP) {
+        int made = products[i].made;
+        for (i64 tile = 0; tile < tiles; tile++, fetched += step * deep) {
+          if (apart[tile]) continue;
+          const i64 r = tile * PRODUCT_ROWS, to = r * PRODUCT_PANEL + at;
+          const char *from = (const char *)next;
+          if (rows) from += fetched < bytes ? fetched : fetched - bytes + (i64)sizeof(float) * size;
+          seven_rows(made, products[i].x + r * products[i].apart + k, products[i].apart,
+                     (products[i].made && !made ? s->panel : products[i].w + down) + at,
+                     made ? products[i].other + down + at : NULL, s->panel + at, products[i].S + to,
+                     products[i].T ? products[i].T + to : NULL, products[i].sign, deep, from, rows ? step : 0);
+          made = 0;
+        }
       }
     }
   for (i64 r = 0; r < count; r += PRODUCT_ROWS) {
     if (r < 2 * H && !apart[(r < H ? r : r - H) / PRODUCT_ROWS]) continue;
-    for (i64 at = 0; at < PRODUCT_PANEL; at += 3 * LANES_32)
+    for (i64 at = 0; at < PRODUCT_PANEL; at += PRODUCT_STRIP)
       for (int panel = 0; panel < 2; panel++)
         product_rows((int)LEAST(PRODUCT_ROWS, count - r), x + r * depth, depth, w + panel * size + at,
                      (panel ? C12 : C11) + r * PRODUCT_PANEL + at, 2 * D, (const char *)w, 0);

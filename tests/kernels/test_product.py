@@ -73,9 +73,19 @@ def test_each_number_of_rows(level, rows):
     check(proto, {"x": normal(rows, 33)}, expect=1, levels=(level,))
 
 
-def test_more_rows_than_a_block_and_more_depth_than_a_piece():
+@pytest.mark.parametrize("level", RUNNABLE)
+def test_more_rows_than_a_block_and_more_depth_than_a_piece(level):
     proto = dense(1100, 64, rows=("t",))
-    check(proto, {"x": normal(401, 1100)}, {"x": normal(7, 1100)}, expect=1, threads=2)
+    feeds = [{"x": normal(rows, 1100)} for rows in (401, 7)]
+    check(proto, *feeds, expect=1, threads=2, levels=(level,))
+
+
+@pytest.mark.parametrize("level", RUNNABLE)
+def test_rows_in_parts_and_panels_of_all_widths(level):
+    behind = [node("Add", ["p", "b"], ["q"]), node("Add", ["q", "r"], ["y"])]
+    proto = dense(700, 331, behind, rows=("t",), inputs=("r",), constants={"b": normal(331)})
+    feeds = [{"x": normal(rows, 700), "r": normal(rows, 331)} for rows in (1, 2, 290)]
+    check(proto, *feeds, expect=1, threads=2, levels=(level,))
 
 
 def test_bias_activation_gate_and_residual_in_one_pass():
