@@ -118,19 +118,34 @@ class _Search:
                 break
         return share
 
-    def _bound(self, pending: list[int]) -> float:
-        """The larger of two bounds on what any completion costs.
+    def _bound(self, pending: list[int], enough: float = float("inf")) -> float:
+        """The larger of two bounds on what any completion costs, or any that is `enough`.
 
         One counts of each e-node only the shares of the classes that chose it; the other counts
         e-nodes that are chosen in full, and of what is open only what the next choices cost.
         """
+        # Most of a search's time passes here: hence no calls, and no lists.
         needed = {*pending, *self.chosen}
-        shares, nearest, paid = self.shares, self.cost, self.paid
+        share, paid = self.share, self.paid
+        shares, nearest = self.shares, self.cost
         for class_ in pending:
-            offered = self.offers[class_]
-            if offered:
-                shares += min([self._adds(own, needs, needed) for own, _, needs in offered])
-                nearest += min([0.0 if node in paid else own for own, node, _ in offered])
+            least = next_ = float("inf")
+            for own, node, needs in self.offers[class_]:
+                adds = own
+                for need in needs:
+                    if need not in needed:
+                        adds += share[need]
+                if adds < least:
+                    least = adds
+                if node in paid:
+                    next_ = 0.0
+                elif own < next_:
+                    next_ = own
+            if least < float("inf"):
+                shares += least
+                nearest += next_
+                if shares >= enough or nearest >= enough:
+                    break
         return max(shares, nearest)
 
     def _adds(self, own: float, needs: tuple[int, ...], needed: set[int]) -> float:
@@ -177,7 +192,8 @@ class _Search:
                 if need in region.choices and need not in self.chosen and need not in pending
             ]
             now_pending = [*pending, *opened]
-            if self._bound(now_pending) >= best_cost - TOLERANCE:
+            enough = best_cost - TOLERANCE
+            if self._bound(now_pending, enough) >= enough:
                 continue
             if not now_pending:
                 best, best_cost = dict(self.chosen), self.cost
