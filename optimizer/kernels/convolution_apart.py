@@ -82,6 +82,19 @@ def check_sliding(p: Sliding) -> None:
         raise LoweringError("filters of another size")
 
 
+def lines_text(p: Sliding, wide: int, narrow: int) -> str:
+    """Return NAME_slide: results at so many places of a row, by the vectors' width.
+
+    It reads lines in which what lies beside the image is 0.
+    """
+    numbers = {"BLOCK": p.block, "HEIGHT_IN": p.image[0], "WIDTH_IN": p.image[1], "DOWN_APART": 1}
+    numbers |= {"OWN_READ": 1, "FILTER_CHANNEL": 0, "FILTER_TAP": p.block}
+    told = ", ".join(f"{name} = {value}" for name, value in numbers.items())
+    span = range(p.image[1])
+    texts = (_tile("NAME_slide", p, places, span, told, None) for places in (wide, narrow))
+    return _by_level(*texts)
+
+
 def sliding_text(
     p: Sliding,
     bias: int,
@@ -127,7 +140,7 @@ def sliding_text(
     told = ", ".join(f"{name} = {value}" for name, value in numbers.items())
     functions, calls = [], []
     for registers in (WIDE, NARROW):
-        places = _places(p.result[1], min(MOST_PLACES, registers - 2 - p.taps[1]))
+        places = places_at_once(p.result[1], p.taps[1], registers)
         texts, called = _tiles(p, places, told, bounds)
         functions.append(texts)
         calls.append(called)
@@ -157,8 +170,12 @@ def _after(bounds: object, end: Sequence[str], more: Sequence[int]) -> str:
     )
 
 
-def _places(count: int, most: int) -> int:
-    """Return how many of so many places are taken at once, so that few are taken twice."""
+def places_at_once(count: int, across: int, registers: int) -> int:
+    """Return how many of so many places are taken at once, so that few are taken twice.
+
+    Their sums, `across` taps and what is read have so many registers.
+    """
+    most = min(MOST_PLACES, registers - 2 - across)
     offered = range(max(1, min(count, most // 2)), min(count, most) + 1)
     return min(offered, key=lambda own: (ceil(count / own) * own, -own))
 

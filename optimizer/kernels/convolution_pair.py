@@ -22,6 +22,7 @@ from ..codegen.scalar import LoweringError
 from ..layouts.runtime import NCHWC
 from .affine import Affine, Extent
 from .convolution import activation_text, block_of, numbers_of, pads_of
+from .convolution_apart import MOST_TAPS, NARROW, WIDE, Sliding, lines_text, places_at_once
 from .convolution_ends import End, bounds_of, end_of, literal
 from .convolution_text import told_more
 from .grow import Found
@@ -32,9 +33,6 @@ from .region import Meanings, Region, read_by
 # Bytes of what lies between that are held at a time, and units of work that there are at least,
 # where an image has so many lines for each.
 HELD_BYTES, LEAST_UNITS, LEAST_LINES = 128 << 10, 6, 8
-# Places that a filter is slid to at once: as many as vectors of results stay in registers.
-MOST_WIDE, MOST_NARROW = 8, 4
-MOST_TAPS = 7
 # What changes the points of some pixels, where that is more than bounds, in the cache.
 FIRST = """for (i64 b = 0; b < channels / BLOCK; b++) {
             float *own = to + b * SHEET;
@@ -172,7 +170,7 @@ def _lowered(meanings: Meanings, one: Pair) -> Found:
     kernel = Kernel(
         "",
         f"ConvPointsThen{down}x{across}",
-        pair_text(numbers, ends, bounds, more),
+        pair_text(numbers, _sliding(one, numbers), ends, bounds, more),
         shapes,
         tuple(inputs),
         (output,),
@@ -217,8 +215,8 @@ def _numbers(one: Pair, biases: Sequence[int]) -> dict[str, int]:
         "BAND": band,
         "LINES": (band - 1) * one.steps[0] + one.taps[0],
         "SPAN": span,
-        "OUTS_WIDE": _at_once(across, MOST_WIDE),
-        "OUTS_NARROW": _at_once(across, MOST_NARROW),
+        "OUTS_WIDE": places_at_once(across, one.taps[1], WIDE),
+        "OUTS_NARROW": places_at_once(across, one.taps[1], NARROW),
         "SLIDING": 2,
         "POINTS_BIAS": biases[0],
         "SLIDING_BIAS": biases[1],
@@ -229,27 +227,32 @@ def _sides(shape: Sequence[Extent]) -> tuple[int, int]:
     return int(shape[2]), int(shape[3])
 
 
-def _at_once(count: int, most: int) -> int:
-    """Return how many of so many results are made at once, so that few are made twice."""
-    offered = range(max(1, min(count, most // 2)), min(count, most) + 1)
-    return min(offered, key=lambda own: (ceil(count / own) * own, -own))
+def _sliding(one: Pair, numbers: dict[str, int]) -> Sliding:
+    """Return the second convolution, of lines with all that lies beside the image."""
+    lines, made = (numbers["LINES"], numbers["SPAN"]), _sides(one.made)
+    width = one.width
+    return Sliding(
+        one.block, (1, 1), width, width, lines, made, one.taps, one.steps, (1, 1), (0, 0), False
+    )
 
 
 def pair_text(
     numbers: dict[str, int],
+    plan: Sliding,
     ends: Sequence[Sequence[str]],
     bounds: tuple[float, float] | None,
     more: Sequence[int] = (),
 ) -> str:
-    """Return the functions of a pair; `ends` are statements that change t behind each of the two.
+    """Return the functions of a pair, the second by `plan`.
 
-    Where the first does no more than put bounds on numbers, these are `bounds`.
-
-    The latter may read elements of the inputs of the numbers `more`. Inputs are the image, the
-    filters of points, those of each channel, and biases by their numbers.
+    `ends` are statements that change t behind each of the two. Where the first does no more than
+    put bounds on numbers, these are `bounds`. The latter may read elements of the inputs of the
+    numbers `more`. Inputs are the image, the filters of points, those of each channel, and biases
+    by their numbers.
     """
     told = ", ".join(f"{name} = {value}" for name, value in numbers.items())
-    text = _loops().replace("NUMBERS", told)
+    slid = [numbers[name] for name in ("OUTS_WIDE", "OUTS_NARROW")]
+    text = "\n".join([lines_text(plan, *slid), _loops().replace("NUMBERS", told)])
     text = text.replace("PRODUCT(", f"pair_product_{numbers['BLOCK']}(")
     text = text.replace("MORE", told_more(more, "place"))
     low, high = map(literal, bounds or (-np.inf, np.inf))

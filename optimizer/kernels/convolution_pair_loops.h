@@ -1,27 +1,4 @@
 /* One pair of convolutions: convolution_pair.py puts its numbers and its name in front. */
-static INLINED void NAME_slide(const float *e, const float *w, const float *start, float *o) {
-  enum { NUMBERS };
-  enum { OUTS = LANES_32 == 16 ? OUTS_WIDE : OUTS_NARROW };
-  for (int lane = 0; lane < BLOCK; lane += LANES_32) {
-    VEC_32 s[OUTS];
-    const VEC_32 begun = start ? BLOCK_OF(start + lane) : SET_32(0.0f);
-    _Pragma("GCC unroll 16")
-    for (int j = 0; j < OUTS; j++) s[j] = begun;
-    _Pragma("GCC unroll 8")
-    for (int i = 0; i < TAPS_DOWN; i++) {
-      _Pragma("GCC unroll 8")
-      for (int k = 0; k < TAPS_ACROSS; k++) {
-        VEC_32 one = BLOCK_OF(w + (i * TAPS_ACROSS + k) * BLOCK + lane);
-        HOLD(one);
-        _Pragma("GCC unroll 16")
-        for (int j = 0; j < OUTS; j++)
-          s[j] = FMA_VEC_32(BLOCK_OF(e + (i * SPAN + j * STEP_ACROSS + k) * BLOCK + lane), one, s[j]);
-      }
-    }
-    _Pragma("GCC unroll 16")
-    for (int j = 0; j < OUTS; j++) PUT_BLOCK_OF(o + j * BLOCK + lane, s[j]);
-  }
-}
 static void NAME(i64 *given) {
   enum { NUMBERS };
   enum { OUTS = LANES_32 == 16 ? OUTS_WIDE : OUTS_NARROW, LINE = SPAN * BLOCK, SHEET = LINES * LINE };
@@ -75,8 +52,9 @@ static void NAME(i64 *given) {
           for (i64 j = 0; j < WIDTH_OUT; j += OUTS) {
             const i64 column = LEAST(j, WIDTH_OUT - OUTS); /* the last ones may be made twice */
             float o[OUTS * BLOCK];
-            NAME_slide(held + b * SHEET + i * STEP_DOWN * LINE + column * STEP_ACROSS * BLOCK,
-                       taps + b * TAPS_DOWN * TAPS_ACROSS * BLOCK, after ? after + b * BLOCK : NULL, o);
+            NAME_slide(held + b * SHEET, 0, i * STEP_DOWN * LINE + column * STEP_ACROSS * BLOCK,
+                       taps + b * TAPS_DOWN * TAPS_ACROSS * BLOCK, TAPS_DOWN, after ? after + b * BLOCK : NULL,
+                       NULL, 0, o);
             #pragma omp simd
             for (i64 lane = 0; lane < OUTS * BLOCK; lane++) {
               const i64 at = column * BLOCK + lane;
