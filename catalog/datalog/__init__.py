@@ -1,7 +1,8 @@
-"""Datalog over the catalog's tables: Souffle's dialect, compiled to DuckDB SQL."""
+"""Datalog over the catalog's tables: Souffle's dialect, compiled to DuckDB SQL, or to loops."""
 
 from .engine import Relations, evaluate, explain
 from .program import Program, parse
+from .rows import derive
 from .syntax import DatalogError
 
-__all__ = ["DatalogError", "Program", "Relations", "evaluate", "explain", "parse"]
+__all__ = ["DatalogError", "Program", "Relations", "derive", "evaluate", "explain", "parse"]

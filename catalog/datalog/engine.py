@@ -16,7 +16,7 @@ from .program import Program
 from .steps import MAX_VALUES, Loop, Numbered, Relation, Step, create, quoted
 from .syntax import DatalogError, Position
 
-_ARROW = {
+ARROW = {
     "number": pa.int64(),
     "unsigned": pa.uint64(),
     "float": pa.float64(),
@@ -248,7 +248,7 @@ class _Run:
 def _load_facts(relation: Relation, connection: duckdb.DuckDBPyConnection) -> None:
     rows = list(dict.fromkeys(relation.facts))
     columns = [
-        pa.array(values, type=_ARROW[kind])
+        pa.array(values, type=ARROW[kind])
         for values, kind in zip(zip(*rows, strict=True), relation.kinds, strict=True)
     ]
     load(relation.facts_sql, pa.table(columns, names=list(relation.columns)), connection)
@@ -321,6 +321,11 @@ def explain(program: Program) -> str:
             lines.append("-- repeat while something is new (subsumption takes tuples away)")
             lines.extend(f"{s};" for s in (*step.loop.derive, *step.loop.settle))
         lines.append("")
+    from .python import beyond
+
+    reason = beyond(program)
+    told = "loops of Python" if reason is None else f"statements, too: it has {reason}"
+    lines.append(f"-- derive() of few rows: {told}")
     lines.extend(f"-- note: {note}" for note in program.notes)
     return "\n".join(lines).rstrip() + "\n"
 

@@ -1,6 +1,7 @@
 import duckdb
 import pytest
-from tensolog.catalog.datalog import evaluate, parse
+from tensolog.catalog.datalog import derive, evaluate, parse
+from tensolog.catalog.datalog.python import beyond
 
 
 @pytest.fixture
@@ -20,6 +21,7 @@ def run(connection):
 
 
 def sets(text, connection, inputs=None):
+    """Evaluate by DuckDB, and, where a program is one for them, by loops: both must agree."""
     program = parse(text)
     sources = {}
     for index, (name, rows) in enumerate((inputs or {}).items()):
@@ -31,7 +33,10 @@ def sets(text, connection, inputs=None):
             connection.executemany(f"INSERT INTO given{index} VALUES ({marks})", rows)
         sources[name] = f"given{index}"
     relations = evaluate(program, connection, inputs=sources)
-    return {
+    found = {
         name: {() if not program.kinds[name] else row for row in relations[name].fetchall()}
         for name in relations
     }
+    if beyond(program) is None:
+        assert {name: set(rows) for name, rows in derive(program, inputs or {}).items()} == found
+    return found

@@ -171,7 +171,7 @@ def least(draw, name):
 
 
 @st.composite
-def programs(draw):
+def programs(draw, subsumption=True):
     lines = []
     for name, kinds in BASE.items():
         columns = ", ".join(f"c{i}:{KIND[k]}" for i, k in enumerate(kinds))
@@ -194,7 +194,7 @@ def programs(draw):
                 also = members[1:] if draw(st.integers(0, 3)) == 0 and name == members[0][0] else []
                 lines.append(draw(rule(name, kinds, lower + members, lower, recursive, also)))
         lower = lower + members
-        if draw(st.integers(0, 2)) == 0:
+        if subsumption and draw(st.integers(0, 2)) == 0:
             closure = draw(least(f"m{group}"))
             lines.extend(closure)
             lower = [*lower, (f"m{group}", "n" * (closure[0].count("number")))]

@@ -1,0 +1,113 @@
+"""Rows in, rows out: a program over few rows as loops of Python, over many as DuckDB's statements.
+
+Which one it is, is decided before: by the number of rows given, and by what the program asks for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from .program import Program
+from .steps import Row
+from .syntax import DatalogError, Position
+
+# From so many rows on a database's joins make up for the planning of its statements.
+FEW_ROWS = 1_000
+
+Rows = dict[tuple[Any, ...], None]
+_TYPES: Mapping[str, type] = {"number": int, "unsigned": int, "float": float, "symbol": str}
+_LEAST = {"number": -(1 << 63), "unsigned": 0}
+_compiled: WeakKeyDictionary[Program, Callable[..., dict[str, Rows]] | None] = WeakKeyDictionary()
+
+
+def derive(program: Program, given: Mapping[str, Iterable[Row]]) -> dict[str, list[Row]]:
+    """Return the rows of every relation, each once, from those of the inputs.
+
+    An input that isn't `given` is empty. Rows are tuples of int, float and str as the relation's
+    columns are declared; a relation without columns holds where it has the row (). Raises
+    DatalogError as evaluate does.
+    """
+    inputs: dict[str, list[Row]] = {n: [] for n, one in program.relations.items() if one.is_input}
+    for name, rows in given.items():
+        inputs[name] = list(dict.fromkeys(rows))
+        _check(program, name, inputs[name])
+    facts = sum(len(relation.facts) for relation in program.relations.values())
+    if facts + sum(map(len, inputs.values())) < FEW_ROWS and _are_plain(inputs):
+        loops = _loops(program)
+        if loops is not None:
+            try:
+                return {name: list(rows) for name, rows in loops(inputs).items()}
+            except UnicodeDecodeError:
+                reason = "evaluating failed: substr cuts a character in two"
+                raise DatalogError.at(Position(program.path, 1, 1), reason) from None
+    return _queried(program, inputs)
+
+
+def _loops(program: Program) -> Callable[..., dict[str, Rows]] | None:
+    """Return the program as a function, None where it isn't one for loops; made once."""
+    if program not in _compiled:
+        from .loops import BeyondLoopsError
+        from .python import source
+
+        scope: dict[str, Any] = {}
+        try:
+            exec(compile(source(program), f"<{program.path}>", "exec"), scope)
+        except BeyondLoopsError:
+            scope["derive"] = None
+        _compiled[program] = scope["derive"]
+    return _compiled[program]
+
+
+def _check(program: Program, name: str, rows: Iterable[Row]) -> None:
+    relation = program.relations.get(name)
+    if relation is None or not relation.is_input:
+        reason = f"there is no relation {name} with .input to give rows to"
+        raise DatalogError.at(Position(program.path, 1, 1), reason)
+    for row in rows:
+        if len(row) != len(relation.kinds) or not all(map(_fits, row, relation.kinds)):
+            reason = f"{row!r} is no row of {name}({', '.join(relation.kinds)})"
+            raise DatalogError.at(program.declarations[name].position, reason)
+
+
+def _fits(value: object, kind: str) -> bool:
+    if type(value) is not _TYPES[kind]:
+        return False
+    least = _LEAST.get(kind)
+    return least is None or 0 <= value - least < 1 << 64  # type: ignore[operator]
+
+
+def _are_plain(inputs: Mapping[str, Iterable[Row]]) -> bool:
+    """Whether there is no NaN: that is equal to itself in a database, and the largest number."""
+    values = (value for rows in inputs.values() for row in rows for value in row)
+    return not any(isinstance(value, float) and math.isnan(value) for value in values)
+
+
+def _queried(program: Program, inputs: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
+    """Evaluate a program by a database in memory."""
+    import duckdb
+    import pyarrow as pa
+
+    from .engine import ARROW, evaluate, load
+    from .steps import quoted
+
+    with duckdb.connect() as connection:
+        tables = {}
+        for number, (name, rows) in enumerate(inputs.items()):
+            kinds = program.kinds[name]
+            columns = [
+                pa.array([row[at] for row in rows], type=ARROW[kind])
+                for at, kind in enumerate(kinds)
+            ]
+            if not kinds:
+                columns = [pa.array([True] * len(rows), type=pa.bool_())]
+            tables[name] = quoted(f"given {number}")
+            names = [f"c{at}" for at in range(len(columns))]
+            load(tables[name], pa.table(columns, names=names), connection)
+        relations = evaluate(program, connection, inputs=tables)
+        return {
+            name: [row if program.kinds[name] else () for row in relations[name].fetchall()]
+            for name in relations
+        }
