@@ -131,10 +131,13 @@ def refuse_catalog(catalog: Catalog, *outputs: Path | None) -> None:
 
 
 def open_to_read(catalog_path: str | None) -> Catalog:
-    """Open a catalog for queries. The user's own is made on first use; a named one must exist."""
+    """Open a catalog for queries. The user's own is made on first use; a named one must exist.
+
+    One in memory is empty, and nobody else's: it needs no protection.
+    """
     from ..catalog import Catalog
     from ..catalog.store import default_path
 
     if catalog_path is None and not default_path().exists():
         Catalog().close()
-    return Catalog(catalog_path, read_only=True)
+    return Catalog(catalog_path, read_only=catalog_path != ":memory:")

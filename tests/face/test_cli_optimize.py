@@ -149,6 +149,8 @@ def test_explain_tells_the_story_of_a_node(cli, small_model, tmp_path):
     told = cli("explain", small_model, "--node", name)
     assert told.code == 0, told.err
     assert "the model" in told.out or "since" in told.out
+    empty = cli("explain", small_model, "--node", name, "--catalog", ":memory:")
+    assert empty.code == 0, empty.err
     values = json.loads(cli("explain", small_model, "--node", name, "--json").out)
     assert {"node", "operator", "fate", "ways", "uses", "refusals"} <= set(values)
     assert "no node" in cli("explain", small_model, "--node", "Nothing").refused()
