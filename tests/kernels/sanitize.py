@@ -21,6 +21,8 @@ from .build import check, model
 from .test_attention import any_attention
 from .test_attention_mask import any_masked
 from .test_convolution import RUNNABLE, cases, check_any
+from .test_convolution_apart import cases as groups
+from .test_convolution_apart import check_any as check_apart
 from .test_convolution_pair import cases as pairs
 from .test_convolution_pair import check_any as check_pair
 from .test_product import any_product
@@ -104,6 +106,11 @@ def inside(examples):
     def paired(case, level, held_bytes):
         check_pair(case, level, held_bytes, _SANITIZED)
 
+    @repeated
+    @given(groups(), st.sampled_from(RUNNABLE))
+    def apart(case, level):
+        check_apart(case, level, _SANITIZED)
+
     regions()
     attentions()
     masked()
@@ -111,7 +118,8 @@ def inside(examples):
     multiplied_by_seven()
     convolved()
     paired()
-    kinds = "regions, attentions, masked ones, products, convolutions, pairs of them"
+    apart()
+    kinds = "regions, attentions, masked ones, products, convolutions, pairs of them, in groups"
     print(f"{examples} each of {kinds}: clean")
 
 
