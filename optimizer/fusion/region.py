@@ -11,7 +11,7 @@ edges, for all operators at once; that space lies within this one.)
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from .conditions import Edge
@@ -121,7 +121,7 @@ class Region:
             total += math.inf if operator is None else operator.cost_s
             if total >= limit:
                 return total
-        joined = self._joined(stored)
+        joined = self._joined(stored, limit - total)
         return math.inf if joined is None else total + sum(one.cost_s for one in joined)
 
     def operators(self, stored: int) -> list[Operator]:
@@ -135,14 +135,28 @@ class Region:
         assert joined is not None
         return found + joined
 
-    def _joined(self, stored: int) -> list[Operator] | None:
-        """Return the operators of the aggregates that may share passes, in the best grouping."""
+    def _joined(self, stored: int, limit: float = math.inf) -> list[Operator] | None:
+        """Return the operators of the aggregates that may share passes, in the best grouping.
+
+        None where no grouping takes less than `limit` seconds.
+        """
         if not self.joinable:
             return []
         best: list[Operator] | None = None
-        least = math.inf
+        least = limit
+        stops = stored | self.forced
+        alone = {one: self.closure((one,), stops & self.reach[one])[0] for one in self.joinable}
+        if self._apart_s(alone) >= limit:
+            return best
+        floors: dict[Roots, float] = {}
         for grouping in self._groupings:
-            if sum(self._least_s(group, stored) for group in grouping) >= least:
+            cost = 0.0
+            for group in grouping:
+                floor = floors.get(group)
+                if floor is None:
+                    floor = floors[group] = self._least_s(group, alone)
+                cost += floor
+            if cost >= least:
                 continue
             found: list[Operator] = []
             cost = 0.0
@@ -156,13 +170,26 @@ class Region:
                 best, least = found, cost
         return best
 
-    def _least_s(self, roots: Roots, stored: int) -> float:
-        """Return seconds that no operator of these roots undercuts."""
-        key = (roots, (stored | self.forced) & self.reached(roots))
-        found = self._floors.get(key)
+    def _apart_s(self, alone: Mapping[int, int]) -> float:
+        """Return seconds that no grouping undercuts: one call, and all that they have to do.
+
+        `alone` has for each of the aggregates what it covers for sure.
+        """
+        held = 0
+        for one in alone.values():
+            held |= one
+        reads, compute_s = self.minima.held(held)
+        least_s = max(self.minima.reading_s(reads), compute_s)
+        return self.minima.writing_s(self.joinable) + least_s
+
+    def _least_s(self, roots: Roots, alone: Mapping[int, int]) -> float:
+        """Return seconds that no operator of these roots undercuts, which covers what each does."""
+        held = 0
+        for root in roots:
+            held |= alone[root]
+        found = self._floors.get((roots, held))
         if found is None:
-            held, _ = self.closure(*key)
-            found = self._floors[key] = self.minima.operator_s(roots, held, 0, 0)
+            found = self._floors[roots, held] = self.minima.operator_s(roots, held, 0, 0)
         return found
 
     def operator(self, roots: Roots, stored: int) -> Operator | None:
