@@ -90,8 +90,12 @@ def check(proto, image):
     return wanted
 
 
-@pytest.mark.parametrize(("groups", "in_pieces"), [(16, True), (32, False), (64, False)])
+@pytest.mark.parametrize(
+    ("groups", "in_pieces"), [(8, False), (16, True), (32, False), (64, False)]
+)
 def test_infinities_stay_in_their_group(groups, in_pieces, monkeypatch):
+    if CHANNELS // groups % block_size() == 0:
+        pytest.skip("these groups fill blocks here")
     monkeypatch.setattr(convolution, "CACHED_BYTES", 0 if in_pieces else 1 << 40)
     monkeypatch.setattr(convolution, "LAID_OUT_BYTES", 0 if in_pieces else 1 << 40)
     image = normal(BATCH, CHANNELS, HEIGHT, WIDTH)
