@@ -89,7 +89,8 @@ class Prices:
         cost = machine.dispatch_s + written / machine.write
         computed_s = flops * graph.unfilled(number) / rate
         if graph.goes_by_rows(number):
-            computed_s += graph.extents[graph.nodes[number].inputs[0]][0] * _LOOP_S
+            around = (number, *graph.nodes[number].inputs)
+            computed_s += max(graph.extents[one][0] for one in around) * _LOOP_S
         cost += max(read / machine.read, computed_s)
         if self._exceeds(read + written):
             cost = INFINITE

@@ -16,7 +16,7 @@ from tensolog.optimizer.fusion.masks import mask, members
 from tensolog.optimizer.fusion.planner import make_plan, regions
 from tensolog.optimizer.fusion.price import Prices
 
-from .build import random_program, shared_program
+from .build import Build, random_program, shared_program
 from .exhaustive import cheapest
 
 # Each example is that many programs: their conditions are derived in one run.
@@ -72,6 +72,17 @@ def test_the_plan_is_the_cheapest_of_all_whatever_is_pruned(seed):
             assert found.bound_s == found.cost_s
             cost = sum(one.cost_s for one in region.operators(found.stored))
             assert cost == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_row_beside_a_column_is_bounded_by_the_rows_of_both():
+    """NumPy, too, begins with each row of what a row and a column make."""
+    b = Build()
+    column = b.op("Sigmoid", b.column(b.given(60)))
+    program = b.program(b.op("Sub", b.given(1, 60), column))
+    (held,) = all_conditions([program])
+    machine = Machine(read=1e11, write=5e9, cache=1e11, flops=1e11, products=1e10, dispatch_s=0.0)
+    (region,) = regions(Prices(Graph(program, held), machine, Limits()))
+    assert search(region, Pruning()).cost_s == pytest.approx(oracle(region), rel=1e-9)
 
 
 @settings(max_examples=6, deadline=None)
