@@ -25,6 +25,7 @@ VECTOR = frozenset(
     (
         *("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "softplus", "erf", "pow"),
         *("max", "min", "sign", "mod"),
+        "exp_below",  # exp of what is not positive, in kernels of models (brief.h)
     )
 )
 # Those of the C library: compilers make instructions of some and leave the others as calls.

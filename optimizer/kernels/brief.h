@@ -4,20 +4,25 @@
 /* 2^k in the exponent of a number near 1; k lies in the low bits of t = k + ROUND_32 */
 static inline float brief_scaled_32(float p, float t) { return float_32(bits_32(p) + (bits_32(t) << 23)); }
 
+/* exp(r) */
+static inline float brief_near_32(float r) { return FMA_32(r, FMA_32(r, EXP_32(r), 1.0f), 1.0f); }
+
 /* 1.25 ulp; 0 below the least normal number */
 static inline float brief_exp_32(float x) {
   const float t = FMA_32(x, (float)INVERSE_LN2, ROUND_32), k = t - ROUND_32, r = rest_32(x, k);
-  float y = brief_scaled_32(1.0f + FMA_32(r * r, EXP_32(r), r), t);
+  float y = brief_scaled_32(brief_near_32(r), t);
   y = x < -0x1.5d589ep+6f ? 0.0f : y;
-  y = x > 0x1.62e42ep+6f ? (float)INFINITY : y;
-  return x != x ? x : y;
+  return x <= 0x1.62e42ep+6f ? y : x + INFINITY;
 }
 /* the same for x <= 0 */
 static inline float brief_fall_32(float x) {
   const float t = FMA_32(x, (float)INVERSE_LN2, ROUND_32), k = t - ROUND_32, r = rest_32(x, k);
-  const float y = (1.0f + FMA_32(r * r, EXP_32(r), r)) * brief_scaled_32(1.0f, t);
+  const float y = brief_near_32(r) * brief_scaled_32(1.0f, t);
   return x < -0x1.5d589ep+6f ? 0.0f : y;
 }
+/* of what is less by the largest: a number that is not positive */
+static inline float exp_below_32(float x) { return exp_32(x); }
+static inline float brief_exp_below_32(float x) { return brief_fall_32(x); }
 /* 2 ulp; beyond 1 by -log(erfc(x)) on [1, 4], fitted with erfc as weight (error 2^-29.8) */
 static inline float brief_erf_32(float x) {
   const float a = __builtin_fabsf(x), b = a > 4.0f ? 4.0f : a;

@@ -27,7 +27,20 @@ from .region import Meanings, Region
 
 # Primitives that take much longer than a load or a store.
 SLOW = frozenset(
-    {"exp", "expm1", "log", "log1p", "tanh", "sigmoid", "softplus", "erf", "pow", "sin", "cos"}
+    {
+        "exp",
+        "exp_below",
+        "expm1",
+        "log",
+        "log1p",
+        "tanh",
+        "sigmoid",
+        "softplus",
+        "erf",
+        "pow",
+        "sin",
+        "cos",
+    }
     | {"tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "fmod", "mod"}
 )
 SLOW_COST, QUICK_COST = 10.0, 0.3
@@ -93,9 +106,8 @@ class Cells:
         self.accesses: list[Access] = []
         self.reductions: list[Reduction] = []
         self.cells: list[Cell] = []
-        outer = len(region.space) - region.reduced
         self.inner = (
-            frozenset(n for n, axis in enumerate(axes) if axis >= outer)
+            frozenset(n for n, axis in enumerate(axes) if axis in region.over)
             if region.reduced
             else frozenset({len(axes) - 1})
         )
@@ -108,19 +120,21 @@ class Cells:
     # ------------------------------------------------------------------------------- places
 
     def natural(self, value: int) -> Map:
-        """Give the place where an output's elements are computed: aligned at the end."""
+        """Give the place where an output's elements are computed: axes are loops in their order.
+
+        All loops, or those alone over which nothing is reduced.
+        """
         shape = self.meanings.shape(value)
-        shift = len(self.region.space) - len(shape)
-        if shift < 0 and any(size != 1 for size in shape[:-shift]):
-            raise LoweringError("an output of more axes than the kernel's loops have")
+        kept = list(range(len(self.axes)))
+        if sum(size != 1 for size in shape) != len(self.axes):
+            kept = [number for number in kept if number not in self.inner]
+        left = iter(kept)
         found: list[Affine] = []
-        for axis, size in enumerate(shape):
-            if size == 1:
-                found.append(Affine())
-            elif self.region.space[axis + shift] == size:
-                found.append(loop(self.axes.index(axis + shift)))
-            else:
+        for size in shape:
+            number = None if size == 1 else next(left, -1)
+            if number is not None and (number < 0 or self.ranges.extents[number] != size):
                 raise LoweringError("an output of another shape than the kernel's loops")
+            found.append(Affine() if number is None else loop(number))
         return tuple(found)
 
     def _output(self, value: int) -> int:
@@ -223,6 +237,8 @@ class Cells:
         match term:
             case Apply("pow", (base, int() | float() as exponent)) if exponent == 3:
                 return Apply("*", (Apply("*", (base, base)), base))
+            case Apply("exp", (less,)) if self._is_below_largest(less):
+                return Apply("exp_below", (less,))
             case Apply("/", (numerator, divisor)) if not isinstance(numerator, int | float):
                 softmax = self.meanings.graph.nodes[frame.node].op_type == "Softmax"
                 number = self._row_of(divisor)
@@ -234,6 +250,18 @@ class Cells:
                     inverse = self._numbered(divided, boolean=False)
                     return Apply("*", (numerator, Read(f"c{inverse}", ())))
         return term
+
+    def _is_below_largest(self, term: Term) -> bool:
+        """Tell whether a resolved term is an element less the largest of its row."""
+        if isinstance(term, Read) and (read := _operands(term)):
+            term = self.cells[read[0]].term
+        match term:
+            case Apply("-", (Read() as element, Read() as top)):
+                operands = [*_operands(element), *_operands(top)]
+            case _:
+                return False
+        number = self.cells[operands[1]].reduction if len(operands) == 2 else -1
+        return number >= 0 and self.reductions[number] == Reduction("max", operands[0])
 
     def _row_of(self, term: Term) -> int | None:
         """Return the cell that a resolved term is, if it is the same all along the row."""

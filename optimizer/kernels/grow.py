@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from ...catalog.operators.terms import Apply, Read, Select, Term
+from ...catalog.operators.terms import Apply, Term
 from ..codegen.scalar import LoweringError, expression
 from .affine import Extent
 from .cells import SLOW
 from .lower import Kernel, lower_region
 from .region import Meanings, Region, read_by
+from .rows import NO_ROWS, Rows, folded_axes, is_row, long_axes, ones_in, parts_of
 
 # Nodes of a region at most; longer chains are cut there.
 MOST_NODES = 48
@@ -79,16 +80,47 @@ class Grower:
             producer = self._next(inside, refused)
             if producer is None:
                 break
+            wider = self._wider(producer, inside, reduced)
+            if wider is not None:
+                inside, space, reduced, best = inside | {producer}, *wider
+                refused.clear()
+                continue
             joining, rows = self._bundle(producer, space, reduced)
             fits = bool(joining) and not (rows and reduced and rows != reduced)
             if fits and all(self._may_join(n, inside | joining, space, rows) for n in joining):
-                grown = self._attempt(inside | joining, space, max(rows, reduced))
+                grown = self._attempt(inside | joining, space, rows or reduced)
                 if grown is not None:
-                    inside, reduced, best = inside | joining, max(rows, reduced), grown
+                    inside, reduced, best = inside | joining, rows or reduced, grown
                     refused.clear()
                     continue
+            turned = None if reduced else self._turned(producer, inside, space)
+            if turned is not None:
+                reduced, best = turned
+                inside = set(best.region.nodes)
+                refused.clear()
+                continue
             refused.add(producer)
         return best
+
+    def _wider(
+        self, producer: int, inside: set[int], reduced: Rows
+    ) -> tuple[tuple[Extent, ...], Rows, Found] | None:
+        """Return the space of what is reduced, and the region over it; None where it isn't that.
+
+        So far the region computes of rows what is the same all along each.
+        """
+        try:
+            rows = NO_ROWS if reduced else self._rows(producer)
+            if not rows or self._reaches(self._users_outside(producer, inside), inside):
+                return None
+            space = self._space(producer)
+        except LoweringError:
+            return None
+        result = self.meanings.shape(self.graph.nodes[producer].outputs[0])
+        if long_axes(result) == long_axes(space):
+            return None  # a normalization: it runs over the region's own space, if at all
+        grown = self._attempt(inside | {producer}, space, rows)
+        return None if grown is None else (space, rows, grown)
 
     def _next(self, inside: set[int], refused: set[int]) -> int | None:
         """Return the last producer of what the region reads that may still join."""
@@ -101,7 +133,38 @@ class Grower:
         open_ = (found - inside - refused - self.taken) & self.allowed
         return max(open_, key=self.position.__getitem__, default=None)
 
-    def _bundle(self, number: int, space: tuple[Extent, ...], reduced: int) -> tuple[set[int], int]:
+    def _turned(
+        self, number: int, inside: set[int], space: tuple[Extent, ...]
+    ) -> tuple[Rows, Found] | None:
+        """Return the region with what reduces axes that one Transpose moves there, another back.
+
+        It runs where values lie in memory before the one and after the other.
+        """
+        producer = self.graph.producer.get(self.graph.nodes[number].inputs[0])
+        if producer not in self.allowed or producer in self.taken | inside:
+            return None
+        if self.graph.nodes[producer].op_type != "Transpose":
+            return None
+        try:
+            rows, own = self._rows(number), self._space(number)
+        except LoweringError:
+            return None
+        grown = inside | {number, producer}
+        if not rows or not all(self._may_join(n, grown, space, rows) for n in (number, producer)):
+            return None
+        sizes = long_axes(own[len(own) - rows.behind - rows.reduced : len(own) - rows.behind])
+        for behind in range(len(space) - len(sizes) + 1):
+            end = len(space) - behind
+            if space[end - len(sizes) : end] == sizes:
+                way = Rows(len(sizes), behind)
+                found = self._attempt(grown, space, way)
+                if found is not None:
+                    return way, found
+        return None
+
+    def _bundle(
+        self, number: int, space: tuple[Extent, ...], reduced: Rows
+    ) -> tuple[set[int], Rows]:
         """Return a producer, with what only makes sense together with it, and the axes reduced.
 
         What has one element a row comes with the reductions that it is made of.
@@ -110,12 +173,12 @@ class Grower:
             rows = self._rows(number)
             shape = self._space(number)
         except LoweringError:
-            return set(), 0
+            return set(), NO_ROWS
         if rows or reduced or self.graph.nodes[number].op_type in MOVES or shape == space:
-            return {number}, max(rows, reduced)
-        trailing = _ones_behind(shape, space)
-        if trailing == 0:
-            return {number}, 0
+            return {number}, rows or reduced
+        missing = ones_in(shape, space)
+        if not missing:
+            return {number}, NO_ROWS
         joining, waiting = set(), [number]
         reduces = False
         while waiting:
@@ -124,20 +187,20 @@ class Grower:
             try:
                 own = self._rows(one)
             except LoweringError:
-                return {number}, 0
+                return {number}, NO_ROWS
             if own:
-                reduces = reduces or own == trailing
+                reduces = reduces or own == missing
                 continue
             for value in self.graph.nodes[one].inputs:
                 producer = self.graph.producer.get(value)
                 if producer in self.allowed and producer not in self.taken | joining:
-                    is_row = _is_row(self.meanings.shape(value), space, trailing)
-                    if producer is not None and is_row:
+                    own_row = is_row(self.meanings.shape(value), space, missing)
+                    if producer is not None and own_row:
                         waiting.append(producer)
-        return (joining, trailing) if reduces else ({number}, 0)
+        return (joining, missing) if reduces else ({number}, NO_ROWS)
 
     def _may_join(
-        self, number: int, inside: set[int], space: tuple[Extent, ...], reduced: int
+        self, number: int, inside: set[int], space: tuple[Extent, ...], reduced: Rows
     ) -> bool:
         node = self.graph.nodes[number]
         outside = self._users_outside(number, inside)
@@ -145,8 +208,8 @@ class Grower:
             return False
         if node.op_type in MOVES:
             return True
-        shape = self._space(number) if reduced == 0 or not self._rows(number) else space
-        if shape == space or (reduced and _is_row(shape, space, reduced)):
+        shape = self._space(number) if not reduced or not self._rows(number) else space
+        if shape == space or (reduced and is_row(shape, space, reduced)):
             return True
         if outside or self._is_slow(number):
             return False
@@ -188,14 +251,14 @@ class Grower:
                         stack.append(user)
         return False
 
-    def _attempt(self, inside: set[int], space: tuple[Extent, ...], reduced: int) -> Found | None:
+    def _attempt(self, inside: set[int], space: tuple[Extent, ...], reduced: Rows) -> Found | None:
         region = self._region(inside, space, reduced)
         try:
             return Found(region, lower_region(self.meanings, region))
         except LoweringError:
             return None
 
-    def _region(self, inside: set[int], space: tuple[Extent, ...], reduced: int) -> Region:
+    def _region(self, inside: set[int], space: tuple[Extent, ...], reduced: Rows) -> Region:
         nodes = tuple(sorted(inside, key=self.position.__getitem__))
         outputs = tuple(
             value
@@ -203,7 +266,9 @@ class Grower:
             for value in self.graph.nodes[number].outputs
             if self.graph.is_pinned(value) or self.graph.users.get(value, set()) - inside
         )
-        return Region(nodes, read_by(self.graph, nodes), outputs, space, reduced)
+        return Region(
+            nodes, read_by(self.graph, nodes), outputs, space, reduced.reduced, reduced.behind
+        )
 
     # ---------------------------------------------------------------------------- properties
 
@@ -229,24 +294,20 @@ class Grower:
         value = node.inputs[0] if self._rows(number) else node.outputs[0]
         return self.meanings.shape(value)
 
-    def _rows(self, number: int) -> int:
-        """Return how many trailing axes a node reduces over, 0 where it reduces none."""
+    def _rows(self, number: int) -> Rows:
+        """Return which axes a node reduces over; raise LoweringError where they lie apart."""
         if self.meanings.kind(number) not in ROWS:
-            return 0
-        node = self.graph.nodes[number]
-        expansion = self.meanings.of(number)
-        shape = self.meanings.shape(node.inputs[0])
-        local = [len(one.shape) for one in expansion.locals]
-        if local:
-            return len(shape) - max(local)
-        result = expansion.outputs[0].shape
-        if len(result) != len(shape):
-            raise LoweringError("a reduction that drops its axes")
-        kept = [axis for axis, size in enumerate(shape) if result[axis] != 1 or size == 1]
-        count = len(shape) - 1 - max(kept, default=-1)
-        if count == 0:
-            raise LoweringError("a reduction over other axes than the last")
-        return count
+            return NO_ROWS
+        shape = self.meanings.shape(self.graph.nodes[number].inputs[0])
+        axes = {axis for axis in folded_axes(self.meanings.of(number)) if shape[axis] != 1}
+        if not axes:
+            raise LoweringError("a reduction over one element")
+        first, last = min(axes), max(axes)
+        if any(shape[axis] != 1 for axis in range(first, last) if axis not in axes):
+            raise LoweringError("a reduction over axes that lie apart")
+        if all(size == 1 for size in shape[last + 1 :]):
+            last = len(shape) - 1
+        return Rows(last + 1 - first, len(shape) - 1 - last)
 
     def _is_slow(self, number: int) -> bool:
         return any(_has_slow(one.value) for one in self.meanings.of(number).outputs)
@@ -264,27 +325,5 @@ class _AnyText(dict[str, "str | float | bool"]):
         return key
 
 
-def _ones_behind(shape: tuple[Extent, ...], space: tuple[Extent, ...]) -> int:
-    """Count the trailing axes that a row of a space has one element in; 0 for no such shape."""
-    for count in range(len(space) - 1, 0, -1):
-        if space[-count] != 1 and _is_row(shape, space, count):
-            return count
-    return 0
-
-
-def _is_row(shape: tuple[Extent, ...], space: tuple[Extent, ...], reduced: int) -> bool:
-    """Tell whether a shape has one element for each row of a space."""
-    row = (*space[: len(space) - reduced], *([1] * reduced))
-    return shape == row[len(row) - len(shape) :] and len(shape) == len(space)
-
-
 def _has_slow(term: Term) -> bool:
-    match term:
-        case Apply(function, arguments):
-            return function in SLOW or any(map(_has_slow, arguments))
-        case Select(condition, then, otherwise):
-            return any(map(_has_slow, (condition, then, otherwise)))
-        case Read():
-            return False
-        case _:
-            return False
+    return any(isinstance(one, Apply) and one.function in SLOW for one in parts_of(term))

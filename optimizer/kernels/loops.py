@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from ..codegen.scalar import LoweringError
@@ -27,22 +27,21 @@ class Groups:
 
 def merged(
     extents: Sequence[Extent],
-    first_inner: int | None,
+    reduced: Collection[int],
     places: Iterable[tuple[Map, Sequence[Extent]]],
 ) -> Groups:
     """Merge neighbouring loops that no operand tells apart.
 
     `extents` are the loops', `places` where operands are read or written, with their sizes.
-    `first_inner` is the first loop of a row where one is reduced: what comes before it stays
-    outside, and the loops from there on must be one.
+    The loops in `reduced` are side by side and stay apart from the others, and must be one.
     """
     known = list(places)
     of = [0]
     for number in range(1, len(extents)):
         as_one = all(_as_one(place, sizes, number, extents[number]) for place, sizes in known)
-        apart = number == first_inner or not as_one
+        apart = (number in reduced) != (number - 1 in reduced) or not as_one
         of.append(of[-1] + (1 if apart else 0))
-    if first_inner is not None and len(set(of[first_inner:])) != 1:
+    if len({of[number] for number in reduced}) > 1:
         raise LoweringError("a row that doesn't lie side by side")
     return Groups(tuple(of))
 
@@ -58,7 +57,7 @@ def _as_one(place: Map, sizes: Sequence[Extent], second: int, extent: Extent) ->
         return True
     return (
         len(at) == 2
-        and at[1] == at[0] + 1
+        and all(size == 1 for size in sizes[at[0] + 1 : at[1]])
         and place[at[0]].single == first
         and place[at[1]].single == second
         and sizes[at[1]] == extent

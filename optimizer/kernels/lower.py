@@ -13,6 +13,7 @@ import numpy as np
 from ..codegen.scalar import LoweringError
 from .affine import Extent, Map, Ranges, SplitError
 from .cells import Access, Cells
+from .columns import ColumnWriter
 from .loops import Groups, inner_step, merged
 from .region import Meanings, Region
 from .text import BLOCK, Writer
@@ -31,7 +32,7 @@ MAGNIFYING = frozenset(
 # A number by which dividing doesn't count as that.
 LEAST_DIVISOR = 1e-3
 # Functions that are shorter where subnormal numbers don't count (brief.h).
-_BRIEF = re.compile(r"\b(exp|sigmoid|tanh|softplus|erf)_32\(")
+_BRIEF = re.compile(r"\b(exp|exp_below|sigmoid|tanh|softplus|erf)_32\(")
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,9 @@ class Kernel:
 
     `label` names the operators that it computes. Equal kernels have equal names. `support` names
     files of C that the text needs, with spaces between, `arrange` a function that says how the work
-    is divided. `skips` says that work is left out where a mask allows it. `packed` are inputs that
-    constants become when they are laid out for it: (input, constant, how). `form` says how it
-    computes, where there are several ways.
+    is divided, and `columns` what arrange_columns has to know for it. `skips` says that work is
+    left out where a mask allows it. `packed` are inputs that constants become when they are laid
+    out for it: (input, constant, how). `form` says how it computes, where there are several ways.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Kernel:
     room: int = 0
     flushes: bool = True
     arrange: str = ""
+    columns: tuple[int, ...] = ()
     support: str = ""
     skips: bool = False
     packed: tuple[tuple[int, int, Laying], ...] = ()
@@ -93,7 +95,7 @@ def lower_region(meanings: Meanings, region: Region) -> Kernel:
     if not axes or len(axes) > MOST_LOOPS or len(region.space) > MOST_AXES:
         raise LoweringError("no loops, or too many")
     extents = tuple(region.space[axis] for axis in axes)
-    if region.reduced and axes[-1] < len(region.space) - region.reduced:
+    if region.reduced and not set(region.over) & set(axes):
         raise LoweringError("a reduction over one element")
     parts, bounds = _parts(meanings, region, axes, extents)
     accesses: list[Access] = []
@@ -103,14 +105,18 @@ def lower_region(meanings: Meanings, region: Region) -> Kernel:
     outputs = tuple((meanings.shape(value), parts[0].natural(value)) for value in region.outputs)
     if max(len(inputs), len(outputs)) > MOST_OPERANDS or len(accesses) > MOST_ACCESSES:
         raise LoweringError("too many operands")
-    first_inner = min(parts[0].inner) if region.reduced else None
+    reduced = parts[0].inner if region.reduced else frozenset()
     places = [(one.map, meanings.shape(one.value)) for one in accesses]
     places += [(place, shape) for shape, place in outputs]
-    groups = merged(extents, first_inner, places)
+    groups = merged(extents, reduced, places)
     inner = groups.loops(groups.count - 1)
     steps = [inner_step(one.map, meanings.shape(one.value), inner) for one in accesses]
     made = tuple(meanings.graph.dtype(value) or "" for value in region.outputs)
-    writer = Writer("NAME", parts, bounds, accesses, inputs, steps, groups, extents, made)
+    what = ("NAME", parts, bounds, accesses, inputs, steps, groups, extents, made)
+    columns = None
+    if reduced and len(extents) - 1 not in reduced:
+        columns = ColumnWriter(*what, reduced=groups.of[min(reduced)])
+    writer = columns or Writer(*what)
     text = writer.text()
     shapes = Shapes(
         tuple((meanings.graph.dtype(v) or "", meanings.shape(v)) for v in inputs),
@@ -133,8 +139,9 @@ def lower_region(meanings: Meanings, region: Region) -> Kernel:
             region.outputs,
             block=0 if writer.reduces else BLOCK,
             grain=max(1024, int(GRAIN / max(1.0, cost / 4))),
-            slots=len(writer.kept),
+            slots=0 if columns else writer.slots,
             flushes=flushes(meanings, region.nodes),
+            columns=columns.arranges if columns else (),
         )
     )
 
@@ -165,7 +172,8 @@ def named(kernel: Kernel) -> Kernel:
     if kernel.flushes:
         kernel = replace(kernel, text=_BRIEF.sub(r"brief_\1_32(", kernel.text))
     told = (kernel.text, kernel.shapes, kernel.block, kernel.grain, kernel.slots, kernel.room)
-    digest = hashlib.sha256(repr((*told, kernel.flushes, kernel.arrange)).encode()).hexdigest()[:12]
+    how = (kernel.flushes, kernel.arrange, *kernel.columns)
+    digest = hashlib.sha256(repr((*told, *how)).encode()).hexdigest()[:12]
     name = f"{kernel.label}_{digest}"
     return replace(kernel, name=name, text=kernel.text.replace("NAME", f"run_{name}"))
 

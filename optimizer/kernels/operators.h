@@ -24,6 +24,9 @@ static inline int flush_begin(void) { return 0; }
 static inline void flush_end(int old) { (void)old; }
 #endif
 
+/* float32 numbers that rows of columns hold at most while they are gone through again */
+#define COLUMNS_HELD (48 << 10)
+
 typedef struct { int16_t access, axis, loop; i64 coefficient; } index_term; /* loop -1: an offset */
 typedef struct { int16_t operand, axis, loop; i64 size; } axis_check;      /* loop -1: of `size` */
 typedef struct { int16_t rank; int16_t loop[MOST_AXES]; i64 size[MOST_AXES]; } output_shape;
@@ -214,6 +217,29 @@ static void destroy(void *state) {
   free(state);
   if (__atomic_sub_fetch(&alive, 1, __ATOMIC_ACQ_REL) == 0)
     free(__atomic_exchange_n(&spare, NULL, __ATOMIC_ACQ_REL));
+}
+
+/* Columns that rows are folded into, `reduced` being the loop over rows: a unit is a piece of the
+   innermost loop, all of it where `whole`. A task has `arrays` pieces of scratch memory, and `kept`
+   for each row. `most` are the columns of a piece, negative where rows are gone through again: then
+   they have to stay in the cache meanwhile. */
+static void arrange_columns(call *c, i64 grain, int reduced, i64 arrays, i64 kept, i64 most, int whole) {
+  const i64 rows = c->extent[reduced], all = c->rows * c->inner;
+  c->rows = 1;
+  for (int l = 0; l < c->loops - 1; l++) if (l != reduced) c->rows *= c->extent[l];
+  if (most < 0) {
+    const i64 held = COLUMNS_HELD / (rows * (1 + kept) + 1);
+    most = LEAST(-most, held > 64 ? held : 64);
+  }
+  i64 pieces = whole || c->inner <= most ? 1 : (c->inner + most - 1) / most;
+  const i64 worth = LEAST(LEAST(all / grain, 8), c->inner / 128);
+  if (!whole && c->rows * pieces < worth) pieces = (worth + c->rows - 1) / (c->rows ? c->rows : 1);
+  c->block = ((c->inner + pieces - 1) / pieces + 15) / 16 * 16;
+  c->blocks = c->inner ? (c->inner + c->block - 1) / c->block : 0;
+  c->units = c->rows * c->blocks;
+  c->tasks = LEAST(LEAST(all / grain, c->units), MOST_TASKS);
+  if (c->tasks < 1) c->tasks = 1;
+  c->share = (i64)sizeof(float) * c->block * (arrays + kept * rows);
 }
 
 /* Attention: a unit is a block of queries of a head; a task has the head's keys and values packed

@@ -21,8 +21,9 @@ READ = ("float32", "bool")
 class Region:
     """Nodes in topological order, the values they read, and those that are needed outside.
 
-    `space` is the shape that the kernel runs over, that of the outputs; `reduced` says how many of
-    its trailing axes make a row, over which something is reduced: 0 where nothing is.
+    `space` is the shape that the kernel runs over, that of the outputs; `reduced` says over how
+    many of its axes, side by side, something is reduced, 0 where nothing is, and `behind` how many
+    axes come after these. Outputs may lack what is reduced.
     """
 
     nodes: tuple[int, ...]
@@ -30,6 +31,13 @@ class Region:
     outputs: tuple[int, ...]
     space: tuple[Extent, ...]
     reduced: int = 0
+    behind: int = 0
+
+    @property
+    def over(self) -> range:
+        """The axes that are reduced."""
+        end = len(self.space) - self.behind
+        return range(end - self.reduced, end)
 
 
 def read_by(graph: Graph, nodes: Sequence[int]) -> tuple[int, ...]:

@@ -43,7 +43,13 @@ def operation(kernel: Kernel) -> str:
         outputs.append(f"{{{len(shape)}, {{{loops or 0}}}, {{{sizes or 0}}}}}")
     inputs = shapes.inputs
     made = shapes.made or ["float32"] * len(outputs)
-    lines = [
+    arrange, lines = kernel.arrange or "NULL", []
+    if kernel.columns:
+        arrange, told = f"arrange_{name}", ", ".join(map(str, kernel.columns))
+        lines.append(
+            f"static void {arrange}(call *c, i64 grain) {{ arrange_columns(c, grain, {told}); }}"
+        )
+    lines += [
         _table("uint8_t", f"type_{name}", [TYPES[dtype] for dtype, _ in inputs]),
         _table("uint8_t", f"rank_{name}", [str(len(shape)) for _, shape in inputs]),
         _table("int16_t", f"access_{name}", [str(operand) for operand, _ in shapes.accesses]),
@@ -62,7 +68,7 @@ def operation(kernel: Kernel) -> str:
         f"operand_{name}, axis_{name}, group_{name}, {shapes.groups.count}, output_{name}, "
         f"made_{name},",
         f"  {kernel.block}, {kernel.grain}, {kernel.slots}, {kernel.room}, {int(kernel.flushes)}, "
-        f"{kernel.arrange or 'NULL'}}};",
+        f"{arrange}}};",
     ]
     return "\n".join(lines)
 

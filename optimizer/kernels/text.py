@@ -2,7 +2,8 @@
 
 A stage runs along the row once: it computes the reductions whose operands are known by then, and
 writes the outputs that are. Cells that a later stage needs again are computed anew where that costs
-little more than a load, and kept in a row of scratch memory otherwise.
+little more than a load, and kept otherwise: where an output will be written later, else in a row of
+scratch memory. So the output's memory is fetched while something is computed.
 """
 
 from __future__ import annotations
@@ -55,6 +56,13 @@ class Writer:
     extents: tuple[Extent, ...]
     made: Sequence[str] = ()
     kept: list[int] = field(default_factory=list)
+    # the outputs that kept cells lie in until these are written
+    lent: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def slots(self) -> int:
+        """How many rows of scratch memory it needs."""
+        return len(self.kept) - len(self.lent)
 
     @property
     def reduces(self) -> bool:
@@ -66,20 +74,10 @@ class Writer:
         first = self.parts[0]
         self.kept = self._kept(first) if self.reduces else []
         outer = self.groups.count - 1
-        lines = [
-            f"static void {self.name}(i64 *given) {{",
-            "  const task *own = (const task *)given;",
-            "  const call *c = own->whole;",
-            f"  const i64 inner = {self._extent(outer)};",
-        ]
-        for number, access in enumerate(self.accesses):
-            kind = _element(access)
-            operand = self.inputs.index(access.value)
-            base = f"(const {kind} *)c->in[{operand}] + c->offset[{number}]"
-            lines.append(f"  const {kind} *a{number} = {base};")
-        for slot in range(len(self.kept)):
+        lines = self._head()
+        for slot, one in enumerate(one for one in self.kept if one not in self.lent):
             place = f"(float *)own->scratch + {slot} * ((inner + 15) / 16 * 16)"
-            lines.append(f"  float *restrict x{slot} = {place};")
+            lines.append(f"  float *restrict x{one} = {place};")
         lines.append("  for (i64 unit = own->first; unit < own->end; unit++) {")
         if self.reduces:
             lines.append("    const i64 row = unit, from = 0, to = inner;")
@@ -96,7 +94,7 @@ class Writer:
                 extent = self._extent(group)
                 lines.append(f"    const i64 i{group} = rest % {extent}; rest /= {extent};")
         for number, access in enumerate(self.accesses):
-            kind = _element(access)
+            kind = ELEMENTS[access.dtype]
             steps = "".join(
                 f" + i{group} * c->stride[{number}][{group}]"
                 for group in range(outer)
@@ -113,6 +111,21 @@ class Writer:
             for part, (start, end) in zip(self.parts, self.bounds, strict=True):
                 lines += self._part(part, start, end)
         return "\n".join([*lines, "  }", "}"])
+
+    def _head(self) -> list[str]:
+        """Open the function, with a pointer to each operand."""
+        lines = [
+            f"static void {self.name}(i64 *given) {{",
+            "  const task *own = (const task *)given;",
+            "  const call *c = own->whole;",
+            f"  const i64 inner = {self._extent(self.groups.count - 1)};",
+        ]
+        for number, access in enumerate(self.accesses):
+            kind = ELEMENTS[access.dtype]
+            operand = self.inputs.index(access.value)
+            base = f"(const {kind} *)c->in[{operand}] + c->offset[{number}]"
+            lines.append(f"  const {kind} *a{number} = {base};")
+        return lines
 
     # --------------------------------------------------------------------------------- stages
 
@@ -137,6 +150,7 @@ class Writer:
         """Choose the cells that are kept for a later stage; outputs are read where they lie."""
         done: set[int] = set()
         kept: list[int] = []
+        last: dict[int, int] = {}
 
         def visit(one: int, earlier: frozenset[int]) -> None:
             cell = cells.cells[one]
@@ -145,6 +159,7 @@ class Writer:
             if one in earlier and (cell.cost >= KEPT_COST or one in cells.outputs):
                 if one not in kept and not (one in cells.outputs and cell.level < stage):
                     kept.append(one)
+                last[one] = stage
                 return
             done.add(one)
             for operand in cell.operands:
@@ -154,7 +169,28 @@ class Writer:
             earlier = frozenset(done)
             for root in self._roots(cells, stage):
                 visit(root, earlier)
+        self.lent = self._lent(cells, {one: last[one] for one in kept})
         return kept
+
+    def _lent(self, cells: Cells, last: Mapping[int, int]) -> dict[int, int]:
+        """Choose outputs in which kept cells, last read in some stage, can lie until then."""
+        free = [
+            at
+            for at, one in enumerate(cells.outputs)
+            if not cells.cells[one].row and self.made[at] == "float32"
+        ]
+        found: dict[int, int] = {}
+        for one, stage in last.items():
+            for at in free:
+                if cells.cells[cells.outputs[at]].level >= stage:
+                    found[one] = at
+                    free.remove(at)
+                    break
+        return found
+
+    def _slot(self, one: int) -> str:
+        """Return the row that a kept cell lies in."""
+        return f"q{self.lent[one]}" if one in self.lent else f"x{one}"
 
     def _stages(self, cells: Cells) -> list[str]:
         lines: list[str] = []
@@ -175,9 +211,9 @@ class Writer:
                         number, reduction.kind, texts[reduction.body], Read("whole", ()), "float32"
                     )
                     folds.append(Fold(part))
-            for slot, one in enumerate(self.kept):
+            for one in self.kept:
                 if one in new and one not in held:
-                    body.append(f"x{slot}[j] = {texts[one]};")
+                    body.append(f"{self._slot(one)}[j] = {texts[one]};")
                     held.add(one)
             for at, output in enumerate(self._outputs(cells)):
                 if not output.row and cells.cells[output.cell].level == stage:
@@ -274,21 +310,19 @@ class Writer:
         if one in texts:
             return texts[one]
         if one in ready:
-            source = (
-                f"x{self.kept.index(one)}" if one in self.kept else f"q{cells.outputs.index(one)}"
-            )
+            source = self._slot(one) if one in self.kept else f"q{cells.outputs.index(one)}"
             body.append(f"const float c{one} = {source}[j];")
         elif cell.access >= 0:
             number = self.accesses.index(cells.accesses[cell.access])
             step = self.steps[number]
             index = "j" if step == 1 else f"{step} * j"
             source = self.pointer(number)
-            body.append(f"const {_held(cell.boolean)} c{one} = {source}[{index}];")
+            body.append(f"const {held(cell.boolean)} c{one} = {source}[{index}];")
         else:
             for operand in cell.operands:
                 self._cell(cells, operand, texts, body, rows, named, ready, new)
             text = expression(cell.term, "float32", self._reads(cells, cell.operands, texts))
-            body.append(f"const {_held(cell.boolean)} c{one} = {text};")
+            body.append(f"const {held(cell.boolean)} c{one} = {text};")
             new.append(one)
         texts[one] = f"c{one}"
         return texts[one]
@@ -306,7 +340,7 @@ class Writer:
         else:
             texts = {k: self._row(cells, k, rows, named) for k in cell.operands}
             text = expression(cell.term, "float32", self._reads(cells, cell.operands, texts))
-        rows.append(f"    const {_held(cell.boolean)} c{one} = {text};")
+        rows.append(f"    const {held(cell.boolean)} c{one} = {text};")
         named.add(one)
         return f"c{one}"
 
@@ -347,9 +381,6 @@ class _Sizes(dict[str, str | float | bool]):
         raise LoweringError(f"the {key} is no loop's extent")
 
 
-def _element(access: Access) -> str:
-    return ELEMENTS[access.dtype]
-
-
-def _held(boolean: bool) -> str:
+def held(boolean: bool) -> str:
+    """Return the type that a cell has inside of a kernel."""
     return "int" if boolean else "float"

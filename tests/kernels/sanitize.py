@@ -20,6 +20,7 @@ from tests.fusion.codegen.sanitize import MISSING, runtime
 from .build import check, model
 from .test_attention import any_attention
 from .test_attention_mask import any_masked
+from .test_columns import programs as column_programs
 from .test_convolution import RUNNABLE, cases, check_any
 from .test_convolution_apart import cases as groups
 from .test_convolution_apart import check_any as check_apart
@@ -73,6 +74,14 @@ def inside(examples):
         check(model(nodes, inputs, outputs, constants), feeds, threads=2, flags=_SANITIZED)
 
     @repeated
+    @given(column_programs())
+    def columns(case):
+        nodes, inputs, outputs, constants, feeds = case
+        if nodes:
+            proto = model(nodes, inputs, outputs, constants)
+            check(proto, feeds, threads=2, flags=_SANITIZED)
+
+    @repeated
     @given(any_attention())
     def attentions(case):
         proto, feeds = case
@@ -112,6 +121,7 @@ def inside(examples):
         check_apart(case, level, _SANITIZED)
 
     regions()
+    columns()
     attentions()
     masked()
     multiplied()
@@ -119,8 +129,8 @@ def inside(examples):
     convolved()
     paired()
     apart()
-    kinds = "regions, attentions, masked ones, products, convolutions, pairs of them, in groups"
-    print(f"{examples} each of {kinds}: clean")
+    kinds = "regions, columns, attentions, masked ones, products, convolutions"
+    print(f"{examples} each of {kinds}, pairs of them, in groups: clean")
 
 
 if __name__ == "__main__":

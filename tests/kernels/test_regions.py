@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
+from tensolog.optimizer.codegen.unit import native_level
 
 from tests.kernels.build import check, fused, kernels_of, model, needs_compiler, opened
 
@@ -201,8 +202,9 @@ def test_integers_stay_outside():
     assert fused(model(nodes, {"x": [4]}, {"y": [4]})) is None
 
 
+@pytest.mark.parametrize("level", [native_level(), "plain"])
 @pytest.mark.parametrize("name", ["Exp", "Sigmoid", "Tanh", "Softplus", "Erf"])
-def test_functions_over_their_whole_range(name):
+def test_functions_over_their_whole_range(name, level):
     """Against float64: a few units in the last place, subnormal results aside."""
     exact = {
         "Exp": np.exp,
@@ -215,7 +217,8 @@ def test_functions_over_their_whole_range(name):
     steps = np.concatenate([np.geomspace(1e-37, 200, 20001), np.linspace(0, 100, 20001), edges])
     x = np.concatenate([steps, -steps]).astype(np.float32)
     x = np.concatenate([x, np.array([0x7FC00001, 0xFFC12345], np.uint32).view(np.float32)])
-    changed, library = fused(model([node(name, ["x"], ["y"])], {"x": [len(x)]}, {"y": [len(x)]}))
+    proto = model([node(name, ["x"], ["y"])], {"x": [len(x)]}, {"y": [len(x)]})
+    changed, library = fused(proto, levels=(level,))
     (y,) = opened(changed, library).run(None, {"x": x})
     with np.errstate(all="ignore"):
         true = exact(x.astype(np.float64))
