@@ -117,10 +117,10 @@ static APART void product_few(i64 rows, const float *x, i64 apart, const float *
   else product_wide(1, x, apart, w, S, K);
 }
 /* so many rows of a block at a time that they stay in the second cache while several panels pass;
-   where fewer than 64 would, each panel is worth more than its rows */
+   where fewer than 48 would, each panel is worth more than its rows */
 static i64 product_part(i64 block, i64 depth) {
-  const i64 most = (96 << 10) / depth;
-  if (most < 64 || most >= block) return block;
+  const i64 most = (64 << 10) / depth;
+  if (most < 48 || most >= block) return block;
   const i64 parts = (block + most - 1) / most;
   return (block + parts - 1) / parts;
 }
