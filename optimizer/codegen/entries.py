@@ -19,12 +19,9 @@ from .axes import Classes, is_elementwise
 from .cells import MOVES, held_dtype
 from .entrytext import EntryText
 from .finish import Finish, finish
-from .launch import chunked, start
+from .launch import DEAR, chunked, partials, start
 from .pool import Function
 from .scalar import LoweringError
-
-# Products that are added where they belong in the time that a number of partial results costs.
-_DEAR = 8
 
 
 @dataclass(frozen=True)
@@ -71,9 +68,9 @@ class _Call:
         least = max(1, (rows << 14) // max(1, matrix.nnz))
         # partial results that are made and added up cost more than what comes to them one by one
         work = matrix.nnz * max([1, *built.widths.values()])
-        least = max(least, -(-rows // max(1, work // (_DEAR * max(1, total)))))
+        least = max(least, -(-rows // max(1, work // (DEAR * max(1, total)))))
         chunks, step = chunked(rows, least, 1, total)
-        partial = np.zeros((chunks, max(1, total)))
+        partial = partials(chunks, total)
         head = (0, chunks, step, rows, columns, address(partial), partial.shape[1], 0)
         arguments = [*head, *built.sizes]
         parts = (

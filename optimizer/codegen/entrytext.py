@@ -13,6 +13,9 @@ from .loops import Fold, simd_loop
 from .rowstate import Part
 from .scalar import C_TYPES, SUFFIXES, LoweringError
 
+# Doubles of sums that lie in the nearest caches: scattered among more, they are looked ahead for.
+_NEAR = 1 << 15
+
 Axes = tuple[int | None, int | None]  # where the driver's rows and columns are, of a node
 
 
@@ -281,8 +284,10 @@ class EntryText:
         )
         self.partial += count * width
         row = f"{factor} + (i64)rr[j] * {wide}"
+        soon = f"sums + {offset} + (i64)cc[LEAST(j + 16, n - 1)] * {wide}"
         self.tails += [
             "for (i64 j = 0; j < n; j++) {",
+            *([f"  __builtin_prefetch({soon}, 1);"] if count * width > _NEAR else []),
             f"  double *const c = sums + {offset} + (i64)cc[j] * {wide};",
             f"  const {kind} *const f = {row};",
             f"  add_few_64(c, f, s{node.id}[j], {wide});"

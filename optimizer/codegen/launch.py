@@ -14,6 +14,9 @@ import ctypes
 from collections.abc import Sequence
 from functools import cache
 
+import numpy as np
+
+from .arrays import Array, address
 from .pool import Function, together
 
 HEADER = 8
@@ -27,6 +30,10 @@ _PARTIALS = 1 << 22
 # worth while.
 _ENOUGH = 16
 _WORTH = 64
+# Numbers that are added where they belong in the time that a number of partial results costs.
+DEAR = 8
+# Doubles of two lines of the caches, which processors fetch together.
+_LINE = 16
 
 
 def chunked(
@@ -44,6 +51,17 @@ def chunked(
     step = max(step, -(-count // most))
     step = -(-step // unit) * unit
     return max(1, -(-count // step)), step
+
+
+def partials(chunks: int, total: int) -> Array:
+    """Return memory for `total` doubles of each chunk: zeros, each chunk's where a line begins.
+
+    Two chunks have no line in common, and what is scattered by rows of a few lies in one line each.
+    """
+    apart = -(-max(1, total) // _LINE) * _LINE
+    memory = np.zeros(chunks * apart + _LINE)
+    first = -(address(memory) // 8) % _LINE
+    return memory[first : first + chunks * apart].reshape(chunks, apart)
 
 
 @cache

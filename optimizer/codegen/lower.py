@@ -50,8 +50,13 @@ def _generators(
 ) -> list[Callable[[Program, FusedOperator, str], Kernel]]:
     if not operator.sparse:
         return [_flat, lower_rows]
-    readers = [program.nodes[at] for at in operator.nodes]
-    readers = [node for node in readers if operator.driver in node.inputs]
+    turned = {operator.driver}
+    readers = []
+    for node in (program.nodes[at] for at in operator.nodes):
+        if node.op == "Transpose" and node.inputs[0] in turned:
+            turned.add(node.id)
+        elif not turned.isdisjoint(node.inputs):
+            readers.append(node)
     if operator.template == "Row" and all(node.op == "MatMul" for node in readers):
         return [
             lower_rows,

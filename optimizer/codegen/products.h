@@ -283,8 +283,9 @@ static inline void E(gather_row)(const view *v, i64 row, T w, T *restrict C) {
   E(add_entries)((const T *)v->data + first, (const int32_t *)v->column + first, begin[1] - first, w, C, v->type == DISTINCT);
 }
 
-/* C += the transpose of those rows times the R x N matrix B, sb apart; C is K x N by rows */
-static APART void E(gather_csr)(const view *v, i64 at, const T *restrict B, i64 sb, T *restrict C, i64 R, i64 N) {
+/* C += the transpose of those rows times the R x N matrix B, sb apart; C is K x N by rows. Compiled where
+   it is called, as N is known there: with an entry comes little more than the loops over N. */
+static inline void E(gather_csr)(const view *v, i64 at, const T *restrict B, i64 sb, T *restrict C, i64 R, i64 N) {
   SUMS_OF_PRODUCTS
   const T *values = (const T *)v->data;
   const i64 *begin = (const i64 *)v->row + at;

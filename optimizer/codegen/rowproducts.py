@@ -13,6 +13,8 @@ _LANES = {"64": 8, "32": 16}
 # a time.
 _LONG = 64
 _COLUMNS = 4
+# Entries of a column that are added plainly: all that SciPy adds so, of a chunk fewer.
+_PLAIN = 4096
 
 
 class RowProducts(RowState):
@@ -41,6 +43,15 @@ class RowProducts(RowState):
                         found.add(driver)
                 read.update(self._factors(node))
         return found
+
+    def _adds_rarely(self, at: int) -> bool:
+        """Whether a sparse operand's rows add so little to a column that this is done plainly.
+
+        What plain sums are kept for in a chunk has the size of the result, however few rows it is
+        made of; where these are of a few entries, it would be read and written more than they are.
+        """
+        entries = self.node(at).nnz
+        return entries is not None and entries <= _PLAIN * self.width(at)
 
     def _factors(self, node: Node) -> list[int]:
         return [self.plan.alias.get(at, at) for at in node.inputs]
@@ -116,7 +127,10 @@ class RowProducts(RowState):
         shape = (wide, narrow) if sparse else (narrow, apart)
         turned = (left == long) != sparse
         place = self._part(node.id, "product", shape, turned, None if sparse else wide)
-        self._sums(node, shape[0] * shape[1], place)
+        if sparse and bits == "64" and self._adds_rarely(long):
+            self.opens.append(f"double *const {target} = {place};")
+        else:
+            self._sums(node, shape[0] * shape[1], place)
         rows = f"t{short}, p{short}, {target}, R"
         if sparse:
             view = self.view(long, "sparse")

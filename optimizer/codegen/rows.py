@@ -20,7 +20,7 @@ from .arrays import DTYPES, FROM, Array, address, code, contiguous, prepared
 from .axes import Axis, Partition, partition
 from .cells import held_dtype
 from .finish import Finish, finish
-from .launch import chunked, start
+from .launch import DEAR, chunked, partials, start
 from .pool import Function
 from .rowstate import Operand, Part
 from .rowtext import RowText
@@ -31,8 +31,8 @@ from .stages import schedule, width
 # that its rows are still in the first cache when they are read again, beside those fetched ahead.
 _BLOCK = 512
 _FLUSH = 256
-# Chunks' sums begin so many doubles apart, or a multiple: two threads write to no line in common.
-_APART = 16
+# Chunks that few entries of a sparse operand are divided into all the same, for so many threads.
+_LEAST_CHUNKS = 4
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,15 @@ class RowKernel:
         rows = self.part.rows
         block = 1 if self.single else min(_block(self.widest), _block(max(1, self.work // 2)))
         total = sum(part.size for part in self.parts)
-        chunks, step = chunked(rows, max(block, (1 << 15) // self.work), block, total, self.work)
+        least = max(block, (1 << 15) // self.work)
+        for node in self._sparse:
+            # what is scattered over the columns is made, and added up, for each chunk
+            if total >= (columns := node.size // rows):
+                most = max(_LEAST_CHUNKS, (node.nnz or 0) // (DEAR * columns))
+                least = max(least, -(-rows // most))
+        chunks, step = chunked(rows, least, block, total, self.work)
         sizes = (block, max(1, _FLUSH * self.apart // block), *self.sizes[2:])
-        apart = -(-max(1, total) // _APART) * _APART
-        return (0, chunks, step, rows, 0, 0, apart, 0, *sizes)
+        return (0, chunks, step, rows, 0, 0, total, 0, *sizes)
 
     @cached_property
     def forms(self) -> tuple[_Form, ...]:
@@ -151,8 +156,8 @@ class _Call:
     def run(self, function: Function, threads: int) -> None:
         kernel = self.kernel
         arguments = list(kernel.head)
-        partial = np.empty((arguments[1], arguments[6]))
-        arguments[5] = address(partial)
+        partial = partials(arguments[1], arguments[6])
+        arguments[5], arguments[6] = address(partial), partial.shape[1]
         made: dict[int, Array] = {}
         for operand, form in zip(kernel.operands, kernel.forms, strict=True):
             if form.made is not None:

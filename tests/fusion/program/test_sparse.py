@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tensolog.optimizer.codegen import rowproducts
 
 from tensolog import fuse
 
@@ -277,3 +278,23 @@ def test_one_array_along_rows_and_columns(text: str, layout: str) -> None:
         warnings.simplefilter("error")
         compare(plain, fused, [SQUARE.asformat(layout), U, w])
     assert fused.kernels
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("wide", [1, 3, 20])
+@pytest.mark.parametrize("often", [False, True])
+def test_rows_of_a_transpose_are_scattered(
+    dtype: str, wide: int, often: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Plainly where a column has few entries, otherwise with what rounding lost."""
+    monkeypatch.setattr(rowproducts, "_PLAIN", 1 if often else rowproducts._PLAIN)
+    given = sp.random_array((900, 60), density=0.1, format="csr", rng=RNG, dtype=dtype)
+    factor = RNG.normal(size=(900, wide)).astype(dtype)
+    fused = fuse(heuristic="all", threads=1)(lambda S, Q: S.T @ Q)
+    compare(lambda S, Q: S.T @ Q, fused, [given, factor])
+    compare(lambda S, Q: Q.T @ S, fuse(heuristic="all")(lambda S, Q: Q.T @ S), [given, factor])
+    (prepared,) = fused._engine.known()
+    texts = [one.kernel.text for one in prepared.compiled.steps if one.kernel]  # type: ignore[union-attr]
+    for text in texts:
+        if "gather_csr_" in text:
+            assert ("flush_" in text) == (often or dtype == "float32")
