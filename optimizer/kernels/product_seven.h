@@ -171,24 +171,19 @@ static void seven_piece(
   /* half of the steps fetch of the first panel, half of the second */
   const i64 bytes = sizeof(float) * PRODUCT_PANEL * rows, step = (2 * bytes / D + all - 1) / all;
   i64 fetched = 0;
-  /* a half of a piece in parts, as deep as those of product_block */
-  const i64 parts = (D + PRODUCT_DEPTH - 1) / PRODUCT_DEPTH, most = (D + parts - 1) / parts;
   for (int i = 0; i < 7; i++)
-    for (i64 k = 0; k < D; k += most) {
-      const i64 deep = LEAST(most, D - k), down = k * PRODUCT_PANEL;
-      for (i64 at = 0; at < PRODUCT_PANEL; at += PRODUCT_STRIP) {
-        int made = products[i].made;
-        for (i64 tile = 0; tile < tiles; tile++, fetched += step * deep) {
-          if (apart[tile]) continue;
-          const i64 r = tile * PRODUCT_ROWS, to = r * PRODUCT_PANEL + at;
-          const char *from = (const char *)next;
-          if (rows) from += fetched < bytes ? fetched : fetched - bytes + (i64)sizeof(float) * size;
-          seven_rows(made, products[i].x + r * products[i].apart + k, products[i].apart,
-                     (products[i].made && !made ? s->panel : products[i].w + down) + at,
-                     made ? products[i].other + down + at : NULL, s->panel + at, products[i].S + to,
-                     products[i].T ? products[i].T + to : NULL, products[i].sign, deep, from, rows ? step : 0);
-          made = 0;
-        }
+    for (i64 at = 0; at < PRODUCT_PANEL; at += PRODUCT_STRIP) {
+      int made = products[i].made;
+      for (i64 tile = 0; tile < tiles; tile++, fetched += step * D) {
+        if (apart[tile]) continue;
+        const i64 r = tile * PRODUCT_ROWS, to = r * PRODUCT_PANEL + at;
+        const char *from = (const char *)next;
+        if (rows) from += fetched < bytes ? fetched : fetched - bytes + (i64)sizeof(float) * size;
+        seven_rows(made, products[i].x + r * products[i].apart, products[i].apart,
+                   (products[i].made && !made ? s->panel : products[i].w) + at,
+                   made ? products[i].other + at : NULL, s->panel + at, products[i].S + to,
+                   products[i].T ? products[i].T + to : NULL, products[i].sign, D, from, rows ? step : 0);
+        made = 0;
       }
     }
   for (i64 r = 0; r < count; r += PRODUCT_ROWS) {
