@@ -1,6 +1,6 @@
 """The differential fuzzer as a command: random programs, fused against NumPy.
 
-    python -m tests.fusion.program.fuzz --seeds 0 2000 [--heuristic all] [--verbose]
+    python -m tests.fusion.program.fuzz --seeds 0 2000 [--heuristic all] [--keep-going 3]
 
 Prints each seed that differs with its program, shortened as far as it still does, and ends with
 the number of programs, how many of them ran a kernel, and how many differed.
