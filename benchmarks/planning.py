@@ -1,6 +1,6 @@
 """Milliseconds of planning fused NumPy functions: the algorithms of examples/, the expressions.
 
-python -m benchmarks.planning            writes results/planning.md too
+python -m benchmarks.planning            writes results/ too
 python -m benchmarks.planning --quick    small arrays
 
 Each runs in processes of its own, whose first plan finds nothing kept. Times are processor seconds
@@ -22,12 +22,11 @@ from unittest import mock
 
 import numpy as np
 
-from .environment import describe, markdown
+from .environment import describe, markdown, results
 from .fusion.algorithms import ALGORITHMS
 from .fusion.programs import PROGRAMS
 
 ROOT = Path(__file__).resolve().parent.parent
-RESULT = ROOT / "benchmarks" / "results" / "planning.md"
 HEADER = "| program | plans | nodes of the largest | first plan | later plans | bounds and plans |"
 
 
@@ -36,7 +35,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small arrays")
     parser.add_argument("--runs", type=int, default=5, help="processes for each")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="programs whose name has this")
-    parser.add_argument("--out", type=Path, default=RESULT)
+    parser.add_argument("--out", type=Path, default=results("planning").with_suffix(".md"))
     parser.add_argument("--one", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
@@ -51,7 +50,10 @@ def main() -> None:
         print(lines[-1], flush=True)
     told = "CPU milliseconds: median over processes and, in brackets, the most."
     text = f"# Planning\n\n`python -m benchmarks.planning`; {markdown(describe())}.\n\n{told}\n\n"
-    arguments.out.write_text(text + "\n".join(lines) + "\n", encoding="utf-8")
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    temporary = arguments.out.with_name(arguments.out.name + ".part")
+    temporary.write_text(text + "\n".join(lines) + "\n", encoding="utf-8")
+    temporary.replace(arguments.out)
 
 
 def planned(name: str, size: str) -> list[dict[str, float]]:
