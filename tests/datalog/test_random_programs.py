@@ -6,12 +6,13 @@ import duckdb
 from hypothesis import HealthCheck, given, settings
 from tensolog.catalog.datalog import engine, liveness
 
+from ..campaigns import examples
 from .conftest import sets
 from .programs import programs
 from .reference import run as reference
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs())
 def test_random_programs_agree_with_the_naive_evaluator(text):
     expected = reference(text)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tensolog.catalog.datalog import DatalogError, derive, explain, parse, rows
 from tensolog.catalog.datalog.python import beyond, source
 
+from ..campaigns import examples
 from .programs import NUMBERS, STRINGS, programs
 from .reference import run as reference
 
@@ -28,7 +29,7 @@ def found(program, given):
     return {name: set(rows) for name, rows in derive(program, given).items()}
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs(subsumption=False))
 def test_loops_agree_with_the_naive_evaluator(text):
     program = parse(text)

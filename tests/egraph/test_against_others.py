@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from tensolog.optimizer.egraph.egraph import EGraph
 from tensolog.optimizer.egraph.saturate import Budget, saturate
 
+from ..campaigns import examples
 from ..optimizer.builders import model, run, value
 from .pricing import graph_of, searched
 from .small_rules import small_rules
 
-SETTINGS = settings(max_examples=25, deadline=None)
+SETTINGS = settings(max_examples=examples(25), deadline=None)
 LEAVES = ("a", "b", "c")
 OPERATORS = {"Neg": 1, "Abs": 1, "Sub": 2, "MatMul": 2}
 
@@ -262,7 +263,7 @@ def sums(orders, op="Add", dtype=1):
 
 
 @pytest.mark.parametrize("op", ["Add", "Mul"])
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(st.lists(st.permutations(list("uvwxy")), min_size=2, max_size=3))
 def test_a_sum_is_one_class_in_any_order(op, orders):
     graph, egraph, _ = grown(sums(orders, op), (), rounds=2)

@@ -9,6 +9,7 @@ from tensolog.optimizer.egraph.alternatives import alternatives, without
 from tensolog.optimizer.egraph.extract import extract
 from tensolog.optimizer.egraph.problem import Choice, Problem, cost_of, exhaustive
 
+from ..campaigns import examples
 from .test_extraction import first_choices, problems
 
 RULES = ("A", "B", "C")
@@ -24,7 +25,7 @@ def ruled(draw):
     return problem, made
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(ruled(), st.integers(1, 4))
 def test_they_are_the_best_without_some_rules_and_none_is_left_out(ruled, count):
     problem, made = ruled

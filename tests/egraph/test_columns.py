@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from tensolog.optimizer.arrays import linked
 from tensolog.optimizer.egraph.columns import NONE, Columns, Rows
 
+from ..campaigns import examples
+
 LEAVES = 4
 # What happens to an e-graph: e-nodes are interned in batches, classes united.
 ROW = st.tuples(
@@ -116,14 +118,14 @@ def check(columns):
         assert outputs == columns.outputs(node), "equal e-nodes give equal classes"
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(EVENTS)
 def test_congruence_and_uniqueness(events):
     columns, _ = played(events)
     check(columns)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(EVENTS)
 def test_the_same_terms_are_equal_as_in_the_simplest_e_graph(events):
     """Both number classes in the order in which they are asked for."""
@@ -134,7 +136,7 @@ def test_the_same_terms_are_equal_as_in_the_simplest_e_graph(events):
             assert (columns.find(a) == columns.find(b)) == (naive.find(a) == naive.find(b))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(EVENTS)
 def test_colliding_keys_change_nothing(events):
     """With keys of three bits different rows collide all the time, until the seed changes."""
@@ -155,7 +157,7 @@ def test_colliding_keys_change_nothing(events):
     assert (colliding.leaders == plain.leaders).all()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.integers(1, 30), st.data())
 def test_components_are_led_by_their_least_member(count, data):
     pair = st.tuples(st.integers(0, count - 1), st.integers(0, count - 1))

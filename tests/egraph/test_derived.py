@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from tensolog.optimizer.egraph.search import search
 
+from ..campaigns import examples
 from ..models.agreement import disagreement, run
 from .pricing import FOLD_LIMIT, Prices, graph_of, modelled, searched
 
 RNG = np.random.default_rng(11)
-SETTINGS = settings(max_examples=40, deadline=None)
+SETTINGS = settings(max_examples=examples(40), deadline=None)
 LOWEST = float(np.finfo(np.float32).min)
 
 

@@ -16,6 +16,8 @@ from tensolog.optimizer.egraph.problem import (
 )
 from tensolog.optimizer.egraph.regions import REMEMBERED
 
+from ..campaigns import examples
+
 
 @st.composite
 def problems(draw):
@@ -47,7 +49,7 @@ def first_choices(problem):
     return {class_: first[class_] for class_ in in_order(first, problem.roots)}
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(250), deadline=None)
 @given(problems())
 def test_the_cost_is_the_least_of_all_selections(problem):
     least, _ = exhaustive(problem)
@@ -60,7 +62,7 @@ def test_the_cost_is_the_least_of_all_selections(problem):
     assert cost_of(found.selection, order) == pytest.approx(found.cost)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(problems(), st.integers(0, 6))
 def test_stopped_early_it_is_no_worse_than_the_start_and_the_bound_holds(problem, steps):
     start = first_choices(problem)
@@ -71,7 +73,7 @@ def test_stopped_early_it_is_no_worse_than_the_start_and_the_bound_holds(problem
     assert found.cost >= least - 1e-9
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(problems())
 def test_what_is_left_out_is_in_no_best_selection_alone(problem):
     assert exhaustive(reduced(problem))[0] == exhaustive(problem)[0]
@@ -130,7 +132,7 @@ def test_a_selection_that_needs_itself_is_refused():
         in_order(selection, (0,))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(problems())
 def test_equal_questions_have_equal_answers(problem):
     start = first_choices(problem)
@@ -145,7 +147,7 @@ def all_regions_large(monkeypatch):
 
 
 @settings(
-    max_examples=150,
+    max_examples=examples(150),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -12,13 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tensolog.optimizer.egraph.saturate import Budget
 
+from ..campaigns import examples
 from ..models.agreement import disagreement
 from ..models.random_graphs import graphs
 from ..models.rewriting import half_of
 from .pricing import modelled, searched, shipped_rules
 
 SETTINGS = settings(
-    max_examples=150,
+    max_examples=examples(150),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
@@ -38,7 +39,7 @@ def test_random_graphs_agree_under_any_prices(graph, seed, selection):
     assert found.cost_ns <= found.own_cost_ns + 1e-6
 
 
-@settings(SETTINGS, max_examples=50)
+@settings(SETTINGS, max_examples=examples(50))
 @given(graphs(least_steps=6, most_steps=20), st.integers(0, 1000))
 def test_the_next_best_plans_agree_too(graph, seed):
     model, feeds, exact = graph
@@ -51,7 +52,7 @@ def test_the_next_best_plans_agree_too(graph, seed):
         assert problem is None, f"{problem}; without {', '.join(plan.without)}"
 
 
-@settings(SETTINGS, max_examples=50)
+@settings(SETTINGS, max_examples=examples(50))
 @given(graphs(symbolic=True, least_steps=4, most_steps=20), st.integers(0, 1000))
 def test_random_graphs_with_an_open_dimension_agree(graph, seed):
     model, feeds, exact = graph

@@ -17,6 +17,8 @@ from tensolog.rules.gate.scalar import NotScalarError
 from tensolog.rules.gate.sides import sides
 from tensolog.rules.prover.cases import statements
 
+from ..campaigns import examples
+
 SHIPPED = {rule.name: rule for rule in load_rules()}
 
 
@@ -219,7 +221,7 @@ X_OR_Z = st.sampled_from([X, Z])
 TERMS = st.recursive(LEAVES, combined, max_leaves=5)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @for_all(TERMS, st.sampled_from(["float32", "float16"]), st.integers(0, 2**32 - 1))
 def test_formulas_mean_what_numpy_computes(term, dtype, seed):
     """At random numbers, every kind among them, Z3 evaluates a term to NumPy's bits."""

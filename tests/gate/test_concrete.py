@@ -20,6 +20,7 @@ from tensolog.rules.gate.float64 import Float
 from tensolog.rules.gate.interval import Interval, UncertainError, bounds
 from tensolog.rules.gate.sizes import Sizes
 
+from ..campaigns import examples
 from .statements_by_hand import Sides, quotient, wrong_from
 
 FLOAT, FIELD, EXACT = Float(), Field(), Exact()
@@ -270,7 +271,7 @@ def test_numbers_of_terms():
         number(Apply("%", (n, m)), {"n": 1, "m": 0})
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=examples(15))
 @given(st.integers(0, 10**6))
 def test_sizes_meet_the_assumptions(seed):
     sides = Sides("n", "c", "m", "d", "h", "k")

@@ -8,6 +8,8 @@ from onnx import helper
 
 from tests.kernels.build import check, fused, model, needs_compiler, opened
 
+from ..campaigns import examples
+
 pytestmark = needs_compiler
 node = helper.make_node
 rng = np.random.default_rng(0)
@@ -233,7 +235,7 @@ def programs(draw):
     return nodes, inputs, dict.fromkeys(sorted(kept)), {"axes": ints(*axes)}, feeds
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(programs())
 def test_any_region_of_columns_computes_what_its_operators_do(case):
     nodes, inputs, outputs, constants, feeds = case

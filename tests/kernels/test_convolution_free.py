@@ -27,6 +27,8 @@ from tests.kernels.build import needs_compiler, opened
 from tests.kernels.test_convolution import ROUNDING, Case, normal, plain
 from tests.layouts.networks import has_blocks, in_blocks
 
+from ..campaigns import examples
+
 needs_blocks = pytest.mark.skipif(not has_blocks(), reason="the runtime has no blocked kernels")
 
 
@@ -155,7 +157,7 @@ def windows(draw):
 
 
 @given(windows())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_windows_give_the_sizes_that_the_runtime_does(window):
     name, attributes, sides = window
     inputs = ["x", "w"] if name == "Conv" else ["x"]
@@ -185,7 +187,7 @@ def test_windows_give_the_sizes_that_the_runtime_does(window):
 
 
 @given(st.integers(1, 5), st.integers(-4, 9), st.integers(1, 4), st.integers(0, 30))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_steps_of_polynomials(factor, shift, stride, size):
     sizes = Sizes()
     whole = sizes.add(sizes.times([factor, "h"]), shift)

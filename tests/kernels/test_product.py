@@ -10,6 +10,8 @@ from tensolog.optimizer.kernels.product_panels import PANEL, packed
 
 from tests.kernels.build import check, fused, kernels_of, model, needs_compiler, opened
 
+from ..campaigns import examples
+
 pytestmark = needs_compiler
 node = helper.make_node
 RUNNABLE = list(LEVELS)[list(LEVELS).index(native_level()) :]
@@ -203,7 +205,7 @@ def test_rows_of_another_depth_are_refused():
 
 
 @given(st.integers(1, 40), st.integers(1, 200))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_the_layout_holds_each_element_once(depth, columns):
     weights = normal(depth, columns)
     panels = packed(weights)

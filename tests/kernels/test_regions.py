@@ -11,6 +11,8 @@ from tensolog.optimizer.codegen.unit import native_level
 
 from tests.kernels.build import check, fused, kernels_of, model, needs_compiler, opened
 
+from ..campaigns import examples
+
 pytestmark = needs_compiler
 node = helper.make_node
 rng = np.random.default_rng(0)
@@ -300,7 +302,7 @@ def programs(draw):
     return nodes, inputs, outputs, constants, feeds
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(programs())
 def test_any_region_computes_what_its_operators_do(case):
     nodes, inputs, outputs, constants, feeds = case

@@ -11,6 +11,8 @@ from tensolog.optimizer.kernels.product_panels import APART, DEEP, PANEL, alike
 from tests.kernels.build import check, fused, model, needs_compiler, opened
 from tests.kernels.test_product import dense, matrix, normal, with_an_end
 
+from ..campaigns import examples
+
 pytestmark = needs_compiler
 node = helper.make_node
 RUNNABLE = list(LEVELS)[list(LEVELS).index(native_level()) :]
@@ -121,7 +123,7 @@ def test_a_column_spoils_no_other_one(value):
     st.sampled_from([0.0, 1e-3, 1 / APART, 1.0, APART, 1e16, np.nan]),
     st.data(),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_panels_are_alike_where_all_columns_are(half, columns, factor, data):
     weights = np.ones((2 * half, columns), np.float32)
     column = data.draw(st.integers(0, columns - 1))

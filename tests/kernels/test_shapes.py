@@ -14,6 +14,8 @@ from benchmarks.zoo import ARCHITECTURES, build
 from tests.kernels.build import fused, kernels_of, needs_compiler, opened
 from tests.kernels.test_zoo import inputs
 
+from ..campaigns import examples
+
 node = helper.make_node
 FREE = {"batch": 3, "tokens": 5}
 RENAMED = sorted(name for name, one in ARCHITECTURES.items() if "tokens" in one.dynamic)
@@ -41,7 +43,7 @@ def computed(book, start, steps):
 
 
 @given(START, STEPS, START, STEPS)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_sizes_with_one_name_are_equal_and_a_name_says_the_number(start, steps, other, others):
     book = Sizes()
     one, numbers = computed(book, start, steps)

@@ -21,6 +21,7 @@ from tensolog.optimizer.signature import signature
 
 from benchmarks.zoo import build as build_architecture
 
+from ..campaigns import examples
 from ..egraph.pricing import FOLD_LIMIT, Prices, graph_of, shipped_rules
 from ..egraph.test_architectures import feeds_of
 from ..models.agreement import disagreement
@@ -165,7 +166,7 @@ def together(graph, chosen, priced, count=1):
     return joint_space(found, chosen)
 
 
-@settings(max_examples=18, deadline=None)
+@settings(max_examples=examples(18), deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_no_program_in_any_layout_is_cheaper(seed):
     drawn, priced = Small(seed), prices(seed)
@@ -180,7 +181,7 @@ def test_no_program_in_any_layout_is_cheaper(seed):
     assert space.cheapest().cost == pytest.approx(min(bests))
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_no_plan_of_the_search_alone_is_cheaper_in_any_layout(seed):
     """On larger networks, where not everything can be tried: the plans that would race."""
@@ -200,7 +201,7 @@ def test_no_plan_of_the_search_alone_is_cheaper_in_any_layout(seed):
         assert own is None or space.cheapest().cost <= own.cheapest().cost * 1.05
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_what_is_chosen_computes_what_the_model_does(seed):
     drawn = network(seed)

@@ -10,6 +10,7 @@ from tensolog.optimizer.layouts import plans
 from tensolog.optimizer.layouts.runtime import NCHWC, block_size
 from tensolog.profiles.costs import Cost
 
+from ..campaigns import examples
 from ..egraph.pricing import FOLD_LIMIT, Prices, graph_of
 from ..optimizer.builders import run
 from .networks import has_blocks, in_blocks, laid_out, network, operators
@@ -30,7 +31,7 @@ def image(*shape, seed=0):
     return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(120), deadline=None)
 @given(seed=st.integers(0, 10**6), batch=st.sampled_from([1, 1, 2]), favour=st.booleans())
 def test_random_networks_compute_what_they_did(seed, batch, favour):
     drawn = network(seed, batch=batch)
@@ -40,7 +41,7 @@ def test_random_networks_compute_what_they_did(seed, batch, favour):
         assert_equal(model, laid, {"x": image(*drawn.shape, seed=seed)})
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(seed=st.integers(0, 10**6))
 def test_networks_of_any_batch_run_with_others(seed):
     drawn = network(seed)

@@ -13,6 +13,8 @@ from tensolog.catalog.operators.definition import _statements, functions
 from tensolog.catalog.operators.parser import parse
 from tensolog.catalog.operators.syntax import Function, Operator
 
+from ..campaigns import examples
+
 MATMUL = """op MatMul (A [m, k], B [k, n]) -> Y [m, n]
   attribute scale float = 1.0
   value Y[i, j] = scale * (sum(l < k) A[i, l] * B[l, j])
@@ -69,7 +71,7 @@ def test_each_mistake_has_its_place(
     assert re.search(reason, error.reason), error.reason
 
 
-@settings(max_examples=200, deadline=None, derandomize=True, database=None)
+@settings(max_examples=examples(200), deadline=None, derandomize=True, database=None)
 @given(st.integers(0, len(MATMUL) - 1), st.sampled_from('()[]<=*,. "xk1'), st.booleans())
 def test_any_slip_parses_or_is_told(at: int, letter: str, insert: bool) -> None:
     text = MATMUL[:at] + letter + MATMUL[at + (0 if insert else 1) :]

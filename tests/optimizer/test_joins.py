@@ -10,6 +10,8 @@ from tensolog.catalog.datalog import DatalogError, evaluate, parse
 from tensolog.catalog.datalog.parser import parse_block
 from tensolog.optimizer.joins import Tables, conjunction_of, union
 
+from ..campaigns import examples
+
 WIDTHS = {"p": 2, "q": 3, "s": 1}
 DECLARED = (
     ".decl p(a:number, b:number)\n.decl q(a:number, b:number, c:number)\n.decl s(a:number)\n"
@@ -74,7 +76,7 @@ def width_of(clause):
     return clause.partition(" :-")[0].count(",") + 1
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(clauses(), relations())
 def test_a_clause_holds_for_the_same_rows(clause, rows):
     head = ", ".join(f"c{i}:number" for i in range(width_of(clause)))
@@ -85,7 +87,7 @@ def test_a_clause_holds_for_the_same_rows(clause, rows):
     assert found == sorted(expected)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(clauses(), relations(), st.integers(0, 3), st.data())
 def test_from_the_new_rows_of_an_atom_come_the_solutions_that_it_takes_part_in(
     clause, rows, place, data

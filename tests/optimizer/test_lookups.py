@@ -9,6 +9,7 @@ from tensolog.optimizer.convert import load_graph, to_model
 from tensolog.optimizer.infer import infer_types
 from tensolog.optimizer.lookups import NAME, merge_lookups
 
+from ..campaigns import examples
 from .builders import INT64, model, run, value
 
 INT32 = TensorProto.INT32
@@ -78,7 +79,7 @@ def feeds(built, rows, batch, seed, tables=None):
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(
     rows=st.lists(st.integers(1, 9), min_size=3, max_size=6),
     count=st.integers(1, 4),

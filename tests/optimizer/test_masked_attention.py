@@ -16,6 +16,7 @@ from tensolog.optimizer.masked_attention import (
     work,
 )
 
+from ..campaigns import examples
 from .builders import model, run, value
 
 RNG = np.random.default_rng(3)
@@ -84,7 +85,7 @@ masks = st.one_of(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(
     masks,
     st.integers(1, 3),
@@ -105,7 +106,7 @@ def test_blocks_compute_the_same(mask, heads, width, scale, form):
         assert sum(node.op_type == "Softmax" for node in found.graph.node) >= 2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(masks)
 def test_no_block_leaves_out_what_a_row_sees(mask):
     hidden = masked_by(mask)

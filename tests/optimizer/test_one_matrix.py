@@ -10,6 +10,7 @@ from tensolog.optimizer.infer import infer_types
 from tensolog.optimizer.one_matrix import MOST_ROWS, NAME, merge_products
 from tensolog.optimizer.search import bound_types
 
+from ..campaigns import examples
 from .builders import model, run, value
 
 node = helper.make_node
@@ -62,7 +63,7 @@ def feeds_of(built, batch=3):
     st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=2), min_size=2, max_size=5),
     st.sampled_from([13, 17, 18]),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_operands_of_any_shape(shapes, opset):
     built = siblings(shapes, opset=opset)
     changed = check(built, feeds_of(built), products=[len(shapes)])

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tensolog.optimizer.verify import Verifier, compare, failures
 from tensolog.optimizer.widen import widen
 
+from ..campaigns import examples
 from .builders import model, run, value
 
 RNG = np.random.default_rng(0)
@@ -31,7 +32,7 @@ def test_the_same_is_within():
     assert within(OUTPUT.copy())
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.floats(-8, 8))
 def test_a_few_units_in_the_last_place_are_within(ulps):
     assert within(OUTPUT * np.float32(1 + ulps * EPS))

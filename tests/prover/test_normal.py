@@ -17,6 +17,7 @@ from tensolog.rules.prover.simplify import simplified
 from tensolog.rules.prover.solver import Solver
 from tensolog.rules.prover.space import Space
 
+from ..campaigns import examples
 from .test_polynomial import evaluated, holds
 
 M, N = variable("m"), variable("n")
@@ -89,7 +90,7 @@ def text(whole: Sequence[Product]) -> list[str]:
     return sorted(f"{product.coefficient} {canonical(product)}" for product in whole)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(products(), SIZES, OUTER, st.integers(0, 99))
 def test_a_simplified_product_has_its_value(
     product: Product, sizes: dict[str, int], outer: dict[str, int], seed: int
@@ -103,7 +104,7 @@ def test_a_simplified_product_has_its_value(
         assert text([twice]) == text([once])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(products(), products(), SIZES, OUTER, st.integers(0, 99))
 def test_sums_and_products_have_their_values(
     one: Product, two: Product, sizes: dict[str, int], outer: dict[str, int], seed: int
@@ -119,7 +120,7 @@ def test_sums_and_products_have_their_values(
         assert value(times([one], [two], here), at, seed) == a * b
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(products(), max_size=3), st.randoms(use_true_random=False))
 def test_the_order_of_terms_and_the_names_of_indices_say_nothing(
     whole: list[Product], chance: random.Random
@@ -135,7 +136,7 @@ def by_rows(whole: Polynomial, names: Sequence[Constraint]) -> Product:
     return Product(1, ("h",), names, {Place("A", (row, column)): Fraction(1)})
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(SIZES, st.integers(0, 99))
 def test_an_index_of_which_digits_are_read_is_split(sizes: dict[str, int], seed: int) -> None:
     index = variable("h")

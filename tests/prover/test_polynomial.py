@@ -32,6 +32,8 @@ from tensolog.rules.prover.polynomial import (
 from tensolog.rules.prover.solver import Solver
 from tensolog.rules.prover.space import Space
 
+from ..campaigns import examples
+
 NAMES = ("a", "b", "c", "n")
 Values = Mapping[str, int]
 
@@ -281,7 +283,7 @@ sums = st.lists(st.tuples(st.integers(-2, 2), parts), min_size=1, max_size=4).ma
 DIVISORS = (E, D, group, 2 * G, E * G, 2 * D, E * group, constant(3))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(sums, st.sampled_from(DIVISORS), sizes)
 def test_a_folded_quotient_has_its_value(whole: Polynomial, by: Polynomial, at: Sizes) -> None:
     one = quotient(whole, by) + remainder(whole, by)
@@ -290,7 +292,7 @@ def test_a_folded_quotient_has_its_value(whole: Polynomial, by: Polynomial, at: 
     assert digits().fold(folded) == folded
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(sums, sums, st.sampled_from(DIVISORS), sizes)
 def test_a_folded_constraint_says_the_same(
     whole: Polynomial, limit: Polynomial, by: Polynomial, at: Sizes

@@ -8,6 +8,8 @@ from tensolog.rules.prover.constraint import equals
 from tensolog.rules.prover.polynomial import Polynomial, constant, variable
 from tensolog.rules.prover.replaced import replaced
 
+from ..campaigns import examples
+
 NAMES = ("a", "b", "c", "s")
 
 
@@ -26,7 +28,7 @@ def value(whole: Polynomial, at: dict[str, int]) -> int:
     return number
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     st.lists(st.tuples(products(), products()), min_size=1, max_size=3),
     st.fixed_dictionaries({name: st.sampled_from([0, 1]) for name in NAMES}),

@@ -7,13 +7,14 @@ import pytest
 from hypothesis import given, settings
 from tensolog.optimizer.codegen import find_compiler
 
+from ...campaigns import examples
 from .build import Builder, check, reachable
 from .regions import FORMS, array, regions, tolerance
 
 pytestmark = pytest.mark.skipif(find_compiler() is None, reason="there is no C compiler")
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(regions())
 def test_random_regions(case):
     """Kernels or fallbacks: the same as NumPy either way."""

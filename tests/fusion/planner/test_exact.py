@@ -16,6 +16,7 @@ from tensolog.optimizer.fusion.masks import mask, members
 from tensolog.optimizer.fusion.planner import make_plan, regions
 from tensolog.optimizer.fusion.price import Prices
 
+from ...campaigns import examples
 from .build import Build, random_program, shared_program
 from .exhaustive import cheapest
 
@@ -59,7 +60,7 @@ def oracle(region):
     return cheapest(region.prices, region.nodes, region.edges, members(region.forced), joins)
 
 
-@settings(max_examples=16, deadline=None)
+@settings(max_examples=examples(16), deadline=None)
 @given(st.integers(0, 10**9))
 def test_the_plan_is_the_cheapest_of_all_whatever_is_pruned(seed):
     for program, region in draw_regions(seed):

@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from tensolog import fuse
 
+from ...campaigns import examples
 from .compare import DifferenceError, compare
 from .fuzz import failure
 from .random_programs import random_case
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.integers(0, 2**31))
 def test_traced_programs_compute_what_numpy_does(seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:

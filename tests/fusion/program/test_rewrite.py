@@ -14,6 +14,8 @@ from tensolog.optimizer.program.rewrite import rewrite
 
 from tensolog import fuse
 
+from ...campaigns import examples
+
 A, B = np.arange(12.0).reshape(4, 3), np.arange(24.0).reshape(3, 8) / 7
 
 
@@ -70,7 +72,7 @@ def best(extents: list[int]) -> float:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.integers(2, 9), min_size=3, max_size=6), st.booleans(), st.booleans())
 def test_chains_are_cheapest(extents: list[int], row: bool, column: bool) -> None:
     """Against all orders; what lies at the ends may be vectors, and any order is written down."""
