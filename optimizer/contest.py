@@ -54,7 +54,8 @@ class Plan:
     `execution` is how its session is opened; `naive` the same plan opened as the runtime does by
     itself, where that is another one. `run` are the kernels that the runtime runs for it, `like`
     names another plan with the same ones. `base` is the plan that kernels were put into, and
-    `gain_ns` what these save, each timed beside the operators that it replaces.
+    `gain_ns` what these save, each timed beside the operators that it replaces. `gap` is the share
+    of its cost by which the search that chose it can't rule out a cheaper plan.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Plan:
     predicted_ns: float | None = None
     base: Plan | None = None
     gain_ns: float = 0.0
+    gap: float = 0.0
 
 
 class Contest:

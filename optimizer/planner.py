@@ -127,6 +127,7 @@ class Planner:
             allowed = [rule for rule in rules if rule.name not in derived.without]
             plans.append(self.explore(own, grown, sizes, allowed))
         plans[0].steps += left
+        plans[0].gap = found.extraction.gap
         return plans
 
     def lay_out(self, name: str, start: Plan, sizes: Mapping[str, int]) -> list[Plan]:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from .report.schema import Device, Headline, Summary
 
 
+# A smaller gap is within what costs are uncertain by.
+LEAST_GAP = 0.01
 # Of fewer rounds than this an interval is so wide that it says nothing.
 FEW_ROUNDS = 5
 
@@ -78,7 +80,21 @@ def _verdict(plan: Plan, *, winner: bool, raced: bool) -> str:
 
 
 def verdict_of(winner: Plan, plans: Sequence[Plan], problem: str) -> str:
-    """Say in one sentence how it ended."""
+    """Say in one sentence how it ended, and in another what the search left open."""
+    return _ending(winner, plans, problem) + _gap(plans)
+
+
+def _gap(plans: Sequence[Plan]) -> str:
+    most = max((plan.gap for plan in plans), default=0.0)
+    if most < LEAST_GAP:
+        return ""
+    return (
+        " The search ended before it had ruled out that its rules make a plan that costs up to "
+        f"{most:.0%} less, by the sum of its kernels."
+    )
+
+
+def _ending(winner: Plan, plans: Sequence[Plan], problem: str) -> str:
     if problem:
         return f"The original is kept: ONNX Runtime could not run it here ({problem})."
     if winner.lap is not None and winner in plans:

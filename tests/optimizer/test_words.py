@@ -60,3 +60,12 @@ def test_who_had_too_little_time_to_win_is_told_of(lap, refusal, is_open):
     plan = Plan("plan", Graph(base=None, names=[]), lap=lap, refusal=refusal)
     other = Plan("other", Graph(base=None, names=[]), lap=EARLY)
     assert ("a larger budget" in verdict_of(original, [plan, other], "")) == is_open
+
+
+@pytest.mark.parametrize(("gap", "told"), [(0.0, ""), (0.004, ""), (0.46, "up to 46% less")])
+def test_what_the_search_left_open_is_told(gap, told):
+    original = Plan(ORIGINAL, Graph(base=None, names=[]), lap=FINAL)
+    plan = Plan("e-graph", Graph(base=None, names=[]), lap=EARLY, gap=gap)
+    text = verdict_of(original, [plan], "")
+    assert ("The search ended" in text) == bool(told)
+    assert told in text
