@@ -1,24 +1,41 @@
-"""Campaigns: one claim on many cases. A run tries a slice of them; TENSOLOG_CAMPAIGNS=1 all.
+"""Campaigns: one claim on many cases. A run of all tests tries a third of these.
 
-What is sliced is the number of cases, never the claims: each test runs in every run.
+`pytest -n 2` alone is such a run. Whoever names tests gets all of their cases, and so does
+`TENSOLOG_CAMPAIGNS=1 pytest -n 2`. What is sliced is the number of cases, never the claims: each
+test runs in every run.
 """
 
 import os
-from collections.abc import Sequence
-from typing import TypeVar
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-Case = TypeVar("Case")
-
-ALL = os.environ.get("TENSOLOG_CAMPAIGNS", "0") not in ("", "0")
-# One case of so many is tried in a slice, but at least a few.
-SHARE, LEAST = 3, 8
+# Set in the environment by conftest.py, so that workers know of it.
+SLICED = "TENSOLOG_SLICED"
+WHOLE = "TENSOLOG_CAMPAIGNS"
+ALL = SLICED not in os.environ
+# One case of so many is tried; a test with fewer cases or examples than these is no campaign.
+SHARE, LEAST_EXAMPLES, LEAST_CASES = 3, 8, 20
 
 
 def examples(count: int) -> int:
     """Return how many examples hypothesis draws where a campaign has `count`."""
-    return count if ALL else max(min(count, LEAST), count // SHARE)
+    return count if ALL else max(min(count, LEAST_EXAMPLES), count // SHARE)
 
 
-def sliced(cases: Sequence[Case]) -> Sequence[Case]:
-    """Return the cases of a campaign that this run tries: every third one."""
-    return cases if ALL else cases[::SHARE]
+def left_out(items: Sequence[Any]) -> Iterator[Any]:
+    """Yield the collected tests that a slice leaves out: of each family other numbers."""
+    families = Counter(map(_family, items))
+    places: Counter[str] = Counter()
+    for item in items:
+        family = _family(item)
+        if families[family] < LEAST_CASES or item.get_closest_marker("whole"):
+            continue
+        places[family] += 1
+        if places[family] % SHARE != zlib.crc32(family.encode()) % SHARE:
+            yield item
+
+
+def _family(item: Any) -> str:
+    return str(item.nodeid.partition("[")[0])

@@ -7,12 +7,38 @@ What a fresh run finds becomes a test of its own, or an `@example`.
 """
 
 import gc
+import os
 
+import pytest
 from hypothesis import settings
 
 settings.register_profile("same", derandomize=True, database=None, print_blob=True)
 settings.register_profile("fresh", derandomize=False, print_blob=True)
 settings.load_profile("same")
+
+
+def pytest_configure(config):
+    """Slice campaigns in a run that names nothing; workers are told by the environment."""
+    if hasattr(config, "workerinput"):
+        return
+    from tests.campaigns import SLICED, WHOLE
+
+    os.environ.pop(SLICED, None)
+    asked = config.option.keyword or config.option.markexpr
+    named = config.args_source is not pytest.Config.ArgsSource.TESTPATHS
+    if not (asked or named or os.environ.get(WHOLE)):
+        os.environ[SLICED] = "1"
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave of families of many cases a slice."""
+    from tests.campaigns import SLICED, left_out
+
+    if SLICED not in os.environ:
+        return
+    out = set(left_out(items))
+    config.hook.pytest_deselected(items=list(out))
+    items[:] = [item for item in items if item not in out]
 
 
 def pytest_collection_finish():

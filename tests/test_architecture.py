@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.whole
+
 ROOT = Path(__file__).parent.parent
 ORDER = ["catalog", "profiles", "rules", "optimizer", "tensolog"]
 HEAVY = ["duckdb", "numpy", "onnx", "onnxruntime", "pyarrow", "torch", "lark", "rich"]

@@ -10,6 +10,8 @@ from benchmarks.zoo import random_feeds
 from .agreement import run
 from .rewriting import FOLD_LIMIT, rewritten, shipped_rules
 
+pytestmark = pytest.mark.whole
+
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 MODELS = sorted(path.stem for path in LIGHT.glob("*.onnx"))
 

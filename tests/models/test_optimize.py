@@ -7,6 +7,8 @@ from benchmarks.zoo import build, random_feeds
 
 from .agreement import disagreement
 
+pytestmark = pytest.mark.whole
+
 
 @pytest.mark.parametrize(("name", "dynamic"), [("mobilenetv3", False), ("bert", True)])
 def test_optimized_architecture_agrees(name, dynamic):

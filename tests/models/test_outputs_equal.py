@@ -10,6 +10,8 @@ from benchmarks.zoo import ARCHITECTURES, build, random_feeds
 from .agreement import disagreement, run_double
 from .rewriting import half_of, rewritten, shipped_rules
 
+pytestmark = pytest.mark.whole
+
 # Which rules, which opset, batch and length open or not: each is covered, not each combination.
 CASES = [
     ("off", 17, False),

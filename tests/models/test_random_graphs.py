@@ -3,12 +3,15 @@
 import random
 
 import onnx
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from .agreement import disagreement
 from .random_graphs import graphs
 from .rewriting import half_of, rewritten, shipped_rules
+
+pytestmark = pytest.mark.whole
 
 SETTINGS = settings(
     max_examples=100,

@@ -7,6 +7,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tensolog
 
+pytestmark = pytest.mark.whole
+
 
 def model(nodes, constants, *, shape=(2, 8), opset=21, sparse=()):
     """A model of nodes from `x` to `y`."""
