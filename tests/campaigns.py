@@ -16,7 +16,7 @@ SLICED = "TENSOLOG_SLICED"
 WHOLE = "TENSOLOG_CAMPAIGNS"
 ALL = SLICED not in os.environ
 # One case of so many is tried; a test with fewer cases or examples than these is no campaign.
-SHARE, LEAST_EXAMPLES, LEAST_CASES = 3, 8, 20
+SHARE, LEAST_EXAMPLES, LEAST_CASES = 3, 8, 8
 
 
 def examples(count: int) -> int:
