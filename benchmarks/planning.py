@@ -25,6 +25,7 @@ import numpy as np
 from .environment import describe, markdown, results
 from .fusion.algorithms import ALGORITHMS
 from .fusion.programs import PROGRAMS
+from .rows import write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
 HEADER = "| program | plans | nodes of the largest | first plan | later plans | bounds and plans |"
@@ -50,10 +51,7 @@ def main() -> None:
         print(lines[-1], flush=True)
     told = "CPU milliseconds: median over processes and, in brackets, the most."
     text = f"# Planning\n\n`python -m benchmarks.planning`; {markdown(describe())}.\n\n{told}\n\n"
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    temporary = arguments.out.with_name(arguments.out.name + ".part")
-    temporary.write_text(text + "\n".join(lines) + "\n", encoding="utf-8")
-    temporary.replace(arguments.out)
+    write_whole(arguments.out, text + "\n".join(lines) + "\n")
 
 
 def planned(name: str, size: str) -> list[dict[str, float]]:

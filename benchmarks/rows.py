@@ -32,11 +32,16 @@ def write_rows(path: Path, rows: Sequence[dict[str, Any]], head: str, table: str
 
     `head` is a title and a command: "# Models\\n\\n`python -m …`".
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     machine = describe()
     content = json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n"
     text = f"{head}; {markdown(machine)}.\n\n{table}\n"
-    for target, written in ((path, content), (path.with_suffix(".md"), text)):
-        temporary = target.with_name(target.name + ".part")
-        temporary.write_text(written, encoding="utf-8")
-        temporary.replace(target)
+    write_whole(path, content)
+    write_whole(path.with_suffix(".md"), text)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file, whole or not at all, and the folder it lies in where there is none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".part")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)

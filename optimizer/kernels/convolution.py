@@ -228,7 +228,6 @@ def activation_text(attributes: dict[str, object]) -> tuple[str, ...]:
 
 
 def _lowered(meanings: Meanings, one: Convolution, tile: tuple[int, int]) -> Found:
-    graph = meanings.graph
     rows, columns = map(filtering, tile, one.taps)
     depth, width = int(one.image[1]), int(one.result[1])
     products = rows.products * columns.products
@@ -259,32 +258,18 @@ def _lowered(meanings: Meanings, one: Convolution, tile: tuple[int, int]) -> Fou
         Affine(),
         *(Affine(((at, 1),)) if at else Affine() for at in sides_at),
     )
-    shapes = Shapes(
-        tuple((graph.dtype(v) or "float32", meanings.shape(v)) for v in inputs),
-        (),
+    return _found(
+        meanings,
+        one,
+        (inputs, packed),
         extents,
-        Groups(tuple(range(len(extents)))),
-        ((one.result, place),),
-    )
-    check(shapes)
-    name = f"minimal filtering {tile[0]}x{tile[1]} of {one.taps[0]}x{one.taps[1]}"
-    kernel = Kernel(
-        "",
-        f"Conv{one.taps[0]}x{one.taps[1]}By{tile[0]}x{tile[1]}",
-        text,
-        shapes,
-        tuple(inputs),
-        (one.output,),
-        block=1,
-        grain=1,
+        place,
+        op_type=f"Conv{one.taps[0]}x{one.taps[1]}By{tile[0]}x{tile[1]}",
+        text=text,
         room=plan.room,
-        arrange="arrange_convolution",
         support="convolution_blocks.h convolution.h",
-        flushes=one.flushes,
-        packed=tuple(packed),
-        form=name,
+        form=f"minimal filtering {tile[0]}x{tile[1]} of {one.taps[0]}x{one.taps[1]}",
     )
-    return _found(meanings, one, kernel)
 
 
 def _sliding(meanings: Meanings, one: Convolution) -> Found | None:
@@ -306,30 +291,18 @@ def _sliding(meanings: Meanings, one: Convolution) -> Found | None:
     more = range(len(inputs) - len(one.reads), len(inputs))
     text = sliding_text(plan, added[0], added[1], one.bounds, one.end, more)
     place = (Affine(((0, 1),)), Affine(), Affine(), Affine())
-    shapes = Shapes(
-        tuple((meanings.graph.dtype(v) or "float32", meanings.shape(v)) for v in inputs),
-        (),
+    return _found(
+        meanings,
+        one,
+        (inputs, packed),
         (image[0], plan.units),
-        Groups((0, 1)),
-        ((result, place),),
-    )
-    kernel = Kernel(
-        "",
-        f"ConvApart{one.taps[0]}x{one.taps[1]}",
-        text,
-        shapes,
-        tuple(inputs),
-        (one.output,),
-        block=1,
-        grain=1,
+        place,
+        op_type=f"ConvApart{one.taps[0]}x{one.taps[1]}",
+        text=text,
         room=LINE_BYTES,
-        arrange="arrange_convolution",
         support="convolution_blocks.h convolution_apart.h",
-        flushes=one.flushes,
-        packed=tuple(packed),
         form="groups multiplied out",
     )
-    return _found(meanings, one, kernel)
 
 
 def _operands(
@@ -367,8 +340,49 @@ def _operands(
     return [*inputs, *one.reads], packed, added
 
 
-def _found(meanings: Meanings, one: Convolution, kernel: Kernel) -> Found:
-    read = read_by(meanings.graph, one.nodes)
+def _found(
+    meanings: Meanings,
+    one: Convolution,
+    operands: tuple[Sequence[int], Sequence[tuple[int, int, Laying]]],
+    extents: tuple[Extent, ...],
+    place: tuple[Affine, ...],
+    *,
+    op_type: str,
+    text: str,
+    room: int,
+    support: str,
+    form: str,
+) -> Found:
+    """Return a convolution with a kernel of one form, which loops over `extents`.
+
+    `operands` are its inputs, and those that are laid out; `place` is where its result goes.
+    """
+    graph, (inputs, packed) = meanings.graph, operands
+    shapes = Shapes(
+        tuple((graph.dtype(v) or "float32", meanings.shape(v)) for v in inputs),
+        (),
+        extents,
+        Groups(tuple(range(len(extents)))),
+        ((one.result, place),),
+    )
+    check(shapes)
+    kernel = Kernel(
+        "",
+        op_type,
+        text,
+        shapes,
+        tuple(inputs),
+        (one.output,),
+        block=1,
+        grain=1,
+        room=room,
+        arrange="arrange_convolution",
+        support=support,
+        flushes=one.flushes,
+        packed=tuple(packed),
+        form=form,
+    )
+    read = read_by(graph, one.nodes)
     return Found(Region(one.nodes, read, (one.output,), one.result, 0), named(kernel))
 
 

@@ -7,11 +7,14 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tensolog.optimizer.codegen import find_compiler
+from tensolog.optimizer.codegen.compiler import FLAGS
 from tensolog.optimizer.codegen.unit import native_level
 from tensolog.optimizer.convert import load_graph, to_model
 from tensolog.optimizer.infer import infer_types
-from tensolog.optimizer.kernels.library import DOMAIN
+from tensolog.optimizer.kernels.embed import embed, place
+from tensolog.optimizer.kernels.library import DOMAIN, build
 from tensolog.optimizer.kernels.whole import fused_graph
+from tensolog.optimizer.layouts.runtime import NCHWC
 from tensolog.optimizer.verify import Verifier
 from tensolog.optimizer.widen import widen
 from tensolog.profiles.execution import Execution
@@ -31,6 +34,27 @@ def model(nodes, inputs, outputs, constants=(), opset=20):
         [numpy_helper.from_array(np.asarray(a), n) for n, a in dict(constants).items()],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def blocked_model(nodes, types, constants):
+    """A model in blocks whose result is y: `types` are {name: shape}, constants {name: array}."""
+    info = {
+        name: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in types.items()
+    }
+    made = {output for node in nodes for output in node.output}
+    read = [one for name, one in info.items() if name not in made]
+    held = [numpy_helper.from_array(array, name) for name, array in constants.items()]
+    graph = helper.make_graph(nodes, "graph", read, [info["y"]], held)
+    imports = [helper.make_opsetid("", 20), helper.make_opsetid(NCHWC, 1)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=8)
+
+
+def replaced(graph, one, level=None, threads=1, flags=FLAGS):
+    """A session of a graph with one region replaced by its kernel, built for one level."""
+    library = build([one.kernel], levels=(level or native_level(),), flags=flags)
+    assert place(graph, one.region.nodes, one.kernel)
+    return opened(to_model(embed(graph, library.domain)), library, threads=threads)
 
 
 def fused(proto, **options):

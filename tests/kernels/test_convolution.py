@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 from tensolog.optimizer.codegen.compiler import FLAGS
 from tensolog.optimizer.codegen.unit import LEVELS, native_level
 from tensolog.optimizer.convert import load_graph, to_model
@@ -20,7 +20,7 @@ from tensolog.optimizer.layouts.filters import dense
 from tensolog.optimizer.layouts.layout import Layout
 from tensolog.optimizer.layouts.runtime import NCHWC, activations, block_size
 
-from tests.kernels.build import needs_compiler, opened
+from tests.kernels.build import blocked_model, needs_compiler, opened
 
 pytestmark = needs_compiler
 RUNNABLE = list(LEVELS)[list(LEVELS).index(native_level()) :]
@@ -107,15 +107,7 @@ class Case:
         if group != 1:
             attributes["group"] = group
         node = helper.make_node("Conv", inputs, ["y"], domain=NCHWC, **attributes)
-        info = {
-            name: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-            for name, shape in self.types.items()
-        }
-        held = [numpy_helper.from_array(array, name) for name, array in constants.items()]
-        read = [one for name, one in info.items() if name != "y"]
-        graph = helper.make_graph([node], "graph", read, [info["y"]], held)
-        imports = [helper.make_opsetid("", 20), helper.make_opsetid(NCHWC, 1)]
-        self.proto = helper.make_model(graph, opset_imports=imports, ir_version=8)
+        self.proto = blocked_model([node], self.types, constants)
 
     @property
     def feeds(self):

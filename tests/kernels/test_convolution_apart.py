@@ -4,22 +4,20 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 from tensolog.optimizer.codegen.compiler import FLAGS
 from tensolog.optimizer.codegen.unit import LEVELS, native_level
-from tensolog.optimizer.convert import load_graph, to_model
+from tensolog.optimizer.convert import load_graph
 from tensolog.optimizer.graph import TensorType
 from tensolog.optimizer.kernels import convolution
 from tensolog.optimizer.kernels.convolution import convolutions
 from tensolog.optimizer.kernels.convolution_apart import Sliding, check_sliding, sliding_text
-from tensolog.optimizer.kernels.embed import embed, place
-from tensolog.optimizer.kernels.library import build
 from tensolog.optimizer.kernels.region import Meanings
 from tensolog.optimizer.layouts.filters import dense, outer
 from tensolog.optimizer.layouts.layout import Layout
 from tensolog.optimizer.layouts.runtime import NCHWC, activations, block_size
 
-from tests.kernels.build import needs_compiler, opened
+from tests.kernels.build import blocked_model, needs_compiler, opened, replaced
 from tests.kernels.test_convolution import blocked, normal, plain
 
 pytestmark = needs_compiler
@@ -69,15 +67,7 @@ class Case:
         node = helper.make_node("Conv", inputs, ["y"], domain=NCHWC, kernel_shape=taps, pads=pads,
                                 strides=steps, dilations=dilations, group=groups,
                                 **given)  # fmt: skip
-        info = {
-            name: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-            for name, shape in self.types.items()
-        }
-        held = [numpy_helper.from_array(array, name) for name, array in constants.items()]
-        read_ = [one for name, one in info.items() if name != "y"]
-        graph = helper.make_graph([node], "apart", read_, [info["y"]], held)
-        imports = [helper.make_opsetid("", 20), helper.make_opsetid(NCHWC, 1)]
-        self.proto = helper.make_model(graph, opset_imports=imports, ir_version=8)
+        self.proto = blocked_model([node], self.types, constants)
 
     @property
     def feeds(self):
@@ -93,9 +83,7 @@ class Case:
 
     def session(self, level=None, threads=1, flags=FLAGS):
         graph, (one,) = self.found()
-        library = build([one.kernel], levels=(level or native_level(),), flags=flags)
-        assert place(graph, one.region.nodes, one.kernel)
-        return opened(to_model(embed(graph, library.domain)), library, threads=threads)
+        return replaced(graph, one, level, threads, flags)
 
     def expected(self):
         """The result in float64, and the sum of the magnitudes in it."""

@@ -7,18 +7,16 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from tensolog.optimizer.codegen.compiler import FLAGS
 from tensolog.optimizer.codegen.unit import LEVELS, native_level
-from tensolog.optimizer.convert import load_graph, to_model
+from tensolog.optimizer.convert import load_graph
 from tensolog.optimizer.graph import TensorType
 from tensolog.optimizer.kernels import convolution, convolution_pair
 from tensolog.optimizer.kernels.convolution_pair import pairs
-from tensolog.optimizer.kernels.embed import embed, place
-from tensolog.optimizer.kernels.library import build
 from tensolog.optimizer.kernels.region import Meanings
 from tensolog.optimizer.layouts.filters import dense, outer
 from tensolog.optimizer.layouts.layout import Layout
 from tensolog.optimizer.layouts.runtime import NCHWC, activations, block_size
 
-from tests.kernels.build import needs_compiler, opened
+from tests.kernels.build import blocked_model, needs_compiler, opened, replaced
 from tests.kernels.test_convolution import blocked, normal, plain
 
 pytestmark = needs_compiler
@@ -60,14 +58,7 @@ class Case:
             for at, size in enumerate((h, w))
         ))  # fmt: skip
         self.types = {"x": (n, depth, h, w), "m": (n, made, h, w), "y": (n, made, *self.shape[2:])}
-        info = {
-            name: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
-            for name, shape in self.types.items()
-        }
-        held = [numpy_helper.from_array(array, name) for name, array in constants.items()]
-        graph = helper.make_graph(nodes, "pair", [info["x"]], [info["y"]], held)
-        imports = [helper.make_opsetid("", 20), helper.make_opsetid(NCHWC, 1)]
-        self.proto = helper.make_model(graph, opset_imports=imports, ir_version=8)
+        self.proto = blocked_model(nodes, self.types, constants)
 
     @property
     def feeds(self):
@@ -82,9 +73,7 @@ class Case:
 
     def session(self, level=None, threads=1, flags=FLAGS):
         graph, (one,) = self.found()
-        library = build([one.kernel], levels=(level or native_level(),), flags=flags)
-        assert place(graph, one.region.nodes, one.kernel)
-        return opened(to_model(embed(graph, library.domain)), library, threads=threads)
+        return replaced(graph, one, level, threads, flags)
 
     def expected(self):
         """The result in float64 without activations, and the sum of the magnitudes in it."""
