@@ -15,7 +15,8 @@ from .classes import Classification, classifications
 from .derive import bytes_moved, element_types, operations, sparse_safe_inputs, zeros_pass
 from .expand import Expansion, RankError, Shape, expand
 from .functions import ShapeError
-from .parser import SpecificationError, parse
+from .parsed import parsed
+from .parser import SpecificationError
 from .syntax import Function, Opaque, Operator
 from .terms import Term
 
@@ -239,7 +240,7 @@ def functions() -> Mapping[str, Function]:
     found: dict[str, Function] = {}
     for statement in _statements():
         if statement.kind == "def":
-            (function,) = parse(statement.text, statement.path, statement.line)
+            function = parsed(statement.text, statement.path, statement.line)
             assert isinstance(function, Function)
             if function.name in found:
                 raise SpecificationError(function.place, f"{function.name} is defined already")
@@ -254,7 +255,7 @@ def texts(name: str, domain: str = "") -> tuple[Operator | Opaque, ...]:
 
     found: list[Operator | Opaque] = []
     for statement in _by_name().get(f"{domain}.{name}" if domain else name, ()):
-        (one,) = parse(statement.text, statement.path, statement.line)
+        one = parsed(statement.text, statement.path, statement.line)
         assert isinstance(one, Operator | Opaque)
         if isinstance(one, Operator):
             check(one, functions())

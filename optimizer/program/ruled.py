@@ -9,16 +9,13 @@ applied only while its proof in the ledger holds.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
-import pickle
 import sys
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
-from pathlib import Path
 
+from ...catalog.kept import cache_path, kept
 from ...rules import Rule, load_rules
 from ...rules.gate.ledger import admitted
 from ...rules.gate.versions import library, normaliser
@@ -114,24 +111,10 @@ def _is_exact(rule: Rule) -> bool:
 @cache
 def usable() -> tuple[Rule, ...]:
     """Return the rules that may be applied to programs, kept on disk as read and admitted."""
-    from ..codegen.compiler import cache_folder
-
-    entry = cache_folder() / f"rules-{_version()}.pickle"
-    try:
-        held: tuple[Rule, ...] = pickle.loads(entry.read_bytes())
-        return held
-    except Exception:  # absent, cut off, or of another version: read anew
-        found = tuple(rule for rule in admitted(load_rules()) if _is_usable(rule))
-    _keep(entry, found)
-    return found
-
-
-def _keep(entry: Path, found: tuple[Rule, ...]) -> None:
-    with contextlib.suppress(OSError):
-        entry.parent.mkdir(parents=True, exist_ok=True)
-        written = entry.with_suffix(f".{os.getpid()}")
-        written.write_bytes(pickle.dumps(found))
-        written.replace(entry)
+    return kept(
+        cache_path() / f"rules-{_version()}.pickle",
+        lambda: tuple(rule for rule in admitted(load_rules()) if _is_usable(rule)),
+    )
 
 
 def _version() -> str:

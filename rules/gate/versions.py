@@ -20,6 +20,7 @@ OPERATORS = (
     "functions.py",
     "grammar.lark",
     "interpret.py",
+    "parsed.py",
     "parser.py",
     "syntax.py",
     "terms.py",

@@ -113,7 +113,7 @@ def test_a_rule_without_a_proof_is_not_applied(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     monkeypatch.undo()
-    monkeypatch.setattr("tensolog.optimizer.codegen.compiler.cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(ruled, "cache_path", lambda: tmp_path)
     monkeypatch.setattr(ruled, "admitted", lambda rules: tuple(rules)[:3])
     ruled.usable.cache_clear()
     found = ruled.usable()

@@ -1,0 +1,38 @@
+"""Statements of specifications as parsed, kept on disk: building the parser takes a while.
+
+An entry is named by the statement, its place, and the texts that say what parsing it gives.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from functools import cache
+from importlib import resources
+
+from ..kept import cache_path, kept
+from .parser import parse
+from .syntax import Statement
+
+_MADE_OF = ("parser.py", "syntax.py", "terms.py", "grammar.lark")
+
+
+def parsed(text: str, path: str, line: int) -> Statement:
+    """Return the one statement of a text that begins on a line of a file; see parse."""
+    name = hashlib.sha256(f"{_version()}\n{path}:{line}\n{text}".encode()).hexdigest()
+    entry = cache_path() / "specifications" / f"{name[:32]}.pickle"
+    return kept(entry, lambda: _one(text, path, line))
+
+
+def _one(text: str, path: str, line: int) -> Statement:
+    (statement,) = parse(text, path, line)
+    return statement
+
+
+@cache
+def _version() -> str:
+    digest = hashlib.sha256(sys.version.encode())
+    folder = resources.files(__package__)
+    for name in _MADE_OF:
+        digest.update((folder / name).read_bytes())
+    return digest.hexdigest()
