@@ -23,12 +23,15 @@ from functools import cache
 from pathlib import Path
 
 from ...catalog.errors import TensologError
+from ...catalog.kept import cache_path
+from . import headers
 
 # No -ffast-math: it breaks range reductions and sets the process to flush subnormal numbers.
 # No contraction, so that a * b + c rounds as it does in NumPy; what may contract says so itself.
 FLAGS: tuple[str, ...] = (
     *("-O3", "-std=gnu11", "-fPIC", "-shared", "-fvisibility=hidden", "-w"),
     *("-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fopenmp-simd"),
+    "-D_GNU_SOURCE",  # here, since whatever header is first fixes what the others declare
 )
 
 _TIMEOUT_S = 120.0
@@ -103,9 +106,7 @@ def cache_folder() -> Path:
     named = os.environ.get("TENSOLOG_KERNELS")
     if named:
         return Path(named)
-    import platformdirs
-
-    return Path(platformdirs.user_cache_dir("tensolog")) / "kernels"
+    return cache_path() / "kernels"
 
 
 def key(source: str, compiler: Compiler, flags: Sequence[str]) -> str:
@@ -174,11 +175,11 @@ def _build(source: str, compiler: Compiler, flags: Sequence[str], entry: Path) -
         made.mkdir()
         unit, target = Path(work) / "kernels.c", made / _LIBRARY
         unit.write_text(source, encoding="utf-8")
-        command = [*compiler.command, *flags, str(unit), "-o", str(target), "-lm"]
-        try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
-        except (OSError, subprocess.SubprocessError) as error:
-            raise CompilerError(f"{compiler.command[0]} doesn't run: {error}") from error
+        command = [*compiler.command, *flags]
+        begin = () if compiler.is_clang else _header(compiler, flags, entry.parent)
+        done = _run(compiler, [*command, *begin, str(unit), "-o", str(target), "-lm"])
+        if begin and done.returncode != 0:  # a header that another process removed, or damaged
+            done = _run(compiler, [*command, str(unit), "-o", str(target), "-lm"])
         if done.returncode != 0 or not target.exists():
             said = (done.stderr or done.stdout).strip()[:2000]
             raise CompilerError(f"{' '.join(compiler.command)} refuses generated code: {said}")
@@ -189,3 +190,15 @@ def _build(source: str, compiler: Compiler, flags: Sequence[str], entry: Path) -
         except OSError:
             if not _intact(entry):  # else another process was faster
                 raise
+
+
+def _header(compiler: Compiler, flags: Sequence[str], folder: Path) -> tuple[str, ...]:
+    entry = folder / f"header-{key(headers.TEXT, compiler, flags)}"
+    return headers.options(entry, [*compiler.command, *flags])
+
+
+def _run(compiler: Compiler, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise CompilerError(f"{compiler.command[0]} doesn't run: {error}") from error

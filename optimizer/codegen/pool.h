@@ -6,7 +6,6 @@
                                                                  taken back: CALLED --> FREE */
 
 #if defined(__linux__)
-#define _GNU_SOURCE
 #include <sched.h>
 #endif
 #include <pthread.h>

@@ -1,6 +1,8 @@
 """The cache of compiled kernels, and machines without a compiler."""
 
 import os
+import platform
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -8,13 +10,25 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from tensolog.catalog.errors import TensologError
-from tensolog.optimizer.codegen import CompilerError, find_compiler
-from tensolog.optimizer.codegen.compiler import FLAGS, CacheError, cache_folder, key, library
+from tensolog.optimizer.codegen import CompilerError, find_compiler, headers
+from tensolog.optimizer.codegen.compiler import (
+    FLAGS,
+    CacheError,
+    cache_folder,
+    key,
+    library,
+    library_file,
+)
 
 from .build import Builder
 
+MACHINES = ("x86_64", "AMD64")
 SOURCE = '__attribute__((visibility("default"))) int answer(void) { return 42; }\n'
 needs_compiler = pytest.mark.skipif(find_compiler() is None, reason="there is no C compiler")
+needs_gcc = pytest.mark.skipif(
+    find_compiler() is None or find_compiler().is_clang or platform.machine() not in MACHINES,
+    reason="only gcc's headers are compiled, and only x86 has these",
+)
 
 
 @pytest.fixture
@@ -64,6 +78,50 @@ def test_damaged_entries_are_built_anew(own_cache, damage):
         made.write_bytes(kept[damage])
     elsewhere()
     assert [path.name for path in own_cache.iterdir()] == [entry().name]
+
+
+def numbered(number):
+    """Return a library that uses vectors, and says which one it is."""
+    return f"#include <immintrin.h>\n{SOURCE.replace('42', str(number))}"
+
+
+@needs_gcc
+def test_the_intrinsics_are_compiled_by_who_compiles_much(own_cache):
+    for number in range(headers.FEW):
+        assert library(numbered(number), find_compiler()).answer() == number
+    assert not list(own_cache.glob("header-*"))
+    for number in range(headers.FEW, headers.FEW + 3):
+        assert library(numbered(number), find_compiler()).answer() == number
+    (header,) = own_cache.glob("header-*")
+    assert sorted(path.name for path in header.iterdir()) == ["intrinsics.h", "intrinsics.h.gch"]
+
+
+@needs_gcc
+@pytest.mark.parametrize("damage", ["truncated", "emptied", "removed", "plain one removed"])
+def test_a_damaged_header_is_left_out(own_cache, damage):
+    for number in range(headers.FEW + 1):
+        library(numbered(number), find_compiler())
+    (file,) = own_cache.glob("header-*/*.gch")
+    match damage:
+        case "truncated":
+            file.write_bytes(file.read_bytes()[:100_000])
+        case "emptied":
+            file.write_bytes(b"")
+        case "removed":
+            file.unlink()
+        case _:
+            file.with_suffix("").unlink()
+    assert library(numbered(99), find_compiler()).answer() == 99
+
+
+@needs_gcc
+def test_a_library_is_the_same_with_and_without_the_header(own_cache):
+    plain = library_file(numbered(0), find_compiler()).read_bytes()
+    for number in range(1, headers.FEW + 2):
+        library(numbered(number), find_compiler())
+    assert list(own_cache.glob("header-*"))
+    shutil.rmtree(own_cache / key(numbered(0), find_compiler(), FLAGS))
+    assert library_file(numbered(0), find_compiler()).read_bytes() == plain
 
 
 @needs_compiler
