@@ -189,9 +189,8 @@ class Fused(Generic[P, R]):
     def sql(self, query: str) -> duckdb.DuckDBPyRelation:
         """Answer a SQL query over the kept regions, from all calls.
 
-        Tables: region, program_node, and fusion_operator, fusion_cover, fusion_memo,
-        fusion_partition, fusion_member, fusion_point, each with a region_id; a table without rows
-        isn't there.
+        Tables: region, region_rule, program_node, and fusion_operator, fusion_cover, fusion_memo,
+        fusion_partition, fusion_member, fusion_point, each with a region_id (tables.sql).
         """
         from .report import query as answer
         from .report import relations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import resources
 from typing import TYPE_CHECKING
 
 from ..blocks.plan import BlockPlan
@@ -134,16 +135,15 @@ def relations(regions: Sequence[Prepared | BlockPlan]) -> Mapping[str, Table]:
 
 
 def query(tables: Mapping[str, Table], text: str) -> duckdb.DuckDBPyRelation:
-    """Return the answer of a SQL query over tables."""
+    """Return the answer of a SQL query over tables, those without rows among them."""
     import duckdb
     import pyarrow as pa
 
     connection = duckdb.connect()
+    connection.execute((resources.files(__package__) / "tables.sql").read_text(encoding="utf-8"))
     for name, (columns, rows) in tables.items():
-        if not rows:
-            continue
         arrays = [pa.array([row[at] for row in rows]) for at in range(len(columns))]
-        table = pa.Table.from_arrays(arrays, names=list(columns))
-        connection.register(f"{name}_rows", table)
-        connection.execute(f'CREATE TABLE "{name}" AS SELECT * FROM "{name}_rows"')
+        connection.register("added", pa.Table.from_arrays(arrays, names=list(columns)))
+        connection.execute(f'INSERT INTO "{name}" BY NAME SELECT * FROM added')
+        connection.unregister("added")
     return connection.sql(text)

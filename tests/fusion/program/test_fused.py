@@ -158,6 +158,9 @@ def test_sql_over_plans(planned: Any) -> None:
     assert rows == [("MatMul", 2)]
     names = {row[0] for row in planned.sql("SHOW TABLES").fetchall()}
     assert {"region", "program_node", "fusion_operator", "fusion_memo"} <= names
+    assert planned.sql("SELECT rule FROM region_rule").fetchall() == []  # none, but a table
+    types = dict(planned.sql("SELECT column_name, column_type FROM (DESCRIBE region)").fetchall())
+    assert types["refusal"] == "VARCHAR" and types["cost_s"] == "DOUBLE"
     assert planned.sql("SELECT count(DISTINCT region_id) FROM region").fetchall() == [(1,)]
 
 
