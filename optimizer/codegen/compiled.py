@@ -12,7 +12,7 @@ import numpy as np
 from ..fusion.plan import FusedOperator, FusionPlan
 from ..program.dag import Program
 from ..program.evaluate import evaluate
-from .compiler import FLAGS, CompilerError, find_compiler, library
+from .compiler import FLAGS, CompilerError, absence, find_compiler, library
 from .launch import exported
 from .lower import Kernel, lower
 from .pool import Function, default_threads
@@ -148,7 +148,7 @@ def _functions(
         return {}, "", ""
     compiler = find_compiler(wanted)
     if compiler is None:
-        return {}, "", "there is no C compiler: install one, or pip install 'tensolog[kernels]'"
+        return {}, "", absence(wanted)
     texts = [(kernel.name, kernel.text) for kernel in kernels]
     source = unit(texts, levels or (native_level(),), compiler)
     try:

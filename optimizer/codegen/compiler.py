@@ -75,6 +75,14 @@ def find_compiler(wanted: str | None = None) -> Compiler | None:
     return None
 
 
+def absence(wanted: str | None = None) -> str:
+    """Return why find_compiler found none, and what helps."""
+    wanted = wanted or os.environ.get("TENSOLOG_CC")
+    if wanted and wanted != "none":
+        return f"{wanted} is named as the C compiler (in $TENSOLOG_CC) and doesn't run"
+    return "there is no C compiler: install one, or pip install 'tensolog[kernels]'"
+
+
 def words(command: str, windows: bool = os.name == "nt") -> tuple[str, ...]:
     """Return the words of a command; on Windows backslashes are parts of paths."""
     if not windows:

@@ -10,7 +10,14 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
-from ..codegen.compiler import FLAGS, Compiler, CompilerError, find_compiler, library_file
+from ..codegen.compiler import (
+    FLAGS,
+    Compiler,
+    CompilerError,
+    absence,
+    find_compiler,
+    library_file,
+)
 from ..codegen.unit import LEVELS, unit
 from .lower import Kernel
 from .tables import operation, registration
@@ -18,10 +25,6 @@ from .tables import operation, registration
 SUFFIX = ".dll" if os.name == "nt" else ".so"
 # Each library has a domain of its own: two of them can be loaded by one session.
 DOMAIN = "tensolog.kernels."
-NO_COMPILER = (
-    "the target onnxruntime-cpu+kernels needs a C compiler, and there is none: "
-    "install gcc or clang, or pip install 'tensolog[kernels]'"
-)
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ def require_compiler() -> Compiler:
     """Return the C compiler; CompilerError, saying what to install, where there is none."""
     compiler = find_compiler()
     if compiler is None:
-        raise CompilerError(NO_COMPILER)
+        raise CompilerError(f"the target onnxruntime-cpu+kernels: {absence()}")
     return compiler
 
 

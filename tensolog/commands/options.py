@@ -119,8 +119,14 @@ def output_file(path: Path, *, what: str) -> Path:
     if path.exists() and not path.is_file():  # a device would be replaced, not written to
         raise click.ClickException(f"{path} is no regular file: name another for {what}")
     if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
-        raise click.ClickException(f"{path} can't be written: permission denied")
+        raise click.ClickException(f"{path} can't be written: {_refusal(folder)}")
     return path
+
+
+def _refusal(folder: Path) -> str:
+    """Return why nothing can be written into a folder."""
+    read_only = hasattr(os, "statvfs") and os.statvfs(folder).f_flag & os.ST_RDONLY
+    return "its file system is read-only" if read_only else "permission denied"
 
 
 def refuse_catalog(catalog: Catalog, *outputs: Path | None) -> None:

@@ -14,6 +14,7 @@ from tensolog.optimizer.codegen import CompilerError, find_compiler, headers
 from tensolog.optimizer.codegen.compiler import (
     FLAGS,
     CacheError,
+    absence,
     cache_folder,
     key,
     library,
@@ -167,6 +168,8 @@ def test_without_a_compiler_numpy_computes_and_says_so():
 
 def test_a_command_that_is_no_compiler_is_none():
     assert find_compiler("no-such-compiler-anywhere") is None
+    assert "no-such-compiler-anywhere" in absence("no-such-compiler-anywhere")
+    assert "install" in absence("none")
 
 
 @needs_compiler
