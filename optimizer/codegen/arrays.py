@@ -16,7 +16,7 @@ from .scalar import LoweringError
 Array = Any  # an ndarray of a known dtype
 
 # The codes of runtime.h's CONVERT.
-_CODES: Mapping[str, int] = {
+CODES: Mapping[str, int] = {
     "float32": 1,
     "float64": 2,
     "uint8": 3,
@@ -35,7 +35,7 @@ _CODES: Mapping[str, int] = {
 FROM: Mapping[str, int] = {"float32": 1, "float64": 2, "bool": 3}
 
 # To compare with: asking a dtype for its name takes NumPy several microseconds.
-DTYPES: Mapping[str, Any] = {name: np.dtype(name) for name in _CODES}
+DTYPES: Mapping[str, Any] = {name: np.dtype(name) for name in CODES}
 
 
 def prepared(array: Array, node: Node) -> Array:
@@ -57,7 +57,7 @@ def code(array: Array, node: Node) -> int:
     """Return 0 for an array that a kernel reads where it lies, else what it is converted from."""
     if array.dtype == DTYPES[held_dtype(node)] and array.flags.aligned:
         return 0
-    return _CODES[array.dtype.name]
+    return CODES[array.dtype.name]
 
 
 def _told_address(array: Array) -> int:

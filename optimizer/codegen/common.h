@@ -26,6 +26,8 @@ typedef float four_of_32 __attribute__((vector_size(16), aligned(4), may_alias))
 #define LEAST(a, b) ((a) < (b) ? (a) : (b))
 /* cells that are computed at a time: their operands lie in the first cache */
 #define TILE 1024
+/* columns of rows that are too short for loops of their own, and so much is free behind a tile */
+#define NARROW 32
 /* stored entries that are looked ahead */
 #define FURTHER 128
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -32,10 +34,14 @@ class Finish:
         if self.kind in ("max", "min") and not count:
             raise ValueError("zero-size array to reduction operation which has no identity")
         whole = partial[0] if len(partial) == 1 else _REDUCE[self.kind].reduce(partial, axis=0)
-        if type(self.last) is not Read:
-            whole = _value(self.last, whole)
-        found: Array = np.array(whole, dtype=DTYPES[self.dtype])
-        return found if found.shape == self.shape else found.reshape(self.shape)
+        found: Array = np.array(self._last(whole), dtype=DTYPES[self.dtype])
+        if found.shape != self.shape:
+            found.shape = self.shape
+        return found
+
+    @cached_property
+    def _last(self) -> Callable[[Array], Array]:
+        return _function(self.last)
 
 
 _REDUCE = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -46,22 +52,24 @@ def finish(program: Program, reduction: Reduction) -> Finish:
     node = program.nodes[reduction.node]
     if reduction.kind == "none":
         raise LoweringError("a reduction of nothing")
-    with np.errstate(all="ignore"):
-        _value(reduction.last, np.float64(1.0))
-    return Finish(node.id, reduction.kind, reduction.last, node.shape, node.dtype)
+    made = Finish(node.id, reduction.kind, reduction.last, node.shape, node.dtype)
+    _ = made._last  # refused now, not when it runs
+    return made
 
 
-def _value(term: Term, whole: Array) -> Array:
+def _function(term: Term) -> Callable[[Array], Array]:
+    """Return what a term makes of the reduced value."""
     match term:
         case Read("whole", _):
-            return whole
+            return lambda whole: whole
         case int() | float():
-            return np.float64(term)
-        case Apply("sqrt", (operand,)):
-            return np.sqrt(_value(operand, whole))
-        case Apply("log", (operand,)):
-            return np.log(_value(operand, whole))
+            known = np.float64(term)
+            return lambda _: known
+        case Apply(("sqrt" | "log") as name, (operand,)):
+            inner, function = _function(operand), getattr(np, name)
+            return lambda whole: function(inner(whole))
         case Apply("/", (left, right)):
-            return np.divide(_value(left, whole), _value(right, whole))
+            over, under = _function(left), _function(right)
+            return lambda whole: np.divide(over(whole), under(whole))
         case _:
             raise LoweringError(f"{term} after a reduction")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..program.dag import Node, Program
-from .arrays import DTYPES, FROM, Array, address, code, contiguous, prepared
+from .arrays import CODES, DTYPES, FROM, Array, address, code, contiguous, prepared
 from .axes import is_elementwise
 from .cells import Reduction, held_dtype, load, reduction, statement
 from .finish import Finish, finish
@@ -26,7 +26,7 @@ from .scalar import C_TYPES, LoweringError
 
 # More operands than this don't fit a thread's stack in tiles.
 _MOST_INPUTS = 24
-# Columns below which broadcasting a vector by copies is cheaper than a loop for each row.
+# Columns below which broadcasting a vector by copies is cheaper than a loop for each row; common.h
 NARROW = 32
 
 
@@ -64,8 +64,9 @@ class FlatKernel:
                 break
             views += (address(array), *whole)
         columns = len(self.finishes)
-        partial = np.empty((chunks, columns))
-        arguments = [0, chunks, step, count, width, address(partial), columns, 0, *views]
+        partial = np.empty((chunks, columns)) if columns else None
+        sums = 0 if partial is None else address(partial)
+        arguments = [0, chunks, step, count, width, sums, columns, 0, *views]
         made: dict[int, Array] = {}
         for at, dtype in self._results:
             result = np.empty(self.shape[::-1] if turned else self.shape, dtype)
@@ -74,6 +75,7 @@ class FlatKernel:
         start(function, arguments, threads if count >= 1 << 15 else 1)
         del held
         for column, one in enumerate(self.finishes):
+            assert partial is not None
             made[one.node] = one.apply(partial[:, column], count)
         return made
 
@@ -92,19 +94,23 @@ class FlatKernel:
 
     @cached_property
     def _plain(self) -> list[tuple[int, tuple[int, ...], Any, tuple[int, int, int]]]:
-        """Each input as it is where no care is needed: shape, type, and the rest of its view."""
+        """Each input as it is where it lies in C's order: shape, type, the rest of its view."""
         found = []
+        rows, width = self._rows(False)
         for at in self.inputs:
             node = self.nodes[at]
-            dtype = DTYPES[held_dtype(node)]
-            wide = self.shape[-1] if len(self.shape) == 2 else 1
-            whole = (wide * dtype.itemsize, dtype.itemsize, 0)
+            held = held_dtype(node)
             if node.size == 1:
-                found.append((at, node.shape, dtype, (0, 0, 0)))
-            else:
-                # what broadcasts along the cells is never as it is
-                same = node.shape == self.shape and node.dtype == dtype.name
-                found.append((at, node.shape if same else (-1,), dtype, whole))
+                # a number of another type is converted by NumPy
+                shape = node.shape if node.dtype == held else (-1,)
+                found.append((at, shape, DTYPES[held], (0, 0, 0)))
+                continue
+            dtype = DTYPES[node.dtype]
+            kind = 0 if node.dtype == held else CODES[node.dtype]
+            strides = _strides(node.shape, self.shape, dtype.itemsize)
+            wide = self.shape[-1]
+            rest = self._placed(strides, wide, held, kind, node.size, rows, width)
+            found.append((at, node.shape, dtype, rest))
         return found
 
     def _spread(self, values: Mapping[int, Array]) -> tuple[list[Array], bool, int, list[int]]:
@@ -144,14 +150,38 @@ class FlatKernel:
         spread = array if array.shape == self.shape else np.broadcast_to(array, self.shape)
         if turned:
             spread = spread.T
-        kind = code(array, node)
-        if not spread.flags.c_contiguous:
-            kind = kind or FROM[held_dtype(node)]
-        if spread.ndim == 2 and rows == 1 and width != spread.shape[1]:
-            row, column = 0, spread.strides[0]  # one column
-        else:
-            row, column = (0, 0, *spread.strides)[-2:]
-        return address(array), row, column, kind
+        whole = array.size if spread.flags.c_contiguous else 0
+        kind, held = code(array, node), held_dtype(node)
+        wide = spread.shape[-1]
+        rest = self._placed(spread.strides, wide, held, kind, whole, rows, width)
+        return address(array), *rest
+
+    def _placed(
+        self,
+        strides: tuple[int, ...],
+        wide: int,
+        held: str,
+        kind: int,
+        whole: int,
+        rows: int,
+        width: int,
+    ) -> tuple[int, int, int]:
+        """Return a view but for its address; `whole` elements lie in the order of the cells."""
+        if whole != math.prod(self.shape):
+            kind = kind or FROM[held]
+        if len(strides) == 2 and rows == 1 and width != wide:
+            return 0, strides[0], kind  # one column
+        row, column = (0, 0, *strides)[-2:]
+        return row, column, kind
+
+
+def _strides(shape: tuple[int, ...], among: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """Return the strides in bytes of an array in C's order that is broadcast to a shape."""
+    found = []
+    for extent in reversed(shape):
+        found.append(0 if extent == 1 else size)
+        size *= extent
+    return (0,) * (len(among) - len(shape)) + tuple(reversed(found))
 
 
 def lower_flat(
@@ -235,7 +265,8 @@ def _text(
             lines.append(f"  const {kind} x{at} = *(const {kind} *)in{at}->data;")
             loads.append(load(node, f"x{at}"))
             continue
-        lines.append(f"  {kind} b{at}[TILE] __attribute__((aligned(64)));")
+        lines.append(f"  {kind} b{at}[TILE + NARROW] __attribute__((aligned(64)));")
+        lines.append(f"  row_over_{bits}(in{at}, a[4], b{at});")
         tiles.append(
             f"      const {kind} *restrict x{at} = cells_{bits}(in{at}, a[4], at, n, b{at});"
         )

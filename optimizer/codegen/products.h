@@ -50,9 +50,11 @@ static APART void E(dots)(const T *A, i64 sa, const T *restrict b, T *restrict c
   }
 }
 
-/* N columns of K elements, each copied to where vectors are aligned */
-static void E(pack)(const T *restrict B, T *restrict to, i64 K, i64 N) {
-  for (i64 n = 0; n < N; n++) memcpy(to + n * E(ALIGNED)(K), B + n * K, (size_t)K * sizeof(T));
+/* N columns of K elements, `column` bytes apart and their elements `along` bytes, each copied to where
+   vectors are aligned */
+static void E(pack)(const char *B, i64 column, i64 along, T *restrict to, i64 K, i64 N) {
+  for (i64 n = 0; n < N; n++)
+    for (i64 k = 0; k < K; k++) to[n * E(ALIGNED)(K) + k] = *(const T *)(B + n * column + k * along);
 }
 
 /* C = A B with a narrow B of K x N given by columns, packed: a block of 2 x 4 at a time. What lies

@@ -95,8 +95,10 @@ class RowProducts(RowState):
             )
             return
         wide = inner < 32 <= outer
-        matrix = f"(const {kind} *){self.view(other, by_rows if wide else by_columns)}->data"
-        rows = f"t{driver}, p{driver}, {matrix}, t{node.id}"
+        rows = f"t{driver}, p{driver}"
+        if wide or outer == 1:
+            matrix = f"(const {kind} *){self.view(other, by_rows if wide else by_columns)}->data"
+            rows = f"{rows}, {matrix}, t{node.id}"
         if wide:
             self.block.append(f"spread_{bits}({rows}, R, {k}, {n});")
         elif outer == 1:
@@ -104,8 +106,11 @@ class RowProducts(RowState):
         else:
             packed = f"m{node.id}"
             self.scratch.append((packed, kind, f"ALIGNED_{bits}({k}) * {n}"))
-            self.before.append(f"pack_{bits}({matrix}, {packed}, {k}, {n});")
-            rows = f"t{driver}, p{driver}, {packed}, t{node.id}"
+            view = self.view(other, "strided")
+            column, along = ("row", "column") if left else ("column", "row")
+            given = f"{view}->data, {view}->{column}, {view}->{along}"
+            self.before.append(f"pack_{bits}({given}, {packed}, {k}, {n});")
+            rows = f"{rows}, {packed}, t{node.id}"
             ahead = "0"
             if driver in self.unfetched:
                 # rows that lie apart, or are copied, aren't found there

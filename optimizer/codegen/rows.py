@@ -25,7 +25,7 @@ from .pool import Function
 from .rowstate import Operand, Part
 from .rowtext import RowText
 from .scalar import LoweringError
-from .stages import schedule, width
+from .stages import schedule
 
 # Elements of a block's widest row buffer, and rows that are added plainly. A block is short, so
 # that its rows are still in the first cache when they are read again, beside those fetched ahead.
@@ -33,6 +33,8 @@ _BLOCK = 512
 _FLUSH = 256
 # Chunks that few entries of a sparse operand are divided into all the same, for so many threads.
 _LEAST_CHUNKS = 4
+# The partial results of kernels that have none.
+_NOTHING = np.zeros((1, 0))
 
 
 @dataclass(frozen=True)
@@ -57,10 +59,14 @@ class RowKernel:
         self, function: Function, values: Mapping[int, Array], threads: int
     ) -> dict[int, Array]:
         """Return the outputs for the values of the inputs."""
-        known = dict(values)
+        known = values
         if self.before:
+            known = dict(values)
             extend(known, self.before)
-        _Call(self, known).run(function, threads)
+        made = _Call(self, known).run(function, threads)
+        if not self.before and not self.after:
+            return made
+        known = {**known, **made}
         if self.after:
             extend(known, self.after)
         return {at: known[at] for at in self.outputs}
@@ -85,6 +91,11 @@ class RowKernel:
     def forms(self) -> tuple[_Form, ...]:
         """How each operand is taken where it is as most are."""
         return tuple(_form(self.program, self.part, one) for one in self.operands)
+
+    @cached_property
+    def busy(self) -> bool:
+        """Whether there is something to do for several threads."""
+        return self.part.rows * self.work >= 1 << 15
 
     @cached_property
     def work(self) -> int:
@@ -117,6 +128,7 @@ class _Form:
     shape: tuple[int, ...] | None
     rest: tuple[int, int, int]
     made: tuple[int, ...] | None = None
+    turned: bool = False  # the result lies by columns
 
     def suits(self, array: Array) -> bool:
         """Whether an array is that."""
@@ -132,8 +144,9 @@ class _Form:
 def _form(program: Program, part: Partition, operand: Operand) -> _Form:
     node = program.nodes[operand.node]
     if operand.form == "result":
-        dtype = DTYPES[node.dtype]
-        return _Form(dtype, None, (0, 0, 0), (part.rows, width(program, part, node.id)))
+        turned = len(node.shape) == 2 and part.axis[node.id] == 1
+        made = node.shape[::-1] if turned else node.shape
+        return _Form(DTYPES[node.dtype], None, (0, 0, 0), made, turned)
     held = held_dtype(node)
     size = DTYPES[held].itemsize
     plain: tuple[int, ...] | None = node.shape if held == node.dtype else None
@@ -141,6 +154,8 @@ def _form(program: Program, part: Partition, operand: Operand) -> _Form:
         by_columns = len(node.shape) > 1 and part.axis[node.id] == 1
         wide = node.shape[1] if len(node.shape) > 1 else 1
         return _Form(DTYPES[held], None if by_columns else plain, (wide * size, size, 0))
+    if operand.form == "strided":
+        return _Form(DTYPES[held], plain, (node.shape[1] * size, size, 0))
     whole = operand.form == "whole" or (operand.form == "turned" and len(node.shape) < 2)
     return _Form(DTYPES[held], plain if whole else None, (0, 0, 0))
 
@@ -150,31 +165,31 @@ class _Call:
     """One run: arrays that the kernel reads and writes are held until it is done."""
 
     kernel: RowKernel
-    known: dict[int, Array]
+    known: Mapping[int, Array]
     held: list[Array] = field(default_factory=list)
 
-    def run(self, function: Function, threads: int) -> None:
-        kernel = self.kernel
+    def run(self, function: Function, threads: int) -> dict[int, Array]:
+        """Return the results, and what is reduced over all rows."""
+        kernel, known = self.kernel, self.known
         arguments = list(kernel.head)
-        partial = partials(arguments[1], arguments[6])
+        partial = partials(arguments[1], arguments[6]) if arguments[6] else _NOTHING
         arguments[5], arguments[6] = address(partial), partial.shape[1]
         made: dict[int, Array] = {}
         for operand, form in zip(kernel.operands, kernel.forms, strict=True):
             if form.made is not None:
-                made[operand.node] = result = np.empty(form.made, form.dtype)
+                result = np.empty(form.made, form.dtype)
                 arguments += (address(result), 0, 0, 0)
+                made[operand.node] = result.T if form.turned else result
                 continue
-            array = self.known[operand.node]
+            array = known[operand.node]
             if type(array) is np.ndarray and form.suits(array):
                 arguments += (address(array), *form.rest)
             else:
                 arguments += self._view(operand)
-        busy = kernel.part.rows * kernel.work >= 1 << 15
-        start(function, arguments, threads if busy else 1)
-        for node_id, result in made.items():
-            self.known[node_id] = self._shaped(node_id, result)
+        start(function, arguments, threads if kernel.busy else 1)
         for part in kernel.parts:
-            self.known[part.node] = self._reduced(part, partial)
+            made[part.node] = self._reduced(part, partial)
+        return made
 
     def _view(self, operand: Operand) -> tuple[int, int, int, int]:
         node = self.kernel.program.nodes[operand.node]
@@ -183,6 +198,11 @@ class _Call:
         array = prepared(self.known[node.id], node)
         if operand.form == "rows":
             return self._rows(node, array)
+        if operand.form == "strided":
+            if code(array, node):
+                array = contiguous(array, held_dtype(node))
+            self.held.append(array)
+            return address(array), *array.strides, 0
         turned = operand.form == "turned" and array.ndim == 2
         whole = contiguous(array.T if turned else array, held_dtype(node))
         self.held.append(whole)
@@ -213,18 +233,12 @@ class _Call:
         self.held += [data, begins, columns]
         return address(data), address(begins), address(columns), int(matrix.has_canonical_format)
 
-    def _shaped(self, node_id: int, result: Array) -> Array:
-        shape = self.kernel.program.nodes[node_id].shape
-        if len(shape) == 2 and self.kernel.part.axis[node_id] == 1:
-            return result.T
-        return result.reshape(shape)
-
     def _reduced(self, part: Part, partial: Array) -> Array:
         piece = partial[:, part.offset : part.offset + part.size]
         if part.reduction is not None:
             return self.kernel.finishes[part.node].apply(piece, self.kernel.part.rows)
         node = self.kernel.program.nodes[part.node]
-        whole = np.add.reduce(piece, axis=0)
+        whole = np.add.reduce(piece, axis=0) if len(piece) > 1 else piece[0].copy()
         if part.used is not None or len(part.shape) > 1:
             whole = whole.reshape(part.shape)[:, : part.used]
         if node.dtype != "float64":

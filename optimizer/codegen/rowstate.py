@@ -20,7 +20,7 @@ class Operand:
     """What a view of the arguments is: `form` says how the caller must prepare it.
 
     rows: an array by rows; sparse: a sparse one; result: an output by rows. The same for each row:
-    whole: contiguous; turned: its transpose, contiguous.
+    whole: contiguous; turned: its transpose, contiguous; strided: a matrix as it lies.
     """
 
     node: int

@@ -21,10 +21,45 @@ CONVERT(convert_64, double)
 CONVERT(convert_32, float)
 CONVERT(convert_8, uint8_t)
 
-/* n cells from number `at` on, rows of `width` after each other: the array itself, or a copy */
-#define CELLS(name, convert, type_) \
+/* A row that is the same for all rows, and short: over and over, a tile and a row of it. */
+#define ROW_OVER(name, convert, type_) \
+  static inline void name(const view *v, i64 width, type_ *restrict y) { \
+    if (v->type == 0 || v->row != 0 || width > NARROW) return; \
+    convert(v->type, v->data, v->column, width, y); \
+    for (i64 made = width; made < TILE + width; made *= 2) \
+      memcpy(y + made, y, (size_t)LEAST(made, TILE + width - made) * sizeof(type_)); \
+  }
+ROW_OVER(row_over_64, convert_64, double)
+ROW_OVER(row_over_32, convert_32, float)
+ROW_OVER(row_over_8, convert_8, uint8_t)
+
+/* A number for each row, as often as a row has columns: by eights, of which the last ones may lie behind
+   the n cells or where the next row's will. */
+#define REPEATED(name, convert, type_) \
+  static APART void name(const view *v, i64 width, i64 at, i64 n, type_ *restrict y) { \
+    i64 row = at / width, column = at % width; \
+    for (i64 done = 0; done < n; row++, column = 0) { \
+      const i64 k = LEAST(width - column, n - done); \
+      type_ x; \
+      if (v->type == OWN(type_)) memcpy(&x, v->data + row * v->row, sizeof x); \
+      else convert(v->type, v->data + row * v->row, 0, 1, &x); \
+      for (i64 j = 0; j < k; j += 8) \
+        for (i64 i = 0; i < 8; i++) y[done + j + i] = x; \
+      done += k; \
+    } \
+  }
+#define OWN(type_) (sizeof(type_) == 8 ? 2 : sizeof(type_) == 4 ? 1 : 3)
+REPEATED(repeated_64, convert_64, double)
+REPEATED(repeated_32, convert_32, float)
+REPEATED(repeated_8, convert_8, uint8_t)
+
+/* n cells from number `at` on, rows of `width` after each other: the array itself, or a copy in a buffer
+   of TILE + NARROW cells, in which ROW_OVER was */
+#define CELLS(name, convert, repeated, type_) \
   static inline const type_ *name(const view *v, i64 width, i64 at, i64 n, type_ *buffer) { \
     if (v->type == 0) return (const type_ *)v->data + at; \
+    if (v->row == 0 && width <= NARROW) return buffer + at % width; \
+    if (v->column == 0) { repeated(v, width, at, n, buffer); return buffer; } \
     i64 row = at / width, column = at % width; \
     for (i64 done = 0; done < n; row++, column = 0) { \
       i64 k = LEAST(width - column, n - done); \
@@ -33,9 +68,9 @@ CONVERT(convert_8, uint8_t)
     } \
     return buffer; \
   }
-CELLS(cells_64, convert_64, double)
-CELLS(cells_32, convert_32, float)
-CELLS(cells_8, convert_8, uint8_t)
+CELLS(cells_64, convert_64, repeated_64, double)
+CELLS(cells_32, convert_32, repeated_32, float)
+CELLS(cells_8, convert_8, repeated_8, uint8_t)
 
 /* Bytes of what follows in memory, brought closer while other rows are computed with: blocks of rows
    are read several times, and in between a processor's own prefetching rests. */

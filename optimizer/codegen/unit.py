@@ -21,7 +21,8 @@ LEVELS = {
 
 _STATIC = re.compile(r"^static [^;{(]*?\b(\w+)\(", re.MULTILINE)
 _NAMED = re.compile(
-    r"^(?:CONVERT|CELLS|ROWS|FLUSH|ROWS_OF_CSR|ENTRIES|ENTRIES_TIMES)\((\w+),", re.MULTILINE
+    r"^(?:CONVERT|ROW_OVER|REPEATED|CELLS|ROWS|FLUSH|ROWS_OF_CSR|ENTRIES|ENTRIES_TIMES)\((\w+),",
+    re.MULTILINE,
 )
 _PRODUCT = re.compile(r"^static [^;{]*?\bE\((\w+)\)\(", re.MULTILINE)
 _MACRO = re.compile(r"^#define (\w+)", re.MULTILINE)

@@ -46,6 +46,26 @@ def test_arrays_however_they_lie(form):
     check(builder, [builder.reduce("ReduceSum", product, (0,))], template="Row", driver=x)
 
 
+@pytest.mark.parametrize("level", reachable())
+@pytest.mark.parametrize("wide", [1, 2, 3, 10, 31])
+def test_rows_and_columns_beside_short_rows(level, wide):
+    rng = np.random.default_rng(wide)
+    for dtype in ("float64", "float32"):
+        builder = Builder(dtype)
+        x = builder.input(rng.normal(size=(1100, wide)).astype(dtype))
+        row = builder.input(rng.normal(size=wide).astype(dtype))
+        column = builder.input(rng.normal(size=(1100, 1)).astype(dtype))
+        few = builder.cell("Cast", builder.input(rng.integers(0, 9, (1100, 1), np.uint8)), to=dtype)
+        product = builder.cell("Sub", builder.cell("Mul", builder.cell("Add", x, row), column), few)
+        whole = builder.reduce("ReduceSum", product, (0, 1))
+        check(
+            builder,
+            [product, whole],
+            levels=(level,),
+            tolerance=1e-12 if dtype == "float64" else 1e-5,
+        )
+
+
 def distributions():
     rng = np.random.default_rng(7)
     count = 100_000
