@@ -1,6 +1,16 @@
 """What exists: models, operators, costs and rules as tables, and Datalog over them."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from .errors import CatalogError, ModelError, TensologError
-from .store import Catalog
+from .lazily import lazily
+
+if TYPE_CHECKING:
+    from .store import Catalog
 
 __all__ = ["Catalog", "CatalogError", "ModelError", "TensologError"]
+
+# It loads DuckDB, which functions that are fused don't need.
+__getattr__ = lazily(__name__, {"Catalog": ".store"})

@@ -13,11 +13,12 @@ import time
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..catalog import Catalog
+if TYPE_CHECKING:
+    from ..catalog import Catalog
 
 # Flags that decide which kernels a runtime picks, narrowest last.
 _FLAGS = (

@@ -10,18 +10,19 @@ applied only while its proof in the ledger holds.
 from __future__ import annotations
 
 import hashlib
+import pickle
 import sys
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Iterable, Sequence, Set
+from dataclasses import dataclass
+from functools import cache, cached_property
 from importlib import resources
+from typing import TYPE_CHECKING
 
 from ...catalog.kept import cache_path, kept
-from ...rules import Rule, load_rules
-from ...rules.gate.ledger import admitted
-from ...rules.gate.versions import library, normaliser
-from ..rewrite import Matcher, RewriteError, apply_match, with_place
 from .dag import Program
-from .translate import TranslationError, graph_of, program_of
+
+if TYPE_CHECKING:
+    from ...rules import Rule
 
 # Rounds of matching, each of which leaves the program cheaper by one rule.
 _ROUNDS = 12
@@ -45,20 +46,18 @@ _DEAR = frozenset(["Exp", "Log", "Pow", "Tanh", "Sigmoid", "Erf", "Div", "Sqrt"]
 
 def apply_rules(program: Program) -> tuple[Program, tuple[str, ...]]:
     """Return a program that computes the same, and the rules that were applied, in order."""
+    present = {node.op for node in program.nodes}
+    rules = tuple(one.rule for one in usable() if one.occurs(present))
+    if not rules:
+        return program, ()
     applied: list[str] = []
     refused: set[tuple[str, tuple[int, ...]]] = set()
-    rules = tuple(rule for rule in usable() if _occurs(rule, program))
-    for _ in range(_ROUNDS if rules else 0):
+    for _ in range(_ROUNDS):
         found = _round(program, rules, applied, refused)
         if found is None:
             break
         program = found
     return program, tuple(applied)
-
-
-def _occurs(rule: Rule, program: Program) -> bool:
-    present = {node.op for node in program.nodes}
-    return all(present & set(node.operators) for node in rule.match)
 
 
 def _round(
@@ -68,6 +67,9 @@ def _round(
     refused: set[tuple[str, tuple[int, ...]]],
 ) -> Program | None:
     """Apply the first match that pays; None where none does."""
+    from ..rewrite import Matcher, RewriteError, apply_match, with_place
+    from .translate import TranslationError, graph_of, program_of
+
     graph = graph_of(program)
     for match in Matcher(with_place(rules, graph)).find(graph):
         key = (match.rule.name, tuple(sorted(match.nodes.values())))
@@ -108,19 +110,52 @@ def _is_exact(rule: Rule) -> bool:
     return rule.equal == "exact" and not rule.finite_math
 
 
+@dataclass(frozen=True)
+class Usable:
+    """A rule that may be applied to programs, read where the operators that it matches occur."""
+
+    operators: tuple[frozenset[str], ...]  # of each matched node: those that it may be
+    pickled: bytes
+
+    def occurs(self, present: Set[str]) -> bool:
+        """Whether a program of these operators may have a match."""
+        return all(present & one for one in self.operators)
+
+    @cached_property
+    def rule(self) -> Rule:
+        """The rule itself."""
+        found: Rule = pickle.loads(self.pickled)
+        return found
+
+
 @cache
-def usable() -> tuple[Rule, ...]:
+def usable() -> tuple[Usable, ...]:
     """Return the rules that may be applied to programs, kept on disk as read and admitted."""
-    return kept(
-        cache_path() / f"rules-{_version()}.pickle",
-        lambda: tuple(rule for rule in admitted(load_rules()) if _is_usable(rule)),
+    return kept(cache_path() / f"rules-{_version()}.pickle", _read)
+
+
+def _read() -> tuple[Usable, ...]:
+    from ...rules import load_rules
+    from ...rules.gate.ledger import admitted
+
+    return described(admitted(load_rules()))
+
+
+def described(rules: Iterable[Rule]) -> tuple[Usable, ...]:
+    """Return those of the rules that suit programs."""
+    return tuple(
+        Usable(tuple(frozenset(node.operators) for node in rule.match), pickle.dumps(rule))
+        for rule in rules
+        if _is_usable(rule)
     )
 
 
 def _version() -> str:
     """Return what the usable rules depend on: rules, proofs, prover, specifications, Python."""
+    from ...rules.gate.versions import library, normaliser
+
     digest = hashlib.sha256(f"{sys.version}{normaliser()}{library()}{__name__}".encode())
-    folder = resources.files(load_rules.__module__.rpartition(".")[0])
+    folder = resources.files(normaliser.__module__.partition(".gate")[0])
     for file in sorted(folder.iterdir(), key=lambda one: one.name):
         if file.name.endswith((".rules", ".jsonl", ".py")):
             digest.update(file.read_bytes())

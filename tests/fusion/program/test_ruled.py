@@ -10,6 +10,7 @@ from tensolog.optimizer.program import evaluate, prepare, ruled, runner
 from tensolog.optimizer.program.dag import Program
 from tensolog.optimizer.program.translate import graph_of, program_of
 from tensolog.rules import load_rules
+from tensolog.rules.gate import ledger
 
 from tensolog import fuse
 
@@ -24,7 +25,7 @@ w, v = A[:, 0].copy(), B[:, 0].copy()
 @pytest.fixture(autouse=True)
 def all_rules_that_suit(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Apply them whatever the ledger says, which has tests of its own, and run node by node."""
-    found = tuple(rule for rule in load_rules() if ruled._is_usable(rule))
+    found = ruled.described(load_rules())
     monkeypatch.setattr(ruled, "usable", lambda: found)
 
     def prepared(program: Program, options: prepare.Options) -> prepare.Prepared:
@@ -114,11 +115,11 @@ def test_a_rule_without_a_proof_is_not_applied(
 ) -> None:
     monkeypatch.undo()
     monkeypatch.setattr(ruled, "cache_path", lambda: tmp_path)
-    monkeypatch.setattr(ruled, "admitted", lambda rules: tuple(rules)[:3])
+    monkeypatch.setattr(ledger, "admitted", lambda rules: tuple(rules)[:3])
     ruled.usable.cache_clear()
     found = ruled.usable()
-    assert {rule.name for rule in found} <= {rule.name for rule in load_rules()[:3]}
+    assert {one.rule.name for one in found} <= {rule.name for rule in load_rules()[:3]}
     ruled.usable.cache_clear()
-    monkeypatch.setattr(ruled, "admitted", lambda rules: ())
+    monkeypatch.setattr(ledger, "admitted", lambda rules: ())
     assert ruled.usable() == found  # as kept on disk, by what it depends on
     ruled.usable.cache_clear()
