@@ -115,11 +115,12 @@ def prepare(program: Program, options: Options) -> Prepared:
     if alone_s < (min(tracing_s, REPEATED_S) if options.repeats else tracing_s):
         seconds = (tracing_s + alone_s, alone_s)
         return Prepared(program, program, options, refusal=SOONER, seconds=seconds)
+    if any(not node.size for node in program.nodes):
+        # Not even rewritten: products in another order would be sums of nothing elsewhere.
+        refusal = "an array without elements: there is nothing to gain"
+        return Prepared(program, program, options, refusal=refusal)
     after, rules = rewritten(program)
     made = Prepared(program, after, options, rules)
-    if any(not node.size for node in program.nodes):
-        made.refusal = "an array without elements: there is nothing to gain"
-        return made
     try:
         # Only now: planning loads the Datalog engine, which nothing needs before.
         from ..codegen.compiled import compile_plan

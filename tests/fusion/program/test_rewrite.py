@@ -98,6 +98,13 @@ def test_chains_are_cheapest(extents: list[int], row: bool, column: bool) -> Non
     np.testing.assert_allclose(evaluate.run(found, factors)[0], expected, rtol=1e-9, atol=1e-9)
 
 
+def test_a_chain_over_nothing_is_computed_as_it_is_written() -> None:
+    """b @ (X'(X b)) with no rows is b times zeros: a NaN in b, which X b alone doesn't keep."""
+    X, b, Y = np.zeros((0, 5)), np.full(5, np.nan), np.ones((300, 100))
+    fused = fuse(lambda X, b, Y: (b @ (X.T @ (X @ b)), np.exp(Y).sum(axis=1)))
+    assert np.isnan(fused(X, b, Y)[0])
+
+
 def test_a_product_that_is_read_twice_stays() -> None:
     def function(A: Any, B: Any) -> Any:
         C = A @ B
