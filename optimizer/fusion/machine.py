@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 # What a call of NumPy takes of a kernel's, and the bytes of arrays that stay in the nearest caches.
-_CALLED = 0.35
+_CALLED = 0.1
 _NEAREST = 256 << 10
 
 
@@ -23,7 +23,8 @@ class Machine:
     near         arrays in the caches are read and written so many times as fast
     near_bytes   what a program's arrays have together, that they lie in the caches
     shared       all cores read and write memory so many times as fast as one
-    dispatch_s   seconds of a call
+    dispatch_s   seconds of a call of a kernel, and in the search of any
+    plain_s      seconds of NumPy's, of a node in a plan
     """
 
     read: float = 12e9
@@ -37,6 +38,7 @@ class Machine:
     cores: int = 1
     shared: float = 1.6
     dispatch_s: float = 2e-6
+    plain_s: float = 0.6e-6
 
     @classmethod
     def here(cls, cores: int) -> Machine:

@@ -28,6 +28,7 @@ from .plan import (
     Heuristic,
     MemoEntry,
     Partition,
+    PlainOperator,
     PlanCounts,
     Point,
 )
@@ -35,9 +36,8 @@ from .price import INFINITE, Prices
 from .region import Operator, Region
 
 _KEPT = 1024
-# A kernel's call takes as long as this many of NumPy's, over arrays of up to so many elements.
-_FEW = 4
-_SMALL = 512
+# Kernels that take fewer times as long as a call of one may be left to NumPy.
+_FEW = 2
 
 
 class FusionError(TensologError):
@@ -131,7 +131,7 @@ def make_plan(
         bound_s += operators[-1].cost_s
     chosen_s = sum(one.cost_s for one in operators)
     if heuristic == "cost":
-        operators = _without_small(prices, operators)
+        operators = _without_small(prices, machine, operators)
     cost_s = sum(one.cost_s for one in operators)
     total = PlanCounts(
         sum(one.space for one in counts),
@@ -157,30 +157,35 @@ def unfused_s(program: Program, machine: Machine) -> float:
     return sum(prices.plain(number).cost_s for number in prices.graph.forced)
 
 
-def _without_small(prices: Prices, operators: Sequence[Operator]) -> list[Operator]:
-    """Leave to NumPy what it does before a kernel is called: few nodes of few elements.
+def _without_small(
+    prices: Prices, machine: Machine, operators: Sequence[Operator]
+) -> list[Operator]:
+    """Leave to NumPy what it does sooner than a kernel that takes little more than its call.
 
-    Costs take both calls to be equally long, so that nothing is gained there by storing a node.
+    To the search all calls are equally long: then nothing is gained by storing a node of a chain,
+    and a chain is one operator. NumPy's calls, which are shorter, have their own price here.
     """
-    graph = prices.graph
+    called = replace(machine, dispatch_s=machine.plain_s)
+    numpy = Prices(prices.graph, called, prices.limits)
     stored = {output for one in operators for output in one.outputs}
     found: list[Operator] = []
     plain: dict[int, Operator] = {}
     for one in operators:
-        if not isinstance(one, FusedOperator) or not _is_small(graph, one):
+        within = [at for at in one.nodes if at in one.outputs or at not in stored]
+        instead = {at: numpy.plain(at) for at in within if at not in plain}
+        if isinstance(one, PlainOperator) or (
+            one.cost_s < _FEW * machine.dispatch_s
+            and _is_dense(prices.graph, one)
+            and sum(each.cost_s for each in instead.values()) < one.cost_s
+        ):
+            plain |= instead
+        else:
             found.append(one)
-            continue
-        for number in one.nodes:
-            if number in one.outputs or number not in stored:
-                plain[number] = prices.plain(number)
     return [*found, *plain.values()]
 
 
-def _is_small(graph: Graph, operator: FusedOperator) -> bool:
-    around = [graph.nodes[number] for number in (*operator.nodes, *operator.inputs)]
-    return len(operator.nodes) <= _FEW and all(
-        node.nnz is None and node.size <= _SMALL for node in around
-    )
+def _is_dense(graph: Graph, operator: FusedOperator) -> bool:
+    return all(graph.nodes[at].nnz is None for at in (*operator.nodes, *operator.inputs))
 
 
 def regions(prices: Prices, joining: bool = True) -> list[Region]:

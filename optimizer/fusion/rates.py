@@ -24,10 +24,13 @@ _FAR = 64 << 20
 _NEAR = 2 << 20
 _CELLS = 1 << 14
 _MATRIX = 192
+_CALLS = 100
 # What operations.py counts an exponential for.
 _EXPONENTIAL = 18
 # What generated sums of products along rows reach of a library's product of matrices.
 _PRODUCTS = 0.7
+# Calls of NumPy that take as long as that of a kernel, and as that of a node between kernels.
+_KERNEL, _NODE = 10, 3
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 
 Rates = dict[str, float]
@@ -57,7 +60,12 @@ def rates() -> Rates:
     return made
 
 
-_NAMES = frozenset(["read", "write", "cache", "flops", "products", "matmul", "near", "near_bytes"])
+_NAMES = frozenset(
+    (
+        *("read", "write", "cache", "flops", "products", "matmul", "near", "near_bytes"),
+        *("dispatch_s", "plain_s"),
+    )
+)
 
 
 def _is_whole(found: object) -> bool:
@@ -81,7 +89,7 @@ def _keep(known: dict[str, Rates]) -> None:
 
 
 def measured() -> Rates:
-    """Measure the rates: bytes/s, operations/s, and how many times as fast caches are."""
+    """Measure the rates: bytes/s, operations/s, how many times as fast caches are, and calls."""
     far, near = np.ones(_FAR // 8), np.ones(_NEAR // 8)
     read = _FAR / _least_s(far.max, 3)
     both_s = _least_s(lambda: np.multiply(far, 2.0), 3)  # into memory that is new, as results are
@@ -92,6 +100,8 @@ def measured() -> Rates:
     flops = _EXPONENTIAL * _CELLS / _least_s(lambda: np.exp(cells, out=made), 9)
     square = np.ones((_MATRIX, _MATRIX))
     matmul = 2 * _MATRIX**3 / _least_s(lambda: square @ square, 9)
+    one = np.ones(1)
+    call = _least_s(lambda: [np.add(one, one) for _ in range(_CALLS)], 9) / _CALLS
     return {
         "read": read,
         "write": write,
@@ -101,6 +111,8 @@ def measured() -> Rates:
         "matmul": matmul,
         "near": max(cache / read, 1.0),
         "near_bytes": _largest_cache() / 2,
+        "dispatch_s": _KERNEL * call,
+        "plain_s": _NODE * call,
     }
 
 

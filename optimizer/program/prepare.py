@@ -33,8 +33,6 @@ _EACH = 0.1
 _SPARSE_ARGUMENT_S, _SPARSE_CALL_S = 20e-6, 3e-6
 # A region that runs without being traced is worth a kernel from so many of NumPy's seconds on.
 REPEATED_S = 40e-6
-# Costs that are closer than this are taken to be equal.
-_CLOSE = 1.2
 SOONER = "NumPy is done sooner than the tracing of it"
 
 
@@ -141,12 +139,12 @@ def prepare(program: Program, options: Options) -> Prepared:
 
 
 def needless(regions: Sequence[Prepared | None]) -> bool:
-    """Whether NumPy alone would have been done sooner with all regions of a call."""
+    """Whether NumPy alone would have been done as soon with all regions of a call."""
     seconds = [None if one is None else one.seconds for one in regions]
     known = [one for one in seconds if one is not None]
     if len(known) < len(seconds):
         return False
-    return sum(one[0] for one in known) >= _CLOSE * sum(one[1] for one in known)
+    return sum(one[0] for one in known) >= sum(one[1] for one in known)
 
 
 def rewritten(program: Program) -> tuple[Program, tuple[str, ...]]:
