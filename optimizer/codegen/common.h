@@ -18,6 +18,8 @@ typedef float four_of_32 __attribute__((vector_size(16), aligned(4), may_alias))
 
 /* a function that is called, so that its loops are compiled once */
 #define APART __attribute__((noinline))
+/* one that is compiled where it is called, as numbers are known there */
+#define WITHIN inline __attribute__((always_inline))
 
 /* n elements, filled up to a whole number of the longest vectors */
 #define ALIGNED_64(n) (((n) + 7) & ~(i64)7)

@@ -50,9 +50,62 @@ static APART void E(dots)(const T *A, i64 sa, const T *restrict b, T *restrict c
   }
 }
 
+#if defined(LEVEL_AVX2)
+/* Whether rows of C are made of rows of B: few sums each, of few elements, would rather be added up than made */
+#define BY_ROWS(K, N) ((K) < 32 && (N) <= 3 * L)
+
+/* `rows` rows of C = A B, whose `vectors` may reach into the next row; B has been packed by rows */
+static WITHIN void E(few_rows)(const T *A, i64 sa, const T *B, T *C, i64 K, i64 N, const int rows, const int vectors) {
+  V s[8][3];
+#pragma GCC unroll 8
+  for (int r = 0; r < rows; r++)
+#pragma GCC unroll 3
+    for (int v = 0; v < vectors; v++) s[r][v] = E(SET)(0);
+  for (i64 k = 0; k < K; k++) {
+    V b[3];
+#pragma GCC unroll 3
+    for (int v = 0; v < vectors; v++) b[v] = E(FULL)(B + (k * vectors + v) * L);
+#pragma GCC unroll 8
+    for (int r = 0; r < rows; r++) {
+      const V x = E(SET)(A[r * sa + k]);
+#pragma GCC unroll 3
+      for (int v = 0; v < vectors; v++) s[r][v] = E(FMA_VEC)(x, b[v], s[r][v]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < rows; r++)
+#pragma GCC unroll 3
+    for (int v = 0; v < vectors; v++) E(PUT)(C + r * N + v * L, s[r][v]);
+}
+
+/* All of them: the last ones, behind which nothing may be written, by way of a buffer */
+static WITHIN void E(all_rows)(const T *A, i64 sa, const T *B, T *C, i64 R, i64 K, i64 N, const int rows, const int vectors) {
+  i64 r = 0;
+  for (; (r + rows - 1) * N + vectors * L <= R * N; r += rows) E(few_rows)(A + r * sa, sa, B, C + r * N, K, N, rows, vectors);
+  for (; r < R; r++) {
+    T last[3 * L];
+    E(few_rows)(A + r * sa, sa, B, last, K, N, 1, vectors);
+    for (i64 n = 0; n < N; n++) C[r * N + n] = last[n];
+  }
+}
+static APART void E(times_by_rows)(const T *A, i64 sa, const T *B, T *C, i64 R, i64 K, i64 N) {
+  if (N <= L) E(all_rows)(A, sa, B, C, R, K, N, 8, 1);
+  else if (N <= 2 * L) E(all_rows)(A, sa, B, C, R, K, N, 4, 2);
+  else E(all_rows)(A, sa, B, C, R, K, N, 4, 3);
+}
+#endif
+
 /* N columns of K elements, `column` bytes apart and their elements `along` bytes, each copied to where
-   vectors are aligned */
+   vectors are aligned; or K rows, where rows are multiplied by those */
 static void E(pack)(const char *B, i64 column, i64 along, T *restrict to, i64 K, i64 N) {
+#if defined(LEVEL_AVX2)
+  if (BY_ROWS(K, N)) {
+    const i64 wide = (N + L - 1) / L * L;
+    for (i64 k = 0; k < K; k++)
+      for (i64 n = 0; n < wide; n++) to[k * wide + n] = n < N ? *(const T *)(B + n * column + k * along) : 0;
+    return;
+  }
+#endif
   for (i64 n = 0; n < N; n++)
     for (i64 k = 0; k < K; k++) to[n * E(ALIGNED)(K) + k] = *(const T *)(B + n * column + k * along);
 }
@@ -60,6 +113,12 @@ static void E(pack)(const char *B, i64 column, i64 along, T *restrict to, i64 K,
 /* C = A B with a narrow B of K x N given by columns, packed: a block of 2 x 4 at a time. What lies
    `ahead` bytes behind A is brought closer on the way: evenly, so that the loads of A don't wait. */
 static APART void E(times)(const T *A, i64 sa, const T *B, T *C, i64 R, i64 K, i64 N, i64 ahead) {
+#if defined(LEVEL_AVX2)
+  if (BY_ROWS(K, N)) {
+    E(times_by_rows)(A, sa, B, C, R, K, N);
+    return;
+  }
+#endif
   const i64 sb = E(ALIGNED)(K);
   i64 n = 0;
   for (; n + 4 <= N; n += 4) {
@@ -165,9 +224,55 @@ static inline void E(add_rows)(T *c, const T *A, i64 sa, const T *b, i64 sb, i64
 #undef PUT_REST
 }
 
+#if defined(LEVEL_AVX2)
+/* The same for `columns` columns of B at once and rows of as many `vectors`, the last `part` elements of
+   one that isn't full; rows of C are as long as those vectors */
+static WITHIN void E(add_few_rows)(T *c, i64 sc, const T *A, i64 sa, const T *b, i64 sb, i64 R, i64 part, const int columns, const int vectors) {
+  V s[4][3];
+#pragma GCC unroll 4
+  for (int n = 0; n < columns; n++)
+#pragma GCC unroll 3
+    for (int v = 0; v < vectors; v++) s[n][v] = E(FULL)(c + n * sc + v * L);
+  for (i64 r = 0; r < R; r++) {
+    const T *const a = A + r * sa;
+    V x[3];
+#pragma GCC unroll 3
+    for (int v = 0; v < vectors; v++) x[v] = v < vectors - 1 ? E(FULL)(a + v * L) : E(PART)(a + v * L, part);
+#pragma GCC unroll 4
+    for (int n = 0; n < columns; n++) {
+      const V w = E(SET)(b[r * sb + n]);
+#pragma GCC unroll 3
+      for (int v = 0; v < vectors; v++) s[n][v] = E(FMA_VEC)(x[v], w, s[n][v]);
+    }
+  }
+#pragma GCC unroll 4
+  for (int n = 0; n < columns; n++)
+#pragma GCC unroll 3
+    for (int v = 0; v < vectors; v++) E(PUT)(c + n * sc + v * L, s[n][v]);
+}
+static WITHIN void E(add_all_rows)(T *c, i64 sc, const T *A, i64 sa, const T *b, i64 sb, i64 R, i64 M, i64 N, const int vectors) {
+  const i64 part = M - (vectors - 1) * L;
+  i64 n = 0;
+  for (; n + 4 <= N; n += 4) E(add_few_rows)(c + n * sc, sc, A, sa, b + n, sb, R, part, 4, vectors);
+  for (; n + 2 <= N; n += 2) E(add_few_rows)(c + n * sc, sc, A, sa, b + n, sb, R, part, 2, vectors);
+  if (n < N) E(add_few_rows)(c + n * sc, sc, A, sa, b + n, sb, R, part, 1, vectors);
+}
+static APART void E(gather_few)(const T *A, i64 sa, const T *B, i64 sb, T *C, i64 sc, i64 R, i64 M, i64 N) {
+  if (M <= L) E(add_all_rows)(C, sc, A, sa, B, sb, R, M, N, 1);
+  else if (M <= 2 * L) E(add_all_rows)(C, sc, A, sa, B, sb, R, M, N, 2);
+  else E(add_all_rows)(C, sc, A, sa, B, sb, R, M, N, 3);
+}
+#endif
+
 /* C += the sum over r of b[r] A[r], for each of the N columns b of B (R x N, sb apart):
    C is N x M, so that its rows are as long as A's; they are sc apart */
 static APART void E(gather)(const T *A, i64 sa, const T *B, i64 sb, T *C, i64 sc, i64 R, i64 M, i64 N) {
+#if defined(LEVEL_AVX2)
+  if (N > 1 && M <= 3 * L && (M + L - 1) / L * L <= sc) {
+    E(gather_few)(A, sa, B, sb, C, sc, R, M, N);
+    return;
+  }
+#endif
   if (M <= 4 * L) {
     for (i64 n = 0; n < N; n++) E(add_rows)(C + n * sc, A, sa, B + n, sb, R, M);
     return;

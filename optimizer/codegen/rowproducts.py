@@ -105,7 +105,8 @@ class RowProducts(RowState):
             self.block.append(f"dots_{bits}({rows}, 1, R, {k});")
         else:
             packed = f"m{node.id}"
-            self.scratch.append((packed, kind, f"ALIGNED_{bits}({k}) * {n}"))
+            count = f"ALIGNED_{bits}({k}) * {n} + {k} * ALIGNED_{bits}({n})"  # either way
+            self.scratch.append((packed, kind, count))
             view = self.view(other, "strided")
             column, along = ("row", "column") if left else ("column", "row")
             given = f"{view}->data, {view}->{column}, {view}->{along}"

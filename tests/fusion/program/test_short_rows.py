@@ -28,7 +28,7 @@ def test_as_numpy(wide: int, dtype: str) -> None:
 
 
 def broadcast(X: Any, r: Any, c: Any, i: Any, k: Any) -> Any:
-    return np.where(X > r, X * c, r) + i - k, ((X - r[0]) * c).sum()
+    return np.where(r < X, X * c, r) + i - k, ((X - r[0]) * c).sum()
 
 
 @pytest.mark.parametrize("shape", [(700, 3), (700, 10), (103, 31), (2, 7), (1, 5), (1500, 1)])
@@ -60,3 +60,15 @@ def test_narrow_products_however_matrices_lie(wide: int, dtype: str) -> None:
     v = rng.normal(size=wide).astype(dtype)
     for matrix in (B, np.asfortranarray(B), B[::-1, ::-1], np.repeat(B, 2, axis=1)[:, ::2]):
         compare(multiplied, fuse(heuristic="all")(multiplied), [X, matrix, v])
+
+
+def gathered(X: Any, Y: Any) -> Any:
+    return X.T @ (Y * 2), (Y + 1).T @ X
+
+
+@pytest.mark.parametrize("wide", [2, 3, 4, 5, 9, 13, 24, 26])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_products_of_narrow_rows_added_up(wide: int, dtype: str) -> None:
+    rng = np.random.default_rng(wide)
+    X, Y = rng.normal(size=(701, 7)).astype(dtype), rng.normal(size=(701, wide)).astype(dtype)
+    compare(gathered, fuse(heuristic="all")(gathered), [X, Y])
