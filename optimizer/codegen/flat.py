@@ -53,15 +53,21 @@ class FlatKernel:
         """Return the outputs for arrays; NumPy's errors for reductions of nothing."""
         count, chunks, step = self._cut
         views: list[int] = []
-        held: Sequence[Array] = ()
+        held: list[Array] = []
         turned, width = False, self._width
         for at, shape, dtype, whole in self._plain:
             array = values[at]
             flags = array.flags
             lies = flags.c_contiguous and flags.aligned
             if not lies or array.shape != shape or array.dtype != dtype:
-                held, turned, width, views = self._spread(values)
-                break
+                node = self.nodes[at]
+                if node.shape == self.shape or node.size == 1:
+                    held, turned, width, views = self._spread(values)
+                    break
+                array = prepared(array, node)
+                held.append(array)
+                views += self._view(array, node, False, *self._rows(False))
+                continue
             views += (address(array), *whole)
         columns = len(self.finishes)
         partial = np.empty((chunks, columns)) if columns else None
@@ -107,7 +113,8 @@ class FlatKernel:
                 continue
             dtype = DTYPES[node.dtype]
             kind = 0 if node.dtype == held else CODES[node.dtype]
-            strides = _strides(node.shape, self.shape, dtype.itemsize)
+            strides = _strides(node.shape, dtype.itemsize)
+            strides = _broadcast(node.shape, strides, self.shape)
             wide = self.shape[-1]
             rest = self._placed(strides, wide, held, kind, node.size, rows, width)
             found.append((at, node.shape, dtype, rest))
@@ -147,14 +154,13 @@ class FlatKernel:
     def _view(
         self, array: Array, node: Node, turned: bool, rows: int, width: int
     ) -> tuple[int, int, int, int]:
-        spread = array if array.shape == self.shape else np.broadcast_to(array, self.shape)
-        if turned:
-            spread = spread.T
-        whole = array.size if spread.flags.c_contiguous else 0
+        same = array.shape == self.shape
+        whole = array.size if same and (array.T if turned else array).flags.c_contiguous else 0
+        strides = _broadcast(array.shape, array.strides, self.shape)
+        wide = self.shape[0 if turned else -1]
+        strides = strides[::-1] if turned else strides
         kind, held = code(array, node), held_dtype(node)
-        wide = spread.shape[-1]
-        rest = self._placed(spread.strides, wide, held, kind, whole, rows, width)
-        return address(array), *rest
+        return address(array), *self._placed(strides, wide, held, kind, whole, rows, width)
 
     def _placed(
         self,
@@ -175,13 +181,21 @@ class FlatKernel:
         return row, column, kind
 
 
-def _strides(shape: tuple[int, ...], among: tuple[int, ...], size: int) -> tuple[int, ...]:
-    """Return the strides in bytes of an array in C's order that is broadcast to a shape."""
+def _strides(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """Return the strides in bytes of an array in C's order."""
     found = []
     for extent in reversed(shape):
-        found.append(0 if extent == 1 else size)
+        found.append(size)
         size *= extent
-    return (0,) * (len(among) - len(shape)) + tuple(reversed(found))
+    return tuple(reversed(found))
+
+
+def _broadcast(
+    shape: tuple[int, ...], strides: tuple[int, ...], among: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Return the strides of an array that is broadcast to a shape: 0 where it is repeated."""
+    own = [0 if extent == 1 else step for extent, step in zip(shape, strides, strict=True)]
+    return (*[0] * (len(among) - len(own)), *own)
 
 
 def lower_flat(

@@ -215,11 +215,11 @@ class _Method(functools.partial[Any]):
 
 def _signature(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
     """Return what calls that do the same have in common; None where values alone can't tell."""
-    parts: list[Any] = []
-    for one in (*args, *kwargs.values()):
+    parts: list[Any] = [len(args), *kwargs]
+    for one in (*args, *kwargs.values()) if kwargs else args:
         kind = type(one)
         if kind is np.ndarray:
-            parts.append((one.shape, one.dtype.char))
+            parts += (one.shape, one.dtype)
         elif kind is float or isinstance(one, np.generic):
             parts.append(kind)
         elif kind is bool:
@@ -230,7 +230,7 @@ def _signature(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
             parts.append((kind, one.shape, one.dtype.char, int(one.nnz).bit_length()))
         else:
             return None
-    return (len(args), *kwargs, *parts)
+    return tuple(parts)
 
 
 def _numbers(given: tuple[Any, ...]) -> Hashable:
