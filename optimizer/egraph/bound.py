@@ -11,6 +11,8 @@ from .regions import Region, parents_of
 # Passes over the equations of the lower bound; each one makes it better, none makes it wrong.
 PASSES = 12
 TOLERANCE = 1e-9
+# A step with so many classes open takes twice the time of one with few, and counts as two.
+OPEN = 32
 # Changes of one class that take about as long as a step in a large region.
 CHANGES = 20
 
@@ -125,7 +127,7 @@ class _Search:
         e-nodes that are chosen in full, and of what is open only what the next choices cost.
         """
         # Most of a search's time passes here: hence no calls, and no lists.
-        needed = {*pending, *self.chosen}
+        open_, chosen = set(pending), self.chosen
         share, paid = self.share, self.paid
         shares, nearest = self.shares, self.cost
         for class_ in pending:
@@ -133,7 +135,7 @@ class _Search:
             for own, node, needs in self.offers[class_]:
                 adds = own
                 for need in needs:
-                    if need not in needed:
+                    if need not in chosen and need not in open_:
                         adds += share[need]
                 if adds < least:
                     least = adds
@@ -148,11 +150,11 @@ class _Search:
                     break
         return max(shares, nearest)
 
-    def _adds(self, own: float, needs: tuple[int, ...], needed: set[int]) -> float:
+    def _adds(self, own: float, needs: tuple[int, ...], open_: set[int]) -> float:
         """The least that a choice of a class adds, in shares."""
-        share = self.share
+        share, chosen = self.share, self.chosen
         for need in needs:
-            if need not in needed:
+            if need not in chosen and need not in open_:
                 own += share[need]
         return own
 
@@ -183,7 +185,7 @@ class _Search:
                         unexplored = min(unexplored, self._bound([*pending, class_]))
                 break
             choice = left.pop()
-            self.spent += 1
+            self.spent += 1 + len(pending) // OPEN
             if not self._choose(class_, choice):
                 continue
             opened = [
@@ -207,8 +209,8 @@ class _Search:
     def _frame(self, pending: list[int]) -> tuple[int, list[Choice], list[int]]:
         """Decide next what was opened last: its choices, the most promising one at the end."""
         class_, rest = pending[-1], pending[:-1]
-        needed = {*pending, *self.chosen}
-        adds = {node: self._adds(own, needs, needed) for own, node, needs in self.offers[class_]}
+        open_ = set(pending)
+        adds = {node: self._adds(own, needs, open_) for own, node, needs in self.offers[class_]}
         left = sorted(
             self.region.choices[class_], key=lambda choice: (-adds[choice.node], -choice.node)
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from .bound import decide
+from .alike import Decisions
 from .problem import Choice, Problem, Selection, cost_of, in_order, reduced
 from .regions import regions_of
 
@@ -48,6 +48,7 @@ def extract(problem: Problem, incumbent: Selection, steps: int = MOST_STEPS) -> 
     selection: dict[int, Choice] = dict(forced)
     exact = spent = 0
     slack = 0.0
+    decisions = Decisions()
     for region in sorted(regions, key=lambda region: (len(region.choices), region.roots)):
         for class_, offered in region.choices.items():
             region.choices[class_] = tuple(
@@ -58,7 +59,7 @@ def extract(problem: Problem, incumbent: Selection, steps: int = MOST_STEPS) -> 
             for c in region.choices
             if c in incumbent
         }
-        decision = decide(region, own, min(STEPS, max(0, steps - spent)))
+        decision = decisions.of(region, own, min(STEPS, max(0, steps - spent)))
         spent += decision.steps
         exact += decision.is_exact
         slack += decision.cost - decision.bound

@@ -73,6 +73,43 @@ def test_stopped_early_it_is_no_worse_than_the_start_and_the_bound_holds(problem
     assert found.cost >= least - 1e-9
 
 
+def again(problem, classes, nodes):
+    """The same problem, its classes and e-nodes numbered from others on."""
+    choices = {
+        class_ + classes: tuple(
+            Choice(one.node + nodes, one.cost, tuple(need + classes for need in one.needs))
+            for one in offered
+        )
+        for class_, offered in problem.choices.items()
+    }
+    return Problem(choices, tuple(root + classes for root in problem.roots))
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(problems(), st.sampled_from([0, 2, 4_000]))
+def test_what_is_alike_is_decided_once(problem, steps):
+    """Three times the same: three times the cost and the selection, and the steps of one."""
+    parts = [problem, again(problem, 50, 70), again(problem, 100, 140)]
+    whole = Problem(
+        {class_: offered for part in parts for class_, offered in part.choices.items()},
+        tuple(root for part in parts for root in part.roots),
+    )
+    one, all_ = (
+        extract(problem, first_choices(problem), steps),
+        extract(whole, first_choices(whole)),
+    )
+    in_order(all_.selection, whole.roots)  # raises where it is cyclic
+    assert all_.regions == 3 * one.regions
+    if steps < 4_000 and one.exact < one.regions:
+        return
+    assert all_.cost == pytest.approx(3 * one.cost)
+    assert all_.steps == one.steps
+    chosen = {class_: choice.node for class_, choice in one.selection.items()}
+    for at in range(3):
+        for class_, node in chosen.items():
+            assert all_.selection[class_ + 50 * at].node == node + 70 * at
+
+
 @settings(max_examples=examples(150), deadline=None)
 @given(problems())
 def test_what_is_left_out_is_in_no_best_selection_alone(problem):
