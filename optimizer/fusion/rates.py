@@ -23,7 +23,8 @@ from ...profiles.machine import identity
 _FAR = 64 << 20
 _NEAR = 2 << 20
 _CELLS = 1 << 14
-_MATRIX = 192
+# So few rows that libraries don't share them among threads, which spin while they wait for another.
+_MATRIX = 96
 _CALLS = 100
 # What operations.py counts an exponential for.
 _EXPONENTIAL = 18
@@ -99,7 +100,7 @@ def measured() -> Rates:
     made = np.empty_like(cells)
     flops = _EXPONENTIAL * _CELLS / _least_s(lambda: np.exp(cells, out=made), 9)
     square = np.ones((_MATRIX, _MATRIX))
-    matmul = 2 * _MATRIX**3 / _least_s(lambda: square @ square, 9)
+    matmul = 2 * _MATRIX**3 / _least_s(lambda: square @ square, 99)
     one = np.ones(1)
     call = _least_s(lambda: [np.add(one, one) for _ in range(_CALLS)], 9) / _CALLS
     return {
