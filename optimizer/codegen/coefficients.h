@@ -122,3 +122,39 @@ static inline float LOG_32(float x) {
   p = FMA_32(p, x, 0x1.55554a0000000p-2f);
   return p;
 }
+
+/* tanh(x) = x p(x^2) / q(x^2), |x| <= 8.3; weighted error 2^-25.8 */
+static inline float TANH_OVER_32(float x) {
+  float p = 0x1.f74ef20000000p-27f;
+  p = FMA_32(p, x, 0x1.68da1a0000000p-16f);
+  p = FMA_32(p, x, 0x1.d132440000000p-9f);
+  p = FMA_32(p, x, 0x1.12f6380000000p-3f);
+  p = FMA_32(p, x, 0x1.0000000000000p+0f);
+  return p;
+}
+static inline float TANH_UNDER_32(float x) {
+  float p = 0x1.bd56c80000000p-21f;
+  p = FMA_32(p, x, 0x1.61c8ae0000000p-12f);
+  p = FMA_32(p, x, 0x1.ab4b320000000p-6f);
+  p = FMA_32(p, x, 0x1.ded06c0000000p-2f);
+  p = FMA_32(p, x, 0x1.0000000000000p+0f);
+  return p;
+}
+
+/* tanh(x / 2) = x p(x^2) / q(x^2), |x| <= 16.6; weighted error 2^-25.8 */
+static inline float HALF_OVER_32(float x) {
+  float p = 0x1.f74ef20000000p-36f;
+  p = FMA_32(p, x, 0x1.68da1a0000000p-23f);
+  p = FMA_32(p, x, 0x1.d132440000000p-14f);
+  p = FMA_32(p, x, 0x1.12f6380000000p-6f);
+  p = FMA_32(p, x, 0x1.0000000000000p-1f);
+  return p;
+}
+static inline float HALF_UNDER_32(float x) {
+  float p = 0x1.bd56c80000000p-29f;
+  p = FMA_32(p, x, 0x1.61c8ae0000000p-18f);
+  p = FMA_32(p, x, 0x1.ab4b320000000p-10f);
+  p = FMA_32(p, x, 0x1.ded06c0000000p-4f);
+  p = FMA_32(p, x, 0x1.0000000000000p+0f);
+  return p;
+}

@@ -4,7 +4,9 @@ Run with the package mpmath installed: python -m tensolog.optimizer.codegen.fit 
 
 Each polynomial is the best one in the weighted maximum norm (Remez's exchange), found with 60
 digits; then its coefficients are rounded. What is multiplied by them is small, so that the rounding
-costs little; the error printed is that of the rounded polynomial.
+costs little; the error printed is that of the rounded polynomial. Quotients of polynomials are
+found alike: the exchange solves for both, the denominator beside the error being that of the step
+before (Loeb 1957).
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ Number = Any  # an mpmath.mpf
 class Fit:
     """A polynomial to be found: `target` on [low, high], the error times `weight` made small.
 
-    `bits` is the width of a coefficient, 32 or 64.
+    `bits` is the width of a coefficient, 32 or 64; `under` the degree of a denominator, whose
+    constant is 1.
     """
 
     name: str
@@ -32,6 +35,7 @@ class Fit:
     target: Callable[[Number], Number]
     weight: Callable[[Number], Number]
     why: str
+    under: int = 0
 
 
 def _series(term: Callable[[int], Number], x: Number) -> Number:
@@ -75,6 +79,16 @@ def fits() -> list[Fit]:
         x = 2 * (1 + t) / (1 - t)
         return mp.exp(-x * x)
 
+    def tanh_part(z: Number) -> Number:
+        x = mp.sqrt(z)
+        return mp.tanh(x) / x if x else mp.mpf(1)
+
+    def half_part(z: Number) -> Number:
+        return tanh_part(z / 4) / 2
+
+    def inverse(of: Callable[[Number], Number]) -> Callable[[Number], Number]:
+        return lambda z: 1 / of(z)
+
     def one(_: Number) -> Number:
         return mp.mpf(1)
 
@@ -97,6 +111,13 @@ def fits() -> list[Fit]:
         Fit("LOG_REST", 64, 8, 0.0, root, atanh_rest, lambda z: z * z, rest_why),
         Fit("LOG", 32, 7, low, high, log_tail, lambda f: f * f, short_why),
     ]
+    tanh_why = "tanh(x) = x p(x^2) / q(x^2), |x| <= 8.3"
+    half_why = "tanh(x / 2) = x p(x^2) / q(x^2), |x| <= 16.6"
+    for name, end, part, why in (
+        ("TANH", 8.3, tanh_part, tanh_why),
+        ("HALF", 16.6, half_part, half_why),
+    ):
+        found.append(Fit(name, 32, 4, 0.0, end * end, part, inverse(part), why, under=4))
     return found
 
 
@@ -106,11 +127,11 @@ def rounded(value: Number, bits: int) -> float:
     return found if bits == 64 else struct.unpack("f", struct.pack("f", found))[0]
 
 
-def remez(fit: Fit, points: int = 800) -> list[Number]:
-    """Return the coefficients of the best polynomial, from the lowest power on."""
+def remez(fit: Fit, points: int = 800) -> tuple[list[Number], list[Number]]:
+    """Return the coefficients of the best polynomial and denominator, from the lowest power on."""
     import mpmath as mp
 
-    count = fit.degree + 1
+    count = fit.degree + 1 + fit.under
     span, middle = mp.mpf(fit.high - fit.low) / 2, mp.mpf(fit.high + fit.low) / 2
     grid = [middle - span * mp.cos(mp.pi * k / points) for k in range(points + 1)]
     values = [fit.target(x) for x in grid]
@@ -118,21 +139,35 @@ def remez(fit: Fit, points: int = 800) -> list[Number]:
     heaviest = max(weights)
     usable = [at for at in range(points + 1) if weights[at] > heaviest * mp.mpf("1e-9")]
     chosen = [usable[round(k * (len(usable) - 1) / count)] for k in range(count + 1)]
-    solution: list[Number] = []
+    over: list[Number] = []
+    under = [mp.mpf(1)] + [mp.mpf(0)] * fit.under
     for _ in range(30):
-        matrix = mp.matrix(count + 1, count + 1)
-        for row, at in enumerate(chosen):
-            for power in range(count):
-                matrix[row, power] = grid[at] ** power
-            matrix[row, count] = (-1) ** row / weights[at]
-        solved = mp.lu_solve(matrix, mp.matrix([values[at] for at in chosen]))
-        solution = [solved[k] for k in range(count)]
-        polynomial = list(reversed(solution))
-        errors = [(values[at] - mp.polyval(polynomial, grid[at])) * weights[at] for at in usable]
+        for _ in range(6 if fit.under else 1):
+            matrix = mp.matrix(count + 1, count + 1)
+            for row, at in enumerate(chosen):
+                x = grid[at]
+                for power in range(fit.degree + 1):
+                    matrix[row, power] = x**power
+                for power in range(1, fit.under + 1):
+                    matrix[row, fit.degree + power] = -values[at] * x**power
+                matrix[row, count] = (-1) ** row * _at(under, x) / weights[at]
+            solved = mp.lu_solve(matrix, mp.matrix([values[at] for at in chosen]))
+            over = [solved[k] for k in range(fit.degree + 1)]
+            under = [mp.mpf(1), *(solved[fit.degree + k] for k in range(1, fit.under + 1))]
+        errors = [
+            (values[at] - _at(over, grid[at]) / _at(under, grid[at])) * weights[at] for at in usable
+        ]
         if max(map(abs, errors)) <= abs(solved[count]) * mp.mpf("1.001"):
             break
         chosen = _alternation(usable, errors, count + 1)
-    return solution
+    return over, under
+
+
+def _at(coefficients: list[Number], x: Number) -> Number:
+    """Evaluate a polynomial whose coefficients start with the lowest power's."""
+    import mpmath as mp
+
+    return mp.polyval(coefficients[::-1], x)
 
 
 def _alternation(usable: list[int], errors: list[Number], wanted: int) -> list[int]:
@@ -153,14 +188,14 @@ def _alternation(usable: list[int], errors: list[Number], wanted: int) -> list[i
     return [usable[at] for at in extremes]
 
 
-def solve(fit: Fit) -> tuple[list[float], Number]:
-    """Return rounded coefficients from the lowest power on, and the weighted error they leave."""
+def solve(fit: Fit) -> tuple[list[float], list[float], Number]:
+    """Return rounded coefficients as remez does, and the weighted error they leave."""
     import mpmath as mp
 
-    known = [rounded(one, fit.bits) for one in remez(fit)]
+    over, under = ([rounded(one, fit.bits) for one in found] for found in remez(fit))
     grid = [mp.mpf(fit.low) + (mp.mpf(fit.high) - mp.mpf(fit.low)) * k / 2000 for k in range(2001)]
-    polynomial = list(reversed(known))
-    return known, max(abs(fit.target(x) - mp.polyval(polynomial, x)) * fit.weight(x) for x in grid)
+    errors = [abs(fit.target(x) - _at(over, x) / _at(under, x)) * fit.weight(x) for x in grid]
+    return over, under, max(errors)
 
 
 def header() -> str:
@@ -170,19 +205,25 @@ def header() -> str:
     mp.mp.dps = 60
     lines = ["/* Generated by: python -m tensolog.optimizer.codegen.fit > coefficients.h */"]
     for fit in fits():
-        coefficients, worst = solve(fit)
-        kind = "float" if fit.bits == 32 else "double"
-        suffix = "f" if fit.bits == 32 else ""
-        name = f"{fit.name}_{fit.bits}"
+        over, under, worst = solve(fit)
         lines.append(f"\n/* {fit.why}; weighted error 2^{float(mp.log(worst, 2)):.1f} */")
-        lines.append(f"static inline {kind} {name}({kind} x) {{")
-        lines.append(f"  {kind} p = {coefficients[-1].hex()}{suffix};")
-        lines += [
-            f"  p = FMA_{fit.bits}(p, x, {coefficient.hex()}{suffix});"
-            for coefficient in reversed(coefficients[:-1])
-        ]
-        lines += ["  return p;", "}"]
+        if fit.under:
+            lines += _function(f"{fit.name}_OVER", fit.bits, over)
+            lines += _function(f"{fit.name}_UNDER", fit.bits, under)
+        else:
+            lines += _function(fit.name, fit.bits, over)
     return "\n".join(lines)
+
+
+def _function(name: str, bits: int, coefficients: list[float]) -> list[str]:
+    """Return the lines of a polynomial's function."""
+    kind, suffix = ("float", "f") if bits == 32 else ("double", "")
+    return [
+        f"static inline {kind} {name}_{bits}({kind} x) {{",
+        f"  {kind} p = {coefficients[-1].hex()}{suffix};",
+        *(f"  p = FMA_{bits}(p, x, {one.hex()}{suffix});" for one in reversed(coefficients[:-1])),
+        *("  return p;", "}"),
+    ]
 
 
 if __name__ == "__main__":

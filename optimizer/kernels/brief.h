@@ -36,19 +36,30 @@ static inline float brief_erf_32(float x) {
   const float far = 1.0f - brief_fall_32(-p), near = FMA_32(x, ERF_NEAR_32(x * x), x);
   return a <= 1.0f ? near : __builtin_copysignf(far, x);
 }
-/* 2.5 ulp */
-static inline float brief_sigmoid_32(float x) {
-  const float e = brief_fall_32(-__builtin_fabsf(x));
-  return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+/* z >= 0, or `most` where that is less. Compared as integers: of a choice between numbers gcc makes two
+   paths, one of them with all that follows computed from a constant. */
+static inline float brief_least_32(float z, float most) {
+  const int32_t u = (int32_t)bits_32(z), m = (int32_t)bits_32(most);
+  return float_32((uint32_t)(u < m ? u : m));
 }
-/* 3 ulp */
+/* over / under for under > 0, but no farther from 0 than 1 */
+static inline float brief_part_32(float over, float under) {
+  float t = over < -under ? -under : over;
+  t = t > under ? under : t;
+  return t / under;
+}
+/* A quotient of polynomials, as in Eigen and ONNX Runtime, of which x itself is a factor: so NaN and
+   infinities need no steps of their own, and 1 is met behind the end of the fit. 5.2 ulp (6.1 without
+   fused multiply-adds); never beyond 1. */
 static inline float brief_tanh_32(float x) {
-  const float a = -2.0f * __builtin_fabsf(x);
-  const float t = FMA_32(a, (float)INVERSE_LN2, ROUND_32), k = t - ROUND_32, r = rest_32(a, k);
-  const float s = brief_scaled_32(1.0f, t), p = FMA_32(r * r, EXP_32(r), r);
-  float e = FMA_32(s, p, s - 1.0f);
-  e = a < -20.0f ? -1.0f : e;
-  return __builtin_copysignf(-e / (2.0f + e), x);
+  const float z = brief_least_32(x * x, 0x1.138f5cp+6f);
+  return brief_part_32(x * TANH_OVER_32(z), TANH_UNDER_32(z));
+}
+/* (1 + tanh(x / 2)) / 2, within 1.75e-7 (2e-7 without fused multiply-adds), as exact as the
+   runtime's: absolutely, for x < 0 as well. In [0, 1]; 0 below -16.7. */
+static inline float brief_sigmoid_32(float x) {
+  const float z = brief_least_32(x * x, 0x1.138f5cp+8f);
+  return FMA_32(0.5f, brief_part_32(x * HALF_OVER_32(z), HALF_UNDER_32(z)), 0.5f);
 }
 /* 2 ulp */
 static inline float brief_softplus_32(float x) {
