@@ -37,7 +37,7 @@ class EntryKernel:
     before: tuple[Node, ...]
     after: tuple[Node, ...]
     outputs: tuple[int, ...]
-    meets: bool  # two sparse operands: SciPy stores no product that is 0
+    meets: bool  # two sparse operands: SciPy stores no 0 of theirs
 
     def run(
         self, function: Function, values: Mapping[int, Array], threads: int
@@ -219,13 +219,12 @@ def lower_entries(program: Program, operator: FusedOperator, name: str) -> Entry
         tuple(node for node in covered if states[node.id] == "before"),
         tuple(node for node in covered if states[node.id] == "after"),
         operator.outputs,
-        any(_multiplies_sparse(program, node) for node in covered),
+        any(_of_two_sparse(program, node) for node in covered),
     )
 
 
-def _multiplies_sparse(program: Program, node: Node) -> bool:
-    sides = {at for at in node.inputs if program.nodes[at].layout != "dense"}
-    return node.op == "Mul" and len(sides) > 1
+def _of_two_sparse(program: Program, node: Node) -> bool:
+    return sum(program.nodes[at].layout != "dense" for at in node.inputs) > 1
 
 
 def _states(

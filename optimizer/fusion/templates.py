@@ -407,14 +407,54 @@ def derive(
                         if (_ := (v_h, v_c)) not in rows_outer_fuses: found_outer_fuses[_] = None
         rows_outer_fuses.update(found_outer_fuses)
         new_outer_fuses = found_outer_fuses
+    # pruned
+    rows_pruned = {}
+    for (v_n, _1, v_a) in rows_reads:
+        if _1 == 0:
+            if (v_n,) in rows_cell:
+                if (v_n,) in rows_sparse:
+                    if (v_a,) in rows_sparse:
+                        for v_b in by_0_1_reads_2.get((v_n, 1), ()):
+                            if (v_b,) in rows_sparse:
+                                rows_pruned[(v_n,)] = None
+    by_2_reads_0 = {}
+    for one in rows_reads:
+        by_2_reads_0.setdefault(one[2], {})[one[0]] = None
+    new_pruned = dict(rows_pruned)
+    while new_pruned:
+        found_pruned = {}
+        for (v_c,) in new_pruned:
+            for v_n in by_2_reads_0.get(v_c, ()):
+                if (v_n,) in rows_cell:
+                    if (v_n,) in rows_sparse:
+                        if (_ := (v_n,)) not in rows_pruned: found_pruned[_] = None
+        rows_pruned.update(found_pruned)
+        new_pruned = found_pruned
+    # multiplies
+    rows_multiplies = {}
+    for (v_h,) in rows_sparse:
+        for v_c in by_0_reads_2.get(v_h, ()):
+            if (v_c,) in rows_pruned:
+                for v_x in by_0_reads_2.get(v_h, ()):
+                    if not ((v_x,) in rows_sparse):
+                        rows_multiplies[(v_h, v_c)] = None
+    by_operand_0_2 = {}
+    for one in rows_operand:
+        by_operand_0_2[(one[0], one[2])] = None
+    for (v_h, v_c) in by_operand_0_2:
+        if (v_c,) in rows_pruned:
+            rows_multiplies[(v_h, v_c)] = None
     # fuses
     rows_fuses = {}
     for (v_h, v_c) in rows_cell_fuses:
-        rows_fuses[(v_h, v_c, 'Cell')] = None
+        if not ((v_h, v_c) in rows_multiplies):
+            rows_fuses[(v_h, v_c, 'Cell')] = None
     for (v_h, v_c) in rows_row_fuses:
-        rows_fuses[(v_h, v_c, 'Row')] = None
+        if not ((v_h, v_c) in rows_multiplies):
+            rows_fuses[(v_h, v_c, 'Row')] = None
     for (v_h, v_c) in rows_outer_fuses:
-        rows_fuses[(v_h, v_c, 'Outer')] = None
+        if not ((v_h, v_c) in rows_multiplies):
+            rows_fuses[(v_h, v_c, 'Outer')] = None
     # edge
     rows_edge = {}
     by_fuses_0_1 = {}
@@ -473,9 +513,6 @@ def derive(
     for (v_t, v_c) in rows_turns:
         if (v_t,) in rows_wanted:
             rows_uses[(v_t, v_c)] = None
-    by_2_reads_0 = {}
-    for one in rows_reads:
-        by_2_reads_0.setdefault(one[2], {})[one[0]] = None
     for (v_t, v_c) in rows_turns:
         for v_h in by_2_reads_0.get(v_t, ()):
             if not ((v_h,) in rows_product):
@@ -545,24 +582,27 @@ def derive(
         if (v_c,) in rows_shared:
             rows_point[(v_h, v_c, 'consumers')] = None
     for (v_h, v_c) in rows_edge:
-        if not ((v_h, v_c) in rows_cell_fuses):
+        if not ((v_h, v_c, 'Cell') in rows_fuses):
             if not ((v_c,) in rows_shared):
                 rows_point[(v_h, v_c, 'template')] = None
-    for (v_h, v_c) in rows_cell_fuses:
-        if not ((v_c,) in rows_shared):
-            if (v_c,) in rows_beyond_cells:
-                rows_point[(v_h, v_c, 'template')] = None
-    for (v_h, v_c) in rows_cell_fuses:
-        if not ((v_c,) in rows_beyond_cells):
+    for (v_h, v_c, _1) in rows_fuses:
+        if _1 == 'Cell':
             if not ((v_c,) in rows_shared):
-                if (v_h,) in rows_beside_sparse:
-                    rows_point[(v_h, v_c, 'sparse')] = None
-    for (v_h, v_c) in rows_cell_fuses:
-        if not ((v_h,) in rows_beside_sparse):
+                if (v_c,) in rows_beyond_cells:
+                    rows_point[(v_h, v_c, 'template')] = None
+    for (v_h, v_c, _1) in rows_fuses:
+        if _1 == 'Cell':
             if not ((v_c,) in rows_beyond_cells):
                 if not ((v_c,) in rows_shared):
-                    if (v_h,) in rows_repeated:
-                        rows_point[(v_h, v_c, 'repeated')] = None
+                    if (v_h,) in rows_beside_sparse:
+                        rows_point[(v_h, v_c, 'sparse')] = None
+    for (v_h, v_c, _1) in rows_fuses:
+        if _1 == 'Cell':
+            if not ((v_h,) in rows_beside_sparse):
+                if not ((v_c,) in rows_beyond_cells):
+                    if not ((v_c,) in rows_shared):
+                        if (v_h,) in rows_repeated:
+                            rows_point[(v_h, v_c, 'repeated')] = None
     # sees
     rows_sees = {}
     for (v_n, v_x) in rows_summary:
@@ -712,6 +752,8 @@ def derive(
         'over_outer': rows_over_outer,
         'driven': rows_driven,
         'outer_fuses': rows_outer_fuses,
+        'pruned': rows_pruned,
+        'multiplies': rows_multiplies,
         'fuses': rows_fuses,
         'edge': rows_edge,
         'opens': rows_opens,

@@ -47,7 +47,22 @@ def dot(b, shape=(50,)):
     return h, c, [h]
 
 
+def of_sparse(b, op="Mul", other=100, meets=None, product=False):
+    """A value of two matrices (`other` entries; None: dense), and what reads it with a third."""
+    c = b.op(op, b.given(50, 40, nnz=100), b.given(50, 40, nnz=other))
+    if product:
+        h = b.matmul(c, b.given(40))
+    else:
+        h = b.op("Mul", c, b.given(50, 40, nnz=meets))
+        b.nodes[h] = dataclasses.replace(b.nodes[h], nnz=50, layout="csr")
+    b.nodes[c] = dataclasses.replace(b.nodes[c], nnz=50, layout="csr")
+    return h, c, [h]
+
+
 CELL = {
+    "two sparse values and a dense one": (of_sparse, False),
+    "two sparse values and a sparse one": (lambda b: of_sparse(b, meets=100), True),
+    "a sparse value, a dense one, and one more": (lambda b: of_sparse(b, other=None), True),
     "a chain of one shape": (cell_chain, True),
     "a vector that broadcasts": (lambda b: cell_chain(b, shape=(40,)), False),
     "a column that broadcasts": (lambda b: cell_chain(b, shape=(50, 1)), False),
@@ -113,6 +128,8 @@ def lifted(b, width=1):
 
 
 ROW = {
+    "a product with two sparse values": (lambda b: of_sparse(b, product=True), False),
+    "a product with one": (lambda b: of_sparse(b, other=None, product=True), True),
     "X @ v": (row_product, True),
     "X @ V for a narrow V": (lambda b: row_product(b, 4), True),
     "X @ V for a wide V": (lambda b: row_product(b, 65, m=500), False),

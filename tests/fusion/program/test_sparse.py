@@ -222,6 +222,38 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+@pytest.mark.parametrize("heuristic", ["cost", "all"])
+@pytest.mark.parametrize("density", [0.05, 0.5])
+@pytest.mark.parametrize(
+    "text",
+    """(S - T) @ v; (S * T) @ v; (S * T * Y).sum(axis=1); ((S - T) * Y).sum(axis=1)
+    S.multiply(T) @ v; ((S > 0.5) * S) @ v; ((S + T) * Y).sum(axis=0); S.T @ ((S * T) @ v)
+    (S * T) @ W; (S * 0) @ v
+    (S - (S != 0) * (U @ V.T)) @ W; (S.multiply(U @ V.T) - S) @ W; ((S + S * Y) * Y).sum(axis=1)
+    (S * S) @ v; (-(S * T) * 2) @ v; (S * T).T @ w; w @ (S * T); (S * T * S).multiply(Y).sum()
+    """.replace("\n", ";")
+    .strip()
+    .rstrip(";")
+    .split(";"),
+)
+def test_numbers_that_are_none_meet_no_zeros_that_are_not_stored(
+    text: str, density: float, heuristic: str
+) -> None:
+    """SciPy stores no zero of two sparse values, so a NaN beside it isn't seen."""
+    rng = np.random.default_rng(11)
+    shape = (2000, 60)
+    S, T = (sp.random_array(shape, density=density, format="csr", rng=rng) for _ in range(2))
+    S.data[::7] = 0.0
+    Y, U, V = (rng.normal(size=size) for size in (shape, (2000, 4), (60, 4)))
+    v, w, W = rng.normal(size=60), rng.normal(size=2000), rng.normal(size=(60, 3))
+    v[1] = W[1, 0] = Y[3, 1] = Y[:, 5] = w[9] = np.nan
+    v[2] = W[2, 2] = Y[:, 6] = w[10] = np.inf
+    given = {"S": S, "T": T, "Y": Y, "U": U, "V": V, "v": v, "w": w, "W": W}
+    function = eval(f"lambda {', '.join(given)}: {text}")
+    compare(function, fuse(function, heuristic=heuristic), list(given.values()))
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_entries_of_many_tiles(layout: str, dtype: str) -> None:
