@@ -80,7 +80,7 @@ def absence(wanted: str | None = None) -> str:
     wanted = wanted or os.environ.get("TENSOLOG_CC")
     if wanted and wanted != "none":
         return f"{wanted} is named as the C compiler (in $TENSOLOG_CC) and doesn't run"
-    return "there is no C compiler: install one, or pip install 'tensolog[kernels]'"
+    return "there is no C compiler: install gcc or clang, or pip install 'tensolog[kernels]'"
 
 
 def words(command: str, windows: bool = os.name == "nt") -> tuple[str, ...]:

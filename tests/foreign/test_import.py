@@ -14,6 +14,7 @@ from tensolog.rules.foreign import ForeignRule, Imported, Report, import_rules, 
 from tensolog.rules.foreign.equations import read_equations
 from tensolog.rules.foreign.terms import inputs
 
+from ..campaigns import ALL, SHARE
 from . import oracle
 from .own import EQUATIONS, RULES, TASO_SAMPLE, TENSAT_SAMPLE, op, rule
 
@@ -200,8 +201,11 @@ def slices() -> Iterator[object]:
 
 
 @pytest.mark.parametrize("sample", list(slices()))
-def test_the_samples_have_the_right_verdicts(sample):
-    report = import_rules(sample)
+def test_the_samples_have_the_right_verdicts(sample, tmp_path):
+    lines = sample.read_text(encoding="utf-8").splitlines(keepends=True)
+    part = tmp_path / sample.name
+    part.write_text("".join(lines[:: 1 if ALL else SHARE]), encoding="utf-8")
+    report = import_rules(part)
     totals = report.totals
     assert totals["unknown"] == totals["unreadable"] == 0
     judge(report, count=30)

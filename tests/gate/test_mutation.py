@@ -11,7 +11,9 @@ from tensolog.rules.gate.mutate import against, mutate
 from tensolog.rules.gate.prove import prove_rule
 from tensolog.rules.gate.verdict import Counterexample, Verdict
 
-COUNT = 24  # `tensolog rules mutate --count 300` makes more
+from ..campaigns import examples
+
+COUNT = examples(24)  # `tensolog rules mutate --count 300` makes more
 RULE = """\
 rule MergeScales
   tags    always

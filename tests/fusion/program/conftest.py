@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from tensolog.optimizer.fusion import planner
 from tensolog.optimizer.program import prepare, runner
 
 
@@ -10,6 +11,7 @@ from tensolog.optimizer.program import prepare, runner
 def plan_small_programs_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """Test kernels on arrays for which NumPy would do."""
     monkeypatch.setattr(prepare, "TRACING_S", 0.0)
+    monkeypatch.setattr(planner, "_FEW", 0)
 
 
 @pytest.fixture
