@@ -22,7 +22,7 @@ def compared(text: str) -> None:
 
 def same(found: Any, expected: Any) -> None:
     assert type(found) is type(expected)
-    if isinstance(expected, np.ndarray):
+    if isinstance(expected, np.ndarray | float | np.inexact):
         np.testing.assert_allclose(found, expected)
     elif isinstance(expected, dict):
         same(list(found.items()), list(expected.items()))
