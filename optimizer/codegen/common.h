@@ -58,6 +58,7 @@ typedef float four_of_32 __attribute__((vector_size(16), aligned(4), may_alias))
 typedef struct { char *data; i64 row, column, type; } view;
 
 /* A sum and what rounding it lost (Neumaier 1974). Cells are summed plainly, in lanes, a tile at a
-   time (of short rows a block of at most 4 TILE cells), and tiles are added to it:
+   time (of short rows a block of at most 4 TILE cells; so much in four times the lanes, too, where a
+   kernel does little else), and tiles are added to it:
    |error| <= (cells / lanes + log2(lanes) + 2) u sum|x|, whatever the number of tiles. */
 typedef struct { double sum, lost; } total;

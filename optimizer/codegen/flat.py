@@ -20,12 +20,16 @@ from .axes import is_elementwise
 from .cells import Reduction, held_dtype, load, reduction, statement
 from .finish import Finish, finish
 from .launch import HEADER, VIEW, chunked, start
-from .loops import Fold, simd_loop
+from .loops import Fold, laned_loop, simd_loop
 from .pool import Function
 from .scalar import C_TYPES, LoweringError
 
 # More operands than this don't fit a thread's stack in tiles.
 _MOST_INPUTS = 24
+# Sums of such cells wait for memory, and for their own last sum where one vector holds it; and how
+# many of these have vectors enough for laned_loop, each of so many bytes.
+_LIGHT = frozenset(("Add", "Sub", "Mul", "Div", "Neg", "Abs", "Max", "Min", "Sqrt", "Cast"))
+_MOST_LANED, _LANED = 2, 128
 # Columns below which broadcasting a vector by copies is cheaper than a loop for each row; common.h
 NARROW = 32
 
@@ -294,17 +298,24 @@ def _text(
             stores.append(f"y{node.id}[j] = v{node.id};")
             place += VIEW
     body = [*loads, *(statement(program, node) for node in elementwise), *stores]
+    lanes = _lanes(program, arrays, elementwise, folds, stores)
+    lines.append(f"  const i64 tile = {_tile(program, arrays) if lanes else 'TILE'};")
+    loop = (
+        laned_loop("j", "n", body, folds, lanes, "      ")
+        if lanes
+        else simd_loop("j", "0", "n", body, folds, "      ")
+    )
     lines += [
         "  for (;;) {",
         "    const i64 chunk = __atomic_fetch_add(a, 1, __ATOMIC_RELAXED);",
         "    if (chunk >= a[1]) return;",
         "    const i64 end = LEAST((chunk + 1) * a[2], a[3]);",
         *(f"    {_whole(fold.reduction)}" for fold in folds),
-        "    for (i64 at = chunk * a[2]; at < end; at += TILE) {",
-        "      const i64 n = LEAST(TILE, end - at);",
+        "    for (i64 at = chunk * a[2]; at < end; at += tile) {",
+        "      const i64 n = LEAST(tile, end - at);",
         *tiles,
         *(f"      {fold.declare()}" for fold in folds),
-        *simd_loop("j", "0", "n", body, folds, "      "),
+        *loop,
         *(f"      {_collect(fold)}" for fold in folds),
         "    }",
     ]
@@ -313,6 +324,27 @@ def _text(
         result = f"value({whole})" if fold.reduction.kind == "sum" else whole
         lines.append(f"    ((double *)a[5])[chunk * a[6] + {column}] = {result};")
     return [*lines, "  }", "}"]
+
+
+def _lanes(
+    program: Program,
+    arrays: Sequence[int],
+    elementwise: Sequence[Node],
+    folds: Sequence[Fold],
+    stores: Sequence[str],
+) -> int:
+    """Return how many sums each fold has side by side; 0 where the compiler's one vector does."""
+    light = all(node.op in _LIGHT for node in elementwise)
+    sums = all(fold.reduction.kind == "sum" for fold in folds)
+    if not folds or len(folds) > _MOST_LANED or stores or not (light and sums):
+        return 0
+    return _LANED // max(DTYPES[fold.reduction.dtype].itemsize for fold in folds)
+
+
+def _tile(program: Program, arrays: Sequence[int]) -> str:
+    """Return the cells of a step with lanes: more of them where no operand is copied to a tile."""
+    copied = " | ".join(f"in{at}->type" for at in arrays if program.nodes[at].size != 1)
+    return f"{copied} ? TILE : 4 * TILE" if copied else "TILE"
 
 
 def _whole(one: Reduction) -> str:

@@ -106,3 +106,28 @@ def simd_loop(
         *(f"{indent}  {line}" for line in [*body, *(fold.step() for fold in folds)]),
         f"{indent}}}",
     ]
+
+
+def laned_loop(
+    variable: str, end: str, body: Sequence[str], folds: Sequence[Fold], lanes: int, indent: str
+) -> list[str]:
+    """Return a loop from 0 that sums in several vectors at once: one waits for its own last sum.
+
+    `body` is computed for `lanes` cells a step, and each fold has as many sums; by themselves
+    compilers keep one vector of them. For little work, which fits the registers so often.
+    """
+    each = f"{indent}for (i64 lane = 0; lane < {lanes}; lane++)"
+    lines = [f"{indent}const i64 even = {end} / {lanes} * {lanes};"]
+    lines += [f"{indent}{fold.c_type} q{fold.name}[{lanes}] = {{0}};" for fold in folds]
+    lines += [
+        f"{indent}for (i64 first = 0; first < even; first += {lanes}) {{",
+        f"{indent}  #pragma omp simd",
+        f"  {each} {{",
+        f"{indent}    const i64 {variable} = first + lane;",
+        *(f"{indent}    {line}" for line in body),
+        *(f"{indent}    q{fold.name}[lane] += {fold.reduction.body};" for fold in folds),
+        f"{indent}  }}",
+        f"{indent}}}",
+        *simd_loop(variable, "even", end, body, folds, indent),
+    ]
+    return [*lines, *(f"{each} {fold.name} += q{fold.name}[lane];" for fold in folds)]

@@ -103,6 +103,22 @@ def test_sums_keep_to_the_stated_bound(name, kind):
         assert abs(float(found[column]) - exact) <= (260 + 3) * unit * size + unit * abs(exact)
 
 
+@pytest.mark.parametrize("level", reachable())
+@pytest.mark.parametrize("kind", ["float64", "float32"])
+@pytest.mark.parametrize("form", ["plain", "strided", "special"])
+def test_light_sums_of_any_number_of_cells(level, kind, form):
+    """They are summed in lanes, in tiles that are larger where nothing is copied."""
+    rng = np.random.default_rng(5)
+    for count in (1, 31, 32, 4095, 4096, 4097, 8200, 70_003):
+        builder = Builder(kind)
+        x, y = (builder.input(array(rng, (count,), kind, form)) for _ in range(2))
+        product = builder.cell("Mul", x, y)
+        sums = [builder.reduce("ReduceSum", product, (0,)), builder.reduce("ReduceSumSquare", x, (0,))]
+        size = math.sqrt(count)  # of a sum of random signs: its terms' sum is as much larger
+        tolerance = size * (1e-13 if kind == "float64" else 1e-5)
+        check(builder, sums, levels=(level,), tolerance=tolerance)
+
+
 @pytest.mark.parametrize("special", [math.nan, math.inf, -math.inf, (math.inf, -math.inf)])
 def test_special_numbers_pass_through_reductions(special):
     rng = np.random.default_rng(2)
