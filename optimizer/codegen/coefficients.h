@@ -158,3 +158,133 @@ static inline float HALF_UNDER_32(float x) {
   p = FMA_32(p, x, 0x1.0000000000000p+0f);
   return p;
 }
+
+/* sin(x) = x + x z p(z), z = x^2; weighted error 2^-55.8 */
+static inline double SIN_64(double x) {
+  double p = 0x1.5d3d618267f74p-33;
+  p = FMA_64(p, x, -0x1.ae5d39f75fb07p-26);
+  p = FMA_64(p, x, 0x1.71de33f27bd1dp-19);
+  p = FMA_64(p, x, -0x1.a01a019a4b063p-13);
+  p = FMA_64(p, x, 0x1.111111110ea22p-7);
+  p = FMA_64(p, x, -0x1.5555555555540p-3);
+  return p;
+}
+
+/* sin(x) = x + x z p(z), z = x^2; weighted error 2^-27.1 */
+static inline float SIN_32(float x) {
+  float p = -0x1.98a68a0000000p-13f;
+  p = FMA_32(p, x, 0x1.1105600000000p-7f);
+  p = FMA_32(p, x, -0x1.5555400000000p-3f);
+  return p;
+}
+
+/* tan(x) = x + x z p(z) / q(z), z = x^2; weighted error 2^-54.3 */
+static inline double TAN_OVER_64(double x) {
+  double p = 0x1.a5a4820401f1ap-13;
+  p = FMA_64(p, x, -0x1.508b04ec028adp-6);
+  p = FMA_64(p, x, 0x1.5555555555519p-2);
+  return p;
+}
+static inline double TAN_UNDER_64(double x) {
+  double p = -0x1.b559c31834a92p-13;
+  p = FMA_64(p, x, 0x1.7e86ba6f34928p-6);
+  p = FMA_64(p, x, -0x1.d8b3aa85db47dp-2);
+  p = FMA_64(p, x, 0x1.0000000000000p+0);
+  return p;
+}
+
+/* tan(x) = x + x z p(z) / q(z), z = x^2; weighted error 2^-27.0 */
+static inline float TAN_OVER_32(float x) {
+  float p = -0x1.e85c6c0000000p-7f;
+  p = FMA_32(p, x, 0x1.5555560000000p-2f);
+  return p;
+}
+static inline float TAN_UNDER_32(float x) {
+  float p = 0x1.05d05e0000000p-6f;
+  p = FMA_32(p, x, -0x1.c762480000000p-2f);
+  p = FMA_32(p, x, 0x1.0000000000000p+0f);
+  return p;
+}
+
+/* asin(x) = x + x z p(z), z = x^2 <= 1/4; weighted error 2^-55.8 */
+static inline double ASIN_64(double x) {
+  double p = 0x1.056ca9ffe2c56p-5;
+  p = FMA_64(p, x, -0x1.09d0d1056d38cp-6);
+  p = FMA_64(p, x, 0x1.3ff314b9bae1cp-6);
+  p = FMA_64(p, x, 0x1.abd1d38c7a895p-8);
+  p = FMA_64(p, x, 0x1.8ec2ae674dc71p-7);
+  p = FMA_64(p, x, 0x1.c6fdce914c741p-7);
+  p = FMA_64(p, x, 0x1.1c6be0ef69e72p-6);
+  p = FMA_64(p, x, 0x1.6e89f44d9d44dp-6);
+  p = FMA_64(p, x, 0x1.f1c72c3856edcp-6);
+  p = FMA_64(p, x, 0x1.6db6db427ca79p-5);
+  p = FMA_64(p, x, 0x1.333333336e7c7p-4);
+  p = FMA_64(p, x, 0x1.5555555555390p-3);
+  return p;
+}
+
+/* asin(x) = x + x z p(z), z = x^2 <= 1/4; weighted error 2^-27.3 */
+static inline float ASIN_32(float x) {
+  float p = 0x1.596d280000000p-5f;
+  p = FMA_32(p, x, 0x1.8c283c0000000p-6f);
+  p = FMA_32(p, x, 0x1.747e4a0000000p-5f);
+  p = FMA_32(p, x, 0x1.3301e40000000p-4f);
+  p = FMA_32(p, x, 0x1.5555c80000000p-3f);
+  return p;
+}
+
+/* atan(x) = x + x z p(z), z = x^2 <= 1; weighted error 2^-54.0 */
+static inline double ATAN_64(double x) {
+  double p = -0x1.53e2d3b6c7cc3p-16;
+  p = FMA_64(p, x, 0x1.d3b764b1e0797p-13);
+  p = FMA_64(p, x, -0x1.312823db20928p-10);
+  p = FMA_64(p, x, 0x1.f969d21171204p-9);
+  p = FMA_64(p, x, -0x1.2cf5fff4ca493p-7);
+  p = FMA_64(p, x, 0x1.162b3fbdbc826p-6);
+  p = FMA_64(p, x, -0x1.a7259fb049faap-6);
+  p = FMA_64(p, x, 0x1.1715710149fa1p-5);
+  p = FMA_64(p, x, -0x1.4f44e078661a8p-5);
+  p = FMA_64(p, x, 0x1.7ee3d70885b3ep-5);
+  p = FMA_64(p, x, -0x1.ad32aed9954b7p-5);
+  p = FMA_64(p, x, 0x1.e17813fd18acep-5);
+  p = FMA_64(p, x, -0x1.11089cab961e9p-4);
+  p = FMA_64(p, x, 0x1.3b12b2db4e0b7p-4);
+  p = FMA_64(p, x, -0x1.745d022f85651p-4);
+  p = FMA_64(p, x, 0x1.c71c709dfd77dp-4);
+  p = FMA_64(p, x, -0x1.2492491fa16c2p-3);
+  p = FMA_64(p, x, 0x1.99999999840cfp-3);
+  p = FMA_64(p, x, -0x1.555555555544cp-2);
+  return p;
+}
+
+/* atan(x) = x + x z p(z), z = x^2 <= 1; weighted error 2^-25.6 */
+static inline float ATAN_32(float x) {
+  float p = 0x1.7ed2280000000p-9f;
+  p = FMA_32(p, x, -0x1.0c2c100000000p-6f);
+  p = FMA_32(p, x, 0x1.61fdd60000000p-5f);
+  p = FMA_32(p, x, -0x1.3556b40000000p-4f);
+  p = FMA_32(p, x, 0x1.b4e12a0000000p-4f);
+  p = FMA_32(p, x, -0x1.230adc0000000p-3f);
+  p = FMA_32(p, x, 0x1.9978f40000000p-3f);
+  p = FMA_32(p, x, -0x1.5554dc0000000p-2f);
+  return p;
+}
+
+/* cos(x) = 1 - z / 2 + z^2 p(z), z = x^2; weighted error 2^-61.0 */
+static inline double COS_64(double x) {
+  double p = -0x1.8f552ad2e9144p-37;
+  p = FMA_64(p, x, 0x1.1ee93db89c33fp-29);
+  p = FMA_64(p, x, -0x1.27e4f7083fdf5p-22);
+  p = FMA_64(p, x, 0x1.a01a019b4c4d9p-16);
+  p = FMA_64(p, x, -0x1.6c16c16c14339p-10);
+  p = FMA_64(p, x, 0x1.5555555555545p-5);
+  return p;
+}
+
+/* cos(x) = 1 - z / 2 + z^2 p(z), z = x^2; weighted error 2^-30.9 */
+static inline float COS_32(float x) {
+  float p = 0x1.9976fa0000000p-16f;
+  p = FMA_32(p, x, -0x1.6c0aa20000000p-10f);
+  p = FMA_32(p, x, 0x1.5555480000000p-5f);
+  return p;
+}

@@ -18,6 +18,7 @@ static inline float float_32(uint32_t u) { float x; memcpy(&x, &u, 4); return x;
 #define LN2_HIGH_32 0x1.62e3p-1f
 #define LN2_LOW_32 0x1.2fefa2p-17f
 #define INVERSE_LN2 0x1.71547652b82fep+0
+#define LN2_64 0x1.62e42fefa39efp-1
 
 static inline double power_of_two_64(double k) { return float_64(bits_64(k + (ROUND_64 + 1023.0)) << 52); }
 

@@ -89,6 +89,13 @@ def fits() -> list[Fit]:
     def inverse(of: Callable[[Number], Number]) -> Callable[[Number], Number]:
         return lambda z: 1 / of(z)
 
+    def rest(of: Callable[[Number], Number], at_zero: Number) -> Callable[[Number], Number]:
+        """What is left of an odd function: of(x) = x + x z p(z), z = x^2."""
+        return lambda z: (of(mp.sqrt(z)) / mp.sqrt(z) - 1) / z if z else at_zero
+
+    def rest_weight(of: Callable[[Number], Number]) -> Callable[[Number], Number]:
+        return lambda z: z * mp.sqrt(z) / of(mp.sqrt(z)) if z else z
+
     def one(_: Number) -> Number:
         return mp.mpf(1)
 
@@ -118,6 +125,24 @@ def fits() -> list[Fit]:
         ("HALF", 16.6, half_part, half_why),
     ):
         found.append(Fit(name, 32, 4, 0.0, end * end, part, inverse(part), why, under=4))
+    # a little beyond pi / 4, where a rounded quotient may lead
+    for name, of, at_zero, end, text, degrees in (
+        ("SIN", mp.sin, -mp.mpf(1) / 6, 0.82, "sin(x) = x + x z p(z), z = x^2", (5, 2)),
+        ("TAN", mp.tan, mp.mpf(1) / 3, 0.82, "tan(x) = x + x z p(z) / q(z), z = x^2", (2, 1)),
+        ("ASIN", mp.asin, mp.mpf(1) / 6, 0.5, "asin(x) = x + x z p(z), z = x^2 <= 1/4", (11, 4)),
+        ("ATAN", mp.atan, -mp.mpf(1) / 3, 1.0, "atan(x) = x + x z p(z), z = x^2 <= 1", (18, 7)),
+    ):
+        for bits, degree in zip((64, 32), degrees, strict=True):
+            under = degree + 1 if name == "TAN" else 0
+            shape = (rest(of, at_zero), rest_weight(of), text, under)
+            found.append(Fit(name, bits, degree, 0.0, end * end, *shape))
+
+    def cos_tail(z: Number) -> Number:
+        return _series(lambda k: mp.mpf((-1) ** k) / mp.factorial(2 * k + 4), z)
+
+    cos_why = "cos(x) = 1 - z / 2 + z^2 p(z), z = x^2"
+    for bits, degree in ((64, 5), (32, 2)):
+        found.append(Fit("COS", bits, degree, 0.0, 0.82**2, cos_tail, lambda z: z * z, cos_why))
     return found
 
 

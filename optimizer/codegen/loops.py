@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from . import each
 from .cells import Reduction
 from .scalar import C_TYPES, SUFFIXES
 
@@ -100,11 +101,27 @@ def simd_loop(
 ) -> list[str]:
     """Return a loop whose steps don't depend on each other, but for the folds."""
     clauses = "".join(fold.clause() for fold in folds)
+    body = [*body, *(fold.step() for fold in folds)]
+    before, rest = each.split(variable, "each_from", "each_to", body)
+    if before:
+        few = _loop(variable, "each_from", "each_to", rest, clauses)
+        lines = [
+            f"for (i64 each_from = {first}; each_from < {end}; each_from += {each.MOST}) {{",
+            f"  const i64 each_to = LEAST(each_from + {each.MOST}, {end});",
+            *(f"  {line}" for line in [*before, *few]),
+            "}",
+        ]
+    else:
+        lines = _loop(variable, first, end, body, clauses)
+    return [f"{indent}{line}" for line in lines]
+
+
+def _loop(variable: str, first: str, end: str, body: Sequence[str], clauses: str) -> list[str]:
     return [
-        f"{indent}#pragma omp simd{clauses}",
-        f"{indent}for (i64 {variable} = {first}; {variable} < {end}; {variable}++) {{",
-        *(f"{indent}  {line}" for line in [*body, *(fold.step() for fold in folds)]),
-        f"{indent}}}",
+        f"#pragma omp simd{clauses}",
+        f"for (i64 {variable} = {first}; {variable} < {end}; {variable}++) {{",
+        *(f"  {line}" for line in body),
+        "}",
     ]
 
 

@@ -20,19 +20,19 @@ _INFIX: Mapping[str, str] = {
     "or": "|",
     "xor": "!=",
 }
-# Those of elementary.h, which a compiler turns into vectors.
+# Those of elementary.h, circular.h and hyperbolic.h, which a compiler turns into vectors.
 VECTOR = frozenset(
     (
-        *("exp", "expm1", "log", "log1p", "tanh", "sigmoid", "softplus", "erf", "pow"),
+        *("exp", "expm1", "log", "log1p", "sigmoid", "softplus", "erf", "pow"),
         *("max", "min", "sign", "mod"),
+        *("sin", "cos", "tan", "asin", "acos", "atan"),
+        *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
         "exp_below",  # exp of what is not positive, in kernels of models (brief.h)
     )
 )
 # Those of the C library: compilers make instructions of some and leave the others as calls.
 _LIBRARY: Mapping[str, str] = {
     **{name: name for name in ("sqrt", "floor", "ceil", "fmod")},
-    **{name: name for name in ("sin", "cos", "tan", "asin", "acos", "atan")},
-    **{name: name for name in ("sinh", "cosh", "asinh", "acosh", "atanh")},
     "abs": "fabs",
     "round": "rint",
 }

@@ -21,7 +21,7 @@ LEVELS = {
 
 _STATIC = re.compile(r"^static [^;{(]*?\b(\w+)\(", re.MULTILINE)
 _NAMED = re.compile(
-    r"^(?:CONVERT|ROW_OVER|REPEATED|CELLS|ROWS|FLUSH|ROWS_OF_CSR|ENTRIES|ENTRIES_TIMES)\((\w+),",
+    r"^(?:CONVERT|ROW_OVER|REPEATED|CELLS|ROWS|FLUSH|EACH|ROWS_OF_CSR|ENTRIES|ENTRIES_TIMES)\((\w+),",
     re.MULTILINE,
 )
 _PRODUCT = re.compile(r"^static [^;{]*?\bE\((\w+)\)\(", re.MULTILINE)
@@ -62,6 +62,8 @@ def _shared() -> str:
             "#endif",
             _text("coefficients.h"),
             _text("elementary.h"),
+            _text("circular.h"),
+            _text("hyperbolic.h"),
             _text("runtime.h"),
             _text("vectors.h"),
             *(

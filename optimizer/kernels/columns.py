@@ -8,10 +8,9 @@ rows, known beforehand, are computed in one loop over the columns, in registers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..codegen.loops import IDENTITY, combine
+from ..codegen.loops import IDENTITY, combine, simd_loop
 from ..codegen.scalar import expression
 from .cells import SLOW_COST, Cells
 from .text import ELEMENTS, STREAMS, Writer, held
@@ -174,7 +173,7 @@ class ColumnWriter(Writer):
             for copy in range(rows):
                 place = f"{copy} * {self._behind(self.reduced, -1)} + j"
                 body.append(f"q{at}[{place}] = {self._value(output.cell, copy)};")
-        return list(self._loop_over_columns(body, "    "))
+        return self._loop_over_columns(body, "    ")
 
     def _passes(self) -> list[str]:
         """Return the stages, each a loop over rows, and what columns have between them."""
@@ -194,7 +193,7 @@ class ColumnWriter(Writer):
             if output.row and self.cells.cells[output.cell].level == level:
                 body.append(f"q{at}[j] = {self._column(output.cell)};")
         self._ready |= {one for one in self._stored if self.cells.cells[one].level == level}
-        return list(self._loop_over_columns(body, "    ")) if body else []
+        return self._loop_over_columns(body, "    ") if body else []
 
     def _stage(self, stage: int) -> list[str]:
         cells = self.cells
@@ -208,7 +207,7 @@ class ColumnWriter(Writer):
         tiled = [n for n in folded if self._is_tiled(cells.reductions[n].kind)]
         begin = [f"s{n}[j] = {IDENTITY[cells.reductions[n].kind]};" for n in folded]
         begin += [f"w{n}[j] = {IDENTITY[cells.reductions[n].kind]};" for n in tiled]
-        lines = list(self._loop_over_columns(begin, "    ")) if begin else []
+        lines = self._loop_over_columns(begin, "    ") if begin else []
         quick = max(cells.cells[one].cost for one in roots) < SLOW_COST
         first, end, indent = "0", rows, "    "
         if tiled:
@@ -259,11 +258,8 @@ class ColumnWriter(Writer):
         count = self._known(self.reduced)
         return kind in _ADDED and (count is None or count > ROWS_OF_TILE)
 
-    def _loop_over_columns(self, body: list[str], indent: str) -> Iterator[str]:
-        yield f"{indent}#pragma omp simd"
-        yield f"{indent}for (i64 j = 0; j < width; j++) {{"
-        yield from (f"{indent}  {line}" for line in body)
-        yield f"{indent}}}"
+    def _loop_over_columns(self, body: list[str], indent: str) -> list[str]:
+        return simd_loop("j", "0", "width", body, [], indent)
 
     # ------------------------------------------------------------------------------------ cells
 

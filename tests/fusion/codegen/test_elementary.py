@@ -16,7 +16,7 @@ from .build import reachable
 COMPILER = find_compiler()
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="there is no C compiler")
 
-# What elementary.h states.
+# What elementary.h, circular.h and hyperbolic.h state.
 BOUNDS = {
     "exp": 1.25,
     "expm1": 2.0,
@@ -26,7 +26,20 @@ BOUNDS = {
     "sigmoid": 2.5,
     "softplus": 2.0,
     "erf": 1.5,
+    "sin": 2.5,
+    "cos": 2.5,
+    "tan": 4.0,
+    "asin": 2.5,
+    "acos": 1.5,
+    "atan": 2.5,
+    "sinh": 2.5,
+    "cosh": 1.5,
+    "asinh": 2.0,
+    "acosh": 2.0,
+    "atanh": 2.5,
 }
+NAMES = {f"a{name}": f"arc{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")}
+CIRCULAR = ["sin", "cos", "tan"]
 TYPES = {64: ("double", np.float64, np.uint64), 32: ("float", np.float32, np.uint32)}
 
 
@@ -38,12 +51,13 @@ def functions(request):
             pointers = f"{kind} *x = ({kind} *)a[0], *y = ({kind} *)a[1], *z = ({kind} *)a[2];"
             second = ", y[i]" if name == "pow" else ""
             loop = f"for (i64 i = 0; i < a[3]; i++) z[i] = {name}_{bits}(x[i]{second});"
-            kernels.append(
-                (
-                    f"all_{name}_{bits}",
-                    f"static void all_{name}_{bits}(i64 *a) {{ {pointers} {loop} }}",
-                )
-            )
+            kernels.append((f"all_{name}_{bits}", f"{pointers} {loop}"))
+        for name in CIRCULAR:
+            copies = f"{kind} u[256], v[256]; memcpy(u, x, a[3] * sizeof *x);"
+            rest = "memcpy(z, v, a[3] * sizeof *z);"
+            call = f"{pointers} {copies} each_{name}_{bits}(u, v, a[3]); {rest}"
+            kernels.append((f"all_each_{name}_{bits}", call))
+    kernels = [(name, f"static void {name}(i64 *a) {{ {text} }}") for name, text in kernels]
     loaded = library(unit(kernels, [request.param], COMPILER), COMPILER)
 
     def call(name, bits, x, y=None):
@@ -64,7 +78,8 @@ def arguments(bits):
     patterns = rng.integers(0, 2**bits, 40_000, dtype=np.uint64).astype(unsigned).view(dtype)
     ends = [0.0, 1.0, math.inf, info.max, info.tiny, info.smallest_subnormal, info.eps, math.nan]
     near = np.concatenate([rng.normal(size=20_000) * 3, rng.normal(size=10_000) * 200])
-    parts = [patterns, near, rng.uniform(-1.5, 1.5, 20_000), ends, np.negative(ends)]
+    turns = np.pi / 4 * np.concatenate([np.arange(1000), rng.integers(0, 2**20, 10_000)])
+    parts = [patterns, near, rng.uniform(-1.5, 1.5, 20_000), turns, ends, np.negative(ends)]
     if bits == 32:  # every 4099th of all numbers
         parts.append(np.arange(0, 2**32, 4099, dtype=np.uint64).astype(np.uint32).view(dtype))
     return np.concatenate([np.asarray(part, dtype) for part in parts])
@@ -79,7 +94,7 @@ def exact(name, x):
         return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
     if name == "erf":
         return np.array([math.erf(one) for one in x], np.longdouble)
-    return getattr(np, name)(x)
+    return getattr(np, NAMES.get(name, name))(x)
 
 
 @pytest.mark.parametrize("bits", [64, 32])
@@ -94,6 +109,32 @@ def test_within_the_stated_bound_everywhere(functions, name, bits):
     with np.errstate(all="ignore"):
         wanted = exact(name, x)
         agree(found, wanted, BOUNDS[name] + (1.0 if name == "erf" and bits == 64 else 0.0))
+
+
+@pytest.mark.parametrize("bits", [64, 32])
+@pytest.mark.parametrize("name", CIRCULAR)
+@pytest.mark.parametrize("count", [1, 15, 256])
+def test_many_elements_are_computed_as_one(functions, name, bits, count):
+    """Also where a few of them are far from 0; nothing is written behind the last vector."""
+    x = arguments(bits)[:count].copy()
+    x[0] = -1e30
+    found = functions(f"each_{name}", bits, x)
+    np.testing.assert_array_equal(found, functions(name, bits, x))
+
+
+@pytest.mark.parametrize("bits", [64, 32])
+def test_circular_functions_at_ends_and_zeros(functions, bits):
+    dtype = TYPES[bits][1]
+    x = np.array([0.0, -0.0, math.inf, -math.inf, math.nan], dtype)
+    sin, cos, tan = (functions(name, bits, x) for name in CIRCULAR)
+    assert (cos[:2] == 1).all()
+    for one in (sin, tan):
+        assert (one[:2] == 0).all()
+        assert np.signbit(one[:2]).tolist() == [False, True]
+    assert np.isnan([sin[2:], cos[2:], tan[2:]]).all()
+    many = arguments(bits)
+    for name in CIRCULAR[:2]:
+        assert np.nanmax(np.abs(functions(name, bits, many))) <= 1
 
 
 def agree(found, wanted, bound):
