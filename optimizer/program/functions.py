@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from . import contractions, eager, reductions, views
-from .expression import TRACED, Expression, cast, common_type, elementwise, reduction, remembered
+from . import arrangements, contractions, derived, eager, norms, reductions, views
+from . import einsum as products
+from .expression import TRACED, Expression, cast, common_type, constant, elementwise, remembered
 from .trace import Trace, UnsupportedError, is_lazy
 from .ufuncs import apply as apply_ufunc
 from .ufuncs import made, number, operand
@@ -33,8 +34,7 @@ def apply(trace: Trace, function: Any, arguments: Sequence[Any], options: Mappin
             return handler(trace, *arguments, **options)
         assert build is not None
         found = _built(trace, function, build, arguments, options)
-        # of numbers np.where alone gives an array without axes
-        return made(trace, found, not found.shape and function is not np.where)
+        return made(trace, found, not found.shape and function not in _ARRAYS)
     except UnsupportedError as refusal:
         return eager.call(trace, function, arguments, options, str(refusal))
     except (TypeError, OverflowError):
@@ -72,6 +72,10 @@ def _built(
 _TOLD = frozenset([int, float, bool, str, type(None), type(np._NoValue)])
 
 
+# What gives an array where others give a number.
+_ARRAYS = frozenset([np.where, np.tensordot])
+
+
 def _read(trace: Trace, value: Any) -> Any:
     traced = is_lazy(value) or type(value) is np.ndarray or isinstance(value, np.generic)
     return operand(trace, value) if traced else value
@@ -85,11 +89,7 @@ def _lazy(value: Any) -> Any:
 
 def _reducing(name: str) -> Building:
     def build(trace: Trace, a: Any, *arguments: Any, **options: Any) -> Expression:
-        names: tuple[str, ...] = ("axis", "out", "keepdims")
-        if name in ("sum", "prod", "mean"):
-            names = ("axis", "dtype", "out", "keepdims")
-        if name in ("var", "std"):
-            names = ("axis", "dtype", "out", "ddof", "keepdims")
+        names = reductions.FUNCTIONS[name]
         given = dict(zip(names, arguments, strict=False)) | options
         if len(arguments) > len(names):
             raise UnsupportedError("arguments beyond keepdims")
@@ -162,20 +162,68 @@ def _dot(trace: Trace, a: Any, b: Any) -> Expression:
             raise UnsupportedError("whole numbers")
         return elementwise("Mul", cast(left, kept), cast(right, kept))
     if len(left.shape) > 2 or len(right.shape) > 2:
-        raise UnsupportedError("np.dot beyond matrices")
+        last = len(left.shape) - 1
+        return products.over_axes(left, right, [last], [max(len(right.shape) - 2, 0)])
     return contractions.product(left, right)
 
 
 def _vdot(trace: Trace, a: Any, b: Any) -> Expression:
-    if len(operand(trace, a).shape) != 1 or len(operand(trace, b).shape) != 1:
-        raise UnsupportedError("np.vdot beyond vectors")
-    return _dot(trace, a, b)
+    left, right = operand(trace, a), operand(trace, b)
+    if left.shape != right.shape or not left.shape:
+        raise UnsupportedError("np.vdot of different shapes")
+    every = range(len(left.shape))
+    return products.over_axes(left, right, every, every)
 
 
 def _inner(trace: Trace, a: Any, b: Any) -> Expression:
-    if len(operand(trace, a).shape) != 1 or len(operand(trace, b).shape) != 1:
-        raise UnsupportedError("np.inner beyond vectors")
-    return _dot(trace, a, b)
+    left, right = operand(trace, a), operand(trace, b)
+    if not left.shape or not right.shape:
+        raise UnsupportedError("np.inner of a number")
+    return products.over_axes(left, right, [len(left.shape) - 1], [len(right.shape) - 1])
+
+
+def _tensordot(trace: Trace, a: Any, b: Any, axes: Any = 2) -> Expression:
+    left, right = operand(trace, a), operand(trace, b)
+    ranks = len(left.shape), len(right.shape)
+    if type(axes) is int and 0 <= axes <= min(ranks):
+        pair: Any = (range(ranks[0] - axes, ranks[0]), range(axes))
+    elif isinstance(axes, tuple | list) and len(axes) == 2:
+        pair = [one if isinstance(one, tuple | list) else [one] for one in axes]
+    else:
+        raise UnsupportedError("axes that NumPy refuses")
+    found: list[list[int]] = []
+    for given, rank in zip(pair, ranks, strict=True):
+        if any(type(axis) is not int or not -rank <= axis < rank for axis in given):
+            raise UnsupportedError("axes that NumPy refuses")
+        found.append([axis % rank for axis in given])
+        if len(set(found[-1])) < len(found[-1]):
+            raise UnsupportedError("axes that NumPy refuses")
+    if len(found[0]) != len(found[1]):
+        raise UnsupportedError("axes that NumPy refuses")
+    return products.over_axes(left, right, *found)
+
+
+def _multi_dot(trace: Trace, arrays: Any) -> Expression:
+    """Products from left to right: their cheapest order is found with the region."""
+    if not isinstance(arrays, tuple | list) or len(arrays) < 2:
+        raise UnsupportedError("fewer than two arrays")
+    found, *others = [operand(trace, one) for one in arrays]
+    ends = (len(found.shape), len(others[-1].shape))
+    if any(len(one.shape) != 2 for one in others[:-1]) or not {1, 2}.issuperset(ends):
+        raise UnsupportedError("operands that are no matrices")
+    for one in others:
+        found = contractions.product(found, one)
+    return found
+
+
+def _einsum(trace: Trace, *arguments: Any, **options: Any) -> Any:
+    """Return np.einsum; what only permutes the axes of an array is a view of it."""
+    if len(arguments) == 2 and is_lazy(arguments[1]):
+        order = products.permutation(arguments[0], arguments[1].ndim)
+        if order is not None:
+            return views.transpose(arguments[1], order)
+    found = _built(trace, np.einsum, products.einsum, arguments, options)
+    return made(trace, found, not found.shape)
 
 
 def _outer(trace: Trace, a: Any, b: Any) -> Any:
@@ -185,46 +233,6 @@ def _outer(trace: Trace, a: Any, b: Any) -> Any:
     column = views.expand_dims(left, 1)
     row = views.expand_dims(right, 0)
     return apply_ufunc(trace, np.multiply, "__call__", (column, row), {})
-
-
-def _norm(
-    trace: Trace, x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False
-) -> Expression:
-    value = operand(trace, x)
-    if value.dtype not in ("float32", "float64"):
-        value = cast(value, "float64")
-    rank = len(value.shape)
-    if (
-        ord is not None
-        and not (ord == 2 and rank == 1)
-        and not (ord == 2 and isinstance(axis, int))
-    ):
-        raise UnsupportedError(f"the norm {ord}")
-    if axis is not None and not isinstance(axis, int):
-        raise UnsupportedError("a norm over several axes")
-    axes = reductions.axes_of(axis, rank)
-    squares = reduction("ReduceSum", elementwise("Mul", value, value), axes, keepdims)
-    return elementwise("Sqrt", squares)
-
-
-def _concatenate(trace: Trace, arrays: Any, axis: Any = 0) -> Expression:
-    if not isinstance(arrays, tuple | list) or not arrays or not isinstance(axis, int):
-        raise UnsupportedError("np.concatenate of this")
-    parts = [operand(trace, one) for one in arrays]
-    rank = len(parts[0].shape)
-    if any(len(one.shape) != rank for one in parts) or not -rank <= axis < rank:
-        raise UnsupportedError("arrays that don't fit")
-    along = axis % rank
-    kept = np.result_type(*(np.dtype(one.dtype) for one in parts)).name
-    if kept not in TRACED:
-        raise UnsupportedError(f"the type {kept}")
-    rest = {one.shape[:along] + one.shape[along + 1 :] for one in parts}
-    if len(rest) != 1:
-        raise UnsupportedError("arrays that don't fit")
-    total = sum(one.shape[along] for one in parts)
-    shape = (*parts[0].shape[:along], total, *parts[0].shape[along + 1 :])
-    joined = tuple(cast(one, kept) for one in parts)
-    return Expression("Concat", joined, shape, kept, (("axis", along),))
 
 
 def _filled(value: float) -> Handler:
@@ -245,15 +253,84 @@ def _ravel(trace: Trace, a: Any, order: str = "C") -> Any:
 
 
 def _round(trace: Trace, a: Any, decimals: Any = 0, out: Any = None) -> Expression:
+    """Return np.round: a whole number of 10 ** -decimals, as NumPy computes it."""
     x = operand(trace, a)
-    if decimals != 0 or out is not None or x.dtype not in ("float32", "float64"):
-        raise UnsupportedError("decimals")
-    return elementwise("Round", x)
+    if out is not None or type(decimals) is not int or x.dtype not in ("float32", "float64"):
+        raise UnsupportedError("out=, or whole numbers")
+    if not decimals:
+        return elementwise("Round", x)
+    unit = constant(10.0 ** abs(decimals), x.dtype)
+    scale, back = ("Mul", "Div") if decimals > 0 else ("Div", "Mul")
+    return elementwise(back, elementwise("Round", elementwise(scale, x, unit)), unit)
+
+
+def _fix(trace: Trace, x: Any, out: Any = None) -> Expression:
+    value = operand(trace, x)
+    if out is not None or value.dtype not in ("float32", "float64"):
+        raise UnsupportedError("out=, or whole numbers")
+    return derived.trunc(value)
+
+
+def _nan_to_num(
+    trace: Trace, x: Any, copy: Any = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+) -> Expression:
+    value = operand(trace, x)
+    given = [one for one in (nan, posinf, neginf) if one is not None]
+    if copy is not True or any(type(one) not in (int, float) for one in given):
+        raise UnsupportedError("copy=, or what is no number")
+    if value.dtype not in ("float32", "float64"):
+        return elementwise("Identity", value)
+    return derived.nan_to_num(value, nan, posinf, neginf)
+
+
+def _full_like(trace: Trace, a: Any, fill_value: Any, dtype: Any = None, **options: Any) -> Any:
+    if type(fill_value) not in (bool, int, float):
+        raise UnsupportedError("no number to fill it with")
+    return _filled(fill_value)(trace, a, dtype, **options)
+
+
+def _count_nonzero(trace: Trace, a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    lazy = _lazy(a)
+    if axis is None and not keepdims:
+        # a number at once, and found quickly in what is there
+        raise UnsupportedError("a number")
+    which = lazy if lazy.dtype == np.dtype(bool) else lazy.astype(bool)
+    return which.sum(axis=axis, dtype=np.intp, keepdims=keepdims)
+
+
+def _average(trace: Trace, a: Any, axis: Any = None, weights: Any = None, **options: Any) -> Any:
+    """Return np.average without weights, or with one for each place along an axis.
+
+    Whether the weights add up to 0 is asked at once, as NumPy does, which raises an exception then.
+    """
+    lazy = _lazy(a)
+    keepdims = {name: one for name, one in options.items() if name == "keepdims"}
+    if options.get("returned") or keepdims.keys() | {"returned"} != options.keys() | {"returned"}:
+        raise UnsupportedError("returned=")
+    if keepdims.get("keepdims") is np._NoValue:
+        keepdims = {}
+    if not lazy.size:
+        raise UnsupportedError("an average of nothing")
+    if weights is None:
+        return lazy.mean(axis, **keepdims)
+    if not is_lazy(weights) and type(weights) is not np.ndarray:
+        raise UnsupportedError("weights that are no array")
+    kept = np.result_type(lazy.dtype, weights.dtype, *["f8"] * (lazy.dtype.kind in "biu"))
+    if weights.shape != lazy.shape:
+        if type(axis) is not int or weights.shape != lazy.shape[axis:][:1]:
+            raise UnsupportedError("weights of another shape")
+        spread: list[slice | None] = [None] * lazy.ndim
+        spread[axis] = slice(None)
+        weights = weights[tuple(spread)]
+    total = weights.sum(axis=axis, dtype=kept, **keepdims)
+    if np.any(total == 0.0):
+        raise UnsupportedError("weights that add up to 0")
+    return np.multiply(lazy, weights, dtype=kept).sum(axis, **keepdims) / total
 
 
 # Those that depend on what they are given alone.
 _BUILDING: Mapping[Any, Building] = {
-    **{getattr(np, name): _reducing(name) for name in reductions._SIGNATURES},
+    **{getattr(np, name): _reducing(name) for name in reductions.FUNCTIONS},
     np.amax: _reducing("max"),
     np.amin: _reducing("min"),
     np.where: _where,
@@ -261,9 +338,13 @@ _BUILDING: Mapping[Any, Building] = {
     np.dot: _dot,
     np.vdot: _vdot,
     np.inner: _inner,
-    np.linalg.norm: _norm,
-    np.concatenate: _concatenate,
+    np.tensordot: _tensordot,
+    np.linalg.multi_dot: _multi_dot,
+    np.linalg.norm: norms.norm,
     np.round: _round,
+    np.fix: _fix,
+    np.nan_to_num: _nan_to_num,
+    **arrangements.BUILDING,
 }
 
 # Views, which share memory, and what doesn't wait.
@@ -275,9 +356,14 @@ _HANDLERS: Mapping[Any, Handler] = {
     np.squeeze: lambda trace, a, axis=None: views.squeeze(_lazy(a), axis),
     np.expand_dims: lambda trace, a, axis: views.expand_dims(_lazy(a), axis),
     np.copy: lambda trace, a, order="K", subok=False: views.copied(_lazy(a)),
+    np.einsum: _einsum,
+    np.average: _average,
+    np.count_nonzero: _count_nonzero,
+    np.full_like: _full_like,
     np.zeros_like: _filled(0),
     np.ones_like: _filled(1),
     np.empty_like: _filled(0),
+    **arrangements.HANDLERS,
     np.shape: lambda trace, a: a.shape,
     np.ndim: lambda trace, a: a.ndim,
     np.size: lambda trace, a, axis=None: a.size if axis is None else a.shape[axis],

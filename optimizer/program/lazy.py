@@ -171,6 +171,10 @@ class LazyArray(Lazy):
         """Leave out axes of length 1."""
         return views.squeeze(self, axis)
 
+    def swapaxes(self, axis1: Any, axis2: Any) -> Any:
+        """Exchange two axes."""
+        return np.swapaxes(self, axis1, axis2)
+
     def __getitem__(self, key: Any) -> Any:
         return views.item(self, key)
 
@@ -259,6 +263,10 @@ class LazyArray(Lazy):
     def clip(self, min: Any = None, max: Any = None, *arguments: Any, **options: Any) -> Any:
         """Limit the elements."""
         return np.clip(self, min, max, *arguments, **options)
+
+    def round(self, decimals: Any = 0, out: Any = None) -> Any:
+        """Round to so many decimals."""
+        return np.round(self, decimals) if out is None else np.round(self, decimals, out)
 
     # -- arithmetic ------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ import numpy as np
 from . import eager
 from .expression import Expression, cast, constant, elementwise, reduction, remembered
 from .trace import Trace, UnsupportedError
-from .ufuncs import made, operand
+from .ufuncs import _FLOATS, made, operand
 from .warned import raise_if_errors_are_asked_for
 
 # The arguments of ndarray's methods, in order.
@@ -38,6 +38,14 @@ _REDUCING: Mapping[np.ufunc, str] = {
     np.minimum: "min",
     np.logical_or: "any",
     np.logical_and: "all",
+}
+
+# Beside ndarray's methods; NumPy's functions of these names are traced, too.
+FUNCTIONS: Mapping[str, tuple[str, ...]] = {
+    **_SIGNATURES,
+    "ptp": ("axis", "out", "keepdims"),
+    "nansum": ("axis", "dtype", "out", "keepdims"),
+    "nanmean": ("axis", "dtype", "out", "keepdims"),
 }
 
 _OPERATORS = {"sum": "ReduceSum", "prod": "ReduceProd", "max": "ReduceMax", "min": "ReduceMin"}
@@ -145,16 +153,23 @@ def _reduced(
 
 def expression_of(name: str, x: Expression, options: Mapping[str, Any]) -> Expression:
     """Return a reduction as an expression; raises UnsupportedError where it can't wait."""
-    if name in ("argmax", "argmin", "cumsum", "any", "all"):
+    if name in ("argmax", "argmin", "cumsum"):
         return _call(name, x, options)
+    if name in ("any", "all"):
+        return _truth(name, x, options)
+    if name in ("nansum", "nanmean"):
+        return _without_nan(name[3:], x, options)
     axes = axes_of(options.get("axis"), len(x.shape))
     keepdims = bool(options.get("keepdims", False))
     dtype = options.get("dtype")
-    if name in ("max", "min"):
+    if name in ("max", "min", "ptp"):
         if any(x.shape[axis] == 0 for axis in axes):
             raise UnsupportedError("the largest of nothing")
         if x.dtype == "bool":
             raise UnsupportedError("bools")
+        if name == "ptp":
+            ends = [reduction(op, x, axes, keepdims) for op in ("ReduceMax", "ReduceMin")]
+            return elementwise("Sub", *ends)
         return reduction(_OPERATORS[name], x, axes, keepdims)
     if name in ("sum", "prod"):
         kept = _accumulator(name, x.dtype) if dtype is None else _traced(dtype)
@@ -173,6 +188,33 @@ def expression_of(name: str, x: Expression, options: Mapping[str, Any]) -> Expre
     count = max(math.prod(x.shape[axis] for axis in axes) - ddof, 0)
     variance = elementwise("Div", squares, constant(count, kept))
     return variance if name == "var" else elementwise("Sqrt", variance)
+
+
+def _truth(name: str, x: Expression, options: Mapping[str, Any]) -> Expression:
+    """Return any or all: of what is there NumPy stops early, what waits is counted."""
+    if x.op == "Input" or options.get("dtype") is not None:
+        return _call(name, x, options)
+    axes = axes_of(options.get("axis"), len(x.shape))
+    asked = cast(x, "bool")
+    if name == "all":
+        asked = elementwise("Not", asked, dtype="bool")
+    counted = cast(asked, np.dtype(np.intp).name)
+    count = reduction("ReduceSum", counted, axes, bool(options.get("keepdims", False)))
+    none = constant(0, count.dtype)
+    return elementwise("Greater" if name == "any" else "Equal", count, none, dtype="bool")
+
+
+def _without_nan(name: str, x: Expression, options: Mapping[str, Any]) -> Expression:
+    """Return the sum or the mean of what is no NaN."""
+    if x.dtype not in _FLOATS or options.get("dtype") is not None:
+        raise UnsupportedError("dtype=, or whole numbers")
+    missing = elementwise("IsNaN", x, dtype="bool")
+    known = elementwise("Where", missing, constant(0, x.dtype), x)
+    total = expression_of("sum", known, options)
+    if name == "sum":
+        return total
+    there = cast(elementwise("Not", missing, dtype="bool"), np.dtype(np.intp).name)
+    return elementwise("Div", total, cast(expression_of("sum", there, options), x.dtype))
 
 
 def _traced(dtype: Any) -> str:
@@ -207,7 +249,9 @@ def _call(name: str, x: Expression, options: Mapping[str, Any]) -> Expression:
         raise UnsupportedError("dtype=")
     if name == "cumsum":
         if axis is None and rank != 1:
-            raise UnsupportedError("a running sum over all axes")
+            size = math.prod(x.shape)
+            x = Expression("Reshape", (x,), (size,), x.dtype, (("shape", (size,)),))
+            axes = (0,)
         if len(axes) != 1 or (rank and isinstance(axis, tuple)):
             raise UnsupportedError("a running sum over several axes")
         kept = cast(x, _accumulator("sum", x.dtype))

@@ -37,7 +37,9 @@ _NAMES = frozenset(
         *("flatten", "transpose", "squeeze", "astype", "copy", "where", "outer", "vdot", "inner"),
         *("concatenate", "hstack", "vstack", "stack", "expand_dims", "linalg", "norm", "special"),
         *("expit", "erf", "float32", "float64", "int32", "int64", "bool_", "pi", "e", "inf"),
-        *("nan", "newaxis", "amax", "amin"),
+        *("nan", "newaxis", "amax", "amin", "einsum", "tensordot", "multi_dot", "round", "fix"),
+        *("ptp", "nansum", "nanmean", "nan_to_num", "column_stack", "roll", "flip", "flipud"),
+        *("fliplr", "swapaxes", "moveaxis", "diff", "atleast_1d", "atleast_2d"),
     )
 )
 _MODULES = frozenset(["numpy", "numpy.linalg", "scipy.special"])

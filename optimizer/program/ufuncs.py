@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from . import eager
+from . import derived, eager
 from .expression import TRACED, Expression, cast, constant, elementwise, remembered
 from .trace import DEPTH, Trace, UnsupportedError, is_lazy
 from .warned import raise_if_errors_are_asked_for
@@ -19,6 +19,7 @@ _OPERATORS: Mapping[np.ufunc, str] = {
     np.multiply: "Mul",
     np.divide: "Div",
     np.power: "Pow",
+    np.float_power: "Pow",
     np.remainder: "Mod",
     np.fmod: "Mod",
     np.maximum: "Max",
@@ -107,6 +108,8 @@ def apply(
             from . import reductions
 
             return reductions.reduce(trace, ufunc, inputs, options)
+        if method == "outer" and not options:
+            return _outer(trace, ufunc, inputs)
         if method != "__call__":
             raise UnsupportedError(f"ufunc.{method}")
         return _call(trace, ufunc, inputs, options)
@@ -152,6 +155,26 @@ def _call(trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any], options: Mapping
     expression = expression_of(trace, ufunc, inputs, options.get("dtype"))
     if out is not None:
         return _into(trace, out, expression)
+    return made(trace, expression, not expression.shape)
+
+
+def _outer(trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
+    """Return ufunc.outer: each element of the first operand with each of the second."""
+    from . import views
+
+    raise_if_errors_are_asked_for()
+    if len(inputs) != 2 or ufunc.signature is not None:
+        raise UnsupportedError("ufunc.outer of other than two operands")
+    first, second = (operand(trace, one) for one in inputs)
+    rank = len(first.shape)
+    step = views.unsqueezed(first.shape, tuple(range(rank, rank + len(second.shape))))
+
+    def build() -> Expression:
+        return Expression(step.op, (first,), step.shape, first.dtype, step.attributes)
+
+    if first.shape and second.shape:
+        first = remembered(first, (step.op, step.shape, step.attributes), build)
+    expression = expression_of(trace, ufunc, (first, second))
     return made(trace, expression, not expression.shape)
 
 
@@ -249,6 +272,8 @@ def _applied(
         if dtype is not None or any(type(one) is not Expression for one in operands):
             raise UnsupportedError("dtype=" if dtype is not None else "a product with a number")
         return product(*operands), True
+    if ufunc.signature is not None:
+        raise UnsupportedError("a function of more than elements")
     if ufunc.nout != 1 or len(operands) != ufunc.nin:
         raise UnsupportedError("several results")
     types = [one.dtype if type(one) is Expression else type(one) for one in operands]
@@ -308,12 +333,12 @@ def _operator(ufunc: np.ufunc, operands: list[Expression], dtype: str) -> Expres
         return elementwise(_LOGICAL[ufunc], *(cast(one, "bool") for one in operands), dtype="bool")
     if ufunc is np.square and operands[0].dtype != "bool":
         return elementwise("Mul", operands[0], operands[0])
-    if ufunc is np.positive:
+    if ufunc in (np.positive, np.conjugate):
         return elementwise("Identity", operands[0])
     kind = np.dtype(operands[0].dtype).kind
-    if ufunc is np.isfinite and kind == "f":
-        either = [elementwise(op, operands[0], dtype="bool") for op in ("IsNaN", "IsInf")]
-        return elementwise("Not", elementwise("Or", *either))
+    composed = _composed(ufunc) if kind == "f" else None
+    if composed is not None:
+        return composed(*operands)
     if ufunc is np.not_equal and kind != "b":
         return elementwise("Not", elementwise("Equal", *operands, dtype="bool"))
     op = _OPERATORS.get(ufunc) or _special(ufunc)
@@ -330,6 +355,12 @@ def _operator(ufunc: np.ufunc, operands: list[Expression], dtype: str) -> Expres
 
 def _is_no_less_than_0(exponent: Expression) -> bool:
     return any(name == "value" and value >= 0 for name, value in exponent.attributes)
+
+
+def _composed(ufunc: np.ufunc) -> derived.Derived | None:
+    name = ufunc.__name__
+    own = getattr(np, name, None) is ufunc
+    return (derived.NUMPY if own else derived.SPECIAL).get(name)
 
 
 def _special(ufunc: np.ufunc) -> str | None:

@@ -228,11 +228,11 @@ def _steps(
         shape = tuple(extent for at, extent in enumerate(shape) if at not in gone)
         found.append(_Step("Squeeze", shape, (("axes", gone),), lambda array: array.squeeze(gone)))
     if added:
-        found.append(_unsqueezed(shape, tuple(added)))
+        found.append(unsqueezed(shape, tuple(added)))
     return tuple(found), taken == len(told) == rank and all(one[0] == "at" for one in told)
 
 
-def _unsqueezed(shape: tuple[int, ...], gaps: tuple[int, ...]) -> _Step:
+def unsqueezed(shape: tuple[int, ...], gaps: tuple[int, ...]) -> _Step:
     """Return the view with axes of length 1 where the gaps are."""
     rest = iter(shape)
     wide = tuple(1 if at in gaps else next(rest) for at in range(len(shape) + len(gaps)))
@@ -247,5 +247,5 @@ def expand_dims(lazy: Any, axis: Any) -> Any:
     gaps = tuple(sorted(index(a) % rank for a in axes))
     if len(set(gaps)) != len(gaps) or any(not -rank <= a < rank for a in axes):
         raise UnsupportedError("axes that NumPy refuses")
-    step = _unsqueezed(lazy.shape, gaps)
+    step = unsqueezed(lazy.shape, gaps)
     return _view(lazy, step.op, step.shape, step.attributes, step.view, False)
