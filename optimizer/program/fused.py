@@ -190,7 +190,8 @@ class Fused(Generic[P, R]):
         """Answer a SQL query over the kept regions, from all calls.
 
         Tables: region, region_rule, program_node, and fusion_operator, fusion_cover, fusion_memo,
-        fusion_partition, fusion_member, fusion_point, each with a region_id (tables.sql).
+        fusion_partition, fusion_member, fusion_point, each with a region_id (tables.sql). Raises
+        QueryError, which names them, for what is no query over them.
         """
         from .report import query as answer
         from .report import relations

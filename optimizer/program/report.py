@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from ...catalog.errors import TensologError
 from ..blocks.plan import BlockPlan
 from ..fusion.plan import FusedOperator
 from .dag import Node, Program
@@ -14,6 +15,11 @@ from .runner import Computed, Runner
 
 if TYPE_CHECKING:
     import duckdb
+
+
+class QueryError(TensologError):
+    """What isn't a SQL query over the tables of fused regions."""
+
 
 Table = tuple[tuple[str, ...], list[tuple[object, ...]]]
 
@@ -135,7 +141,11 @@ def relations(regions: Sequence[Prepared | BlockPlan]) -> Mapping[str, Table]:
 
 
 def query(tables: Mapping[str, Table], text: str) -> duckdb.DuckDBPyRelation:
-    """Return the answer of a SQL query over tables, those without rows among them."""
+    """Return the answer of a SQL query over tables, those without rows among them.
+
+    Raises QueryError for what is no query over them; what fails only where rows are fetched is
+    DuckDB's error.
+    """
     import duckdb
     import pyarrow as pa
 
@@ -146,4 +156,15 @@ def query(tables: Mapping[str, Table], text: str) -> duckdb.DuckDBPyRelation:
         connection.register("added", pa.Table.from_arrays(arrays, names=list(columns)))
         connection.execute(f'INSERT INTO "{name}" BY NAME SELECT * FROM added')
         connection.unregister("added")
-    return connection.sql(text)
+    try:
+        found = connection.sql(text)
+    except duckdb.Error as error:
+        reason = " ".join(str(error).split("\n\nLINE ")[0].split())
+        raise QueryError(f"{reason} (the tables are {_names(connection)})") from error
+    if found is None:
+        raise QueryError(f"a query that returns no rows (the tables are {_names(connection)})")
+    return found
+
+
+def _names(connection: duckdb.DuckDBPyConnection) -> str:
+    return ", ".join(name for (name,) in connection.sql("SHOW TABLES").fetchall())

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tensolog.catalog.errors import TensologError
 from tensolog.optimizer.program import prepare
 from tensolog.optimizer.program.fused import FuseError
 from tensolog.optimizer.program.liveness import live_after
@@ -162,6 +163,23 @@ def test_sql_over_plans(planned: Any) -> None:
     types = dict(planned.sql("SELECT column_name, column_type FROM (DESCRIBE region)").fetchall())
     assert types["refusal"] == "VARCHAR" and types["cost_s"] == "DOUBLE"
     assert planned.sql("SELECT count(DISTINCT region_id) FROM region").fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("selec 1", 'syntax error at or near "selec"'),
+        ("SELECT * FROM regions", "regions does not exist"),
+        ("SELECT colour FROM region", '"colour" not found'),
+        ("", "returns no rows"),
+        ("CREATE TABLE mine (x INT)", "returns no rows"),
+    ],
+)
+def test_what_is_no_query_is_told_with_the_tables(planned: Any, query: str, told: str) -> None:
+    with pytest.raises(TensologError) as caught:
+        planned.sql(query)
+    message = str(caught.value)
+    assert told in message and "program_node" in message and "\n" not in message
 
 
 def test_explain_says_what_was_left_to_numpy() -> None:
