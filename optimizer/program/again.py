@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from .dag import Program
+from .evaluate import is_sparse
 from .held import Held
 from .prepare import Prepared
 from .runner import Runner
+from .sparse_arguments import rows_at_once
 from .straight import Meaning, holds
 from .trace import Trace, UnsupportedError, is_lazy, own
 from .warned import raise_if_errors_are_asked_for
@@ -19,6 +22,8 @@ from .warned import raise_if_errors_are_asked_for
 MISSED: Any = object()
 # Seconds that such a call takes beside its kernels.
 AGAIN_S = 10e-6
+# And for each sparse argument.
+SPARSE_AGAIN_S = 10e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +54,8 @@ class Again:
 
     runner    of the call that was traced
     meanings  what the names in the function have to mean
-    inputs    of the region: places of arguments, or -1 and a number
+    inputs    of the region: places of arguments and their types, or -1 and a number
+    sparse    the places of sparse arguments
     result    what is returned: _Made, _Given or _Plain, or a tuple of such
     """
 
@@ -57,6 +63,7 @@ class Again:
     meanings: list[Meaning]
     prepared: Prepared
     inputs: tuple[tuple[int, Any], ...]
+    sparse: frozenset[int]
     result: Any
 
     def call(self, given: Sequence[Any]) -> Any:
@@ -71,6 +78,12 @@ class Again:
             return MISSED
         if not holds(self.meanings):
             return MISSED
+        if self.sparse:
+            for at, (place, _) in enumerate(self.inputs):
+                if place in self.sparse:
+                    inputs[at] = rows_at_once(inputs[at])
+                    if inputs[at] is None:
+                        return MISSED  # entries twice, or in no order
         taken = list(inputs)
         for value in self.prepared.run(inputs):
             taken.append(own(value, taken))
@@ -118,28 +131,57 @@ def sketched(raw: Any, wrapped: Sequence[Any], seen: dict[int, Any] | None = Non
     return _Plain(raw) if raw is None or type(raw) in (bool, int, float, str) else None
 
 
-def again(trace: Trace, meanings: list[Meaning], given: Sequence[Any], sketch: Any) -> Again | None:
-    """Return what a call for some arguments did, None where others may differ or gain nothing."""
+def may_repeat(value: Any) -> bool:
+    """Whether calls with such an argument may be known again: of sparse ones, those by rows."""
+    return not is_sparse(value) or value.format == "csr"
+
+
+def leaves_of(wrapped: Sequence[Any]) -> dict[int, int]:
+    """Return the places of arguments by the identity of what regions read of them."""
+    arrays = [(at, one) for at, one in enumerate(wrapped) if hasattr(one, "_held")]
+    return {id(one._held.value): at for at, one in arrays}
+
+
+def again(
+    trace: Trace,
+    meanings: list[Meaning],
+    given: Sequence[Any],
+    sketch: Any,
+    read: Mapping[int, int],
+) -> Again | None:
+    """Return what a call for some arguments did, None where others may differ or gain nothing.
+
+    `read` are the places of arguments by the identity of what the region reads of them.
+    """
     runner, ran = trace.runner, trace.ran
     if ran is None or len(runner.regions) != 1 or runner.notes or trace.touched:
         return None
     prepared = runner.regions[0].prepared
     if not isinstance(prepared, Prepared) or prepared.compiled is None or prepared.plan is None:
         return None
-    if prepared.seconds is not None and prepared.plan.cost_s + AGAIN_S > prepared.seconds[1]:
+    sparse = frozenset(at for at, one in enumerate(given) if is_sparse(one))
+    own_s = AGAIN_S + SPARSE_AGAIN_S * len(sparse)
+    if prepared.seconds is not None and prepared.plan.cost_s + own_s > prepared.seconds[1]:
         return None
     record, wanted, inputs = ran
-    arrays = {id(one): at for at, one in enumerate(given) if type(one) is np.ndarray}
-    if len(arrays) < sum(type(one) is np.ndarray for one in given):
+    if len(read) < len(sparse) + sum(type(one) is np.ndarray for one in given):
         return None  # one was given twice: other calls may give two
-    if any(id(one) not in arrays for one in record.leaves):
+    if any(id(one) not in read for one in record.leaves):
+        return None
+    if any(not given[at].has_canonical_format for at in sparse) or _meet(prepared.traced):
         return None
     result = _placed(sketch, {id(one): at for at, one in enumerate(wanted)})
     if result is None:
         return None
-    read = [(arrays.get(id(one), -1), one) for one in inputs]
-    kept = tuple([(at, one.dtype if at >= 0 else one) for at, one in read])
-    return Again(runner, meanings, prepared, kept, result)
+    placed = [(read.get(id(one), -1), one) for one in inputs]
+    kept = tuple([(at, one.dtype if at >= 0 else one) for at, one in placed])
+    return Again(runner, meanings, prepared, kept, sparse, result)
+
+
+def _meet(program: Program) -> bool:
+    """Whether two sparse values meet: what is traced of that depends on their entries."""
+    layouts = [one.layout for one in program.nodes]
+    return any(sum(layouts[at] != "dense" for at in one.inputs) > 1 for one in program.nodes)
 
 
 def _placed(sketch: Any, places: dict[int, int]) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...catalog.errors import TensologError
 from ..blocks.partitioned import SHARE, Partitioned, cut, is_dask_array, of_array, of_dask
-from .again import MISSED, Again, again, sketched
+from .again import MISSED, Again, again, leaves_of, may_repeat, sketched
 from .evaluate import is_sparse
 from .expression import type_name
 from .held import leaf
@@ -37,6 +37,8 @@ _DIRECT = 1024
 _AGAIN = 64
 # Sparse formats that know the number of their entries.
 _COUNTED = frozenset(["csr", "csc", "coo"])
+# Their types, once they were met.
+_SPARSE: set[type] = set()
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -75,7 +77,8 @@ class Fused(Generic[P, R]):
         known = self._direct.get(signature)
         if known is not None:
             self._last.runner = self._latest = known
-            return cast(R, self._function(*args, **kwargs))
+            answer: R = self._function(*args, **kwargs)
+            return answer
         if self._again and signature is not None:
             given = (*args, *kwargs.values())
             alike = self._again.get((signature, _numbers(given)))
@@ -91,9 +94,10 @@ class Fused(Generic[P, R]):
             arguments, named = self._wrapped(trace, args, kwargs)
             trace.keeps = self._engine.repeats = (
                 signature is not None
-                and not any(map(is_sparse, (*args, *kwargs.values())))
+                and all(map(may_repeat, (*args, *kwargs.values())))
                 and self._is_straight()
             )
+            read = leaves_of((*arguments, *named.values())) if trace.keeps else {}
             found = self._function(*arguments, **named)
             sketch = sketched(found, (*arguments, *named.values())) if trace.keeps else None
             del arguments, named
@@ -108,7 +112,7 @@ class Fused(Generic[P, R]):
         finally:
             trace.closed = True
             self._last.runner = self._latest = runner
-        if sketch is not None and self._remembers(trace, signature, sketch, args, kwargs):
+        if sketch is not None and self._remembers(trace, signature, sketch, read, args, kwargs):
             return cast(R, found)
         if signature is not None and runner.needless and len(self._direct) < _DIRECT:
             self._direct[signature] = runner
@@ -122,13 +126,21 @@ class Fused(Generic[P, R]):
         return not self._bends
 
     def _remembers(
-        self, trace: Trace, signature: Hashable, sketch: Any, args: Any, kwargs: Any
+        self,
+        trace: Trace,
+        signature: Hashable,
+        sketch: Any,
+        read: Mapping[int, int],
+        args: Any,
+        kwargs: Any,
     ) -> bool:
         """Keep what a call did for others like it; return whether that could be done."""
         given = (*args, *kwargs.values())
         if len(self._again) >= _AGAIN or any(isinstance(one, np.generic) for one in given):
             return False
-        found = None if self._meanings is None else again(trace, self._meanings, given, sketch)
+        found = (
+            None if self._meanings is None else again(trace, self._meanings, given, sketch, read)
+        )
         if found is not None:
             self._again[signature, _numbers(given)] = found
             trace.runner.repeats = True
@@ -221,6 +233,9 @@ def _signature(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
         kind = type(one)
         if kind is np.ndarray:
             parts += (one.shape, one.dtype)
+        elif kind in _SPARSE:
+            entries = one.data
+            parts += (kind, one.shape, entries.dtype, entries.size.bit_length())
         elif kind is float or isinstance(one, np.generic):
             parts.append(kind)
         elif kind is bool:
@@ -228,7 +243,8 @@ def _signature(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
         elif one is None or kind is int or kind is str:
             parts.append(one)
         elif kind.__module__.startswith("scipy.sparse") and one.format in _COUNTED:
-            parts.append((kind, one.shape, one.dtype.char, int(one.nnz).bit_length()))
+            _SPARSE.add(kind)
+            return _signature(args, kwargs)
         else:
             return None
     return tuple(parts)

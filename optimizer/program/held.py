@@ -146,10 +146,11 @@ class Held:
 
     `told` says its shape, type and layout: a Kind, or the expression. `expression` stands for it in
     the region number `epoch` of its trace. One that was left out of its region when that was
-    computed, as nobody was to read it, has the region's record in `left`.
+    computed, as nobody was to read it, has the region's record in `left`. `own` says that a sparse
+    value's entries, if not its pattern, are in memory that nothing else has.
     """
 
-    __slots__ = ("epoch", "expression", "left", "told", "value")
+    __slots__ = ("epoch", "expression", "left", "own", "told", "value")
 
     def __init__(self, expression: Expression, epoch: int) -> None:
         self.told: Expression | Kind = expression
@@ -157,16 +158,17 @@ class Held:
         self.epoch = epoch
         self.value: Any = None
         self.left: Record | None = None
+        self.own = False
 
     def settle(self, value: Any, kind: Kind) -> None:
         """Have a value from now on."""
         self.value, self.told = value, kind
-        self.expression, self.epoch, self.left = None, -1, None
+        self.expression, self.epoch, self.left, self.own = None, -1, None, False
 
 
 def leaf(value: Any, places: Places) -> Held:
     """Return what holds a value that is there."""
     found = Held.__new__(Held)
     found.value, found.told = value, places.kind(value)
-    found.expression, found.epoch, found.left = None, -1, None
+    found.expression, found.epoch, found.left, found.own = None, -1, None, False
     return found

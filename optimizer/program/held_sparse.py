@@ -57,12 +57,13 @@ class HeldSparse:
     def _tensolog_real(self) -> Any:
         """Return the object that it stands for; not to be written."""
         if self._original is None:
-            import scipy.sparse
-
             value = self._trace.force(self._held, "a function left to SciPy")
-            kind = "matrix" if self._is_matrix else "array"
-            value = value.asformat(self._format)
-            self._original = getattr(scipy.sparse, f"{self._format}_{kind}")(value, copy=True)
+            made = self.__class__
+            if self._held.own and value.format == self._format != "coo":
+                parts = (value.data, value.indices.copy(), value.indptr.copy())
+                self._original = made(parts, shape=value.shape)
+            else:
+                self._original = made(value.asformat(self._format), copy=True)
         return self._original
 
     _tensolog_result = _tensolog_real

@@ -29,8 +29,12 @@ Heuristic = Literal["cost", "all", "no_redundancy", "none"]
 # all regions of a call together gain nothing. 0 plans and compiles all of them.
 TRACING_S = 30e-6
 _EACH = 0.1
-# What tracing takes more for a sparse argument, and SciPy more than NumPy for a call of one.
-_SPARSE_ARGUMENT_S, _SPARSE_CALL_S = 20e-6, 3e-6
+# What tracing takes more for a sparse argument and for a sparse result, of which SciPy makes an
+# object, and SciPy more than NumPy for a call of one.
+_SPARSE_ARGUMENT_S, _SPARSE_RESULT_S, _SPARSE_CALL_S = 30e-6, 80e-6, 3e-6
+# What the model says of a call of NumPy's where tracing takes that long, and at most so many times
+# longer is it elsewhere: both are Python's.
+_PLAIN_S, _SLOWEST = 1.2e-6, 3.0
 # A region that runs without being traced is worth a kernel from so many of NumPy's seconds on.
 REPEATED_S = 40e-6
 SOONER = "NumPy is done sooner than the tracing of it"
@@ -118,6 +122,11 @@ def prepare(program: Program, options: Options) -> Prepared:
         refusal = "an array without elements: there is nothing to gain"
         return Prepared(program, program, options, refusal=refusal)
     after, rules = rewritten(program)
+    if tracing_s and all(node.is_leaf for node in after.nodes):
+        # It copies what it is given, and so does NumPy.
+        return Prepared(
+            program, after, options, refusal=SOONER, seconds=(tracing_s + alone_s, alone_s)
+        )
     made = Prepared(program, after, options, rules)
     try:
         # Only now: planning loads the Datalog engine, which nothing needs before.
@@ -166,6 +175,7 @@ def _expected_s(program: Program) -> tuple[float, float]:
     sparse = {node.id for node in program.nodes if node.layout != "dense"}
     tracing_s = TRACING_S * (1 + _EACH * len(operators))
     tracing_s += _SPARSE_ARGUMENT_S * len(sparse.intersection(program.inputs))
+    tracing_s += _SPARSE_RESULT_S * len(sparse.intersection(program.outputs))
     entries = (node.size if node.nnz is None else node.nnz for node in program.nodes)
     largest = max(entries, default=0)
     if largest * 1e-11 > tracing_s:
@@ -173,6 +183,7 @@ def _expected_s(program: Program) -> tuple[float, float]:
     from ..fusion.machine import Machine
     from ..fusion.planner import unfused_s
 
+    tracing_s *= min(max(Machine.here(1).plain_s / _PLAIN_S, 1.0), _SLOWEST)
     calls = sum(not sparse.isdisjoint((node.id, *node.inputs)) for node in operators)
     alone_s = unfused_s(program, Machine.here(1).by_operator(8.0 * largest))
     return tracing_s, alone_s + _SPARSE_CALL_S * calls

@@ -70,6 +70,15 @@ def canonical(value: Any) -> Any:
     return _canonical(scipy.sparse.csr_array(value), value)
 
 
+def rows_at_once(value: Any) -> Any:
+    """Return what `canonical` gives for a CSR object that is known to be canonical, else None."""
+    import scipy.sparse
+
+    if not value.has_canonical_format:
+        return None
+    return value if type(value) is scipy.sparse.csr_array else canonical(value)
+
+
 def _canonical(rows: Any, given: Any) -> Any:
     if given.format != "coo" and given.has_canonical_format:
         rows.has_canonical_format = True  # known of it from the first call on: entries aren't read

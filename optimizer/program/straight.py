@@ -28,7 +28,7 @@ _PLAIN = frozenset(
     )
 )
 _FLAGS = frozenset(["OPTIMIZED", "NEWLOCALS", "NESTED", "NOFREE", "HAS_DOCSTRING", "METHOD"])
-# What may be asked of arrays, of NumPy and of SciPy: names that neither write nor give memory away,
+# What may be asked of arrays, dense and sparse ones, of NumPy and of SciPy: names that neither write nor give memory away,
 # and that mean the same in each call.
 _NAMES = frozenset(
     (
@@ -39,7 +39,7 @@ _NAMES = frozenset(
         *("expit", "erf", "float32", "float64", "int32", "int64", "bool_", "pi", "e", "inf"),
         *("nan", "newaxis", "amax", "amin", "einsum", "tensordot", "multi_dot", "round", "fix"),
         *("ptp", "nansum", "nanmean", "nan_to_num", "column_stack", "roll", "flip", "flipud"),
-        *("fliplr", "swapaxes", "moveaxis", "diff", "atleast_1d", "atleast_2d"),
+        *("fliplr", "swapaxes", "moveaxis", "diff", "atleast_1d", "atleast_2d", "toarray"),
     )
 )
 _MODULES = frozenset(["numpy", "numpy.linalg", "scipy.special"])

@@ -245,6 +245,7 @@ class Trace:
             if not _is_sparse_view(expression):
                 value = own(value, taken)
             self.settle(held, value)
+            held.own = not _is_sparse_view(expression)
             taken.append(value)
 
     def _of_this_region(self, held: Held) -> list[Held]:

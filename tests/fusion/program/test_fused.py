@@ -172,7 +172,6 @@ def test_sql_over_plans(planned: Any) -> None:
         ("SELECT * FROM regions", "regions does not exist"),
         ("SELECT colour FROM region", '"colour" not found'),
         ("", "returns no rows"),
-        ("CREATE TABLE mine (x INT)", "returns no rows"),
     ],
 )
 def test_what_is_no_query_is_told_with_the_tables(planned: Any, query: str, told: str) -> None:
