@@ -17,6 +17,7 @@ from .facts import ADDITIVE, over
 from .graph import Graph
 from .machine import Limits, Machine
 from .plan import FusedOperator, OuterProduct, PlainOperator, Template, Variant
+from .unstored import multiplies_unstored
 from .zeros import Known, at_zero
 
 INFINITE = math.inf
@@ -129,6 +130,8 @@ class Prices:
                     break
         if nodes[cover.root].nnz is not None and not sparse:
             return None
+        if multiplies_unstored(graph, cover.nodes, driver):
+            return None
         if driver is None:
             full = [one for one in cover.reads if nodes[one].shape == shape]
             driver = max(full, key=lambda one: (graph.bytes[one], -one), default=None)
@@ -180,6 +183,8 @@ class Prices:
             return None
         driver, sparse = self._row_driver(cover, walked, (rows, columns))
         if graph.nodes[cover.root].nnz is not None and (not sparse or self._waits(cover)):
+            return None
+        if multiplies_unstored(graph, cover.nodes, driver if sparse else None):
             return None
         variant: Variant = "row"
         shape = graph.nodes[cover.root].shape
@@ -307,6 +312,8 @@ class Prices:
         else:
             return None
         if not closing and graph.nodes[root].nnz is None:
+            return None
+        if multiplies_unstored(graph, cover.nodes, driver):
             return None
         variant: Variant = "none"
         if closing:

@@ -69,15 +69,18 @@ def _eliminate_one(builder: Builder, node: Node, inputs: Sequence[int]) -> int |
 
 
 def _convert_power(builder: Builder, node: Node, inputs: Sequence[int]) -> int | None:
-    """x ** 2 is x * x, x ** 3 is x * x * x, x ** -1 is 1 / x; of floating-point numbers."""
+    """x ** 2 is x * x, x ** 3 is x * x * x, x ** -1 is 1 / x; of floating-point numbers.
+
+    Of sparse ones it isn't: SciPy keeps the zeros stored in x in a power, and none in a product.
+    """
     exponent = builder.number(inputs[1])
     base = builder.nodes[inputs[0]]
-    if exponent not in (2, 3, -1) or base.shape != node.shape or base.layout != node.layout:
+    if exponent not in (2, 3, -1) or base.shape != node.shape or base.layout != "dense":
         return None
     if node.dtype not in ("float32", "float64"):
         return None
     if exponent == -1:
-        return None if node.layout != "dense" else _like(builder, node, "Reciprocal", inputs[0])
+        return _like(builder, node, "Reciprocal", inputs[0])
     square = _like(builder, node, "Mul", inputs[0], inputs[0])
     return square if exponent == 2 else _like(builder, node, "Mul", square, inputs[0])
 

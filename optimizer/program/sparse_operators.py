@@ -224,8 +224,6 @@ def power(x: LazySparse, exponent: Any) -> Any:
         raise UnsupportedError("a power that isn't a positive number")
     if sparse.dtype not in ("float32", "float64"):
         raise UnsupportedError("whole numbers")
-    if exponent == 2:
-        return x.like(_pointwise("Mul", sparse, sparse, dtype=sparse.dtype))
     return x.like(_pointwise("Pow", sparse, number(exponent, sparse.dtype), dtype=sparse.dtype))
 
 

@@ -232,6 +232,9 @@ LAYOUTS = {
     (S * T) @ W; (S * 0) @ v
     (S - (S != 0) * (U @ V.T)) @ W; (S.multiply(U @ V.T) - S) @ W; ((S + S * Y) * Y).sum(axis=1)
     (S * S) @ v; (-(S * T) * 2) @ v; (S * T).T @ w; w @ (S * T); (S * T * S).multiply(Y).sum()
+    (S.power(2) * Y).sum(axis=1); (S**3 * Y).sum(axis=0); (S ** 2) @ v; S.power(3) @ W
+    S * Y + U @ V.T; (np.tanh(U @ V.T) - S * Y).sum(axis=1); ((Y - S * Y) * Y).max(axis=0)
+    np.tanh(S @ Z); (S * 0.5) @ Z; (S * Y * T) @ v; S.T @ Y - S.T @ (U @ V.T)
     """.replace("\n", ";")
     .strip()
     .rstrip(";")
@@ -240,16 +243,16 @@ LAYOUTS = {
 def test_numbers_that_are_none_meet_no_zeros_that_are_not_stored(
     text: str, density: float, heuristic: str
 ) -> None:
-    """SciPy stores no zero of two sparse values, so a NaN beside it isn't seen."""
+    """SciPy stores no zero of two sparse values, so a NaN beside it isn't seen; of one it does."""
     rng = np.random.default_rng(11)
     shape = (2000, 60)
     S, T = (sp.random_array(shape, density=density, format="csr", rng=rng) for _ in range(2))
     S.data[::7] = 0.0
     Y, U, V = (rng.normal(size=size) for size in (shape, (2000, 4), (60, 4)))
-    v, w, W = rng.normal(size=60), rng.normal(size=2000), rng.normal(size=(60, 3))
-    v[1] = W[1, 0] = Y[3, 1] = Y[:, 5] = w[9] = np.nan
+    v, w, W, Z = (rng.normal(size=size) for size in (60, 2000, (60, 3), (60, 64)))
+    v[1] = W[1, 0] = Z[7, 3] = Y[3, 1] = Y[:, 5] = w[9] = np.nan
     v[2] = W[2, 2] = Y[:, 6] = w[10] = np.inf
-    given = {"S": S, "T": T, "Y": Y, "U": U, "V": V, "v": v, "w": w, "W": W}
+    given = {"S": S, "T": T, "Y": Y, "U": U, "V": V, "v": v, "w": w, "W": W, "Z": Z}
     function = eval(f"lambda {', '.join(given)}: {text}")
     compare(function, fuse(function, heuristic=heuristic), list(given.values()))
 
