@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ..program.dag import Node, Program
+from ..program.own import FUNCTIONS
 
 Place = Literal["here", "blocks", "aggregate"]
 
@@ -43,6 +44,7 @@ _ELEMENTWISE = frozenset(
         *("Atanh", "IsNaN", "IsInf", "Sigmoid", "Erf", "Not", "Identity", "Cast"),
         *("Add", "Sub", "Mul", "Div", "Pow", "Mod", "Max", "Min", "Where", "And", "Or", "Xor"),
         *("Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual"),
+        *FUNCTIONS,
     ]
 )
 

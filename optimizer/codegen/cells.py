@@ -9,6 +9,7 @@ from types import MappingProxyType
 from ...catalog.operators.expand import Expansion
 from ...catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term
 from ..program.dag import Node, Program
+from ..program.own import FUNCTIONS
 from .axes import is_elementwise
 from .scalar import C_TYPES, SUFFIXES, LoweringError, expression
 
@@ -72,6 +73,9 @@ def statement(program: Program, node: Node, alias: Mapping[int, int] = NO_ALIAS)
         return f"{variable(node)} = {_cast(node, operands[0], alias)};"
     expansion = program.expansion(node.id)
     value = expansion.outputs[0].value
+    if node.op in FUNCTIONS:  # what it means may be less exact, computed as it is written
+        named = tuple(Read(tensor.name, ()) for tensor in expansion.inputs if tensor is not None)
+        value = Apply(FUNCTIONS[node.op], named)
     text = expression(value, computed_dtype(program, node), reads(expansion, operands, alias))
     return f"{variable(node)} = {text};"
 

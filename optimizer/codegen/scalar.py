@@ -20,13 +20,14 @@ _INFIX: Mapping[str, str] = {
     "or": "|",
     "xor": "!=",
 }
-# Those of elementary.h, circular.h and hyperbolic.h, which a compiler turns into vectors.
+# Those of elementary.h, circular.h, hyperbolic.h and powers.h, which a compiler turns into vectors.
 VECTOR = frozenset(
     (
         *("exp", "expm1", "log", "log1p", "sigmoid", "softplus", "erf", "pow"),
         *("max", "min", "sign", "mod"),
         *("sin", "cos", "tan", "asin", "acos", "atan"),
         *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+        *("exp2", "log2", "log10", "hypot", "logaddexp", "atan2"),
         "exp_below",  # exp of what is not positive, in kernels of models (brief.h)
     )
 )

@@ -64,6 +64,7 @@ def _shared() -> str:
             _text("elementary.h"),
             _text("circular.h"),
             _text("hyperbolic.h"),
+            _text("powers.h"),
             _text("runtime.h"),
             _text("vectors.h"),
             *(

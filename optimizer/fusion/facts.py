@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...catalog.operators import classifications
 from ..program.dag import Node, Program
 
 # Types of elements that kernels compute with.
@@ -31,9 +30,7 @@ def live(program: Program) -> tuple[int, ...]:
 
 def kind(node: Node) -> str:
     """Return the class of a node's operator; leaves, and what has no specification: "other"."""
-    if node.specification is None:
-        return "other"
-    return classifications()["", node.op].kind
+    return "other" if node.specification is None else node.specification.kind
 
 
 def extent(node: Node) -> tuple[int, int]:

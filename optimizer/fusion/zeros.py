@@ -7,9 +7,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from ...catalog.operators import specification
 from ...catalog.operators.functions import ShapeError
-from ..program.dag import OPSET, Node, Program
+from ..program.dag import Node, Program
+from ..program.own import meaning
 
 # What is known of an element at a place where the driver is zero: its value, or nothing.
 Known = float | None
@@ -42,7 +42,7 @@ def _known(node: Node, found: Mapping[int, Known]) -> Known:
 
 @lru_cache(maxsize=1024)
 def _safe_positions(op: str, operands: int) -> tuple[int, ...]:
-    spec = specification("", op, OPSET)
+    spec = meaning(op)
     if spec is None or spec.opaque is not None or spec.kind != "elementwise":
         return ()
     declared = spec.blocks[0].inputs
@@ -62,7 +62,7 @@ def _value(
     """Evaluate an operator at numbers; None where that isn't possible."""
     if op in ("Cast", "Identity"):
         return operands[0]
-    spec = specification("", op, OPSET)
+    spec = meaning(op)
     if spec is None or spec.opaque is not None or spec.kind != "elementwise":
         return None
     try:

@@ -1,8 +1,8 @@
 """A program over arrays as a DAG of operators; specifications say what each of them means.
 
-Operators have ONNX's names, and what ONNX passes as a list in an input (axes, a new shape, the
-bounds of a slice) stands in `attributes`, so that every input of a node is an array. Beside the
-specified operators there are three kinds of nodes:
+Operators have ONNX's names, or those of own.py, and what ONNX passes as a list in an input (axes, a
+new shape, the bounds of a slice) stands in `attributes`, so that every input of a node is an array.
+Beside the specified operators there are three kinds of nodes:
 
 - Input: an array that is given when the program runs.
 - Constant: a number known beforehand, in `attributes["value"]` as a Python bool, int or float.
@@ -28,11 +28,9 @@ from types import MappingProxyType
 from typing import Any
 
 from ...catalog.errors import TensologError
-from ...catalog.operators import Specification, specification
+from ...catalog.operators import Specification
 from ...catalog.operators.expand import Expansion
-
-# The operator set whose specifications the nodes mean.
-OPSET = 28
+from .own import meaning
 
 LEAVES = frozenset(["Input", "Constant"])
 
@@ -104,7 +102,7 @@ class Node:
     @cached_property
     def specification(self) -> Specification | None:
         """What the operator means; None for leaves, for Call and for what has no meaning."""
-        found = None if self.op in ("Input", "Constant", "Call") else _specification(self.op)
+        found = None if self.op in ("Input", "Constant", "Call") else meaning(self.op)
         return None if found is None or found.opaque is not None else found
 
     def __str__(self) -> str:
@@ -194,10 +192,6 @@ class Program:
     def __str__(self) -> str:
         outputs = ", ".join(f"%{output}" for output in self.outputs)
         return "\n".join([*map(str, self.nodes), f"return {outputs}"])
-
-
-def _specification(op: str) -> Specification | None:
-    return specification("", op, OPSET)
 
 
 def type_code(name: str) -> int:

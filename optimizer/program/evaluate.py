@@ -41,6 +41,11 @@ _UNARY: Mapping[str, Callable[[Any], Any]] = {
     "Asinh": np.arcsinh,
     "Acosh": np.arccosh,
     "Atanh": np.arctanh,
+    "Expm1": np.expm1,
+    "Log1p": np.log1p,
+    "Exp2": np.exp2,
+    "Log2": np.log2,
+    "Log10": np.log10,
     "Not": np.logical_not,
     "IsNaN": np.isnan,
     "IsInf": np.isinf,
@@ -64,6 +69,9 @@ _BINARY: Mapping[str, Callable[[Any, Any], Any]] = {
     "Or": np.logical_or,
     "Xor": np.logical_xor,
     "MatMul": np.matmul,
+    "Hypot": np.hypot,
+    "LogAddExp": np.logaddexp,
+    "Atan2": np.arctan2,
 }
 
 _REDUCE: Mapping[str, Any] = {

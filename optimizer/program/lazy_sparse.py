@@ -19,7 +19,7 @@ from .trace import UnsupportedError
 # Ufuncs that NumPy answers with a method of the sparse object; it has others of its own for floor,
 # ceil and trunc, which a sparse object doesn't have, and compares for sign.
 _NAMED = frozenset(traced.METHODS) - {"floor", "ceil", "sign"} | {
-    *("absolute", "log1p", "expm1", "deg2rad", "rad2deg")
+    *("absolute", "deg2rad", "rad2deg")
 }
 
 _WRITING = frozenset(

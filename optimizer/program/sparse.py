@@ -26,6 +26,8 @@ ZERO_TO_ZERO: Mapping[str, Callable[[Any], Any]] = {
     "Tanh": np.tanh,
     "Asinh": np.arcsinh,
     "Atanh": np.arctanh,
+    "Expm1": np.expm1,
+    "Log1p": np.log1p,
 }
 
 

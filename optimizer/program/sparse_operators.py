@@ -34,6 +34,8 @@ METHODS = {
     "tanh": "Tanh",
     "arcsinh": "Asinh",
     "arctanh": "Atanh",
+    "expm1": "Expm1",
+    "log1p": "Log1p",
     "floor": "Floor",
     "ceil": "Ceil",
     "rint": "Round",

@@ -16,7 +16,8 @@ from onnx import helper
 from ..graph import Graph, TensorType, attribute_value
 from ..graph import Node as GraphNode
 from ..rewrite import attribute_proto
-from .dag import LISTS, OPSET, Node, Program, type_code
+from .dag import LISTS, Node, Program, type_code
+from .own import FUNCTIONS, OPSET
 from .rebuild import Builder
 
 # Of the nodes that no rule may touch; they are numbered as in the program.
@@ -51,7 +52,8 @@ def _constant(graph: Graph, value: Any, dtype: str) -> Any:
 
 def _graph_node(graph: Graph, program: Program, node: Node) -> GraphNode:
     operands = [program.nodes[at] for at in node.inputs]
-    if node.op == "Call" or any(one.layout != "dense" for one in (node, *operands)):
+    own = node.op == "Call" or node.op in FUNCTIONS
+    if own or any(one.layout != "dense" for one in (node, *operands)):
         return GraphNode(str(node.id), _OWN, node.inputs, (node.id,), {})
     attributes: dict[str, Any] = {}
     listed = LISTS.get(node.op, ())

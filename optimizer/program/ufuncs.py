@@ -52,6 +52,14 @@ _OPERATORS: Mapping[np.ufunc, str] = {
     np.arcsinh: "Asinh",
     np.arccosh: "Acosh",
     np.arctanh: "Atanh",
+    np.expm1: "Expm1",
+    np.log1p: "Log1p",
+    np.exp2: "Exp2",
+    np.log2: "Log2",
+    np.log10: "Log10",
+    np.hypot: "Hypot",
+    np.logaddexp: "LogAddExp",
+    np.arctan2: "Atan2",
     np.isnan: "IsNaN",
     np.isinf: "IsInf",
 }
@@ -70,7 +78,13 @@ _LOGICAL: Mapping[np.ufunc, str] = {
 _BITWISE = frozenset([np.bitwise_and, np.bitwise_or, np.bitwise_xor, np.invert])
 
 # Of SciPy, by name: they are asked for through the same protocol, so SciPy needn't be loaded.
-_SPECIAL: Mapping[str, str] = {"expit": "Sigmoid", "erf": "Erf"}
+_SPECIAL: Mapping[str, str] = {
+    "expit": "Sigmoid",
+    "erf": "Erf",
+    "expm1": "Expm1",
+    "log1p": "Log1p",
+    "exp2": "Exp2",
+}
 
 _COMPARING = frozenset(["Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual"])
 
