@@ -17,6 +17,7 @@ class Machine:
     read, write  bytes/s of memory (a line that is written is read first)
     cache        bytes/s of rows that a Row operator holds; above `write`
     flops        1/s of generated loops, by the weights of operations.py
+    functions    1/s of NumPy's own functions that need vectors, by those weights (ONE_BY_ONE there)
     products     1/s of generated sums of products: row times narrow matrix, row by row
     matmul       1/s of a library's matrix product; its other kernels are as fast as loops, on
                  one core
@@ -31,6 +32,7 @@ class Machine:
     write: float = 6e9
     cache: float = 40e9
     flops: float = 16e9
+    functions: float = 16e9
     products: float = 24e9
     matmul: float = 40e9
     near: float = 1.0

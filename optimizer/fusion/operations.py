@@ -38,6 +38,15 @@ WEIGHTS = {
 }
 
 
+# Functions that NumPy computes element by element, but on processors for which it has vectors.
+ONE_BY_ONE = frozenset(
+    (
+        *("Sin", "Cos", "Tan", "Asin", "Acos", "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh"),
+        *("Expm1", "Log1p", "Exp2", "Log2", "Log10", "Hypot", "LogAddExp", "Atan2"),
+    )
+)
+
+
 @lru_cache(maxsize=4096)
 def work(op: str, operands: int) -> float:
     """Return the weighted operations for each cell: of the output, or of a reduction's input."""

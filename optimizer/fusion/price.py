@@ -16,6 +16,7 @@ from .conditions import Edge
 from .facts import ADDITIVE, over
 from .graph import Graph
 from .machine import Limits, Machine
+from .operations import ONE_BY_ONE
 from .plan import FusedOperator, OuterProduct, PlainOperator, Template, Variant
 from .unstored import multiplies_unstored
 from .zeros import Known, at_zero
@@ -79,7 +80,8 @@ class Prices:
         reads = {operand.node for operand in graph.operands[number]}
         read = sum(graph.in_bytes(one) for one in reads)
         written = graph.bytes[number]
-        flops, rate = graph.flops(number), machine.flops
+        one_by_one = graph.nodes[number].op in ONE_BY_ONE
+        flops, rate = graph.flops(number), machine.functions if one_by_one else machine.flops
         if graph.nodes[number].op == "MatMul":
             flops *= graph.nodes[graph.nodes[number].inputs[0]].density
             rate = machine.cores * machine.products

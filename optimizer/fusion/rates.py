@@ -26,8 +26,8 @@ _CELLS = 1 << 14
 # So few rows that libraries don't share them among threads, which spin while they wait for another.
 _MATRIX = 96
 _CALLS = 100
-# What operations.py counts an exponential for.
-_EXPONENTIAL = 18
+# What operations.py counts an exponential for, and sinh.
+_EXPONENTIAL, _SINH = 18, 21
 # What generated sums of products along rows reach of a library's product of matrices.
 _PRODUCTS = 0.7
 # Calls of NumPy that take as long as that of a kernel, and as that of a node between kernels.
@@ -63,8 +63,8 @@ def rates() -> Rates:
 
 _NAMES = frozenset(
     (
-        *("read", "write", "cache", "flops", "products", "matmul", "near", "near_bytes"),
-        *("dispatch_s", "plain_s"),
+        *("read", "write", "cache", "flops", "functions", "products", "matmul", "near"),
+        *("near_bytes", "dispatch_s", "plain_s"),
     )
 )
 
@@ -99,6 +99,7 @@ def measured() -> Rates:
     cells = np.linspace(0.0, 1.0, _CELLS)
     made = np.empty_like(cells)
     flops = _EXPONENTIAL * _CELLS / _least_s(lambda: np.exp(cells, out=made), 9)
+    functions = _SINH * _CELLS / _least_s(lambda: np.sinh(cells, out=made), 9)
     square = np.ones((_MATRIX, _MATRIX))
     matmul = 2 * _MATRIX**3 / _least_s(lambda: square @ square, 99)
     one = np.ones(1)
@@ -108,6 +109,7 @@ def measured() -> Rates:
         "write": write,
         "cache": 2 * max(cache, read),  # the first cache is nearer
         "flops": flops,
+        "functions": min(functions, flops),
         "products": _PRODUCTS * matmul,
         "matmul": matmul,
         "near": max(cache / read, 1.0),
