@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from .build import Builder
 
-UNARY = ["Neg", "Abs", "Exp", "Tanh", "Sigmoid", "Erf", "Square", "Sin"]
+UNARY = ["Neg", "Abs", "Exp", "Tanh", "Sigmoid", "Erf", "Square", "Sin", "Cos", "Atan", "Expm1"]
 BINARY = ["Add", "Sub", "Mul", "Max", "Min"]
 AGGREGATES = ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceSumSquare"]
 
@@ -88,8 +88,8 @@ def _step(draw, builder, values, rng):
         op = draw(st.sampled_from(UNARY))
         if op == "Square":
             return builder.cell("Pow", builder.cell("Tanh", x), builder.constant(2.0))
-        if op == "Exp":  # no products of products that grow beyond bounds
-            return builder.cell("Exp", builder.cell("Tanh", x))
+        if op in ("Exp", "Expm1"):  # no products of products that grow beyond bounds
+            return builder.cell(op, builder.cell("Tanh", x))
         return builder.cell(op, x)
     if kind == "constant":
         return builder.cell(draw(st.sampled_from(BINARY)), x, builder.constant(0.75))
