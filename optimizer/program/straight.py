@@ -28,8 +28,8 @@ _PLAIN = frozenset(
     )
 )
 _FLAGS = frozenset(["OPTIMIZED", "NEWLOCALS", "NESTED", "NOFREE", "HAS_DOCSTRING", "METHOD"])
-# What may be asked of arrays, dense and sparse ones, of NumPy and of SciPy: names that neither write nor give memory away,
-# and that mean the same in each call.
+# What may be asked of arrays, sparse ones too, of NumPy and of SciPy: names that neither write nor
+# give memory away, and that mean the same in each call.
 _NAMES = frozenset(
     (
         *("T", "mT", "shape", "ndim", "size", "dtype", "sum", "mean", "max", "min", "prod"),

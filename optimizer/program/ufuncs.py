@@ -351,7 +351,8 @@ def _operator(ufunc: np.ufunc, operands: list[Expression], dtype: str) -> Expres
         return elementwise("Identity", operands[0])
     kind = np.dtype(operands[0].dtype).kind
     composed = _composed(ufunc) if kind == "f" else None
-    if composed is not None:
+    # of what is there NumPy asks it in one pass, as vectors
+    if composed is not None and not (ufunc is np.isfinite and operands[0].op == "Input"):
         return composed(*operands)
     if ufunc is np.not_equal and kind != "b":
         return elementwise("Not", elementwise("Equal", *operands, dtype="bool"))

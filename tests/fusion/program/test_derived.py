@@ -113,13 +113,14 @@ SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 7.0, -7.0, 
 def test_special_values_in_kernels(name: str, dtype: str) -> None:
     """Each pair of them, many times over, where a kernel computes the function."""
     ufunc = getattr(np, name, None) or getattr(special, name)
+    one = np.dtype(dtype).type(1)
     with np.errstate(all="ignore"):
         values = np.array(SPECIAL).astype(dtype)
     first, second = (one.ravel() for one in np.meshgrid(values, values))
     given = [np.tile(one, 5) for one in (first, second)][: ufunc.nin]
-    fused = fuse(heuristic="all")(lambda *operands: ufunc(*operands) * operands[0].dtype.type(1))
+    fused = fuse(heuristic="all")(lambda x, *rest: ufunc(x * one, *rest) * one)
     with np.errstate(all="ignore"):
-        expected, found = ufunc(*given) * given[0].dtype.type(1), fused(*given)
+        expected, found = ufunc(*given) * one, fused(*given)
     assert found.dtype == expected.dtype
     np.testing.assert_allclose(found, expected, rtol=1e-5 if dtype == "float32" else 1e-12)
     zeros = (expected == 0) & ~np.isnan(expected)
@@ -151,3 +152,36 @@ def test_a_region_goes_on_around_it(text: str) -> None:
     compare(plain, fused, arguments(7, 5, "float64"))
     told = fused.explain()
     assert "Not traced" not in told and "1 region in" in told, told
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 300), (300, 1), (257, 33), (33, 4099), (5000,)])
+def test_bools_are_counted_by_kernels(shape: tuple[int, ...], dtype: str) -> None:
+    def counted(X: Any) -> Any:
+        last = len(X.shape) - 1
+        some, most = X > 0, X > -1.5
+        found = (some.sum(axis=last), most.sum(axis=0), some.sum(), np.sum(most, keepdims=True))
+        return (
+            *found,
+            most.all(axis=0),
+            (X > 3).any(axis=last),
+            np.isfinite(X).all(),
+            (X < 9).all(),
+        )
+
+    X = np.random.default_rng(0).normal(size=shape).astype(dtype)
+    fused = fuse(heuristic="all")(counted)
+    for given in (X, np.where(X > 1, np.nan, X), X[::-1], np.asfortranarray(X)):
+        for found, expected in zip(fused(given), counted(given), strict=True):
+            assert found.dtype == expected.dtype and type(found) is type(expected)
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_more_bools_than_a_float32_tells_apart() -> None:
+    def counted(X: Any) -> Any:
+        return (X == X).sum(), (X == X).sum(axis=0), (X != X).any()
+
+    X = np.zeros(((1 << 24) + 3, 1), np.float32)
+    fused = fuse(counted)
+    for found, expected in zip(fused(X), counted(X), strict=True):
+        np.testing.assert_array_equal(found, expected)
