@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import pickle
 from collections.abc import Callable
@@ -20,19 +21,29 @@ def cache_path() -> Path:
 
 
 def kept(entry: Path, make: Callable[[], T]) -> T:
-    """Return what a file holds; made, and written whole, where it holds nothing that can be read.
+    """Return what a file holds; made, and written whole, where it doesn't hold what was written.
 
     The entry's name tells all that its contents depend on. A folder that can't be written is no
     error: then it is made in each process.
     """
     try:
-        held: T = pickle.loads(entry.read_bytes())
+        held: T = pickle.loads(_checked(entry.read_bytes()))
         return held
-    except Exception:  # absent, or cut off
+    except Exception:  # absent, or damaged
         made = make()
     with contextlib.suppress(OSError):
         entry.parent.mkdir(parents=True, exist_ok=True)
         written = entry.with_suffix(f".{os.getpid()}")
-        written.write_bytes(pickle.dumps(made))
+        pickled = pickle.dumps(made)
+        written.write_bytes(hashlib.sha256(pickled).digest() + pickled)
         written.replace(entry)
     return made
+
+
+def _checked(written: bytes) -> bytes:
+    """Return what follows the checksum: a damaged pickle may be one of something else."""
+    size = hashlib.sha256().digest_size
+    stated, pickled = written[:size], written[size:]
+    if hashlib.sha256(pickled).digest() != stated:
+        raise ValueError("other bytes than were written")
+    return pickled
