@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -53,7 +54,7 @@ class Setting:
                 f"{self.threads} threads are more than this machine can tell anything about: "
                 f"ask for at most {most}"
             )
-        if not self.budget >= 0:
+        if not 0 <= self.budget < math.inf:
             raise OptionError(f"the budget is in seconds and can't be {self.budget}")
 
     @property

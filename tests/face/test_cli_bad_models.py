@@ -135,6 +135,7 @@ def test_other_commands_refuse(spoil, command, cli, tmp_path):
         (["--threads", "100000"], "100000 threads"),
         (["--budget", "-1"], "--budget"),
         (["--budget", "soon"], "--budget"),
+        (["--budget", "inf"], "can't be inf"),
         (["--target", "tpu"], "--target"),
         (["--allow", "exact,fast"], "fast"),
         (["--allow", ","], "--allow"),
