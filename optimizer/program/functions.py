@@ -147,8 +147,10 @@ def _clip(
     found = cast(x, kept.name)
     if low is None and high is None:
         found = elementwise("Identity", found)
-    if low is not None:
-        found = _fitting("Max", found, _as(trace, low, kept.name), dtype=kept.name)
+    if (
+        low is not None
+    ):  # the bound comes first: so clip is known from what others write (prepare.py)
+        found = _fitting("Max", _as(trace, low, kept.name), found, dtype=kept.name)
     if high is not None:
         found = _fitting("Min", found, _as(trace, high, kept.name), dtype=kept.name)
     return found

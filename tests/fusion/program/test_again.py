@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tensolog.optimizer.program import prepare
 from tensolog.optimizer.program.straight import straight
 
 from tensolog import fuse
@@ -206,3 +207,17 @@ def test_what_is_straight() -> None:
     assert straight(lambda x: print(x)) is None
     assert straight(outer()) is None
     assert straight(lambda x: (yield x)) is None
+
+
+def test_what_numpy_does_in_one_pass_counts_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """np.clip is two operators here, and one function of NumPy's."""
+    monkeypatch.setattr(prepare, "TRACING_S", 30e-6)
+    X = RNG.normal(size=(1000, 1000))
+    alone_s = []
+    for plain in (lambda X: np.clip(X, -1, 1), lambda X: np.maximum(-1, X)):
+        fused = fuse(plain)
+        np.testing.assert_array_equal(fused(X), plain(X))
+        (one,) = fused._engine.known()
+        assert isinstance(one, prepare.Prepared) and one.seconds is not None
+        alone_s.append(one.seconds[1])
+    assert alone_s[0] == pytest.approx(alone_s[1], rel=1e-6)
