@@ -13,4 +13,4 @@ if TYPE_CHECKING:
 __all__ = ["Catalog", "CatalogError", "ModelError", "TensologError"]
 
 # It loads DuckDB, which functions that are fused don't need.
-__getattr__ = lazily(__name__, {"Catalog": ".store"})
+__getattr__, __dir__ = lazily(__name__, {"Catalog": ".store"})

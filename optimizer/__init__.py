@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 # Functions that are fused need none of it.
-__getattr__ = lazily(
+__getattr__, __dir__ = lazily(
     __name__,
     {
         "ORIGINAL": ".contest",

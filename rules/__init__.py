@@ -54,7 +54,7 @@ __all__ = [
     "store_rules",
 ]
 
-__getattr__ = lazily(
+__getattr__, __dir__ = lazily(
     __name__,
     {
         "ABSENT": ".view",
