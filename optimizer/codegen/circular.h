@@ -87,12 +87,12 @@ static inline float near_tan_32(float x) {
   return float_32(bits_32(y) ^ (bits_32(x) & (uint32_t)1 << 31));
 }
 
-/* y = f(x) for n elements; x and y have room up to a multiple of 16, so that all vectors are whole.
+/* y = f(x) for n elements; x and y have room up to a multiple of 8, so that vectors are whole.
    `far` is as wide as the elements, so that both fill as many lanes. */
 #define EACH(name, near, whole, absolute, most, type_, flag) \
   static APART void name(type_ *restrict x, type_ *restrict y, i64 n) { \
     flag far = 0; \
-    const i64 all = (n + 15) & ~(i64)15; \
+    const i64 all = (n + 7) & ~(i64)7; \
     for (i64 i = n; i < all; i++) x[i] = 0; \
     _Pragma("omp simd reduction(|:far)") \
     for (i64 i = 0; i < all; i++) { \
