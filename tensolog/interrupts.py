@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 _caught: list[KeyboardInterrupt] = []
+
+# An interrupt that strikes while a module is loaded comes again after so long, and so many times:
+# native modules, such as DuckDB's, abort the process where loading them raises anything.
+_LATER_S = 0.02
+_MOST_TIMES = 500
 
 
 class Interrupted(KeyboardInterrupt):
@@ -27,12 +33,27 @@ def one_interrupt(*, last: bool = False) -> Iterator[None]:
     an interpreter that shuts down would end by the signal, whatever its exit code is.
     """
 
-    def interrupt(number: int, _frame: FrameType | None) -> None:
+    def again(number: int) -> None:
+        nonlocal waits
+        waits = False
+        signal.raise_signal(number)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal times, waits
+        if waits:
+            return
+        if times < _MOST_TIMES and _is_loading(frame):
+            times, waits = times + 1, True
+            later = threading.Timer(_LATER_S, again, (number,))
+            later.daemon = True
+            later.start()
+            return
         for handled in before:
             signal.signal(handled, signal.SIG_IGN)
         _caught.append(Interrupted() if number == signal.SIGINT else Terminated())
         raise _caught[0]
 
+    times, waits = 0, False
     before = {}
     _caught.clear()
     try:
@@ -47,6 +68,15 @@ def one_interrupt(*, last: bool = False) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, signal.SIG_IGN if last else handler)
+
+
+def _is_loading(frame: FrameType | None) -> bool:
+    """Whether a module is being loaded where a signal struck."""
+    while frame is not None:
+        if frame.f_code.co_filename == "<frozen importlib._bootstrap_external>":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def caught() -> KeyboardInterrupt | None:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 import tensolog.optimizer
@@ -28,6 +29,18 @@ def test_the_first_signal_raises_and_the_next_are_ignored(number):
             strike(signal.SIGINT)
     assert isinstance(raised.value, interrupts.Terminated) == (number != signal.SIGINT)
     assert signal.getsignal(number) is before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_module_is_loaded_before_an_interrupt_is_raised(number, tmp_path, monkeypatch):
+    """Native modules abort the process where loading them raises."""
+    text = f"import os\nos.kill(os.getpid(), {int(number)})\nfor n in range(10**5): pass\n"
+    (tmp_path / f"struck_{int(number)}.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(KeyboardInterrupt), interrupts.one_interrupt():
+        __import__(f"struck_{int(number)}")
+        time.sleep(60)
+    assert sys.modules.pop(f"struck_{int(number)}").n == 10**5 - 1
 
 
 def test_a_swallowed_interrupt_comes_back():
