@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 from ..profiles.as_run import as_run
 from ..profiles.feeds import DISTRIBUTIONS, random_feeds
 from ..profiles.kernel import Kernel
+from ..profiles.machine import memory_bytes
 from ..profiles.opening import race_openings
 from ..profiles.operators_run import operators_run
 from ..profiles.race import Lap, RaceError, race
@@ -135,6 +137,9 @@ class Contest:
             shape = tuple(
                 bound.get(size, 1) if isinstance(size, str) else size for size in type_.shape
             )
+            if math.prod(shape) > (memory_bytes() or math.inf):  # of a byte each, at least
+                size = " x ".join(map(str, shape))
+                raise RaceError(f"no inputs can be generated for {name!r}: {size} is too large")
             rows = table_rows(graph, value)
             feeds |= random_feeds({name: (type_.dtype, shape)}, distribution, seed, high=rows)
         return feeds

@@ -114,6 +114,14 @@ def test_a_dynamic_model_stays_dynamic(cli, tmp_path):
         np.testing.assert_allclose(run_model(out, x), run_model(path, x), rtol=1e-5, atol=1e-5)
 
 
+def test_inputs_larger_than_the_memory_are_not_made(cli, tmp_path):
+    path, out = tmp_path / "dynamic.onnx", tmp_path / "fast.onnx"
+    onnx.save(model_proto(inputs=[("x", ("batch", 8))], outputs=[("y", ("batch", 8))]), path)
+    outcome = cli("optimize", path, "-o", out, "--input-shape", f"x={10**14},8", "--budget", "0")
+    assert outcome.code == 0, outcome.err
+    assert f"{10**14} x 8 is too large" in outcome.out + outcome.err
+
+
 def test_a_custom_operator_passes_through(cli, tmp_path):
     nodes = [helper.make_node("Mystery", ["x"], ["y"], domain="example.com", name="mystery")]
     model = model_proto(nodes)
