@@ -174,7 +174,8 @@ def expression_of(name: str, x: Expression, options: Mapping[str, Any]) -> Expre
         return reduction(_OPERATORS[name], x, axes, keepdims)
     if name in ("sum", "prod"):
         kept = _accumulator(name, x.dtype) if dtype is None else _traced(dtype)
-        if name == "sum" and x.dtype == "bool" and kept == np.dtype(np.intp).name:
+        counts = name == "sum" and x.dtype == "bool" and x.layout == "dense"
+        if counts and kept == np.dtype(np.intp).name:
             return cast(_counted(x, axes, keepdims), kept)
         return reduction(_OPERATORS[name], cast(x, kept), axes, keepdims)
     kept = _averaging(x.dtype) if dtype is None else _traced(dtype)

@@ -298,7 +298,7 @@ class Writer:
             return False
 
     def odd(self) -> None:
-        """Call what is left to NumPy."""
+        """Call what is left to NumPy, or composed of other functions."""
         name = self.some(lambda shape: len(shape) > 0)
         if name is None:
             return
@@ -307,6 +307,19 @@ class Writer:
             [
                 *["np.sort({}, axis=0)", "np.cumsum({}, axis=0)", "np.cbrt({})", "np.flip({})"],
                 *["{}[np.arange({}.shape[0])]", "np.hypot({}, 1.0)", "{} // 1.0", "{} % 0.7"],
+                *[
+                    "np.roll({}, 1, axis=0)",
+                    "np.flip({}, 0) * 2",
+                    "np.round({}, 1)",
+                    "np.trunc({})",
+                ],
+                *[
+                    "np.nan_to_num({})",
+                    "np.heaviside({}, 0.5)",
+                    "np.fmax({}, {})",
+                    "np.fmin({}, 0.3)",
+                ],
+                *["np.einsum('...,...->...', {}, {})", "{} - np.ptp({}, axis=0)"],
             ]
         )
         self.put(text.format(name, name), shape)
