@@ -273,7 +273,10 @@ class Prices:
                 return False
             summed = self._row_operands(h)
             wide = [one for one in summed if graph.nodes[one].shape == shape]
-            if wide and not any(known.get(one) == 0.0 for one in wide):
+            zero = [one for one in wide if known.get(one) == 0.0]
+            if graph.kinds[h] == "contraction":  # of a dense value, 0 times NaN is NaN
+                zero = [one for one in zero if graph.nodes[one].nnz is not None]
+            if wide and not zero:
                 return False
         return True
 
@@ -314,6 +317,8 @@ class Prices:
         else:
             return None
         if not closing and graph.nodes[root].nnz is None:
+            return None
+        if graph.nodes[value].nnz is None and graph.kinds[root] == "contraction":
             return None
         if multiplies_unstored(graph, cover.nodes, driver):
             return None

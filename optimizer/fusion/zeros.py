@@ -18,13 +18,15 @@ Known = float | None
 def at_zero(program: Program, covered: Iterable[int], driver: int) -> Mapping[int, Known]:
     """Return what covered elementwise nodes are where `driver` is zero, and the driver itself.
 
-    `covered` is in topological order. Products with zero count as zero, as they do in SciPy.
+    `covered` is in topological order. Sparse products with zero are zero, as they are in SciPy.
     """
     found: dict[int, Known] = {driver: 0.0}
     for number in covered:
         node = program.nodes[number]
         operands = [_known(program.nodes[one], found) for one in node.inputs]
-        safe = () if node.attributes else _safe_positions(node.op, len(node.inputs))
+        # Of dense values, 0 times NaN is NaN.
+        counts = not node.attributes and (node.nnz is not None or node.dtype == "bool")
+        safe = _safe_positions(node.op, len(node.inputs)) if counts else ()
         if any(operands[at] == 0.0 for at in safe):
             found[number] = 0.0
         elif operands and all(operand is not None for operand in operands):

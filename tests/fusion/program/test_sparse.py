@@ -235,6 +235,8 @@ LAYOUTS = {
     (S.power(2) * Y).sum(axis=1); (S**3 * Y).sum(axis=0); (S ** 2) @ v; S.power(3) @ W
     S * Y + U @ V.T; (np.tanh(U @ V.T) - S * Y).sum(axis=1); ((Y - S * Y) * Y).max(axis=0)
     np.tanh(S @ Z); (S * 0.5) @ Z; (S * Y * T) @ v; S.T @ Y - S.T @ (U @ V.T)
+    S.toarray() @ W; (S.toarray() * Y).sum(axis=1); S.toarray().T @ w; (S * Y).toarray().sum(axis=0)
+    (S * (U @ V.T)).toarray() @ W
     """.replace("\n", ";")
     .strip()
     .rstrip(";")
