@@ -1,15 +1,19 @@
-"""The clauses of rules, to be joined in columns: read once a process, and only those in demand."""
+"""The clauses of rules, to be joined in columns: only those in demand, kept on disk as read."""
 
 from __future__ import annotations
 
+import hashlib
+import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from importlib import resources
 
 import numpy as np
 
 from ..catalog.datalog.parser import parse_block
 from ..catalog.datalog.syntax import Clause, String
+from ..catalog.kept import cache_path, kept
 from ..rules import Rule, nearly_text
 from ..rules.clause import clause_of
 from ..rules.compile import default_facts, graph_relations
@@ -70,14 +74,11 @@ def readings(rules: Collection[Rule], *, uses: bool) -> dict[Rule, Reading]:
     In an e-graph they may: a rewrite takes nothing away there, and whether it pays is for the costs
     to say.
     """
-    if new := [rule for rule in rules if (rule, uses) not in _READ]:
-        texts = []
-        for rule in new:
+    for rule in rules:
+        if (rule, uses) not in _READ:
             clause = clause_of(rule)
-            kept = [p for p in clause.parts if uses or not isinstance(p.condition, UsedOnlyHere)]
-            texts.append(replace(clause, parts=kept).text())
-        found = _by_relation(parse_block("\n".join(texts), "rules").clauses)
-        for rule in new:
+            needed = [p for p in clause.parts if uses or not isinstance(p.condition, UsedOnlyHere)]
+            found = _read(replace(clause, parts=needed).text(), rule.name)
             structure = found.get(f"pattern_{rule.name}", ())
             _READ[rule, uses] = Reading(structure, found[f"match_{rule.name}"])
     return {rule: _READ[rule, uses] for rule in rules}
@@ -87,14 +88,14 @@ def readings(rules: Collection[Rule], *, uses: bool) -> dict[Rule, Reading]:
 def near_clauses(rule: Rule) -> Mapping[str, tuple[Conjunction, ...]]:
     """The relations of a rule by name: structure, matches, and what nearly matches."""
     texts = (clause_of(rule).text(), nearly_text(rule))
-    return _by_relation(parse_block("\n".join(texts), rule.name).clauses)
+    return _read("\n".join(texts), rule.name)
 
 
 @cache
 def derived() -> Mapping[str, tuple[Conjunction, ...]]:
     """What rules/graph.dl derives, but for use counts: those need an aggregate, and are given."""
-    clauses = parse_block(graph_relations(), "rules/graph.dl").clauses
-    return _by_relation([clause for clause in clauses if clause.head.name != USES])
+    found = _read(graph_relations(), "rules/graph.dl")
+    return {name: conjunctions for name, conjunctions in found.items() if name != USES}
 
 
 def stated(rules: Sequence[Rule], symbol: Callable[[str], int]) -> dict[str, Table]:
@@ -118,6 +119,26 @@ def _texts(rules: tuple[Rule, ...]) -> tuple[tuple[str, ...], ...]:
         (clause.head.name, *(a.value for a in clause.head.arguments if isinstance(a, String)))
         for clause in parse_block(default_facts(rules), "facts of rules").clauses
     )
+
+
+def _read(text: str, place: str) -> dict[str, tuple[Conjunction, ...]]:
+    """The relations that a text of Datalog defines."""
+    name = hashlib.sha256(f"{_version()}\n{place}\n{text}".encode()).hexdigest()
+    entry = cache_path() / "clauses" / f"{name[:32]}.pickle"
+    return kept(entry, lambda: _by_relation(parse_block(text, place).clauses))
+
+
+@cache
+def _version() -> str:
+    """What reading a text gives depends on: Datalog's parser, and the joins made of it."""
+    digest = hashlib.sha256(sys.version.encode())
+    parser, here = resources.files(parse_block.__module__.rpartition(".")[0]), __package__
+    for file in sorted(parser.iterdir(), key=lambda one: one.name):
+        if file.name.endswith((".py", ".lark")):
+            digest.update(file.read_bytes())
+    for own in ("clauses.py", "joins.py"):
+        digest.update((resources.files(str(here)) / own).read_bytes())
+    return digest.hexdigest()
 
 
 def _by_relation(clauses: Sequence[Clause]) -> dict[str, tuple[Conjunction, ...]]:

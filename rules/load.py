@@ -1,12 +1,17 @@
-"""The shipped rules, and the choice of those that apply to a model."""
+"""The shipped rules, kept on disk as read, and the choice of those that apply to a model."""
 
 from __future__ import annotations
 
+import hashlib
+import sys
 from collections.abc import Collection, Sequence
 from functools import cache
 from importlib import resources
+from importlib.metadata import version
 from pathlib import Path
 
+from ..catalog import operators
+from ..catalog.kept import cache_path, kept
 from .errors import RuleError
 from .parser import parse_rules
 from .syntax import Rule
@@ -16,12 +21,26 @@ REJECTED = "rejected.rules"
 
 @cache
 def _shipped() -> tuple[Rule, ...]:
+    return kept(cache_path() / f"shipped-{_version()}.pickle", _read)
+
+
+def _read() -> tuple[Rule, ...]:
     found: list[Rule] = []
     here = resources.files(__package__)
     for file in sorted(here.iterdir(), key=lambda entry: entry.name):
         if file.name.endswith(".rules") and file.name != REJECTED:
             found += parse_rules(file.read_text(encoding="utf-8"), file.name)
     return _distinct(found)
+
+
+def _version() -> str:
+    """What reading depends on: the rules, their parser, and the operators that it knows."""
+    digest = hashlib.sha256(f"{sys.version} onnx {version('onnx')}".encode())
+    for folder in (resources.files(__package__), resources.files(operators)):
+        for file in sorted(folder.iterdir(), key=lambda one: one.name):
+            if file.name.endswith((".rules", ".ops", ".lark", ".py")):
+                digest.update(file.name.encode() + file.read_bytes())
+    return digest.hexdigest()[:32]
 
 
 @cache

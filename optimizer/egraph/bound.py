@@ -36,7 +36,8 @@ def decide(region: Region, incumbent: Selection, steps: int) -> Decision:
     """Choose for every class of a region; `steps` bounds the choices that are tried.
 
     `incumbent` is a selection to start from; the result costs no more. Any time it is stopped,
-    the bound is the least of what was left unexplored.
+    the bound is the least of what was left unexplored. Without one, nothing may be found: then the
+    cost is infinite.
     """
     search = _Search(region, steps)
     best = {c: incumbent[c] for c in region.choices if c in incumbent}
@@ -202,7 +203,8 @@ class _Search:
                 continue
             frames.append(self._frame(now_pending))
         order = computed(region, best)
-        assert order is not None, "the incumbent is cyclic"
+        if order is None:  # nothing to start from, and nothing found in so few steps
+            return Decision({}, float("inf"), max(root_bound, unexplored), self.spent)
         bound = min(best_cost, max(root_bound, min(unexplored, best_cost)))
         return Decision({c: best[c] for c in order}, best_cost, bound, self.spent)
 

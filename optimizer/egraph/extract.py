@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from .alike import Decisions
+from .cutset import decide_cut
 from .problem import Choice, Problem, Selection, cost_of, in_order, reduced
 from .regions import regions_of
 
@@ -59,7 +60,7 @@ def extract(problem: Problem, incumbent: Selection, steps: int = MOST_STEPS) -> 
             for c in region.choices
             if c in incumbent
         }
-        decision = decisions.of(region, own, min(STEPS, max(0, steps - spent)))
+        decision = decide_cut(region, own, min(STEPS, max(0, steps - spent)), decisions)
         spent += decision.steps
         exact += decision.is_exact
         slack += decision.cost - decision.bound

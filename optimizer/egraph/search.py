@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...rules import Rule
+from ..garbage import seldom_collected
 from ..graph import Graph
 from ..price import Prices, Progress
 from ..rewrite import Step
@@ -71,6 +72,7 @@ class Found:
         return self.plans[0].cost_ns
 
 
+@seldom_collected()
 def search(
     graph: Graph,
     rules: Sequence[Rule],

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from tensolog.optimizer.egraph import bound
+from tensolog.optimizer.egraph import bound, cutset
 from tensolog.optimizer.egraph.extract import extract
 from tensolog.optimizer.egraph.problem import (
     Choice,
@@ -199,6 +199,51 @@ def test_large_regions_are_no_worse_than_the_start_and_the_best_with_time(
     assert found.bound <= least + 1e-9
     if steps == 4_000:
         assert found.cost == pytest.approx(least)
+
+
+@pytest.fixture
+def all_regions_cut(monkeypatch):
+    """Regions of any size are decided by cases, small parts or not."""
+    monkeypatch.setattr(cutset, "LARGE", 0)
+    monkeypatch.setattr(cutset, "PART", 1.0)
+
+
+@settings(
+    max_examples=examples(250),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(problems(), st.sampled_from([0, 3, 4_000]))
+def test_by_cases_the_cost_is_the_least_too(all_regions_cut, problem, steps):
+    start = first_choices(problem)
+    found = extract(problem, start, steps)
+    least, _ = exhaustive(problem)
+    assert least - 1e-9 <= found.cost <= cost_of(start, start) + 1e-9
+    assert found.bound <= least + 1e-9
+    in_order(found.selection, problem.roots)  # raises where it is cyclic
+    if steps == 4_000:
+        assert found.cost == pytest.approx(least)
+        assert found.exact == found.regions
+
+
+@pytest.mark.parametrize("dear", [3.0, 90.0])
+def test_layers_that_share_are_decided_exactly(dear):
+    """Of two ways, one needs what all layers share, another one both that and more of it."""
+    layers = 200
+    mask, more = layers, layers + 1
+    choices = {mask: (Choice(0, dear, ()),), more: (Choice(1, 40.0, (mask,)),)}
+    for layer in range(layers):
+        before = (layer - 1,) if layer else ()
+        ways = [(5.0, before), (4.5, (*before, mask)), (4.2, (*before, mask, more))]
+        choices[layer] = tuple(
+            Choice(2 + 3 * layer + at, *way) for at, way in enumerate(ways[: 2 + layer % 2])
+        )
+    problem = Problem(choices, (layers - 1,))
+    found = extract(problem, first_choices(problem))
+    least = min(5.0 * layers, dear + 4.5 * layers, dear + 40.0 + (4.5 + 4.2) * layers / 2)
+    assert found.cost == pytest.approx(least)
+    assert found.gap == pytest.approx(0)
+    assert found.steps < layers  # parts that are alike are decided once
 
 
 @pytest.mark.usefixtures("all_regions_large")

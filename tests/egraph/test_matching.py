@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tensolog.catalog.datalog import evaluate, parse
+from tensolog.optimizer import clauses
 from tensolog.optimizer.egraph.application import apply_matches
 from tensolog.optimizer.egraph.egraph import EGraph
 from tensolog.optimizer.egraph.matching import ANY, EMatcher, Patterns, operators_in, reachable
@@ -21,6 +22,20 @@ from ..models.random_graphs import graphs
 from .pricing import graph_of, shipped_rules
 
 TEXTS = {"node": [1], "attribute": [1, 2], "attribute_int": [1], "dtype": [1], "commutative": [0]}
+
+
+def test_clauses_kept_on_disk_are_those_of_the_rules(tmp_path, monkeypatch):
+    monkeypatch.setattr(clauses, "cache_path", lambda: tmp_path)
+    some = shipped_rules()[::20]
+    found = []
+    for _ in range(3):  # read, loaded, and read again where an entry is damaged
+        monkeypatch.setattr(clauses, "_READ", {})
+        found.append([repr(one) for one in clauses.readings(some, uses=False).values()])
+        next((tmp_path / "clauses").iterdir()).write_bytes(b"cut off")
+    assert found[0] == found[1] == found[2]
+    kept = len(list((tmp_path / "clauses").iterdir()))
+    clauses.readings(some, uses=True)  # other texts
+    assert len(list((tmp_path / "clauses").iterdir())) > kept
 
 
 def compiled(rules):

@@ -8,7 +8,7 @@ import pytest
 from tensolog.rules import load_rules
 from tensolog.rules.gate.counterexample import refute
 from tensolog.rules.layout import formatted
-from tensolog.rules.load import load_rejected
+from tensolog.rules.load import _read, _shipped, _version, load_rejected
 from tensolog.rules.prover.cases import IllTyped, statements
 from tensolog.rules.prover.prove import prove
 
@@ -36,6 +36,19 @@ ELUSIVE = {"FoldDivisorIntoLeftOperand"}
 def test_files_are_laid_out_as_the_formatter_does(file):
     text = file.read_text(encoding="utf-8")
     assert formatted(text, file.name) == text, "run: tensolog rules format"
+
+
+def test_rules_kept_on_disk_are_those_of_the_files(tmp_path, monkeypatch):
+    monkeypatch.setattr("tensolog.rules.load.cache_path", lambda: tmp_path)
+    anew = _read()
+    for _ in range(2):  # read, then loaded
+        _shipped.cache_clear()
+        assert _shipped() == anew
+        places = [(rule.path, rule.line, rule.comment) for rule in _shipped()]
+        assert places == [(rule.path, rule.line, rule.comment) for rule in anew]
+    (entry,) = tmp_path.iterdir()
+    assert entry.name == f"shipped-{_version()}.pickle"
+    _shipped.cache_clear()
 
 
 def test_rejected_rules_are_documented_and_not_shipped():
