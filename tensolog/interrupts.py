@@ -33,6 +33,8 @@ def one_interrupt(*, last: bool = False) -> Iterator[None]:
     an interpreter that shuts down would end by the signal, whatever its exit code is.
     """
 
+    times, waits = 0, False
+
     def again(number: int) -> None:
         nonlocal waits
         waits = False
@@ -53,7 +55,6 @@ def one_interrupt(*, last: bool = False) -> Iterator[None]:
         _caught.append(Interrupted() if number == signal.SIGINT else Terminated())
         raise _caught[0]
 
-    times, waits = 0, False
     before = {}
     _caught.clear()
     try:

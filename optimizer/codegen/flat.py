@@ -338,7 +338,7 @@ def _lanes(
     sums = all(fold.reduction.kind == "sum" for fold in folds)
     if not folds or len(folds) > _MOST_LANED or stores or not (light and sums):
         return 0
-    return _LANED // max(DTYPES[fold.reduction.dtype].itemsize for fold in folds)
+    return _LANED // int(max(DTYPES[fold.reduction.dtype].itemsize for fold in folds))
 
 
 def _tile(program: Program, arrays: Sequence[int]) -> str:

@@ -113,7 +113,8 @@ def test_light_sums_of_any_number_of_cells(level, kind, form):
         builder = Builder(kind)
         x, y = (builder.input(array(rng, (count,), kind, form)) for _ in range(2))
         product = builder.cell("Mul", x, y)
-        sums = [builder.reduce("ReduceSum", product, (0,)), builder.reduce("ReduceSumSquare", x, (0,))]
+        squares = builder.reduce("ReduceSumSquare", x, (0,))
+        sums = [builder.reduce("ReduceSum", product, (0,)), squares]
         size = math.sqrt(count)  # of a sum of random signs: its terms' sum is as much larger
         tolerance = size * (1e-13 if kind == "float64" else 1e-5)
         check(builder, sums, levels=(level,), tolerance=tolerance)
