@@ -34,6 +34,9 @@ CODES: Mapping[str, int] = {
 # Codes of the types that kernels hold, where an array has to be copied all the same.
 FROM: Mapping[str, int] = {"float32": 1, "float64": 2, "bool": 3}
 
+# What a view of a sparse matrix says of it (common.h).
+DISTINCT, WIDE = 1, 2
+
 # To compare with: asking a dtype for its name takes NumPy several microseconds.
 DTYPES: Mapping[str, Any] = {name: np.dtype(name) for name in CODES}
 
@@ -94,3 +97,12 @@ def contiguous(array: Array, dtype: str) -> Array:
     if flags.c_contiguous and flags.aligned and array.dtype == DTYPES[dtype]:
         return array
     return np.require(array, dtype=dtype, requirements=["C", "A"])
+
+
+def row_begins(matrix: Array) -> tuple[Array, int]:
+    """Return where the rows of a sparse matrix begin, and WIDE if that is told in 64 bits.
+
+    SciPy has 32 bits for it unless there are too many entries, or the caller chose otherwise.
+    """
+    wide = matrix.indptr.dtype.itemsize > 4
+    return contiguous(matrix.indptr, "int64" if wide else "int32"), WIDE if wide else 0

@@ -53,9 +53,14 @@ typedef float four_of_32 __attribute__((vector_size(16), aligned(4), may_alias))
 
 /* An array of up to two axes, strides in bytes. `type` 0: of the kernel's own type, aligned, and
    contiguous where the kernel asks for it; otherwise the type that it is converted from. Of a sparse
-   one: values, where rows begin, columns, and DISTINCT where no row has a column twice. */
+   one: values, where rows begin, columns, and what is known of it: DISTINCT, no row has a column twice;
+   WIDE, it is told in 64 bits where rows begin. */
 #define DISTINCT 1
+#define WIDE 2
 typedef struct { char *data; i64 row, column, type; } view;
+
+/* Where the rows of a sparse matrix begin, in 32 bits as in SciPy unless there are too many entries. */
+typedef struct { const int32_t *few; const i64 *many; } begins;
 
 /* A sum and what rounding it lost (Neumaier 1974). Cells are summed plainly, in lanes, a tile at a
    time (of short rows a block of at most 4 TILE cells; so much in four times the lanes, too, where a

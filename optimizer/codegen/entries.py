@@ -14,7 +14,7 @@ import numpy as np
 from ..fusion.plan import FusedOperator
 from ..program.dag import Node, Program
 from ..program.evaluate import extend
-from .arrays import Array, address, contiguous, prepared
+from .arrays import Array, address, contiguous, prepared, row_begins
 from .axes import Classes, is_elementwise
 from .cells import MOVES, held_dtype
 from .entrytext import EntryText
@@ -73,13 +73,14 @@ class _Call:
         partial = partials(chunks, total)
         head = (0, chunks, step, rows, columns, address(partial), partial.shape[1], 0)
         arguments = [*head, *built.sizes]
+        begins, wide = row_begins(matrix)
         parts = (
             contiguous(matrix.data, kernel.program.nodes[kernel.driver].dtype),
-            contiguous(matrix.indptr, "int64"),
+            begins,
             contiguous(matrix.indices, "int32"),
         )
         self.held += parts
-        arguments += [*map(address, parts), 0]
+        arguments += [*map(address, parts), wide]
         made: dict[int, Array] = {}
         for node_id, form in built.operands:
             arguments += [*self._view(node_id, form, matrix, made), 0]

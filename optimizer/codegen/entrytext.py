@@ -8,13 +8,22 @@ from typing import Any
 
 from ..program.dag import Node, Program
 from .cells import MOVES, held_dtype, load, reduction, statement
+from .flat import lanes_beside
 from .launch import HEADER, VIEW
-from .loops import Fold, simd_loop
+from .loops import Fold, laned_loop, simd_loop
 from .rowstate import Part
 from .scalar import C_TYPES, SUFFIXES, LoweringError
 
 # Doubles of sums that lie in the nearest caches: scattered among more, they are looked ahead for.
 _NEAR = 1 << 15
+
+# Find the rows of a tile's entries and of those that follow; keep these for the next tile.
+_FIND = (
+    "const i64 before = known;",
+    "known = LEAST(TILE + FURTHER, stop - k);",
+    "row = rows_of_entries(rows, row, k, before, known, rr);",
+)
+_KEEP = ("known -= n;", "memcpy(rr, rr + n, (size_t)known * sizeof(int32_t));")
 
 Axes = tuple[int | None, int | None]  # where the driver's rows and columns are, of a node
 
@@ -42,7 +51,9 @@ class EntryText:
     gathers: list[str] = field(default_factory=list)
     loads: list[str] = field(default_factory=list)
     body: list[str] = field(default_factory=list)
+    stores: list[str] = field(default_factory=list)
     tails: list[str] = field(default_factory=list)
+    passed: list[str] = field(default_factory=list)
     folds: list[Fold] = field(default_factory=list)
     partial: int = 0
 
@@ -81,23 +92,32 @@ class EntryText:
                 view = self._view(node.id, "entries")
                 kind = self._type(node.id)
                 self.heads.append(f"{kind} *const y{node.id} = ({kind} *){view}->data;")
-                self.body.append(f"y{node.id}[k + j] = v{node.id};")
-        return "\n".join(self._frame(name))
+                self.stores.append(f"y{node.id}[k + j] = v{node.id};")
+        states = self.states
+        cells = [n for n in nodes if states[n.id] == "cell" and n.op not in MOVES]
+        return "\n".join(self._frame(name, cells))
 
-    def _frame(self, name: str) -> list[str]:
+    def _frame(self, name: str, cells: Sequence[Node]) -> list[str]:
         views = HEADER + len(self.sizes)
         kind = self._type(self.driver)
+        # the rows of single entries are found for those who ask, in the tile and further on
+        asked = any("rr" in line for line in (*self.gathers, *self.tails))
+        lanes = 0
+        if not (self.gathers or self.tails):
+            lanes = lanes_beside(cells, self.folds, self.stores)
+        tile = "4 * TILE" if lanes else "TILE"
+        body = [*self.loads, *self.body, *self.stores]
         lines = [f"static void {name}(i64 *a) {{"]
         lines += [f"  const i64 n{at} = a[{HEADER + at}];" for at in range(len(self.sizes))]
         lines += [
             f"  const view *driver = (const view *)(a + {views});",
             f"  const {kind} *const values = (const {kind} *)driver->data;",
-            "  const i64 *const begin = (const i64 *)driver->row;",
+            "  const begins rows = begins_of(driver);",
             "  const int32_t *const columns = (const int32_t *)driver->column;",
-            "  int32_t rr[TILE + FURTHER];",
         ]
         for at in range(len(self.operands)):
             lines.append(f"  const view *in{at} = (const view *)(a + {views + (1 + at) * VIEW});")
+        lines += ["  int32_t rr[TILE + FURTHER];"] if asked else []
         lines += [f"  {line}" for line in self.heads]
         lines += [
             "  for (;;) {",
@@ -106,23 +126,24 @@ class EntryText:
             "    const i64 last = LEAST((chunk + 1) * a[2], a[3]);",
             "    double *const sums = (double *)a[5] + chunk * a[6];",
             *(f"    total g{fold.reduction.node} = {{0, 0}};" for fold in self.folds),
+            "    const i64 stop = begin(rows, last);",
             "    i64 row = chunk * a[2], known = 0;",
-            "    for (i64 k = begin[row]; k < begin[last]; k += TILE) {",
-            "      const i64 n = LEAST(TILE, begin[last] - k);",
+            "    i64 summed = row;",
+            f"    for (i64 k = begin(rows, row); k < stop; k += {tile}) {{",
+            f"      const i64 n = LEAST({tile}, stop - k);",
             "      const int32_t *const cc = columns + k;",
-            "      i64 j = known;",
-            "      known = LEAST(TILE + FURTHER, begin[last] - k);",
-            "      for (; j < known; j++) {",
-            "        while (begin[row + 1] <= k + j) row++;",
-            "        rr[j] = (int32_t)row;",
-            "      }",
+            *(f"      {line}" for line in (_FIND if asked else ())),
             *(f"      {line}" for line in self.gathers),
             *(f"      {fold.declare()}" for fold in self.folds),
-            *simd_loop("j", "0", "n", [*self.loads, *self.body], self.folds, "      "),
+            *(
+                laned_loop("j", "n", body, self.folds, lanes, "      ")
+                if lanes
+                else simd_loop("j", "0", "n", body, self.folds, "      ")
+            ),
             *(f"      add(&g{f.reduction.node}, {f.result()});" for f in self.folds),
             *(f"      {line}" for line in self.tails),
-            "      known -= n;",
-            "      memcpy(rr, rr + n, (size_t)known * sizeof(int32_t));",
+            *(f"      {line}" for line in self.passed),
+            *(f"      {line}" for line in (_KEEP if asked else ())),
             "    }",
         ]
         for fold in self.folds:
@@ -242,7 +263,11 @@ class EntryText:
             self.heads.append(f"{kind} *const o{node.id} = ({kind} *){view}->data;")
             if one.finish("x") != "x":
                 raise LoweringError(f"{node.op} (%{node.id}) of rows")
-            self.tails.append(f"for (i64 j = 0; j < n; j++) o{node.id}[rr[j]] += s{node.id}[j];")
+            bits = SUFFIXES[node.dtype]
+            call = f"add_up_rows_{bits}(s{node.id}, rows, summed, k, n, o{node.id});"
+            # the last of them tells where the next tile begins
+            self.tails.append(f"const i64 r{node.id} = {call}")
+            self.passed = [f"summed = r{node.id};"]
             return
         count = self.program.nodes[self.driver].shape[1]
         offset = self._size(self.partial)

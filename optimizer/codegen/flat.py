@@ -298,7 +298,7 @@ def _text(
             stores.append(f"y{node.id}[j] = v{node.id};")
             place += VIEW
     body = [*loads, *(statement(program, node) for node in elementwise), *stores]
-    lanes = _lanes(program, arrays, elementwise, folds, stores)
+    lanes = lanes_beside(elementwise, folds, stores)
     lines.append(f"  const i64 tile = {_tile(program, arrays) if lanes else 'TILE'};")
     loop = (
         laned_loop("j", "n", body, folds, lanes, "      ")
@@ -326,13 +326,7 @@ def _text(
     return [*lines, "  }", "}"]
 
 
-def _lanes(
-    program: Program,
-    arrays: Sequence[int],
-    elementwise: Sequence[Node],
-    folds: Sequence[Fold],
-    stores: Sequence[str],
-) -> int:
+def lanes_beside(elementwise: Sequence[Node], folds: Sequence[Fold], stores: Sequence[str]) -> int:
     """Return how many sums each fold has side by side; 0 where the compiler's one vector does."""
     light = all(node.op in _LIGHT for node in elementwise)
     sums = all(fold.reduction.kind == "sum" for fold in folds)

@@ -341,20 +341,21 @@ static APART void E(add_to_rows)(const T *s, const int32_t *rows, const int32_t 
 static APART void E(times_csr)(const view *v, i64 at, const T *restrict B, T *restrict C, i64 R, i64 left, i64 N) {
   SUMS_OF_PRODUCTS
   const T *values = (const T *)v->data;
-  const i64 *begin = (const i64 *)v->row + at;
+  const begins b = begins_of(v);
   const int32_t *columns = (const int32_t *)v->column;
+  const i64 last = begin(b, at + left);
   for (i64 r = 0; r < R; r++) {
     /* row by row: many at once would wait for each other */
-    const i64 here = begin[r + 1] - begin[r], rest = begin[left] - begin[r];
-    fetch_ahead((const char *)(values + begin[r]), here * (i64)sizeof(T), rest * (i64)sizeof(T));
-    fetch_ahead((const char *)(columns + begin[r]), here * 4, rest * 4);
+    const i64 first = begin(b, at + r), here = begin(b, at + r + 1) - first, rest = last - first;
+    fetch_ahead((const char *)(values + first), here * (i64)sizeof(T), rest * (i64)sizeof(T));
+    fetch_ahead((const char *)(columns + first), here * 4, rest * 4);
     T *restrict c = C + r * N;
     if (N == 1) {
-      c[0] = E(entries_times)(values + begin[r], columns + begin[r], begin[r + 1] - begin[r], B);
+      c[0] = E(entries_times)(values + first, columns + first, here, B);
       continue;
     }
     for (i64 n = 0; n < N; n++) c[n] = 0;
-    E(add_entries_times)(values + begin[r], columns + begin[r], here, B, c, N);
+    E(add_entries_times)(values + first, columns + first, here, B, c, N);
   }
 }
 
@@ -377,17 +378,17 @@ static inline void E(add_entries)(const T *values, const int32_t *columns, i64 n
    other row by row, processors do the next row's first beside this one's second. */
 static inline void E(times_row)(const view *v, i64 row, const T *B, T *c, i64 left) {
   const T *values = (const T *)v->data;
-  const i64 *begin = (const i64 *)v->row + row;
+  const begins b = begins_of(v);
   const int32_t *columns = (const int32_t *)v->column;
-  const i64 first = begin[0], here = begin[1] - first, rest = begin[left] - first;
+  const i64 first = begin(b, row), here = begin(b, row + 1) - first, rest = begin(b, row + left) - first;
   fetch_ahead((const char *)(values + first), here * (i64)sizeof(T), rest * (i64)sizeof(T));
   fetch_ahead((const char *)(columns + first), here * 4, rest * 4);
   *c = E(entries_times)(values + first, columns + first, here, B);
 }
 static inline void E(gather_row)(const view *v, i64 row, T w, T *restrict C) {
-  const i64 *begin = (const i64 *)v->row + row;
-  const i64 first = begin[0];
-  E(add_entries)((const T *)v->data + first, (const int32_t *)v->column + first, begin[1] - first, w, C, v->type == DISTINCT);
+  const begins b = begins_of(v);
+  const i64 first = begin(b, row), here = begin(b, row + 1) - first;
+  E(add_entries)((const T *)v->data + first, (const int32_t *)v->column + first, here, w, C, v->type & DISTINCT);
 }
 
 /* C += the transpose of those rows times the R x N matrix B, sb apart; C is K x N by rows. Compiled where
@@ -395,16 +396,18 @@ static inline void E(gather_row)(const view *v, i64 row, T w, T *restrict C) {
 static inline void E(gather_csr)(const view *v, i64 at, const T *restrict B, i64 sb, T *restrict C, i64 R, i64 N) {
   SUMS_OF_PRODUCTS
   const T *values = (const T *)v->data;
-  const i64 *begin = (const i64 *)v->row + at;
+  const begins rows = begins_of(v);
   const int32_t *columns = (const int32_t *)v->column;
+  i64 k = begin(rows, at);
   for (i64 r = 0; r < R; r++) {
     const T *restrict b = B + r * sb;
+    const i64 end = begin(rows, at + r + 1);
     if (N == 1) {
-      const i64 first = begin[r];
-      E(add_entries)(values + first, columns + first, begin[r + 1] - first, b[0], C, v->type == DISTINCT);
+      E(add_entries)(values + k, columns + k, end - k, b[0], C, v->type & DISTINCT);
+      k = end;
       continue;
     }
-    for (i64 k = begin[r]; k < begin[r + 1]; k++) {
+    for (; k < end; k++) {
       E(add_few)(C + (i64)columns[k] * N, b, values[k], N);
     }
   }

@@ -16,7 +16,17 @@ import numpy as np
 from ..fusion.plan import FusedOperator
 from ..program.dag import Node, Program
 from ..program.evaluate import extend
-from .arrays import DTYPES, FROM, Array, address, code, contiguous, prepared
+from .arrays import (
+    DISTINCT,
+    DTYPES,
+    FROM,
+    Array,
+    address,
+    code,
+    contiguous,
+    prepared,
+    row_begins,
+)
 from .axes import Axis, Partition, partition
 from .cells import held_dtype
 from .finish import Finish, finish
@@ -228,10 +238,11 @@ class _Call:
             raise LoweringError(f"%{node.id} is {matrix.dtype.name} {matrix.shape}, not as planned")
         matrix = matrix.tocsr() if self.kernel.part.axis[node.id] == 0 else matrix.tocsc()
         data = contiguous(matrix.data, node.dtype)
-        begins = contiguous(matrix.indptr, "int64")
+        begins, wide = row_begins(matrix)
         columns = contiguous(matrix.indices, "int32")
         self.held += [data, begins, columns]
-        return address(data), address(begins), address(columns), int(matrix.has_canonical_format)
+        known = (DISTINCT if matrix.has_canonical_format else 0) | wide
+        return address(data), address(begins), address(columns), known
 
     def _reduced(self, part: Part, partial: Array) -> Array:
         piece = partial[:, part.offset : part.offset + part.size]

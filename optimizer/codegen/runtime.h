@@ -141,16 +141,48 @@ static APART void settle(double *restrict sum, const double *restrict lost, i64 
   for (i64 i = 0; i < n; i++) sum[i] = __builtin_fabs(sum[i]) < INFINITY ? sum[i] + lost[i] : sum[i];
 }
 
-/* A sparse matrix by rows: values, where each row begins (64 bit), and columns (32 bit). */
+/* A sparse matrix by rows: values, where each row begins, and columns (32 bit). */
+static inline begins begins_of(const view *v) {
+  return v->type & WIDE ? (begins){0, (const i64 *)v->row} : (begins){(const int32_t *)v->row, 0};
+}
+static inline i64 begin(begins b, i64 row) { return b.few ? b.few[row] : b.many[row]; }
+
+/* The rows of the entries k + from to k + to - 1, of which none lies before `row`; returns the last one's. */
+static APART i64 rows_of_entries(begins b, i64 row, i64 k, i64 from, i64 to, int32_t *rows) {
+  for (i64 j = from; j < to; ) {
+    while (begin(b, row + 1) <= k + j) row++;
+    const i64 end = LEAST(begin(b, row + 1) - k, to);
+    for (; j < end; j++) rows[j] = (int32_t)row;
+  }
+  return row;
+}
+
+/* to[row] += the sum of the n values s from entry k on that lie in it; `row` isn't behind the first of
+   them. Returns the last one's. Four sums, as each waits for the one before. */
+#define ADD_UP_ROWS(name, type_) \
+  static APART i64 name(const type_ *restrict s, begins b, i64 row, i64 k, i64 n, type_ *restrict to) { \
+    for (i64 j = 0; j < n; ) { \
+      while (begin(b, row + 1) <= k + j) row++; \
+      const i64 end = LEAST(begin(b, row + 1) - k, n); \
+      type_ t = 0, u = 0, w = 0, x = 0; \
+      for (; j + 4 <= end; j += 4) { t += s[j]; u += s[j + 1]; w += s[j + 2]; x += s[j + 3]; } \
+      for (; j < end; j++) t += s[j]; \
+      to[row] += (t + u) + (w + x); \
+    } \
+    return row; \
+  }
+ADD_UP_ROWS(add_up_rows_64, double)
+ADD_UP_ROWS(add_up_rows_32, float)
+
 #define ROWS_OF_CSR(name, type_) \
   static APART const type_ *name(const view *v, i64 width, i64 at, i64 count, type_ *buffer, i64 *step) { \
     const type_ *values = (const type_ *)v->data; \
-    const i64 *begin = (const i64 *)v->row; \
+    const begins b = begins_of(v); \
     const int32_t *columns = (const int32_t *)v->column; \
     *step = width; \
     memset(buffer, 0, (size_t)(count * width) * sizeof(type_)); \
     for (i64 row = 0; row < count; row++) \
-      for (i64 k = begin[at + row]; k < begin[at + row + 1]; k++) buffer[row * width + columns[k]] += values[k]; \
+      for (i64 k = begin(b, at + row); k < begin(b, at + row + 1); k++) buffer[row * width + columns[k]] += values[k]; \
     return buffer; \
   }
 ROWS_OF_CSR(rows_of_csr_64, double)

@@ -21,7 +21,7 @@ LEVELS = {
 
 _STATIC = re.compile(r"^static [^;{(]*?\b(\w+)\(", re.MULTILINE)
 _NAMED = re.compile(
-    r"^(?:CONVERT|ROW_OVER|REPEATED|CELLS|ROWS|FLUSH|EACH|ROWS_OF_CSR|ENTRIES|ENTRIES_TIMES)\((\w+),",
+    r"^(?:CONVERT|ROW_OVER|REPEATED|CELLS|ROWS|FLUSH|EACH|ADD_UP_ROWS|ROWS_OF_CSR|ENTRIES|ENTRIES_TIMES)\((\w+),",
     re.MULTILINE,
 )
 _PRODUCT = re.compile(r"^static [^;{]*?\bE\((\w+)\)\(", re.MULTILINE)
