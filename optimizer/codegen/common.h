@@ -32,6 +32,8 @@ typedef float four_of_32 __attribute__((vector_size(16), aligned(4), may_alias))
 #define NARROW 32
 /* stored entries that are looked ahead */
 #define FURTHER 128
+/* stored entries of a row, on average, up to which rows are taken many at a time */
+#define FEW 24
 
 /* Sums of products may use fused multiply-adds: they are at least as accurate. gcc makes vectors of
    sums of fma, clang only of sums of products that it may contract itself. */

@@ -337,23 +337,64 @@ static APART void E(add_to_rows)(const T *s, const int32_t *rows, const int32_t 
   }
 }
 
+/* c[r] = A[r] . B for R sparse rows of A from number `at` on; entries before `last` are read soon */
+static APART void E(dots_csr)(const view *v, i64 at, const T *restrict B, T *restrict C, i64 R, i64 last) {
+  const T *values = (const T *)v->data;
+  const int32_t *columns = (const int32_t *)v->column;
+  const begins b = begins_of(v);
+  i64 k = begin(b, at);
+#define SOON(count) \
+  fetch_ahead((const char *)(values + k), (count) * (i64)sizeof(T), (last - k) * (i64)sizeof(T)); \
+  fetch_ahead((const char *)(columns + k), (count) * 4, (last - k) * 4)
+  for (i64 r = 0; r < R; ) {
+    const i64 to = LEAST(r + 16, R);
+#if defined(LEVEL_AVX2)
+    /* rows of which most are empty; rows of a few entries: of all at once it is looked ahead */
+    const i64 all = begin(b, at + to) - k;
+    if (all <= (to - r) / 4) {
+      for (; r < to; r++) {
+        T s = 0;
+        for (const i64 end = begin(b, at + r + 1); k < end; k++) E(ADD_PRODUCT)(s, values[k], B[columns[k]]);
+        C[r] = s;
+      }
+      continue;
+    }
+    if (all <= (to - r) * FEW && k + all + 4 <= last) {
+      SOON(all);
+      for (; r < to; r++) {
+        const i64 here = begin(b, at + r + 1) - k;
+        C[r] = E(few_entries_times)(values + k, columns + k, here, B);
+        k += here;
+      }
+      continue;
+    }
+#endif
+    for (; r < to; r++) {
+      const i64 here = begin(b, at + r + 1) - k;
+      SOON(here);
+      C[r] = E(entries_times)(values + k, columns + k, here, B);
+      k += here;
+    }
+  }
+#undef SOON
+}
+
 /* C = A B for R sparse rows of A from number `at` on, of `left` that are read soon; B is K x N by rows */
 static APART void E(times_csr)(const view *v, i64 at, const T *restrict B, T *restrict C, i64 R, i64 left, i64 N) {
-  SUMS_OF_PRODUCTS
   const T *values = (const T *)v->data;
   const begins b = begins_of(v);
   const int32_t *columns = (const int32_t *)v->column;
   const i64 last = begin(b, at + left);
+  if (N == 1) {
+    E(dots_csr)(v, at, B, C, R, last);
+    return;
+  }
   for (i64 r = 0; r < R; r++) {
     /* row by row: many at once would wait for each other */
     const i64 first = begin(b, at + r), here = begin(b, at + r + 1) - first, rest = last - first;
     fetch_ahead((const char *)(values + first), here * (i64)sizeof(T), rest * (i64)sizeof(T));
     fetch_ahead((const char *)(columns + first), here * 4, rest * 4);
     T *restrict c = C + r * N;
-    if (N == 1) {
-      c[0] = E(entries_times)(values + first, columns + first, here, B);
-      continue;
-    }
     for (i64 n = 0; n < N; n++) c[n] = 0;
     E(add_entries_times)(values + first, columns + first, here, B, c, N);
   }

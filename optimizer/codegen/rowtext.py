@@ -18,6 +18,8 @@ from .stages import Group
 SHORT = 16
 # Operations on each row, by the weights of the model of costs, that need no vectors over rows.
 _LITTLE = 8
+# Stored entries of a row from which on its products take longer than what is done for each row.
+_ENTRIES = 8
 # Widths from which a sum along a row is made in tiles.
 TILE = 1024
 
@@ -61,6 +63,8 @@ class RowText(RowProducts):
 
     def _is_of_a_sparse_row(self, node: Node) -> bool:
         driver = self._driver(node)
+        if (self.node(driver).nnz or 0) < _ENTRIES * self.part.rows:
+            return False
         others = [at for at in self._factors(node) if at != driver]
         if self.part.state[node.id] == "cell":
             return self._stored(driver) and self.width(node.id) == 1

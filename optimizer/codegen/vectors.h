@@ -153,3 +153,33 @@ static inline double entries_times_64(const double *values, const int32_t *colum
 #else
 ENTRIES_TIMES(entries_times_64, double, ADD_PRODUCT_64)
 #endif
+
+/* The same for few entries, at most some more than four: by fours of which the last is masked, so that
+   no branch depends on how many there are, which nothing can foresee. Reads columns, and what B has there,
+   up to four places behind the last one. */
+#if defined(LEVEL_AVX2)
+static inline double few_entries_times_64(const double *values, const int32_t *columns, i64 n, const double *B) {
+  __m256d s = _mm256_setzero_pd();
+  i64 k = 0;
+  do {
+    const __m256i in = _mm256_cmpgt_epi64(_mm256_set1_epi64x(n - k), _mm256_set_epi64x(3, 2, 1, 0));
+    const __m256d b = _mm256_and_pd(four_at(B, columns + k), _mm256_castsi256_pd(in));
+    s = _mm256_fmadd_pd(_mm256_maskload_pd(values + k, in), b, s);
+    k += 4;
+  } while (k < n);
+  return sum_lanes_64(s);
+}
+static inline float few_entries_times_32(const float *values, const int32_t *columns, i64 n, const float *B) {
+  __m128 s = _mm_setzero_ps();
+  i64 k = 0;
+  do {
+    const int32_t *const c = columns + k;
+    const __m128i in = _mm_cmpgt_epi32(_mm_set1_epi32((int)(n - k)), _mm_set_epi32(3, 2, 1, 0));
+    const __m128 b = _mm_and_ps(_mm_set_ps(B[c[3]], B[c[2]], B[c[1]], B[c[0]]), _mm_castsi128_ps(in));
+    s = _mm_fmadd_ps(_mm_maskload_ps(values + k, in), b, s);
+    k += 4;
+  } while (k < n);
+  s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+  return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+#endif
