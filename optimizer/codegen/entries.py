@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from ..fusion.plan import FusedOperator
 from ..program.dag import Node, Program
 from ..program.evaluate import extend
-from .arrays import Array, address, contiguous, prepared, row_begins
+from .arrays import DTYPES, Array, address, contiguous, prepared, row_begins
 from .axes import Classes, is_elementwise
 from .cells import MOVES, held_dtype
 from .entrytext import EntryText
@@ -39,6 +40,16 @@ class EntryKernel:
     outputs: tuple[int, ...]
     meets: bool  # two sparse operands: SciPy stores no 0 of theirs
 
+    @cached_property
+    def total(self) -> int:
+        """Doubles of partial results."""
+        return sum(part.size for part in self.built.parts)
+
+    @cached_property
+    def widest(self) -> int:
+        """The most columns of a product."""
+        return max([1, *self.built.widths.values()])
+
     def run(
         self, function: Function, values: Mapping[int, Array], threads: int
     ) -> dict[int, Array]:
@@ -50,6 +61,15 @@ class EntryKernel:
         if self.after:
             extend(known, self.after)
         return {at: known[at] for at in self.outputs}
+
+
+@lru_cache(256)
+def _cut(rows: int, nnz: int, widest: int, total: int) -> tuple[int, int]:
+    """Return the chunks of a run, and the rows of one but the last, as `chunked` does."""
+    least = max(1, (rows << 14) // max(1, nnz))
+    # partial results that are made and added up cost more than what comes to them one by one
+    least = max(least, -(-rows // max(1, nnz * widest // (DEAR * max(1, total)))))
+    return chunked(rows, least, 1, total)
 
 
 @dataclass
@@ -64,12 +84,8 @@ class _Call:
         kernel, built = self.kernel, self.kernel.built
         matrix = self._driver()
         rows, columns = matrix.shape
-        total = sum(part.size for part in built.parts)
-        least = max(1, (rows << 14) // max(1, matrix.nnz))
-        # partial results that are made and added up cost more than what comes to them one by one
-        work = matrix.nnz * max([1, *built.widths.values()])
-        least = max(least, -(-rows // max(1, work // (DEAR * max(1, total)))))
-        chunks, step = chunked(rows, least, 1, total)
+        nnz, total = len(matrix.data), kernel.total
+        chunks, step = _cut(rows, nnz, kernel.widest, total)
         partial = partials(chunks, total)
         head = (0, chunks, step, rows, columns, address(partial), partial.shape[1], 0)
         arguments = [*head, *built.sizes]
@@ -84,7 +100,7 @@ class _Call:
         made: dict[int, Array] = {}
         for node_id, form in built.operands:
             arguments += [*self._view(node_id, form, matrix, made), 0]
-        start(function, arguments, threads if matrix.nnz >= 1 << 14 else 1)
+        start(function, arguments, threads if nnz >= 1 << 14 else 1)
         for node_id, result in made.items():
             self.known[node_id] = self._shaped(node_id, result, matrix)
         for part in built.parts:
@@ -99,7 +115,7 @@ class _Call:
     def _driver(self) -> Array:
         node = self.kernel.program.nodes[self.kernel.driver]
         matrix = self.known[node.id]
-        if matrix.shape != node.shape or matrix.dtype.name != node.dtype:
+        if matrix.shape != node.shape or matrix.dtype != DTYPES.get(node.dtype):
             raise LoweringError(f"%{node.id} is {matrix.dtype.name} {matrix.shape}, not as planned")
         return _canonical(matrix.tocsr(), matrix)
 
@@ -151,11 +167,14 @@ class _Call:
 
 
 def _canonical(matrix: Array, given: Array) -> Array:
-    """Return a matrix by rows without duplicates; what was given stays as it is."""
-    if matrix.has_canonical_format:
+    """Return a matrix by rows without duplicates or unused places; what was given stays."""
+    unused = len(matrix.data) > matrix.indptr[-1]
+    if matrix.has_canonical_format and not unused:
         return matrix
     matrix = matrix.copy() if matrix is given else matrix
     matrix.sum_duplicates()
+    if unused:
+        matrix.prune()
     return matrix
 
 

@@ -92,3 +92,35 @@ def test_products_with_vectors_and_narrow_matrices(name, layout, kind, index, le
         options = {"template": "Row", "driver": x, "sparse": True, "levels": [level]}
         check(builder, [back], tolerance=TOLERANCE[kind], **options)
         check(builder, [back, product, scaled], tolerance=TOLERANCE[kind], **options)
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc"])
+@pytest.mark.parametrize("messy", ["duplicates", "unused places"])
+def test_what_was_given_stays(messy, layout):
+    """SciPy allows unsorted duplicates, and arrays that are longer than the last row's end."""
+    data, columns = np.array([1.0, 2.0, -3.0, 4.0, 9.0]), np.array([3, 1, 3, 0, 0])
+    if messy == "unused places":
+        columns[:] = 1, 3, 0, 3, 0
+    begins = np.array([0, 3, 3, 4]) if messy == "duplicates" else np.array([0, 2, 2, 4])
+    size = begins[-1]
+    one = sparse.csr_array((data[:size], columns[:size], begins), shape=(3, 5))
+    if messy == "unused places":
+        one.data, one.indices = data, columns.astype(one.indices.dtype)
+    one = one if layout == "csr" else one.T
+    arrays = [one.data, one.indices, one.indptr]
+    before = [held.copy() for held in arrays]
+    builder = Builder()
+    x = builder.input(one)
+    y = builder.input(abs(matrix([3] * one.shape[0], one.shape[1], "float64")))
+    sized = {"nnz": one.nnz, "layout": layout}
+    twice = builder.cell("Mul", x, builder.constant(2.0), **sized)
+    outputs = [twice, builder.cell("Mul", x, y, **sized)]
+    outputs += [builder.reduce("ReduceSum", twice, axes) for axes in ((0, 1), (0,), (1,))]
+    check(builder, outputs, driver=x, sparse=True)
+    product = Builder()
+    x = product.input(one)
+    sums = product.matmul(x, product.input(np.ones(one.shape[1])))
+    check(product, [sums], template="Row", driver=x)
+    for held, now, was in zip(arrays, (one.data, one.indices, one.indptr), before, strict=True):
+        assert held is now
+        np.testing.assert_array_equal(held, was)
