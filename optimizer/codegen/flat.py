@@ -30,6 +30,8 @@ _MOST_INPUTS = 24
 # many of these have vectors enough for laned_loop, each of so many bytes.
 _LIGHT = frozenset(("Add", "Sub", "Mul", "Div", "Neg", "Abs", "Max", "Min", "Sqrt", "Cast"))
 _MOST_LANED, _LANED = 2, 128
+# The vectors that each of a fold's takes: the greatest element is one, and whether there was a NaN.
+_HELD = {"sum": 1, "max": 2, "min": 2}
 # Columns below which broadcasting a vector by copies is cheaper than a loop for each row; common.h
 NARROW = 32
 
@@ -327,10 +329,10 @@ def _text(
 
 
 def lanes_beside(elementwise: Sequence[Node], folds: Sequence[Fold], stores: Sequence[str]) -> int:
-    """Return how many sums each fold has side by side; 0 where the compiler's one vector does."""
+    """Return how many results a fold has side by side; 0 where the compiler's one vector does."""
     light = all(node.op in _LIGHT for node in elementwise)
-    sums = all(fold.reduction.kind == "sum" for fold in folds)
-    if not folds or len(folds) > _MOST_LANED or stores or not (light and sums):
+    held = sum(_HELD.get(fold.reduction.kind, _MOST_LANED + 1) for fold in folds)
+    if not folds or held > _MOST_LANED or stores or not light:
         return 0
     return _LANED // int(max(DTYPES[fold.reduction.dtype].itemsize for fold in folds))
 

@@ -35,9 +35,7 @@ class Fold:
     def declare(self) -> str:
         """Return the declarations, at the identity."""
         text = f"{self.c_type} {self.name} = {IDENTITY[self.reduction.kind]};"
-        # as wide as the elements, so that both fill as many lanes
-        flag = "int32_t" if self.reduction.dtype == "float32" else "i64"
-        return text + (f" {flag} n{self.name} = 0;" if self._compares else "")
+        return text + (f" {self._flag} n{self.name} = 0;" if self._compares else "")
 
     def clause(self) -> str:
         """Return the clauses of the loop's pragma."""
@@ -54,11 +52,12 @@ class Fold:
         each = f"for (i64 j = 0; j < {count}; j++)"
         lines = [f"{self.c_type} q{self.name}[{count}];"]
         lines.append(f"{each} q{self.name}[j] = {IDENTITY[self.reduction.kind]};")
-        return [*lines, f"i64 nq{self.name}[{count}] = {{0}};"] if self._compares else lines
+        flags = f"{self._flag} nq{self.name}[{count}] = {{0}};"
+        return [*lines, flags] if self._compares else lines
 
-    def step_lanes(self) -> str:
-        """Return the statement inside of the loop, into accumulator j."""
-        return self._step(f"q{self.name}[j]")
+    def step_lanes(self, lane: str = "j") -> str:
+        """Return the statement inside of the loop, into an accumulator."""
+        return self._step(f"q{self.name}[{lane}]")
 
     def _step(self, name: str) -> str:
         """Return the statement that takes an element into an accumulator."""
@@ -73,9 +72,13 @@ class Fold:
 
     def gather_lanes(self, count: int) -> list[str]:
         """Return the statements that reduce the accumulators to the one of `result`."""
-        one = Fold(replace(self.reduction, body=f"q{self.name}[j]"))
-        flags = f" n{self.name} |= nq{self.name}[j];" if self._compares else ""
-        return [self.declare(), f"for (i64 j = 0; j < {count}; j++) {{ {one.step()}{flags} }}"]
+        return [self.declare(), f"for (i64 j = 0; j < {count}; j++) {self.join_lanes('j')}"]
+
+    def join_lanes(self, lane: str) -> str:
+        """Return the statement that takes an accumulator into the one of `result`."""
+        one = Fold(replace(self.reduction, body=f"q{self.name}[{lane}]"))
+        flags = f" n{self.name} |= nq{self.name}[{lane}];" if self._compares else ""
+        return f"{{ {one.step()}{flags} }}"
 
     def result(self) -> str:
         """Return the reduced value."""
@@ -83,6 +86,11 @@ class Fold:
             nan = f"({self.c_type})NAN"
             return f"(n{self.name} ? {nan} : {self.name})"
         return self.name
+
+    @property
+    def _flag(self) -> str:
+        """An integer as wide as the elements, so that both fill as many lanes."""
+        return "int32_t" if self.reduction.dtype == "float32" else "i64"
 
     @property
     def _compares(self) -> bool:
@@ -128,23 +136,23 @@ def _loop(variable: str, first: str, end: str, body: Sequence[str], clauses: str
 def laned_loop(
     variable: str, end: str, body: Sequence[str], folds: Sequence[Fold], lanes: int, indent: str
 ) -> list[str]:
-    """Return a loop from 0 that sums in several vectors at once: one waits for its own last sum.
+    """Return a loop from 0 that reduces in several vectors at once: one waits for its own last sum.
 
-    `body` is computed for `lanes` cells a step, and each fold has as many sums; by themselves
+    `body` is computed for `lanes` cells a step, and each fold has as many results; by themselves
     compilers keep one vector of them. For little work, which fits the registers so often.
     """
     each = f"{indent}for (i64 lane = 0; lane < {lanes}; lane++)"
     lines = [f"{indent}const i64 even = {end} / {lanes} * {lanes};"]
-    lines += [f"{indent}{fold.c_type} q{fold.name}[{lanes}] = {{0}};" for fold in folds]
+    lines += [f"{indent}{line}" for fold in folds for line in fold.declare_lanes(lanes)]
     lines += [
         f"{indent}for (i64 first = 0; first < even; first += {lanes}) {{",
         f"{indent}  #pragma omp simd",
         f"  {each} {{",
         f"{indent}    const i64 {variable} = first + lane;",
         *(f"{indent}    {line}" for line in body),
-        *(f"{indent}    q{fold.name}[lane] += {fold.reduction.body};" for fold in folds),
+        *(f"{indent}    {fold.step_lanes('lane')}" for fold in folds),
         f"{indent}  }}",
         f"{indent}}}",
         *simd_loop(variable, "even", end, body, folds, indent),
     ]
-    return [*lines, *(f"{each} {fold.name} += q{fold.name}[lane];" for fold in folds)]
+    return [*lines, *(f"{each} {fold.join_lanes('lane')}" for fold in folds)]

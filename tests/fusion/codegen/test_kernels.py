@@ -120,6 +120,25 @@ def test_light_sums_of_any_number_of_cells(level, kind, form):
         check(builder, sums, levels=(level,), tolerance=tolerance)
 
 
+@pytest.mark.parametrize("level", reachable())
+@pytest.mark.parametrize("kind", ["float64", "float32"])
+@pytest.mark.parametrize("op", ["ReduceMax", "ReduceMin"])
+def test_the_greatest_and_the_least_in_lanes(level, kind, op):
+    """Wherever it is, and wherever a NaN is: in any lane, or behind the last whole step."""
+    rng = np.random.default_rng(6)
+    for count in (1, 31, 32, 33, 4097, 70_003):
+        values = rng.normal(size=count).astype(kind)
+        builder = Builder(kind)
+        found = builder.reduce(op, builder.cell("Neg", builder.input(values)), (0,))
+        compiled = builder.compiled([found], levels=(level,))
+        for at in {0, 17 % count, count // 2, count - 1}:
+            for special in (50.0, -50.0, math.inf, -math.inf, math.nan):
+                given = values.copy()
+                given[at] = special
+                expected = (-given).max() if op == "ReduceMax" else (-given).min()
+                np.testing.assert_array_equal(compiled.run([given])[0], expected)
+
+
 @pytest.mark.parametrize("special", [math.nan, math.inf, -math.inf, (math.inf, -math.inf)])
 def test_special_numbers_pass_through_reductions(special):
     rng = np.random.default_rng(2)
