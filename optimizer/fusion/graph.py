@@ -140,11 +140,22 @@ class Graph:
         return all(self.nodes[one].nnz is None for one in numbers)
 
     def flops(self, number: int, cells: float | None = None, density: float = 1.0) -> float:
-        """Return the weighted operations of a node.
+        """Return the weighted operations of a node, those of float32 as half of them.
 
         `cells` replaces the cells that it is computed at (of a reduction: that it reads);
         `density` is the share of the cells of a product's first operand that are read.
         """
+        return self._flops(number, cells, density) * self._width(number)
+
+    def _width(self, number: int) -> float:
+        """Return the share of float64's vectors that a node's elements fill: half, of float32."""
+        node = self.nodes[number]
+        single = node.dtype == "float32" or (
+            node.dtype == "bool" and any(self.nodes[one].dtype == "float32" for one in node.inputs)
+        )
+        return 0.5 if single else 1.0
+
+    def _flops(self, number: int, cells: float | None, density: float) -> float:
         node = self.nodes[number]
         match self.kinds[number]:
             case "movement":

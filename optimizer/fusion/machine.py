@@ -21,7 +21,8 @@ class Machine:
     products     1/s of generated sums of products: row times narrow matrix, row by row
     matmul       1/s of a library's matrix product; its other kernels are as fast as loops, on
                  one core
-    near         arrays in the caches are read and written so many times as fast
+    near         arrays in the caches are read so many times as fast
+    near_write   and written so many times
     near_bytes   what a program's arrays have together, that they lie in the caches
     shared       all cores read and write memory so many times as fast as one
     dispatch_s   seconds of a call of a kernel, and in the search of any
@@ -36,6 +37,7 @@ class Machine:
     products: float = 24e9
     matmul: float = 40e9
     near: float = 1.0
+    near_write: float = 1.0
     near_bytes: float = 0.0
     cores: int = 1
     shared: float = 1.6
@@ -51,7 +53,7 @@ class Machine:
         """Return the machine for a program whose arrays have so many bytes together."""
         if size > self.near_bytes:
             return self
-        return replace(self, read=self.read * self.near, write=self.write * self.near)
+        return replace(self, read=self.read * self.near, write=self.write * self.near_write)
 
     def by_operator(self, largest: float) -> Machine:
         """Return the machine for NumPy, operator by operator, over arrays of up to so many bytes.
@@ -62,7 +64,7 @@ class Machine:
         found = replace(self, dispatch_s=self.dispatch_s * _CALLED)
         if largest > _NEAREST:
             return found
-        return replace(found, read=self.cache, write=self.cache / 2, near=1.0)
+        return replace(found, read=self.cache, write=self.cache / 2, near=1.0, near_write=1.0)
 
     @property
     def bus(self) -> float:

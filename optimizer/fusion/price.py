@@ -16,7 +16,7 @@ from .conditions import Edge
 from .facts import ADDITIVE, over
 from .graph import Graph
 from .machine import Limits, Machine
-from .operations import ONE_BY_ONE
+from .operations import ONE_BY_ONE, SINGLE
 from .plan import FusedOperator, OuterProduct, PlainOperator, Template, Variant
 from .unstored import multiplies_unstored
 from .zeros import Known, at_zero
@@ -27,6 +27,8 @@ _HALF = 16
 # Seconds in which a library, and a generated loop, begin with a row.
 _LOOP_S = 10e-9
 ROW_S = 2e-9
+# Nodes of an operator that does little.
+_LITTLE = 2
 
 
 @dataclass(frozen=True)
@@ -60,14 +62,16 @@ class Prices:
 
     def best(self, cover: Cover) -> FusedOperator | PlainOperator | None:
         """Return the cheapest operator over a cover; None where no template can hold it."""
-        found: list[FusedOperator | PlainOperator | None] = [self.cell(cover)]
+        found: list[FusedOperator | PlainOperator | None] = []
+        if len(cover.roots) == 1 and not cover.edges:
+            found.append(self.plain(cover.root))
+        found.append(self.cell(cover))
         if len(cover.roots) == 1:
             found.append(self.outer(cover))
-            if not cover.edges:
-                found.append(self.plain(cover.root))
         found.append(self.row(cover))
         within = [one for one in found if one is not None and one.cost_s < INFINITE]
-        # Of equal costs the first: cells are held in registers, rows in a cache.
+        # Of equal costs the first: NumPy's loops are there already; cells are held in registers,
+        # rows in a cache.
         return min(within, key=lambda one: one.cost_s, default=None)
 
     # ---- Plain
@@ -80,8 +84,7 @@ class Prices:
         reads = {operand.node for operand in graph.operands[number]}
         read = sum(graph.in_bytes(one) for one in reads)
         written = graph.bytes[number]
-        one_by_one = graph.nodes[number].op in ONE_BY_ONE
-        flops, rate = graph.flops(number), machine.functions if one_by_one else machine.flops
+        flops, rate = graph.flops(number), self._rate(number)
         if graph.nodes[number].op == "MatMul":
             flops *= graph.nodes[graph.nodes[number].inputs[0]].density
             rate = machine.cores * machine.products
@@ -98,6 +101,17 @@ class Prices:
         if self._exceeds(read + written):
             cost = INFINITE
         return PlainOperator(number, cost, read, written, flops)
+
+    def _rate(self, number: int) -> float:
+        """Return the operations a second of NumPy's loop over a node; at most those of a kernel."""
+        node, machine = self.graph.nodes[number], self.machine
+        if node.op not in ONE_BY_ONE:
+            return machine.flops
+        rate = machine.functions * ONE_BY_ONE[node.op]
+        if node.dtype == "float32" and node.op in SINGLE:
+            # half the vectors of a kernel, say, which computes without tables
+            rate = max(rate, machine.flops / 2)
+        return min(rate, machine.flops)
 
     def _share_of_matmul(self, number: int) -> float:
         """Return what a product of thin matrices reaches of a square one's rate."""
@@ -386,12 +400,25 @@ class Prices:
         # The rows that a Row operator holds are stored and loaded in its cache.
         held = [one for one in operator.vectors if self._is_held(one, nodes)]
         compute_s += sum(2 * graph.bytes[one] for one in held) / machine.cache
+        # And so are sums of columns, beside each row; more work than this hides it.
+        if len(nodes) <= _LITTLE and not operator.sparse:
+            compute_s += sum(map(self._beside, operator.outputs)) / machine.cache
         cost = machine.dispatch_s + written / (machine.write * machine.bus)
         cost += max(read / (machine.read * machine.bus), compute_s / machine.cores)
         if self._exceeds(read + written):
             cost = INFINITE
         flops = sum(work.values())
         return replace(operator, cost_s=cost, read_bytes=read, write_bytes=written, flops=flops)
+
+    def _beside(self, root: int) -> float:
+        """Return the bytes of a sum of columns that are loaded and stored, row by row."""
+        graph = self.graph
+        node, first = graph.nodes[root], graph.operands[root][0]
+        if graph.kinds[root] == "reduction":
+            columns = over(node, graph.nodes[first.node]) == "column"
+        else:  # products of matrices hold several rows at a time in registers
+            columns = node.op == "MatMul" and first.via is not None and not graph.is_square(root)
+        return 2 * graph.bytes[root] * graph.extents[first.node][0] if columns else 0.0
 
     def _is_held(self, number: int, nodes: Collection[int]) -> bool:
         """Whether a loop of its own makes a node's rows, or one of its own reads them."""

@@ -25,9 +25,13 @@ _NEAR = 2 << 20
 _CELLS = 1 << 14
 # So few rows that libraries don't share them among threads, which spin while they wait for another.
 _MATRIX = 96
-_CALLS = 100
-# What operations.py counts an exponential for, and sinh.
-_EXPONENTIAL, _SINH = 18, 21
+_CALLS = 20
+# What operations.py counts an exponential for, and sinh; and what NumPy's exponential of float32 is
+# beside a kernel's of float64, measured in pairs.
+_EXPONENTIAL, _SINH, _SINGLE = 18, 20, 13.5
+# How many times as long NumPy's exponential of float64 takes as that of float32, at most, where it
+# has vectors for both.
+_BOTH = 3.0
 # What generated sums of products along rows reach of a library's product of matrices.
 _PRODUCTS = 0.7
 # Calls of NumPy that take as long as that of a kernel, and as that of a node between kernels.
@@ -64,7 +68,7 @@ def rates() -> Rates:
 _NAMES = frozenset(
     (
         *("read", "write", "cache", "flops", "functions", "products", "matmul", "near"),
-        *("near_bytes", "dispatch_s", "plain_s"),
+        *("near_write", "near_bytes", "dispatch_s", "plain_s"),
     )
 )
 
@@ -95,28 +99,48 @@ def measured() -> Rates:
     read = _FAR / _least_s(far.max, 3)
     both_s = _least_s(lambda: np.multiply(far, 2.0), 3)  # into memory that is new, as results are
     write = _FAR / max(both_s - _FAR / read, both_s / 4)
-    cache = _NEAR / _least_s(near.max, 9)
-    cells = np.linspace(0.0, 1.0, _CELLS)
-    made = np.empty_like(cells)
-    flops = _EXPONENTIAL * _CELLS / _least_s(lambda: np.exp(cells, out=made), 9)
-    functions = _SINH * _CELLS / _least_s(lambda: np.sinh(cells, out=made), 9)
+    cache_s = _least_s(near.max, 9)
+    cache = _NEAR / cache_s
+    # into memory that an array before left behind, as results of this size are
+    both_s = _least_s(lambda: np.multiply(near, 2.0), 19)
+    near_write = _NEAR / max(both_s - cache_s, both_s / 4)
+    flops, functions = _computing()
     square = np.ones((_MATRIX, _MATRIX))
     matmul = 2 * _MATRIX**3 / _least_s(lambda: square @ square, 99)
     one = np.ones(1)
-    call = _least_s(lambda: [np.add(one, one) for _ in range(_CALLS)], 9) / _CALLS
+    call = _least_s(lambda: [np.add(one, one) for _ in range(_CALLS)], 99) / _CALLS
     return {
         "read": read,
         "write": write,
         "cache": 2 * max(cache, read),  # the first cache is nearer
         "flops": flops,
-        "functions": min(functions, flops),
+        "functions": functions,
         "products": _PRODUCTS * matmul,
         "matmul": matmul,
         "near": max(cache / read, 1.0),
+        "near_write": max(near_write / write, 1.0),
         "near_bytes": _largest_cache() / 2,
         "dispatch_s": _KERNEL * call,
         "plain_s": _NODE * call,
     }
+
+
+def _computing() -> tuple[float, float]:
+    """Return what vectors compute, and what NumPy's functions do that need vectors.
+
+    The former by an exponential: of float64 where NumPy has vectors for that, which it has for
+    AVX-512 alone, and otherwise of float32, which it has for AVX2 too.
+    """
+    cells = np.linspace(0.0, 1.0, _CELLS)
+    made = np.empty_like(cells)
+    few = cells.astype(np.float32)
+    few_made = np.empty_like(few)
+    double_s = _least_s(lambda: np.exp(cells, out=made), 19)
+    single_s = _least_s(lambda: np.exp(few, out=few_made), 19)
+    both = double_s < _BOTH * single_s
+    flops = _CELLS * (_EXPONENTIAL / double_s if both else _SINGLE / single_s)
+    functions = _SINH * _CELLS / _least_s(lambda: np.sinh(cells, out=made), 9)
+    return flops, min(functions, flops)
 
 
 def _least_s(call: Callable[[], object], times: int) -> float:

@@ -57,6 +57,18 @@ def test_near_arrays_are_faster_where_all_fit():
     machine = Machine(near=3.0, near_bytes=100.0)
     assert machine.over(101) == machine
     assert machine.over(100).read == 3 * machine.read
+    written = Machine(near=3.0, near_write=5.0, near_bytes=100.0).over(100).write
+    assert written == 5 * machine.write
+
+
+@pytest.mark.parametrize(
+    ("double_s", "single_s", "weight"), [(1e-4, 5e-5, 18e4), (1e-3, 1e-4, 13.5e4)]
+)
+def test_vectors_are_measured_where_numpy_has_them(double_s, single_s, weight, monkeypatch):
+    """By float64's exponential where NumPy has vectors for it, otherwise by float32's."""
+    seconds = iter((double_s, single_s, 1.0))
+    monkeypatch.setattr(rates, "_least_s", lambda call, times: next(seconds))
+    assert rates._computing() == pytest.approx((weight * rates._CELLS, 20 * rates._CELLS))
 
 
 def test_a_measurement_gives_rates(monkeypatch):
