@@ -234,7 +234,7 @@ class _Call:
 
     def _sparse(self, node: Node) -> tuple[int, int, int, int]:
         matrix = self.known[node.id]
-        if matrix.shape != node.shape or matrix.dtype.name != node.dtype:
+        if matrix.shape != node.shape or matrix.dtype != DTYPES.get(node.dtype):
             raise LoweringError(f"%{node.id} is {matrix.dtype.name} {matrix.shape}, not as planned")
         matrix = matrix.tocsr() if self.kernel.part.axis[node.id] == 0 else matrix.tocsc()
         data = contiguous(matrix.data, node.dtype)
