@@ -122,8 +122,8 @@ def prepare(program: Program, options: Options) -> Prepared:
         refusal = "an array without elements: there is nothing to gain"
         return Prepared(program, program, options, refusal=refusal)
     after, rules = rewritten(program)
-    if tracing_s and all(node.is_leaf for node in after.nodes):
-        # It copies what it is given, and so does NumPy.
+    if tracing_s and all(node.is_leaf or _is_sum_of_entries(after, node) for node in after.nodes):
+        # It copies what it is given, or adds up its entries, and so do NumPy and SciPy.
         return Prepared(
             program, after, options, refusal=SOONER, seconds=(tracing_s + alone_s, alone_s)
         )
@@ -145,6 +145,14 @@ def prepare(program: Program, options: Options) -> Prepared:
     except Exception as defect:
         made.refusal = _defect(defect)
     return made
+
+
+def _is_sum_of_entries(program: Program, node: Node) -> bool:
+    """Whether a node is the sum of a sparse input: SciPy adds up its data, no kernel is faster."""
+    if node.op != "ReduceSum" or node.size != 1:
+        return False
+    operand = program.nodes[node.inputs[0]]
+    return operand.op == "Input" and operand.layout != "dense"
 
 
 def needless(regions: Sequence[Prepared | None]) -> bool:
