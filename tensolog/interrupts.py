@@ -38,7 +38,10 @@ def one_interrupt(*, last: bool = False) -> Iterator[None]:
     def again(number: int) -> None:
         nonlocal waits
         waits = False
-        signal.raise_signal(number)
+        if hasattr(signal, "pthread_kill"):  # what the main thread waits for ends, too
+            signal.pthread_kill(threading.main_thread().ident or 0, number)
+        else:
+            signal.raise_signal(number)
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         nonlocal times, waits

@@ -47,6 +47,7 @@ NAMES = [rule.name for rule in RULES]
 # from a mean 100 times its spread has lost two digits on either side.
 FAMILIES = {"normal": 64, "shifted": 1024, "mixed": 64}
 DTYPES = ("float32", "float64")
+SOME = RULES[:: 1 if ALL else SHARE]  # whose conditions are broken
 EACH = 5 if ALL else 3  # instances of each rule and element type
 
 # Conditions that an instance can't break alone: the operator's own definition implies them.
@@ -339,7 +340,7 @@ def other_attribute(node, name):
 def broken():
     """Views on which one condition of a rule was broken: (rule, condition, view, match)."""
     cases = []
-    for rule in RULES:
+    for rule in SOME:
         good = instances(rule, 3, 5)
         for condition in conditions(rule):
             for instance in good:
@@ -381,11 +382,10 @@ def really_broken(condition, view, match):
 
 
 def test_breaking_one_condition_leaves_no_match():
-    rules = RULES[:: 1 if ALL else SHARE]
-    cases = [case for case in broken() if case[0] in rules and really_broken(*case[1:])]
-    relations = evaluated(compile_program(rules), [view for _, _, view, _ in cases])
+    cases = [case for case in broken() if really_broken(*case[1:])]
+    relations = evaluated(compile_program(SOME), [view for _, _, view, _ in cases])
     matched = {}
-    for rule in rules:
+    for rule in SOME:
         for match in matches(rule, relations):
             number, match = local(match)
             matched.setdefault((rule.name, number), []).append(match)
@@ -401,14 +401,14 @@ def test_every_rule_with_conditions_has_a_negative_test():
     for rule, condition, view, match in broken():
         if really_broken(condition, view, match):
             covered.setdefault(rule.name, set()).add(str(condition))
-    for rule in RULES:
+    for rule in SOME:
         needing = [
             c
             for c in conditions(rule)
             if not binds_only(rule, c) and not isinstance(c, IsComputable)
         ]
         assert not needing or covered.get(rule.name), rule.name
-    assert sum(map(len, covered.values())) >= 150
+    assert sum(map(len, covered.values())) >= 150 * len(SOME) // len(RULES)
 
 
 def binds_only(rule, condition):
