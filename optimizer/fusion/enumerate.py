@@ -24,7 +24,7 @@ class Pruning:
 
     by_cost: bool = True
     by_structure: bool = True
-    limit: int = 1000
+    limit: int = 1100
 
 
 @dataclass(frozen=True)

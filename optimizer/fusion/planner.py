@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from ...catalog.errors import TensologError
 from ...profiles.machine import cores
+from ..garbage import seldom_collected
 from ..program.dag import Program
 from .conditions import Conditions, conditions
 from .emit import steps
@@ -59,6 +60,7 @@ class _Question:
 _plans: OrderedDict[_Question, FusionPlan] = OrderedDict()
 
 
+@seldom_collected()
 def plan(
     program: Program,
     machine: Machine | None = None,
