@@ -6,7 +6,9 @@ import contextlib
 import hashlib
 import os
 import pickle
+import sys
 from collections.abc import Callable
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TypeVar
 
@@ -18,6 +20,18 @@ def cache_path() -> Path:
     import platformdirs
 
     return platformdirs.user_cache_path("tensolog")
+
+
+def text_hash(folder: Traversable, endings: tuple[str, ...]) -> str:
+    """Return a hash of the files of a package, by the endings of their names: what reads an entry.
+
+    Pickles also depend on the version of Python, which is in it.
+    """
+    digest = hashlib.sha256(sys.version.encode())
+    for file in sorted(folder.iterdir(), key=lambda one: one.name):
+        if file.name.endswith(endings):
+            digest.update(file.name.encode() + file.read_bytes())
+    return digest.hexdigest()
 
 
 def kept(entry: Path, make: Callable[[], T]) -> T:

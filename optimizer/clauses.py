@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -11,9 +10,10 @@ from importlib import resources
 
 import numpy as np
 
+from ..catalog import datalog
 from ..catalog.datalog.parser import parse_block
 from ..catalog.datalog.syntax import Clause, String
-from ..catalog.kept import cache_path, kept
+from ..catalog.kept import cache_path, kept, text_hash
 from ..rules import Rule, nearly_text
 from ..rules.clause import clause_of
 from ..rules.compile import default_facts, graph_relations
@@ -131,14 +131,8 @@ def _read(text: str, place: str) -> dict[str, tuple[Conjunction, ...]]:
 @cache
 def _version() -> str:
     """What reading a text gives depends on: Datalog's parser, and the joins made of it."""
-    digest = hashlib.sha256(sys.version.encode())
-    parser, here = resources.files(parse_block.__module__.rpartition(".")[0]), __package__
-    for file in sorted(parser.iterdir(), key=lambda one: one.name):
-        if file.name.endswith((".py", ".lark")):
-            digest.update(file.read_bytes())
-    for own in ("clauses.py", "joins.py"):
-        digest.update((resources.files(str(here)) / own).read_bytes())
-    return digest.hexdigest()
+    own = text_hash(resources.files(str(__package__)), ("clauses.py", "joins.py"))
+    return text_hash(resources.files(datalog), (".py", ".lark")) + own
 
 
 def _by_relation(clauses: Sequence[Clause]) -> dict[str, tuple[Conjunction, ...]]:

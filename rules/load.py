@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Collection, Sequence
 from functools import cache
 from importlib import resources
@@ -11,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from ..catalog import operators
-from ..catalog.kept import cache_path, kept
+from ..catalog.kept import cache_path, kept, text_hash
 from .errors import RuleError
 from .parser import parse_rules
 from .syntax import Rule
@@ -35,12 +34,9 @@ def _read() -> tuple[Rule, ...]:
 
 def _version() -> str:
     """What reading depends on: the rules, their parser, and the operators that it knows."""
-    digest = hashlib.sha256(f"{sys.version} onnx {version('onnx')}".encode())
-    for folder in (resources.files(__package__), resources.files(operators)):
-        for file in sorted(folder.iterdir(), key=lambda one: one.name):
-            if file.name.endswith((".rules", ".ops", ".lark", ".py")):
-                digest.update(file.name.encode() + file.read_bytes())
-    return digest.hexdigest()[:32]
+    folders = (resources.files(__package__), resources.files(operators))
+    texts = [text_hash(folder, (".rules", ".ops", ".lark", ".py")) for folder in folders]
+    return hashlib.sha256(" ".join([*texts, version("onnx")]).encode()).hexdigest()[:32]
 
 
 @cache

@@ -16,7 +16,7 @@ from itertools import chain, combinations
 from .alike import Decisions
 from .bound import Decision
 from .greedy import computed, value_of
-from .problem import Choice, Problem, reduced
+from .problem import Choice, Problem, cost_of, reduced
 from .regions import Region, parents_of, regions_of
 
 # Classes from which a region is cut, the most that it is cut by, and how much of it may be left in
@@ -120,15 +120,10 @@ def _decide_case(
 ) -> Decision:
     """Decide a region as a problem with fewer choices, part by part."""
     forced, parts = regions_of(problem)
-    paid = {choice.node: choice.cost for choice in forced.values()}
     selection: dict[int, Choice] = dict(forced)
-    bound, spent = sum(paid.values()), 0
+    bound, spent = cost_of(forced, forced), 0
     for part in parts:
-        for class_, offered in part.choices.items():
-            part.choices[class_] = tuple(
-                replace(one, cost=0.0) if one.node in paid else one for one in offered
-            )
-        decision = decisions.of(part, _start(part, incumbent), max(0, steps - spent))
+        decision = decisions.of(part, part.part_of(incumbent), max(0, steps - spent))
         spent += decision.steps
         bound += decision.bound
         selection.update(decision.selection)
@@ -142,13 +137,3 @@ def _decide_case(
         return Decision({}, float("inf"), bound, spent)
     chosen = {class_: chosen[class_] for class_ in order}
     return Decision(chosen, value_of(region, chosen), bound, spent)
-
-
-def _start(part: Region, incumbent: Mapping[int, Choice]) -> dict[int, Choice]:
-    """Return the incumbent's choices, as far as a part has them."""
-    found: dict[int, Choice] = {}
-    for class_, offered in part.choices.items():
-        for one in offered:
-            if class_ in incumbent and one.node == incumbent[class_].node:
-                found[class_] = one
-    return found

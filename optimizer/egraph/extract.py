@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from .alike import Decisions
 from .cutset import decide_cut
@@ -45,21 +45,12 @@ def extract(problem: Problem, incumbent: Selection, steps: int = MOST_STEPS) -> 
     small = reduced(problem)
     small = _with(small, incumbent)
     forced, regions = regions_of(small)
-    paid = {choice.node for choice in forced.values()}
     selection: dict[int, Choice] = dict(forced)
     exact = spent = 0
     slack = 0.0
     decisions = Decisions()
     for region in sorted(regions, key=lambda region: (len(region.choices), region.roots)):
-        for class_, offered in region.choices.items():
-            region.choices[class_] = tuple(
-                replace(c, cost=0.0) if c.node in paid else c for c in offered
-            )
-        own = {
-            c: next(o for o in region.choices[c] if o.node == incumbent[c].node)
-            for c in region.choices
-            if c in incumbent
-        }
+        own = region.part_of(incumbent)
         decision = decide_cut(region, own, min(STEPS, max(0, steps - spent)), decisions)
         spent += decision.steps
         exact += decision.is_exact

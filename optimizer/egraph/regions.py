@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from .problem import Choice, Problem
 
@@ -32,6 +32,16 @@ class Region:
             found = tuple(n for n in choice.needs if n in self.choices or n in self.fixed)
             self._near[choice.node] = found
         return found
+
+    def part_of(self, selection: Mapping[int, Choice]) -> dict[int, Choice]:
+        """The choices of a selection, as far as they are choices here, with what they cost here."""
+        return {
+            class_: choice
+            for class_, offered in self.choices.items()
+            if class_ in selection
+            for choice in offered
+            if choice.node == selection[class_].node
+        }
 
     @property
     def classes(self) -> set[int]:
@@ -100,11 +110,12 @@ def regions_of(problem: Problem) -> tuple[dict[int, Choice], list[Region]]:
     """The choices that are forced, and the regions that are left to decide.
 
     Regions overlap in no class, no e-node and no possible cycle, so the best selection of each
-    makes the best selection of all.
+    makes the best selection of all. E-nodes that are forced are paid for: they cost nothing there.
     """
     needed = always_needed(problem)
     knots = _knots(problem)
     forced = {c: problem.choices[c][0] for c in sorted(needed) if len(problem.choices[c]) == 1}
+    paid = {choice.node for choice in forced.values()}
     open_ = [c for c in sorted(needed) if len(problem.choices[c]) > 1]
     groups = _Groups()
     for root in open_:
@@ -132,7 +143,10 @@ def regions_of(problem: Problem) -> tuple[dict[int, Choice], list[Region]]:
             region.roots.append(class_)
         else:
             region.inner.add(class_)
-        region.choices[class_] = problem.choices[class_]
+        region.choices[class_] = tuple(
+            replace(choice, cost=0.0) if choice.node in paid else choice
+            for choice in problem.choices[class_]
+        )
     by_knot: dict[int, Region] = {}
     for region in found.values():
         for class_ in region.classes & set(knots):

@@ -1,6 +1,5 @@
 """Functions composed of others give what NumPy and SciPy give, NaN and infinities included."""
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from tensolog.optimizer.program import derived
 from tensolog import fuse
 
 from .compare import compare
-from .test_functions import arguments
+from .test_functions import arguments, check, parts
 
 FUNCTIONS = [
     "np.trunc(X), np.fix(X), np.trunc(X * 1e9), np.degrees(X), np.radians(X), np.rad2deg(w)",
@@ -87,22 +86,8 @@ def function(text: str) -> Any:
 @pytest.mark.parametrize("text", FUNCTIONS)
 @pytest.mark.parametrize(("m", "n", "kind"), CASES)
 def test_composed_as_numpy(text: str, m: int, n: int, kind: str) -> None:
-    import ast
-
-    body = ast.parse(f"({text},)", mode="eval").body
-    assert isinstance(body, ast.Tuple)
-    for part in body.elts:
-        plain, given = function(ast.unparse(part)), arguments(m, n, kind)
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            try:
-                plain(*given)
-            except Exception as expected:
-                with pytest.raises(type(expected)):
-                    fuse(plain)(*given)
-                continue
-            warnings.filterwarnings("error", message="tensolog.fuse")
-            compare(plain, fuse(plain), given)
+    for part in parts(text):
+        check(part, arguments(m, n, kind))
 
 
 SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 7.0, -7.0, 1e300, -1e-300, 3.0]

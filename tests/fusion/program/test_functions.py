@@ -60,11 +60,11 @@ CASES = [
 @pytest.mark.parametrize("text", TRACED)
 @pytest.mark.parametrize(("m", "n", "kind"), CASES)
 def test_as_numpy(text: str, m: int, n: int, kind: str) -> None:
-    for part in _parts(text):
+    for part in parts(text):
         check(part, arguments(m, n, kind))
 
 
-def _parts(text: str) -> list[str]:
+def parts(text: str) -> list[str]:
     """Split a tuple's text into its items, so that one that raises doesn't hide the others."""
     import ast
 
