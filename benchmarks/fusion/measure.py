@@ -62,6 +62,7 @@ def measure(name: str, threads: int, size: str, rounds: int, peers: bool) -> dic
         contenders["numpy"] = lambda: function(*arguments)
         row["rows"], row["bound"] = rows, program.bound
         row["bytes"] = read_bytes(arguments)
+        chosen: dict[str, Any] = {}
         for heuristic in HEURISTICS:
             fused = tensolog.fuse(heuristic=heuristic, threads=threads)(function)  # type: ignore[call-overload]
             start = time.perf_counter()
@@ -72,6 +73,8 @@ def measure(name: str, threads: int, size: str, rounds: int, peers: bool) -> dic
             row[f"templates_{heuristic}"] = [
                 getattr(step, "template", "plain") for plan in fused.plans for step in plan.steps
             ]
+            chosen[heuristic] = [plan.steps for plan in fused.plans]
+            row[f"same_{heuristic}"] = chosen[heuristic] == chosen["cost"]
         if peers:
             missing = _add_peers(contenders, program, arguments, threads, expected)
         contenders["read"] = _reading(threads)

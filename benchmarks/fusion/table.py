@@ -34,8 +34,8 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
                 _against(row, "numpy"),
                 _best(row),
                 _bound(row),
-                f"{row['all_ratio']:.2f}",
-                f"{row['no_redundancy_ratio']:.2f}",
+                _heuristic(row, "all"),
+                _heuristic(row, "no_redundancy"),
                 "" if plan is None else ", ".join(plan) or "NumPy",
             ]
         lines.append(f"| {' | '.join(cells)} |")
@@ -48,7 +48,8 @@ def notes(rows: Sequence[dict[str, Any]]) -> str:
         "Milliseconds are medians; ratios are times over the fused function's of the same round,",
         "so that more than 1 is slower. `bound` is the time of reading the arguments once at the",
         "rate at which one large array is summed, and how many times longer the fused function",
-        "takes, where memory is the limit. SystemDS runs in a process of its own.",
+        "takes, where memory is the limit. SystemDS runs in a process of its own. A heuristic with",
+        "`=` chose the plan that the costs did: its ratio is the noise of the race.",
         "",
         "| program | threads | peers | not taking part |",
         "|---|---|---|---|",
@@ -73,6 +74,10 @@ def _peers(row: dict[str, Any]) -> list[str]:
 
 def _against(row: dict[str, Any], name: str) -> str:
     return f"{row[f'{name}_ratio']:.2f} ({row[f'{name}_ms']:.2f} ms)"
+
+
+def _heuristic(row: dict[str, Any], name: str) -> str:
+    return f"{row[f'{name}_ratio']:.2f}{' =' if row.get(f'same_{name}') else ''}"
 
 
 def _best(row: dict[str, Any]) -> str:

@@ -13,6 +13,8 @@ from tensolog.catalog.onnx_reader import read_model, store_model
 from tensolog.catalog.onnx_writer import build_model, skeleton_model
 from test_onnx_lossless import models, same
 
+from tests.campaigns import examples
+
 PLANNED = {
     "plan_step": "$1, 0, 'Rule', ['a'], 1, 0, 1.0, 0.5, true, 'why'",
     "plan_candidate": "$1, 'original', 1, 1.0, 1.0, 0.1, 1.0, 0.9, 1.1, 9, 'kept'",
@@ -48,7 +50,7 @@ def with_weight(model, seed, count=1 << 15):
     return copy
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(stays=models(), goes=models(), first=st.booleans())
 def test_what_stays_is_what_would_be_there(stays, goes, first, catalog):
     empty = contents(catalog)

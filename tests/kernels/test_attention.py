@@ -10,6 +10,8 @@ from onnx import helper
 
 from tests.kernels.build import check, fused, kernels_of, model, needs_compiler, opened
 
+from ..campaigns import examples
+
 pytestmark = needs_compiler
 node = helper.make_node
 LOWEST = np.finfo(np.float32).min
@@ -245,7 +247,7 @@ def any_attention(draw):
     return proto, given_
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(any_attention())
 def test_any_sizes(case):
     check(*case)

@@ -20,6 +20,8 @@ from tensolog.optimizer.layouts.runtime import NCHWC, activations, block_size
 from tests.kernels.build import blocked_model, needs_compiler, opened, replaced
 from tests.kernels.test_convolution import blocked, normal, plain
 
+from ..campaigns import examples
+
 pytestmark = needs_compiler
 RUNNABLE = list(LEVELS)[list(LEVELS).index(native_level()) :]
 needs_blocks = pytest.mark.skipif(block_size() is None, reason="no blocked kernels to compare with")
@@ -142,7 +144,7 @@ def check_any(case, level=None, flags=FLAGS):
 
 
 @given(cases(), st.sampled_from(RUNNABLE))
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 def test_groups_of_all_sizes(case, level):
     check_any(case, level)
 

@@ -62,7 +62,7 @@ def any_product(draw):
 
 
 @given(any_product(), st.sampled_from(RUNNABLE))
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 def test_sizes_of_all_kinds(case, level):
     proto, feeds = case
     check(proto, feeds, expect=1, threads=2, levels=(level,))
