@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..catalog.datalog.syntax import String
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 SHOWN_PLACES = 4
 SHOWN_MISSES = 3
+WIDTH = 100
 
 
 @dataclass
@@ -26,7 +28,9 @@ class Explanation:
 
     `fired` lists the rewrites that are always made, `weighed` the places where measured costs
     would decide, `near_misses` those where all conditions of a rule but one hold, `idle` the rules
-    whose operators don't even occur together.
+    that have no such place, `foreign` those of them about operators that do not occur, `barred`
+    those that may not be applied to the model, and why. `reason` says of a rule that was asked for
+    why it has no place.
     """
 
     model: str
@@ -34,6 +38,9 @@ class Explanation:
     weighed: list[Step]
     near_misses: list[NearMiss]
     idle: list[str]
+    foreign: list[str] = field(default_factory=list)
+    barred: dict[str, str] = field(default_factory=dict)
+    reason: str = ""
 
     def text(self) -> str:
         """Lay the explanation out for a terminal."""
@@ -41,10 +48,27 @@ class Explanation:
             _section("Fired", _places(self.fired)),
             _section("Decided by cost (tensolog optimize measures them)", _places(self.weighed)),
             _section("Nearly fired", _misses(self.near_misses)),
-            _section("No place for", [f"  {', '.join(self.idle)}"] if self.idle else []),
+            *self._idle(),
+            *(_section(f"Not applied: {why}", _names(of)) for why, of in self._by_reason()),
         ]
         found = [part for part in parts if part]
         return "\n\n".join(found) if found else "No rule has a place in this model."
+
+    def _idle(self) -> Iterator[str]:
+        if self.reason:
+            yield f"No place for {', '.join(self.idle)}: {self.reason}"
+        elif self.idle:
+            foreign = set(self.foreign)
+            lines = _names([name for name in self.idle if name not in foreign])
+            if foreign:
+                lines.append(f"  {len(foreign)} more are about operators that the model has not")
+            yield _section(f"No place for {len(self.idle)} rules (--rule NAME says why)", lines)
+
+    def _by_reason(self) -> Iterable[tuple[str, list[str]]]:
+        found: dict[str, list[str]] = {}
+        for name, why in self.barred.items():
+            found.setdefault(why, []).append(name)
+        return found.items()
 
     def to_json(self) -> dict[str, object]:
         """Give the explanation as plain values."""
@@ -56,6 +80,9 @@ class Explanation:
             "weighed": steps_json(self.weighed),
             "near_misses": self.near_misses,
             "idle": self.idle,
+            "foreign": self.foreign,
+            "barred": self.barred,
+            "reason": self.reason,
         }
 
 
@@ -74,6 +101,12 @@ def explain_text(plan: Sequence[Step], near: Sequence[NearMiss], verdict: str) -
 
 def _section(title: str, lines: Sequence[str]) -> str:
     return "\n".join([title, *lines]) if lines else ""
+
+
+def _names(names: Sequence[str]) -> list[str]:
+    """Names on lines that fit a terminal."""
+    indent = "  "
+    return textwrap.wrap(", ".join(names), WIDTH, initial_indent=indent, subsequent_indent=indent)
 
 
 def _places(steps: Iterable[Step]) -> list[str]:

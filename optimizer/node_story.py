@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ..rules import Rule, load_rules
-from .egraph.costs import Costs
+from .egraph.costs import Costs, own_nodes, problem_of
 from .egraph.derived import derive
 from .egraph.egraph import EGraph
+from .egraph.extract import extract
+from .egraph.merges import merge
 from .egraph.saturate import Growth, saturate
 from .egraph.standing import Asker, Standing, Use, Way
+from .egraph.trace import name_of
 from .explain import near_misses
 from .fold import fold_constants
 from .graph import Graph
+from .nearest import nearest
 from .price import Prices, kernel_of
 from .rewrite import Matcher, Step
 from .search import bound_types
@@ -30,7 +34,7 @@ if TYPE_CHECKING:
 class Refusal:
     """A rule that does not apply at the node: the condition that fails, or why it is not allowed.
 
-    `kind` is "condition" or "not allowed".
+    `kind` is "condition", "not allowed" or "pattern": that something of it is not there at all.
     """
 
     rule: str
@@ -127,15 +131,76 @@ def answer(
     growth = saturate(egraph, single, rounding=rounding)
     if rounding:
         growth.applications += derive(egraph, contributed=setting.contributes)
-    found = _standing(story, egraph, growth, Costs(egraph, prices), number, setting)
-    story.ways, story.uses = found.ways, found.uses
+    costs = Costs(egraph, prices)
+    merges = _merges(egraph, growth, costs, chosen, number)
+    found = _standing(story, egraph, growth, costs, number, setting)
+    story.ways, story.uses = found.ways, [*found.uses, *merges]
     # Graphs ask that interior values have no other user, an e-graph doesn't.
     used = {(use.rule, use.nodes) for use in story.uses}
     story.refusals = [r for r in story.refusals if (r.rule, r.nodes) not in used]
+    told = {use.rule for use in story.uses} | {refusal.rule for refusal in story.refusals}
+    others = [rule for rule in chosen if rule.name not in told]
+    story.refusals += _lacking(graph, number, others)
     story.plan_ns, story.own_ns = found.plan_ns, found.own_ns
     story.fate = _fate(story, found)
     story.growth = _growth(growth)
     return story
+
+
+def about(story: NodeStory, rule: Rule) -> NodeStory:
+    """Keep of a story what it says of one rule; what it can't say, since it is about others."""
+    uses = [use for use in story.uses if use.rule == rule.name]
+    refusals = [refusal for refusal in story.refusals if refusal.rule == rule.name]
+    steps = [step for step in story.steps if step.rule == rule.name]
+    if not (uses or refusals or steps):
+        operators = dict.fromkeys(op for node in rule.match for op in node.operators)
+        detail = f"it is about {', '.join(operators)}; this is {story.operator}"
+        if story.operator in operators:
+            detail = f"nothing is left to look at: the node is {story.fate}"
+        refusals = [Refusal(rule.name, (story.node,), "pattern", detail)]
+    return replace(story, uses=uses, refusals=refusals, steps=steps)
+
+
+def _merges(
+    egraph: EGraph, growth: Growth, costs: Costs, rules: Sequence[Rule], number: int
+) -> list[Use]:
+    """Try rules of several outputs on the cheapest plan, as the search does.
+
+    Those that were tried count with what matched otherwise; of the others at the node it is said
+    that they weren't.
+    """
+    (node,) = (e_node for e_node, own in egraph.origin.items() if own == number)
+    problem = problem_of(egraph, costs)
+    best = extract(problem, own_nodes(egraph, problem))
+    merged = merge(egraph, rules, costs, best.selection)
+    growth.applications += merged.applications
+    why = "not tried, since no plan with it promised to be cheaper"
+    return [
+        Use(
+            match.rule.name,
+            tuple(name_of(egraph, other) for other in match.nodes.values()),
+            "without use",
+            why,
+        )
+        for match in merged.left
+        if node in match.nodes.values()
+    ]
+
+
+def _lacking(graph: Graph, number: int, rules: Sequence[Rule]) -> list[Refusal]:
+    """Of rules about a node's operator, how far their patterns go at it; the nearest first."""
+    operator = graph.nodes[number].operator
+    about_it = [r for r in rules if any(operator in node.operators for node in r.match)]
+    parts = [(nearest(rule, graph, number), rule.name) for rule in about_it]
+    return [
+        Refusal(
+            name,
+            tuple(map(graph.node_name, part.nodes)),
+            "pattern",
+            part.reason or "it matches, but the search has no use for it",
+        )
+        for part, name in sorted(parts, key=lambda each: each[0].missing)
+    ]
 
 
 def _standing(
@@ -258,19 +323,7 @@ def _refusals(
     for match in Matcher(barred).find(graph):
         if number in match.nodes.values():
             nodes = tuple(graph.node_name(other) for other in match.nodes.values())
-            reason = _why_barred(match.rule, graph.opset(), setting)
+            reason = setting.bar(match.rule, graph.opset()) or "it is not proved"
             found.append(Refusal(match.rule.name, nodes, "not allowed", reason))
     unique = {(refusal.rule, refusal.nodes, refusal.detail): refusal for refusal in found}
     return list(unique.values())
-
-
-def _why_barred(rule: Rule, opset: int, setting: Setting) -> str:
-    if rule.equal not in setting.allow:
-        return f"its result is {rule.equal}, and only {', '.join(setting.allow)} is allowed"
-    if rule.target not in (None, setting.target):
-        return f"it is for the target {rule.target}"
-    if rule.opset_from is not None and opset < rule.opset_from:
-        return f"it is for opsets from {rule.opset_from} on, the model has {opset}"
-    if rule.opset_to is not None and opset > rule.opset_to:
-        return f"it is for opsets up to {rule.opset_to}, the model has {opset}"
-    return "it is not proved"

@@ -72,6 +72,18 @@ class Setting:
         """Tell whether operators may be fused into kernels; they round in other places."""
         return self.target == KERNELS_TARGET and "rounding" in self.allow
 
+    def bar(self, rule: Rule, opset: int) -> str:
+        """Say why a rule may not be applied to models of an opset; '' where it may."""
+        if rule.equal not in self.allow:
+            return f"its result is {rule.equal}, and only {', '.join(self.allow)} is allowed"
+        if rule.target not in (None, RUNTIME_TARGET if self.for_runtime else self.target):
+            return f"it is for the target {rule.target}"
+        if rule.opset_from is not None and opset < rule.opset_from:
+            return f"it is for opsets from {rule.opset_from} on, the model has {opset}"
+        if rule.opset_to is not None and opset > rule.opset_to:
+            return f"it is for opsets up to {rule.opset_to}, the model has {opset}"
+        return ""
+
     def select(self, rules: Sequence[Rule], graph: Graph, tag: str) -> list[Rule]:
         """Choose the rules of a tag that may be applied to a graph."""
         target = RUNTIME_TARGET if self.for_runtime else self.target

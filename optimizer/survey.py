@@ -14,18 +14,19 @@ from ..catalog.onnx_writer import skeleton_model
 from ..profiles.costs import CostModel
 from ..profiles.machine import cores
 from ..profiles.profile import profile
-from ..rules import Rule
+from ..rules import Rule, load_rules
 from ..rules.gate.admit import applicable
 from .explain import Explanation, near_misses
 from .fold import FOLD_LIMIT
 from .graph import Graph
 from .infer import infer_types
-from .node_story import NodeStory, Question, answer
+from .nearest import nearest
+from .node_story import NodeStory, Question, about, answer
 from .phases import Progress
 from .price import Prices, kernels_of_graph
 from .raising import raised_for
 from .realize import Workshop
-from .rewrite import Matcher, Step, simplify
+from .rewrite import Matcher, Step, simplify, with_place
 from .search import bound_types
 from .setting import CLASSES, TARGETS, OptionError, Setting
 from .sizes import guesses, sizes_from
@@ -49,8 +50,8 @@ def explain_model(
     """
     setting = Setting(target=target, allow=tuple(allow))
     base = applicable() if rules is None else tuple(rules)
-    if rule is not None and rule not in {known.name for known in base}:
-        raise OptionError(f"there is no rule {rule!r}: tensolog rules list names them all")
+    if rule is not None:
+        _named(base, rule)
     with Catalog(":memory:") as catalog, Workshop(catalog) as workshop:
         model_id = read_model(catalog, model)
         graph = workshop.read(skeleton_model(catalog, model_id))
@@ -75,15 +76,30 @@ def explain_model(
         ]
         near = near_misses((*always, *explorative), graph)
         seen = {step.rule for step in (*fired, *weighed)} | {miss["rule"] for miss in near}
-        idle = [known.name for known in base if known.name not in seen]
-        explanation = Explanation(_name_of(model), fired, weighed, near, idle)
-    return explanation if rule is None else _only(explanation, rule)
+        barred = {known.name: setting.bar(known, graph.opset()) for known in base}
+        idle = [known.name for known in base if not barred[known.name] and known.name not in seen]
+        barred = {name: why for name, why in barred.items() if why}
+        at_home = {known.name for known in with_place(base, graph)}
+        foreign = [name for name in idle if name not in at_home]
+        explanation = Explanation(_name_of(model), fired, weighed, near, idle, foreign, barred)
+        if rule is None:
+            return explanation
+        reason = "" if rule not in idle else nearest(_named(base, rule), graph).reason
+    return replace(_only(explanation, rule), reason=reason)
+
+
+def _named(rules: Sequence[Rule], name: str) -> Rule:
+    found = next((rule for rule in rules if rule.name == name), None)
+    if found is None:
+        raise OptionError(f"there is no rule {name!r}: tensolog rules list names them all")
+    return found
 
 
 def explain_node(
     model: Source,
     name: str,
     *,
+    rule: str | None = None,
     target: str = TARGETS[0],
     threads: int | None = None,
     allow: Collection[str] = CLASSES,
@@ -93,7 +109,8 @@ def explain_node(
 ) -> NodeStory:
     """Say what becomes of one node of a model, and why not something else.
 
-    `name` is the node's, or that of a value it gives. Costs are those that `catalog` holds of this
+    `name` is the node's, or that of a value it gives; `rule` restricts what is said of rules to
+    one. Costs are those that `catalog` holds of this
     machine, else bounds; nothing is measured or stored. Other arguments are those of `optimize`;
     it raises the same, and OptionError where there is no such node.
     """
@@ -107,7 +124,8 @@ def explain_node(
         sizes = next(guesses(graph, sizes_from(graph, input_shapes or {})))
         asked = Question(setting, applicable() if rules is None else tuple(rules), sizes)
         graph = raised_for(graph, setting, asked.rules)
-        return answer(graph, name, asked, _stored_prices(catalog, setting))
+        story = answer(graph, name, asked, _stored_prices(catalog, setting))
+    return story if rule is None else about(story, _named((*asked.rules, *load_rules()), rule))
 
 
 def explain_node_of(
@@ -134,6 +152,8 @@ def _only(explanation: Explanation, rule: str) -> Explanation:
         weighed=[step for step in explanation.weighed if step.rule == rule],
         near_misses=[miss for miss in explanation.near_misses if miss["rule"] == rule],
         idle=[name for name in explanation.idle if name == rule],
+        foreign=[name for name in explanation.foreign if name == rule],
+        barred={name: why for name, why in explanation.barred.items() if name == rule},
     )
 
 

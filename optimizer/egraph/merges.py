@@ -40,12 +40,16 @@ class _State:
 
 @dataclass
 class Merged:
-    """The best program found, the matches that were applied, and how many candidates were made."""
+    """The best program found, the matches that were applied, and how many candidates were made.
+
+    `left` are matches that no candidate was made of, since none promised to be cheaper.
+    """
 
     selection: dict[int, Choice]
     cost: float
     applications: list[Application]
     made: int
+    left: list[Match]
 
 
 def merge(
@@ -62,7 +66,7 @@ def merge(
     if chosen:
         search.run(start, pops)
     best = _State(canonical(egraph, costs, search.best.selection), search.best.cost)
-    return Merged(best.selection, best.cost, search.applications, search.made)
+    return Merged(best.selection, best.cost, search.applications, search.made, search.left)
 
 
 def merge_everywhere(
@@ -122,6 +126,13 @@ class _Search:
         self.gains: dict[Signature, float] = {}
         self.queue: list[tuple[float, int, _State, tuple[Match, ...]]] = []
         self.seen: set[frozenset[int]] = set()
+        self.queued: dict[tuple[str, tuple[int, ...]], Match] = {}
+        self.tried: set[tuple[str, tuple[int, ...]]] = set()
+
+    @property
+    def left(self) -> list[Match]:
+        """The matches that were seen and not tried."""
+        return [match for key, match in self.queued.items() if key not in self.tried]
 
     def run(self, start: _State, pops: int) -> None:
         """Make the most promising candidate and queue what it leads to, until none promises."""
@@ -135,6 +146,7 @@ class _Search:
                 self._push(parent, found)
                 continue
             self.made += 1
+            self.tried.update(map(_place, found))
             state = self._make(parent, found)
             if len(found) == 1:
                 gain = -math.inf if state is None else parent.cost - state.cost
@@ -156,6 +168,7 @@ class _Search:
         """Queue each match on its own, and together all those known to gain that don't overlap."""
         found = self._matches(state)
         for match in found:
+            self.queued.setdefault(_place(match), match)
             self._push(state, (match,))
         together: list[Match] = []
         taken: set[int] = set()
@@ -219,6 +232,10 @@ class _Search:
     def _roots(self, free: set[int]) -> list[int]:
         found = dict.fromkeys(self.egraph.find(value) for value in self.egraph.graph.graph_outputs)
         return [class_ for class_ in found if class_ not in free]
+
+
+def _place(match: Match) -> tuple[str, tuple[int, ...]]:
+    return match.rule.name, tuple(match.nodes.values())
 
 
 def canonical(egraph: EGraph, costs: Costs, selection: Selection) -> dict[int, Choice]:

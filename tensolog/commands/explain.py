@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.command(no_args_is_help=True)
 @shared.model_argument
-@click.option("--rule", metavar="NAME", help="This rule only, with every near miss.")
+@click.option("--rule", metavar="NAME", help="This rule only, and why it fires or not.")
 @click.option(
     "--node",
     metavar="NAME",
@@ -49,17 +49,17 @@ def explain(
       tensolog explain model.onnx
       tensolog explain model.onnx --rule FoldBatchNormalizationIntoConv
       tensolog explain model.onnx --node /layer1/attention/MatMul
+      tensolog explain model.onnx --node /layer1/attention/MatMul --rule FoldScaleIntoMatMulWeight
       tensolog explain model.onnx --json | jq '.near_misses[].condition'
     """
     from ..optimizer import explain_model, explain_node
 
     if node is not None:
-        if rule is not None:
-            raise click.UsageError("--rule and --node exclude each other")
         with shared.open_to_read(catalog_path) as catalog:
             story = explain_node(
                 model,
                 node,
+                rule=rule,
                 target=target,
                 threads=threads,
                 allow=allow,

@@ -8,7 +8,7 @@ from tensolog.optimizer.egraph.costs import Costs
 from tensolog.optimizer.egraph.egraph import EGraph
 from tensolog.optimizer.egraph.saturate import saturate
 from tensolog.optimizer.egraph.standing import Asker, tried
-from tensolog.optimizer.node_story import Question, answer
+from tensolog.optimizer.node_story import Question, about, answer
 from tensolog.optimizer.setting import OptionError, Setting
 from tensolog.rules import load_rules
 
@@ -124,3 +124,57 @@ def test_the_condition_that_fails_and_the_class_that_is_not_allowed_are_named():
     assert barred["FoldBatchNormalizationIntoConv"].detail == "it is not proved"
     near = story(built, "z", rules, price=lambda k: 10.0)
     assert not [u for u in near.uses if u.rule == rules[0].name]
+
+
+def branches():
+    """Two products that share their left factor, and are added up."""
+    nodes = [
+        ("MatMul", ["x", "v"], ["p"]),
+        ("MatMul", ["x", "w"], ["q"]),
+        ("Relu", ["p"], ["r"]),
+        ("Tanh", ["q"], ["t"]),
+        ("Add", ["r", "t"], ["y"]),
+    ]
+    constants = {name: np.full((4, 4), ord(name), np.float32) for name in "vw"}
+    return model(nodes, [value("x", [2, 4])], [value("y", [2, 4])], constants)
+
+
+@pytest.mark.parametrize(
+    ("products", "state", "fate"),
+    [(100.0, "in the plan", "replaced"), (1.0, "costs more", "kept")],
+    ids=["dear", "cheap"],
+)
+def test_rules_of_several_outputs_are_told(products, state, fate):
+    """A product costs the same however wide, taking it apart costs 10."""
+    rules = [rule for rule in load_rules() if rule.name == "MergeMatMulsSharingLeft"]
+    prices = {"MatMul": products, "Split": 10.0, "Add": 1.0, "Relu": 1.0, "Tanh": 1.0}
+    told = story(branches(), "p", rules, price=lambda kernel: prices.get(kernel.op_type, 0.0))
+    (use,) = (use for use in told.uses if use.rule == rules[0].name)
+    assert use.state == state or (state == "costs more" and use.state == "without use")
+    assert told.fate.startswith(fate)
+    assert told.plan_ns == min(2 * products, products + 10.0) + 3.0
+
+
+def test_of_every_rule_about_an_operator_something_is_said():
+    rules = load_rules()
+    told = story(branches(), "p", rules, price=lambda kernel: 1.0)
+    setting = Setting()
+    about_it = [rule for rule in rules if any("MatMul" in node.operators for node in rule.match)]
+    said = {use.rule for use in told.uses} | {refusal.rule for refusal in told.refusals}
+    assert said >= {rule.name for rule in about_it if not setting.bar(rule, 17)}
+    lacking = {r.rule: r.detail for r in told.refusals if r.kind == "pattern"}
+    assert "no Transpose" in lacking["PushTransposeThroughMatMul"]
+
+
+@pytest.mark.parametrize(
+    ("rule", "detail"),
+    [
+        ("MergeMatMulsSharingRight", "no MatMul reads v"),
+        ("FoldBatchNormalizationIntoConv", "it is about Conv, BatchNormalization; this is MatMul"),
+    ],
+)
+def test_of_one_rule_it_is_told_why_it_is_not_at_a_node(rule, detail):
+    (asked_for,) = (known for known in load_rules() if known.name == rule)
+    told = about(story(branches(), "p", load_rules(), price=lambda kernel: 1.0), asked_for)
+    assert {refusal.rule for refusal in told.refusals} == {rule} and not told.uses
+    assert detail in told.refusals[0].detail and detail in told.text()

@@ -241,6 +241,18 @@ def test_explanations_name_rules_and_places():
     assert {step.rule for step in only.fired} == {"FoldBatchNormalizationIntoConv"}
 
 
+def test_what_has_no_place_is_told_on_lines_that_fit_a_terminal():
+    explanation = explain_model(conv_model())
+    text = explanation.text()
+    assert max(map(len, text[text.index("No place for") :].splitlines())) <= 100
+    assert set(explanation.foreign) < set(explanation.idle)
+    assert not set(explanation.barred) & set(explanation.idle)
+    only = explain_model(conv_model(), rule="FuseSoftmax")
+    assert only.text().startswith("No place for FuseSoftmax: the model has no ")
+    barred = explain_model(conv_model(), rule="FuseRMSNormalization")
+    assert barred.text().startswith("Not applied: it is for opsets from 23 on, the model has ")
+
+
 def test_an_unknown_rule_cannot_be_explained():
     with pytest.raises(OptionError, match="rules list"):
         explain_model(conv_model(), rule="EliminateEverything")
