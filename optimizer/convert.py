@@ -202,6 +202,21 @@ def to_model(graph: Graph) -> onnx.ModelProto:
     return model
 
 
+def model_around(graph: Graph, proto: onnx.GraphProto) -> onnx.ModelProto:
+    """Make a model of other nodes that mean what they do in the graph's own: its operator sets.
+
+    Nothing else of it is copied: the constants of a model that was read whole are as large as it.
+    """
+    model = onnx.ModelProto(
+        ir_version=graph.base.ir_version,
+        opset_import=graph.base.opset_import,
+        functions=graph.base.functions,
+        graph=proto,
+    )
+    import_contributed(model)
+    return model
+
+
 def import_contributed(model: onnx.ModelProto) -> None:
     """Import the operator sets that rules bring operators of, where nodes use them."""
     known = {entry.domain for entry in model.opset_import}

@@ -16,7 +16,7 @@ from onnx import helper
 from ..profiles.faults import DIVISIONS, FATAL_WHEN_EMPTY, fatal_input
 from ..profiles.kernel import element_type, numpy_dtype
 from ..rules import ABSENT
-from .convert import import_contributed, node_proto
+from .convert import model_around, node_proto
 from .graph import Constant, Graph, Node, TensorType
 from .simplify import is_pure
 
@@ -223,10 +223,7 @@ def _run(graph: Graph, batch: list[int]) -> dict[int, np.ndarray]:
             )
         )
     proto.output.extend(onnx.ValueInfoProto(name=graph.names[value]) for value in wanted)
-    model = onnx.ModelProto()
-    model.CopyFrom(graph.base)
-    model.graph.CopyFrom(proto)
-    import_contributed(model)
+    model = model_around(graph, proto)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4

@@ -10,7 +10,7 @@ from onnx import helper, numpy_helper, shape_inference
 from ..catalog.operators import schema_for
 from ..profiles.kernel import element_type
 from ..rules import ABSENT
-from .convert import import_contributed, node_proto, tensor_type, type_proto
+from .convert import model_around, node_proto, tensor_type, type_proto
 from .graph import Constant, Graph, TensorType
 
 # Constants up to this size can decide a shape (Reshape's target, Slice's starts); larger ones are
@@ -136,10 +136,7 @@ def _typed_model(graph: Graph, sizes: Mapping[str, int] | None) -> onnx.ModelPro
             proto.output.append(onnx.ValueInfoProto(name=name))
         elif name in declared:
             proto.output.append(declared[name])
-    model = onnx.ModelProto()
-    model.CopyFrom(graph.base)
-    model.graph.CopyFrom(proto)
-    import_contributed(model)
+    model = model_around(graph, proto)
     if not sizes:
         produced = {graph.names[value] for value in graph.producer}
         model.graph.value_info.extend(
