@@ -16,7 +16,7 @@ from ..profiles.execution import AS_WRITTEN
 from ..profiles.kernel import Kernel
 from ..rules import Rule, store_rules
 from .contest import ORIGINAL, Contest, Plan
-from .final import run_final
+from .final import ENOUGH_ROUNDS, run_final
 from .infer import infer_types
 from .kernels.candidates import fused_plans
 from .layouts.blocking import BLOCKED
@@ -50,6 +50,8 @@ FINAL_SHARE = 0.4
 # Of the time for races, what asking the runtime what it runs may take: for plans, and for the ways
 # to open them.
 ASKING_SHARE, ASKING_WAYS_SHARE = 0.08, 0.04
+# What races take at the most where no budget was asked for: as long as a model's final needs.
+STRETCHED_S = 60.0
 # What reading, searching and verifying may take beside the budget before races have less for it.
 GRACE_S = 20.0
 # Of the budget, what measuring kernels on blocked values may take, in models that have such, and
@@ -57,6 +59,14 @@ GRACE_S = 20.0
 LAYING_SHARE, RUNNING_SHARE = 0.08, 0.08
 # How many plans of the e-graph may race.
 BEST_PLANS = 4
+
+
+def stretch_s(setting: Setting, contest: Contest, seconds: float) -> float:
+    """Return how much more than so many seconds races may take, for a final of enough rounds."""
+    if not setting.stretches:
+        return 0.0
+    needed_s = contest.rounds_s(ENOUGH_ROUNDS) / FINAL_SHARE
+    return max(0.0, min(needed_s, STRETCHED_S) - seconds)
 
 
 class Campaign:
@@ -142,7 +152,10 @@ class Campaign:
         further_s = min(left_s, self.setting.budget * RUNNING_SHARE)
         self.run_prices.left_s += further_s
         seconds = self.setting.budget * (1 - MEASURING_SHARE) + left_s - further_s
-        purse = Purse(seconds, reserve=FINAL_SHARE, end=self._start + self.setting.budget + GRACE_S)
+        longer_s = stretch_s(self.setting, contest, seconds)
+        seconds += longer_s
+        end = self._start + self.setting.budget + longer_s + GRACE_S
+        purse = Purse(seconds, reserve=FINAL_SHARE, end=end)
         with purse.share(SCREENING_SHARE) as share_s:
             screening = screen(self.planner, contest, self.workshop, share_s)
         start = self._first()

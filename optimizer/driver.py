@@ -18,7 +18,7 @@ from .outcome import conclude
 from .phases import Phases, Progress
 from .realize import Workshop
 from .result import Optimization
-from .setting import CLASSES, SEARCHES, TARGETS, Setting
+from .setting import BUDGET_S, CLASSES, SEARCHES, TARGETS, Setting
 
 Source = str | Path | bytes | onnx.ModelProto
 
@@ -28,7 +28,7 @@ def optimize(
     *,
     target: str = TARGETS[0],
     threads: int | None = None,
-    budget: float = 30.0,
+    budget: float | None = None,
     allow: Collection[str] = CLASSES,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     catalog: Catalog | str | Path | None = None,
@@ -44,7 +44,8 @@ def optimize(
     `model` is a path, serialized bytes, or a ModelProto. `target` is "onnxruntime-cpu",
     "onnxruntime-cpu+kernels" (with native code in `libraries`, which `save` writes beside the
     model), or "onnx" (standard operators only); `threads` defaults to the machine's cores; `budget`
-    is in seconds, for measuring; `allow` names the classes of substitution that may be applied.
+    is in seconds, for measuring and races: by default 30, and up to 60 for races alone where those
+    of a large model need it. `allow` names the classes of substitution that may be applied.
     `input_shapes` binds free dimensions for measuring, by input name: the model itself stays
     dynamic. `catalog` is an open Catalog, a path, or None for the user's own. `progress` is called
     with (phase, done, total, detail). `rules` replaces the shipped rules that are proved, and is
@@ -59,7 +60,8 @@ def optimize(
     setting = Setting(
         target=target,
         threads=cores() if threads is None else threads,
-        budget=budget,
+        budget=BUDGET_S if budget is None else budget,
+        stretches=budget is None,
         allow=tuple(allow),
         input_shapes={name: tuple(shape) for name, shape in (input_shapes or {}).items()},
         fold_limit=fold_limit,

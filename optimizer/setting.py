@@ -17,6 +17,8 @@ RUNTIME_TARGET = "onnxruntime-cpu"
 # The same with kernels of its own: the result comes with a library of native code.
 KERNELS_TARGET = "onnxruntime-cpu+kernels"
 TARGETS = (RUNTIME_TARGET, KERNELS_TARGET, "onnx")
+# Seconds for measuring and races where none were asked for.
+BUDGET_S = 30.0
 CLASSES = ("exact", "rounding")
 # How plans are found: by an e-graph beside single gains, or by single gains alone.
 SEARCHES = ("egraph", "gains")
@@ -28,11 +30,15 @@ class OptionError(TensologError, ValueError):
 
 @dataclass(frozen=True)
 class Setting:
-    """Target, threads, seconds for measuring, allowed classes, shapes, bytes, seed, search."""
+    """Target, threads, seconds for measuring, allowed classes, shapes, bytes, seed, search.
+
+    Where `stretches`, races of a model that takes long to open and to run may take longer.
+    """
 
     target: str = TARGETS[0]
     threads: int = 1
-    budget: float = 30.0
+    budget: float = BUDGET_S
+    stretches: bool = False
     allow: tuple[str, ...] = CLASSES
     input_shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
     fold_limit: int = FOLD_LIMIT

@@ -27,7 +27,12 @@ if TYPE_CHECKING:
 @click.option("--in-place", is_flag=True, help="Write the result over IN.onnx.")
 @shared.target_option
 @shared.threads_option
-@shared.budget_option
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Time for measuring and races.  [default: 30; races of a large model may take 60 alone]",
+)
 @shared.allow_option
 @shared.input_shape_option
 @click.option(
@@ -67,7 +72,7 @@ def optimize(
     in_place: bool,
     target: str,
     threads: int | None,
-    budget: float,
+    budget: float | None,
     allow: tuple[str, ...],
     input_shapes: shared.Shapes,
     rule_files: tuple[Path, ...],
