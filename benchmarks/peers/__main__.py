@@ -82,6 +82,7 @@ class Entries:
         self.source = sources_of(name)[-1]
         self.original = folder / "original.onnx"
         self.refused: dict[str, str] = {}
+        self.kept: list[str] = []
         self._end = time.monotonic() + arguments.limit
 
     def steps(self, chosen: Sequence[str]) -> Steps:
@@ -105,7 +106,10 @@ class Entries:
         laps = self._raced(entrants)
         yield (
             "done",
-            {"laps": {peer: lap | {"deviation": deviations[peer]} for peer, lap in laps.items()}},
+            {
+                "laps": {peer: lap | {"deviation": deviations[peer]} for peer, lap in laps.items()},
+                "kept": self.kept,
+            },
         )
 
     def _left(self) -> float:
@@ -118,7 +122,7 @@ class Entries:
     def _prepared(self, peer: str) -> Path:
         made = self.folder / f"{peer}.onnx"
         if peer in TARGETS:
-            run_step(
+            found = run_step(
                 "optimize",
                 timeout_s=self._left(),
                 path=str(self.original),
@@ -128,6 +132,8 @@ class Entries:
                 target=TARGETS[peer],
                 catalog=str(self.folder / "catalog.duckdb"),
             )
+            if found["chosen"] == "original":
+                self.kept.append(peer)
         elif peer in REWRITERS:
             where = {"path": str(self.original), "out": str(made)}
             run_step("rewrite", timeout_s=self._left(), peer=peer, **where)

@@ -58,7 +58,7 @@ def _cell(row: dict[str, Any], peer: str, best: str) -> str:
         return "–"
     if lap["deviation"] > WRONG:
         return f"wrong ({lap['deviation']:.0e})"
-    text = f"{lap['ratio']:.2f}"
+    text = f"{lap['ratio']:.2f}{' =' if peer in row.get('kept', ()) else ''}"
     if peer == REFERENCE:
         text = f"{lap['median_ns'] / 1e6:.2f} ms"
     return f"**{text}**" if peer == best else text if tells(row) else f"{text}?"
@@ -90,6 +90,7 @@ def write_results(rows: Sequence[dict[str, Any]], path: Path) -> None:
         "Time over ONNX Runtime's full optimization (its time is given), all of a row in one"
         " interleaved race; below 1 is faster; the best that computes the same is bold. A question"
         f" mark: fewer than {LEAST_ROUNDS} rounds, which tells nothing; a longer `--race` does."
+        " `=`: tensolog kept the original, so that the ratio is the noise of the race."
     )
     head = "# Peers\n\n`python -m benchmarks.peers`"
     write_rows(path, rows, head, f"{explained}\n\n{table(rows)}")

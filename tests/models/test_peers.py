@@ -47,6 +47,11 @@ def test_a_race_of_few_rounds_has_no_winner_and_counts_in_no_mean() -> None:
     assert "geometric mean" not in table([short])
 
 
+def test_an_original_that_was_kept_is_marked() -> None:
+    kept = row(onnxruntime=(1.0, 0.0), tensolog=(1.1, 0.0)) | {"kept": ["tensolog"]}
+    assert "| **2.00 ms** | 1.10 = |" in table([kept])
+
+
 def test_means_are_geometric() -> None:
     rows = [row(onnxruntime=(1.0, 0.0), tensolog=(ratio, 0.0)) for ratio in (0.5, 0.8)]
     assert f"tensolog: geometric mean {(0.5 * 0.8) ** 0.5:.3f} over 2 races" in table(rows)
