@@ -8,6 +8,9 @@ operator must still do; at best under the slack between reading and computing th
 
     max(R + a, C + b) >= max(R, C) + max(0, a - (C - R)+, b - (R - C)+),  summed over operators.
 
+What an undecided node leads to is part of that: stored, it is written (and read), else each of the
+operators that cover a reader of it computes it, and reads what that takes, once more.
+
 SystemML charges reads of stored nodes outside of the maximum and at their dense size: its bound is
 none, and prunes optimal plans.
 """
@@ -39,6 +42,15 @@ class Bound:
     def _all_nodes(self) -> int:
         return mask(self.region.nodes)
 
+    @cached_property
+    def _readers(self) -> dict[int, int]:
+        """For each candidate, the nodes that it may be fused into."""
+        found = dict.fromkeys(self.region.candidates, 0)
+        for h, c in self.region.edges:
+            if c in found:
+                found[c] |= 1 << h
+        return found
+
     def of(self, stored: int, undecided: int) -> float:
         """Return seconds that no useful plan undercuts.
 
@@ -53,8 +65,10 @@ class Bound:
         stops = stored | undecided | region.forced
         total = slack_to_read = slack_to_compute = 0.0
         covered = read = 0
+        covers: list[int] = []
         for roots in operators:
             held, reads, writing_s, reading_s, computing_s = self._part(roots, stops)
+            covers.append(held)
             covered |= held
             read |= reads
             if reading_s > computing_s:
@@ -65,8 +79,38 @@ class Bound:
                 slack_to_read += computing_s - reading_s
         to_read = minima.reading_s(self._inputs & ~read)
         to_read += minima.reading_s(stored & ~region.unread)
-        to_compute = minima.held(self._all_nodes & ~covered)[1]
+        left = self._all_nodes & ~covered
+        to_compute = minima.held(left)[1] + minima.fusing_s(left & ~undecided)
+        for node in members(undecided):
+            readers = self._readers[node]
+            times = sum(1 for held in covers if held & readers) - 1
+            if times <= 0:
+                to_compute += min(minima.write_s[node], minima.fused_s[node])
+                continue
+            more_to_read, more_to_compute = self._again(node, times, stops, covered, read)
+            to_read += more_to_read
+            to_compute += more_to_compute
+            # What hangs on several nodes counts for one of them.
+            below, reads, *_ = self._part((node,), stops)
+            covered |= below
+            read |= reads
         return total + max(0.0, to_read - slack_to_read, to_compute - slack_to_compute)
+
+    def _again(
+        self, node: int, times: int, stops: int, covered: int, read: int
+    ) -> tuple[float, float]:
+        """Return seconds of reading and of computing to which an undecided node leads at least.
+
+        Not stored, it is computed so many times more than once, with what is below it for sure.
+        """
+        minima = self.minima
+        below, reads, *_ = self._part((node,), stops)
+        written_s = minima.write_s[node]
+        read_s = 0.0 if self.region.unread >> node & 1 else minima.read_s[node]
+        return (
+            min(written_s + read_s, times * minima.reading_s(reads & ~read)),
+            min(written_s, minima.fused_s[node] + times * minima.held(below & ~covered)[1]),
+        )
 
     def _part(self, roots: Roots, stops: int) -> tuple[int, int, float, float, float]:
         region, minima = self.region, self.minima
@@ -78,7 +122,7 @@ class Bound:
                 found = held, 0, 0.0, 0.0, 0.0
             else:
                 reads, computing_s = minima.held(held)
-                computing_s += minima.beginning_s(held)
+                computing_s += minima.beginning_s(held) + minima.more_s(roots, held)
                 writing_s = minima.writing_s(roots)
                 found = held, reads, writing_s, minima.reading_s(reads), computing_s
             self._parts[key] = found

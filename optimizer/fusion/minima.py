@@ -32,8 +32,22 @@ class Minima:
             for h in nodes
         }
         self.compute_s = {number: self._compute_s(number) for number in nodes}
-        self.write_s = {number: self._write_s(number) for number in nodes}
+        # Edges that a Row operator alone can cover, and what reads a node by one of them.
+        self._by_row_alone: dict[int, int] = dict.fromkeys(nodes, 0)
+        for h, c in edges:
+            if self.graph.conditions.fuses[h, c] == {"Row"}:
+                self._by_row_alone[c] |= 1 << h
+        self._contracts = mask(h for h in nodes if self.graph.kinds[h] == "contraction")
+        self._product_s = {number: self._product_more_s(number) for number in nodes}
+        self._holding_s = {number: self._row_s(number) for number in nodes}
         around = mask(nodes)
+        # The least that a node takes more where it isn't stored, in one of the operators then.
+        self.fused_s = {
+            number: self._product_s[number]
+            + self._holding_s[number] * self._is_held(number, around)
+            for number in nodes
+        }
+        self.write_s = {number: self._write_s(number) for number in nodes}
         for h in nodes:
             around |= mask(operand.node for operand in self.graph.operands[h])
         self.read_s = {number: self._read_s(number) for number in members(around)}
@@ -41,6 +55,8 @@ class Minima:
         self._by_rows = mask(h for h in nodes if self.least is None and self.graph.goes_by_rows(h))
         self._beginning: dict[int, float] = {}
         self._held: dict[int, tuple[int, float]] = {}
+        self._fusing: dict[int, float] = {}
+        self._more: dict[tuple[tuple[int, ...], int], float] = {}
         self._reading: dict[int, float] = {}
         self._either: dict[int, float] = {}
         self._writing: dict[tuple[int, ...], float] = {}
@@ -54,7 +70,7 @@ class Minima:
         if len(roots) == 1 and held == 1 << roots[0] and self.graph.is_view(roots[0]):
             return 0.0
         reads, compute_s = self.held(held)
-        compute_s += self.beginning_s(held)
+        compute_s += self.beginning_s(held) + self.more_s(roots, held)
         read_s = self.reading_s(reads | read)
         together_s = (read_s + compute_s + self.either_s(open_ones)) / 2
         return self.writing_s(roots) + max(read_s, compute_s, together_s)
@@ -78,6 +94,42 @@ class Minima:
                 compute_s += self.compute_s[h]
             found = self._held[nodes] = reads, compute_s
         return found
+
+    def more_s(self, roots: tuple[int, ...], held: int) -> float:
+        """Return the least seconds that nodes take more in an operator of several than alone.
+
+        Several roots may belong to several operators: what one reader tells of a node holds in the
+        operator that covers that reader.
+        """
+        found = self._more.get((roots, held))
+        if found is None:
+            found, inner = 0.0, held & ~mask(roots)
+            for one in members(inner):
+                found += self._product_s[one]
+                if self._holding_s[one] and self._is_held(one, held):
+                    found += self._holding_s[one]
+            for root in roots:
+                if self._product_s[root] and self._reads_of(root) & inner:
+                    found += self._product_s[root]
+            self._more[roots, held] = found
+        return found
+
+    def fusing_s(self, nodes: int) -> float:
+        """Return the least seconds that some nodes take more where none of them is stored."""
+        found = self._fusing.get(nodes)
+        if found is None:
+            found = self._fusing[nodes] = sum(self.fused_s[one] for one in members(nodes))
+        return found
+
+    def _is_held(self, number: int, readers: int) -> bool:
+        """Whether a Row operator keeps a node's rows for one of these readers (price.py)."""
+        by_row = self._by_row_alone[number] & readers
+        if self.graph.nodes[number].op == "MatMul":
+            return by_row != 0
+        return by_row & self._contracts != 0
+
+    def _reads_of(self, number: int) -> int:
+        return mask(operand.node for operand in self.graph.operands[number])
 
     def beginning_s(self, nodes: int) -> float:
         """Return the least seconds in which loops of an operator of these nodes begin with rows."""
@@ -122,9 +174,29 @@ class Minima:
         if graph.nodes[number].op == "MatMul":
             rate = machine.products * machine.cores
             if graph.is_square(number):
-                rate = max(machine.products, machine.matmul) * machine.cores
-        share = graph.unfilled(number)
-        if self.least is not None:
-            around = [number, *(operand.node for operand in graph.operands[number])]
-            share = min(1.0, self.least / max(graph.nodes[one].size for one in around))
-        return graph.flops(number) * share / rate
+                library = machine.matmul * self.prices.share_of_matmul(number)
+                rate = max(machine.products, library) * machine.cores
+        return graph.flops(number) * self._share(number) / rate
+
+    def _share(self, number: int) -> float:
+        """Return the share of a node's operations that any operator does at least."""
+        graph = self.graph
+        if self.least is None:
+            return graph.unfilled(number)
+        around = [number, *(operand.node for operand in graph.operands[number])]
+        return min(1.0, self.least / max(graph.nodes[one].size for one in around))
+
+    def _product_more_s(self, number: int) -> float:
+        """Return what a product takes more in a kernel than where it is fastest."""
+        graph, machine = self.graph, self.machine
+        if graph.nodes[number].op != "MatMul":
+            return 0.0
+        kernel_s = graph.flops(number) * self._share(number) / (machine.products * machine.cores)
+        return kernel_s - self.compute_s[number]
+
+    def _row_s(self, number: int) -> float:
+        """Return the seconds in which a Row operator stores and loads the rows of a node."""
+        shape = self.graph.nodes[number].shape
+        if len(shape) != 2 or shape[1] <= 1:
+            return 0.0
+        return 2 * self.graph.bytes[number] / (self.machine.cache * self.machine.cores)

@@ -89,7 +89,7 @@ class Prices:
             flops *= graph.nodes[graph.nodes[number].inputs[0]].density
             rate = machine.cores * machine.products
             if graph.is_square(number):
-                rate = machine.cores * machine.matmul * self._share_of_matmul(number)
+                rate = machine.cores * machine.matmul * self.share_of_matmul(number)
         if graph.kinds[number] == "elementwise" and graph.nodes[number].nnz is not None:
             flops *= graph.nodes[number].density
         cost = machine.dispatch_s + written / machine.write
@@ -113,7 +113,7 @@ class Prices:
             rate = max(rate, machine.flops / 2)
         return min(rate, machine.flops)
 
-    def _share_of_matmul(self, number: int) -> float:
+    def share_of_matmul(self, number: int) -> float:
         """Return what a product of thin matrices reaches of a square one's rate."""
         ends = (self.graph.extents[one.node] for one in self.graph.operands[number])
         thin = min(extent for end in ends for extent in end)

@@ -182,3 +182,30 @@ def shared_program(source: random.Random, most: int = 7) -> Program:
         else:
             outputs.append(build.matmul(a, v))
     return build.program(*outputs)
+
+
+def layered_program(source: random.Random, most: int = 3) -> Program:
+    """Draw a program whose products feed products, forwards and transposed, with cells between."""
+    build = Build()
+    m, n = source.choice([(60, 40), (400, 8), (2000, 24)])
+    x = build.given(m, n)
+    pool = [x]
+    for _ in range(source.randint(1, most)):
+        a = source.choice(pool[-2:])
+        product = build.matmul(a, build.given(build.shape(a)[1], source.choice([2, 8, 40])))
+        pool.append(product)
+        if source.random() < 0.7:
+            pool.append(build.op(source.choice(["Exp", "Sigmoid", "Abs"]), product))
+        if source.random() < 0.4:
+            pool.append(build.op("Mul", pool[-1], product))
+    outputs = []
+    for _ in range(source.randint(1, 3)):
+        a = source.choice(pool[1:])
+        kind = source.random()
+        if kind < 0.3:
+            outputs.append(build.sum(a))
+        elif kind < 0.5:
+            outputs.append(build.sum(a, 0))
+        else:
+            outputs.append(build.matmul(build.t(source.choice(pool)), a))
+    return build.program(*outputs)

@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, note, settings
@@ -17,7 +18,7 @@ from tensolog.optimizer.fusion.planner import make_plan, regions
 from tensolog.optimizer.fusion.price import Prices
 
 from ...campaigns import examples
-from .build import Build, random_program, shared_program
+from .build import Build, layered_program, random_program, shared_program
 from .exhaustive import cheapest
 
 # Each example is that many programs: their conditions are derived in one run.
@@ -73,6 +74,26 @@ def test_the_plan_is_the_cheapest_of_all_whatever_is_pruned(seed):
             assert found.bound_s == found.cost_s
             cost = sum(one.cost_s for one in region.operators(found.stored))
             assert cost == pytest.approx(expected, rel=1e-9)
+
+
+@settings(max_examples=examples(8), deadline=None)
+@given(st.integers(0, 10**9))
+def test_products_that_feed_products_are_planned_as_cheaply_and_bounded(seed):
+    """Rows that wait for a product are held, and libraries multiply faster or slower than loops."""
+    source = random.Random(seed)
+    programs = [layered_program(source) for _ in range(BATCH // 2)]
+    for program, held in zip(programs, all_conditions(programs), strict=True):
+        machine = draw_machine(source)
+        cache = machine.write * source.choice([1.0, 4.0, 16.0])
+        machine = replace(machine, cache=cache, matmul=source.choice([1e9, 4e10, 1e11]))
+        for region in regions(Prices(Graph(program, held), machine, Limits())):
+            if len({c for _, c in region.edges}) > 8:
+                continue
+            expected = oracle(region)
+            for pruning in PRUNINGS:
+                found = search(region, pruning)
+                assert found.cost_s == pytest.approx(expected, rel=1e-9), (program, pruning)
+            assert Bound(region).of(0, mask(region.candidates)) <= expected * (1 + 1e-9)
 
 
 def test_a_row_beside_a_column_is_bounded_by_the_rows_of_both():
@@ -143,7 +164,7 @@ def test_a_search_that_ends_early_says_how_good_it_may_be():
     early = 0
     for program, held in zip(programs, all_conditions(programs), strict=True):
         whole = make_plan(program, held, Machine(), pruning=Pruning(limit=100_000))
-        short = make_plan(program, held, Machine(), pruning=Pruning(limit=20))
+        short = make_plan(program, held, Machine(), pruning=Pruning(limit=10))
         assert short.bound_s <= whole.cost_s * (1 + 1e-9)
         assert whole.cost_s <= short.cost_s * (1 + 1e-9)
         early += not short.complete
