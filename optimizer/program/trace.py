@@ -167,6 +167,10 @@ class Trace:
     def outside(self, value: Any) -> Held:
         """Return an array, or a list, that isn't this trace's; see operand."""
         if type(value) in (list, tuple):
+            if _has_lazy(value):
+                # Its values would be computed: what was read for this operator would be of a
+                # region that is over.
+                raise UnsupportedError("a list of traced values")
             value = np.asarray(value)
         if type(value) is not np.ndarray:
             raise UnsupportedError(f"an operand of type {type(value).__name__}")
@@ -332,6 +336,10 @@ class Trace:
         with contextlib.suppress(Exception):
             self.close()
         self.closed = True
+
+
+def _has_lazy(value: list[Any] | tuple[Any, ...]) -> bool:
+    return any(is_lazy(one) or (type(one) in (list, tuple) and _has_lazy(one)) for one in value)
 
 
 def _waits(lazy: Any) -> bool:

@@ -95,5 +95,6 @@ TRACED = [
     "X - (X @ v)[:, None] * v / (v @ v + 1), X - np.outer(X @ v, v)",
     "(r - w[:, None]).sum(axis=0), (r * w[:, None] * X).sum(axis=1), r @ X.T @ w, (r.T @ r) @ v",
     "abs(X[:, None] - Y[:4][None]).sum(2).min(axis=1)",
+    "X @ list(v), w + list(w), [list(v)] * X, np.maximum(X, [v[0]]), np.where(X > 0, X, list(v))",
     "np.eye(len(v)) * 2 + X.T @ X, np.ones(len(w)) @ X, np.full_like(X, 3) - X",
 ]

@@ -68,6 +68,7 @@ np.sign(S); np.floor(S); np.sqrt(S); np.rint(S); np.trunc(S); np.negative(S); ro
 copy.copy(S) * 2; copy.deepcopy(S).sum(); pickle.loads(pickle.dumps(S)) @ v; S.count_nonzero()
 (S != 0).multiply(D); (S > 0.1).sum(axis=0); sp.diags(w) @ S; S @ sp.diags(v); S.T.multiply(w).sum()
 S // 2; S % 2; 2 ** S; S // D; D % S; S % S; 2 // S; v ** S; S < D; 2 / S
+S @ list(v); S.T @ tuple(w); list(w) @ S; S.multiply([list(v)]); (S * 2) @ ([v[0]] * S.shape[1])
 S.sum(axis=0) * 2; np.asarray(S.sum(axis=1)).ravel() + w; w @ (S @ v); (S @ V).argmin(axis=1)
 """
 
