@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...catalog.errors import TensologError
 from ..blocks.plan import BlockPlan
-from ..fusion.plan import FusedOperator
+from ..fusion.plan import FusedOperator, FusionPlan
 from .dag import Node, Program
 from .prepare import Prepared
 from .runner import Computed, Runner
@@ -22,6 +22,9 @@ class QueryError(TensologError):
 
 
 Table = tuple[tuple[str, ...], list[tuple[object, ...]]]
+
+# Plans are counted in floating-point numbers: a hundred candidates have 2^100.
+_MANY = 1 << 1023
 
 _VALUE = ("shape", "dtype", "layout", "nnz")
 
@@ -64,6 +67,7 @@ def region_text(prepared: Prepared | BlockPlan) -> list[str]:
         lines += [_line(program, node) for node in program.nodes if not node.is_leaf]
         lines.append(f"all by NumPy: {prepared.refusal}")
     else:
+        lines.append(_searched(prepared.plan))
         reasons = {step.outputs: step.reason for step in prepared.compiled.steps}
         for step in prepared.plan.steps:
             if isinstance(step, FusedOperator):
@@ -77,6 +81,22 @@ def region_text(prepared: Prepared | BlockPlan) -> list[str]:
                 lines.append(f"{_line(program, node)}  by NumPy")
     lines.append("returns " + ", ".join(f"%{at}" for at in program.outputs))
     return lines
+
+
+def _searched(plan: FusionPlan) -> str:
+    """Return how a plan was found, and what of all plans was looked at."""
+    counts, cost = plan.counts, f"{plan.cost_s * 1e6:.1f} µs"
+    if plan.heuristic != "cost":
+        return f"planned by the heuristic {plan.heuristic}: {cost} estimated"
+    looked = f"{counts.costed:,} costed, {counts.bounds:,} bounds"
+    if not plan.complete:
+        least = f"{plan.bound_s * 1e6:.1f} µs"
+        return f"the best plan found: {cost} estimated, none takes less than {least} ({looked})"
+    return f"the cheapest plan of {_number(max(1, counts.space))}: {cost} estimated ({looked})"
+
+
+def _number(count: int) -> str:
+    return f"{count:,}" if count < 10**9 else f"2^{count.bit_length() - 1}"
 
 
 def _given(program: Program, at: int) -> str:
@@ -115,6 +135,7 @@ def relations(regions: Sequence[Prepared | BlockPlan]) -> Mapping[str, Table]:
                 one.refusal,
                 None if plan is None else plan.cost_s,
                 None if plan is None else plan.planning_s,
+                *_counted(plan),
             )
         )
         rules += [(number, position, name) for position, name in enumerate(one.rules)]
@@ -128,7 +149,11 @@ def relations(regions: Sequence[Prepared | BlockPlan]) -> Mapping[str, Table]:
             kept[1].extend((number, *row) for row in rows)
     return {
         "region": (
-            ("region_id", "nodes", "kernels", "refusal", "cost_s", "planning_s"),
+            (
+                *("region_id", "nodes", "kernels", "refusal", "cost_s", "planning_s"),
+                *("heuristic", "bound_s", "plans", "costed", "bounds"),
+                *("skipped_by_cost", "skipped_by_structure"),
+            ),
             region,
         ),
         "program_node": (
@@ -138,6 +163,15 @@ def relations(regions: Sequence[Prepared | BlockPlan]) -> Mapping[str, Table]:
         "region_rule": (("region_id", "position", "rule"), rules),
         **found,
     }
+
+
+def _counted(plan: FusionPlan | None) -> tuple[object, ...]:
+    if plan is None:
+        return (None,) * 7
+    counts = plan.counts
+    many = (counts.space, counts.skipped_by_cost, counts.skipped_by_structure)
+    space, *skipped = (float(min(one, _MANY)) for one in many)
+    return (plan.heuristic, plan.bound_s, space, counts.costed, counts.bounds, *skipped)
 
 
 def query(tables: Mapping[str, Table], text: str) -> duckdb.DuckDBPyRelation:

@@ -3,7 +3,8 @@
 
 CREATE TABLE region (
     region_id BIGINT, nodes BIGINT, kernels BIGINT, refusal VARCHAR, cost_s DOUBLE,
-    planning_s DOUBLE);
+    planning_s DOUBLE, heuristic VARCHAR, bound_s DOUBLE, plans DOUBLE, costed BIGINT,
+    bounds BIGINT, skipped_by_cost DOUBLE, skipped_by_structure DOUBLE);
 CREATE TABLE region_rule (region_id BIGINT, position BIGINT, rule VARCHAR);
 CREATE TABLE program_node (
     region_id BIGINT, node_id BIGINT, op VARCHAR, inputs BIGINT[], attributes VARCHAR,

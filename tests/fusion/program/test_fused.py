@@ -4,15 +4,18 @@ import copy
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from tensolog.catalog.errors import TensologError
+from tensolog.optimizer.fusion.plan import FusionPlan, PlanCounts
 from tensolog.optimizer.program import prepare
 from tensolog.optimizer.program.fused import FuseError
 from tensolog.optimizer.program.liveness import live_after
+from tensolog.optimizer.program.report import _counted, _searched
 
 import tensolog
 from tensolog import fuse
@@ -163,6 +166,29 @@ def test_sql_over_plans(planned: Any) -> None:
     types = dict(planned.sql("SELECT column_name, column_type FROM (DESCRIBE region)").fetchall())
     assert types["refusal"] == "VARCHAR" and types["cost_s"] == "DOUBLE"
     assert planned.sql("SELECT count(DISTINCT region_id) FROM region").fetchall() == [(1,)]
+
+
+def test_the_search_is_told_of_in_words_and_as_a_row(planned: Any) -> None:
+    counts = planned.plan.counts
+    assert f"the cheapest plan of {counts.space}: " in planned.explain()
+    assert f"({counts.costed} costed, {counts.bounds} bounds)" in planned.explain()
+    (row,) = planned.sql("SELECT heuristic, plans, costed, bounds, bound_s FROM region").fetchall()
+    assert row[:4] == ("cost", counts.space, counts.costed, counts.bounds)
+    assert row[4] == pytest.approx(planned.plan.cost_s)
+    by_rule = fuse(heuristic="all")(lambda X: (X * 2).sum())
+    by_rule(np.ones((30, 4)))
+    assert "planned by the heuristic all: " in by_rule.explain()
+
+
+def test_any_number_of_plans_can_be_told_of() -> None:
+    plan = FusionPlan((), 1.0, "cost", counts=PlanCounts(1 << 70, 30, (1 << 70) - 30), bound_s=1.0)
+    assert _searched(plan) == (
+        "the cheapest plan of 2^70: 1000000.0 µs estimated (30 costed, 0 bounds)"
+    )
+    short = replace(plan, bound_s=0.5)
+    assert "none takes less than 500000.0 µs" in _searched(short)
+    assert _counted(plan)[2] == 2.0**70
+    assert _counted(replace(plan, counts=PlanCounts(1 << 5000)))[2] == 2.0**1023
 
 
 @pytest.mark.parametrize(
