@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from ...catalog.operators import ShapeError, Specification, specification
 from ...catalog.operators.expand import Expansion
+from ...catalog.operators.terms import Apply
 from ...rules import ABSENT
 from ..codegen.scalar import LoweringError
 from ..graph import Graph
@@ -15,6 +18,9 @@ from .reshape import expanded_reshape
 
 # Element types that kernels read; what they compute is float32, or a truth value on the way.
 READ = ("float32", "bool")
+LARGEST = float(np.finfo(np.float32).max)
+# The operator set from which on Clip may lack a bound; before, these are attributes with defaults.
+BOUNDS_ARE_INPUTS = 11
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,21 @@ def read_by(graph: Graph, nodes: Sequence[int]) -> tuple[int, ...]:
             if value != ABSENT and value not in produced
         )
     )
+
+
+def _bounded(expansion: Expansion) -> Expansion:
+    """Give a Clip the bounds that it has where the model names none: the largest numbers.
+
+    The specification lets an infinity pass there, of which Softmax would make NaN; the runtime, as
+    the standard says, doesn't.
+    """
+    (output,) = expansion.outputs
+    value, (_, low, high) = output.value, (*expansion.inputs, None, None)[:3]
+    if low is None:
+        value = Apply("max", (value, -LARGEST))
+    if high is None:
+        value = Apply("min", (value, LARGEST))
+    return replace(expansion, outputs=(replace(output, value=value),))
 
 
 @dataclass
@@ -143,6 +164,8 @@ class Meanings:
             raise LoweringError(f"{node.operator}: {expansion.requirements[0][1]} is not known")
         if len(expansion.outputs) != len(node.outputs):
             raise LoweringError(f"{node.operator}: not all outputs are specified")
+        if node.operator == "Clip" and graph.opset() >= BOUNDS_ARE_INPUTS:
+            return _bounded(expansion)
         return expansion
 
     def _reshaped(self, number: int, spec: Specification) -> Expansion | None:

@@ -357,3 +357,20 @@ def test_axes_that_are_split_behind_free_dimensions(given_, target, perm):
     feeds = [{"x": normal(*(size.get(d, d) for d in given_))} for size in sizes]
     changed, _ = check(proto, *feeds, expect=1)
     assert len(changed.graph.node) == 1
+
+
+@pytest.mark.parametrize("bounds", [["least"], ["", "most"], ["", ""], ["least", "most"], []])
+def test_a_bound_that_is_not_named_is_the_largest_number(bounds):
+    """Softmax of an infinity is NaN; of what Clip makes of it, it is none."""
+    nodes = [node("Clip", ["x", *bounds], ["c"]), node("Softmax", ["c"], ["y"], axis=-1)]
+    constants = {"least": np.float32(-2), "most": np.float32(6)}
+    held = {name: constants[name] for name in bounds if name}
+    proto = model(nodes, {"x": ["n", 6]}, {"y": ["n", 6]}, held)
+    given = normal(7, 6)
+    given[:6][np.eye(6, dtype=bool)] = [np.inf, -np.inf, 1e38, -1e38, np.nan, 7]
+    given[6] = -np.inf
+    changed, library = fused(proto)
+    assert len(kernels_of(changed)) == 1
+    (expected,) = opened(proto).run(None, {"x": given})
+    (found,) = opened(changed, library).run(None, {"x": given})
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-7)
