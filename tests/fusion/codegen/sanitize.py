@@ -1,4 +1,4 @@
-"""Run generated kernels over random regions under AddressSanitizer and UBSan.
+"""Run generated kernels over random regions and plans under AddressSanitizer and UBSan.
 
     python -m tests.fusion.codegen.sanitize 200
 
@@ -9,12 +9,19 @@ Ends with 0 if nothing was found, 77 where the compiler has no such library.
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
+from unittest import mock
 
 from hypothesis import HealthCheck, Phase, given, settings
-from tensolog.optimizer.codegen import find_compiler
+from hypothesis import strategies as st
+from tensolog.optimizer.codegen import compiled, find_compiler
 from tensolog.optimizer.codegen.compiler import FLAGS
+from tensolog.optimizer.fusion import planner
+from tensolog.optimizer.program import prepare
 
+from ..program.fuzz import failure
+from ..program.random_programs import random_case
 from .build import check
 from .regions import regions, tolerance
 
@@ -27,7 +34,11 @@ def runtime():
     compiler = find_compiler()
     if compiler is None or compiler.is_clang:
         return None
-    asked = [*compiler.command, "-print-file-name=libasan.so"]
+    return _library(compiler, "libasan.so")
+
+
+def _library(compiler, name):
+    asked = [*compiler.command, f"-print-file-name={name}"]
     said = subprocess.run(asked, capture_output=True, text=True).stdout.strip()
     return said if Path(said).is_absolute() and Path(said).exists() else None
 
@@ -38,9 +49,11 @@ def main(examples):
     if library is None:
         print("the compiler has no AddressSanitizer to load: nothing was run")
         return MISSING
+    # The sanitizer has to find what throws C++'s exceptions when it is loaded: planning meets some.
+    both = [library, _library(find_compiler(), "libstdc++.so.6")]
     environment = {
         **os.environ,
-        "LD_PRELOAD": library,
+        "LD_PRELOAD": ":".join(filter(None, both)),
         "PYTHONMALLOC": "malloc",
         "ASAN_OPTIONS": "detect_leaks=0:halt_on_error=1",
         "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
@@ -50,27 +63,43 @@ def main(examples):
 
 
 def inside(examples):
-    """Under the sanitizer: dense and sparse regions, compared with NumPy as well."""
+    """Under the sanitizer: dense and sparse regions, and whole plans, compared with NumPy too."""
+    campaign = settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        derandomize=examples < 50,
+        suppress_health_check=list(HealthCheck),
+        phases=[Phase.generate],
+    )
     for sparse in (False, True):
 
-        @settings(
-            max_examples=examples,
-            deadline=None,
-            database=None,
-            derandomize=examples < 50,
-            suppress_health_check=list(HealthCheck),
-            phases=[Phase.generate],
-        )
+        @campaign
         @given(regions(sparse))
         def clean(case):
             builder, outputs, driver = case
             options = {"template": "Row", "driver": driver, "flags": _SANITIZED}
-            compiled = builder.compiled(outputs, **options)
-            if not compiled.fallbacks:
+            made = builder.compiled(outputs, **options)
+            if not made.fallbacks:
                 check(builder, outputs, tolerance=tolerance(builder), **options)
 
         clean()
     print(f"{examples} dense and {examples} sparse regions: clean")
+
+    @campaign
+    @given(st.integers(0, 2**31), st.sampled_from(["cost", "all"]))
+    def planned(seed, heuristic):
+        wrong, _ = failure(random_case(seed), heuristic)
+        assert wrong is None, (seed, wrong)
+
+    sanitized = partial(compiled.compile_plan, flags=_SANITIZED)
+    with (
+        mock.patch.object(compiled, "compile_plan", sanitized),
+        mock.patch.object(prepare, "TRACING_S", 0.0),
+        mock.patch.object(planner, "_FEW", 0),
+    ):
+        planned()
+    print(f"plans of {examples} functions, with all their templates: clean")
 
 
 if __name__ == "__main__":
