@@ -66,17 +66,18 @@ def always_needed(problem: Problem) -> set[int]:
         if not offered:
             continue
         common: dict[int, int] | None = None
-        for choice in offered:
+        for needs in dict.fromkeys(choice.needs for choice in offered):
             found: dict[int, int] = {}
-            for need in choice.needs:
+            for need in needs:
                 for other, distance in without[need].items():
-                    found[other] = min(distance + 1, found.get(other, distance + 1))
+                    if distance < found.get(other, distance + 1):
+                        found[other] = distance
             if common is None:
                 common = found
             else:
                 common = {c: max(d, found[c]) for c, d in common.items() if c in found}
         near = sorted((common or {}).items(), key=lambda entry: (entry[1], entry[0]))
-        without[class_] = {**dict(near[:REMEMBERED]), class_: 0}
+        without[class_] = {c: d + 1 for c, d in near[:REMEMBERED]} | {class_: 0}
     needed: set[int] = set()
     queue = list(problem.roots)
     while queue:

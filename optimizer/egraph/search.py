@@ -199,6 +199,11 @@ def _cheapest(
         if not costs.measure(sorted(decisive), _measuring(progress)):
             if news <= old:
                 return extraction, cost_of(own, own)
+            if not costs.unmeasured(sorted(news)):
+                # What nobody measured counted with a bound, and did not look cheaper: the same
+                # would come out without it.
+                costs.end_measuring()
+                return extraction, cost_of(own, own)
             break
     costs.end_measuring()
     _, own, extraction = _extracted(egraph, costs, steps)
