@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -51,7 +52,7 @@ FINAL_SHARE = 0.4
 # to open them.
 ASKING_SHARE, ASKING_WAYS_SHARE = 0.08, 0.04
 # What races take at the most where no budget was asked for: as long as a model's final needs.
-STRETCHED_S = 60.0
+STRETCHED_S = 90.0
 # What reading, searching and verifying may take beside the budget before races have less for it.
 GRACE_S = 20.0
 # Of the budget, what measuring kernels on blocked values may take, in models that have such, and
@@ -152,9 +153,9 @@ class Campaign:
         further_s = min(left_s, self.setting.budget * RUNNING_SHARE)
         self.run_prices.left_s += further_s
         seconds = self.setting.budget * (1 - MEASURING_SHARE) + left_s - further_s
-        longer_s = stretch_s(self.setting, contest, seconds)
-        seconds += longer_s
-        end = self._start + self.setting.budget + longer_s + GRACE_S
+        seconds += stretch_s(self.setting, contest, seconds)
+        # Who asked for no budget waits for a decision, however long the search took.
+        end = math.inf if self.setting.stretches else self._start + self.setting.budget + GRACE_S
         purse = Purse(seconds, reserve=FINAL_SHARE, end=end)
         with purse.share(SCREENING_SHARE) as share_s:
             screening = screen(self.planner, contest, self.workshop, share_s)

@@ -44,7 +44,7 @@ def optimize(
     `model` is a path, serialized bytes, or a ModelProto. `target` is "onnxruntime-cpu",
     "onnxruntime-cpu+kernels" (with native code in `libraries`, which `save` writes beside the
     model), or "onnx" (standard operators only); `threads` defaults to the machine's cores; `budget`
-    is in seconds, for measuring and races: by default 30, and up to 60 for races alone where those
+    is in seconds, for measuring and races: by default 30, and up to 90 for races alone where those
     of a large model need it. `allow` names the classes of substitution that may be applied.
     `input_shapes` binds free dimensions for measuring, by input name: the model itself stays
     dynamic. `catalog` is an open Catalog, a path, or None for the user's own. `progress` is called

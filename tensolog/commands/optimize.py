@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     "--budget",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="Time for measuring and races.  [default: 30; races of a large model may take 60 alone]",
+    help="Time for measuring and races.  [default: 30; races of a large model may take 90 alone]",
 )
 @shared.allow_option
 @shared.input_shape_option
