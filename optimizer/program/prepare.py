@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import warnings
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from .rewrite import rewrite
 
 if TYPE_CHECKING:
     from ..codegen.compiled import CompiledPlan
+    from ..fusion.machine import Machine
     from ..fusion.plan import FusionPlan
 
 Heuristic = Literal["cost", "all", "no_redundancy", "none"]
@@ -133,10 +135,9 @@ def prepare(program: Program, options: Options) -> Prepared:
         from ..codegen.compiled import compile_plan
         from ..codegen.pool import default_threads
         from ..fusion.machine import Machine
-        from ..fusion.planner import plan
 
         machine = Machine.here(options.threads or default_threads())
-        made.plan = plan(made.program, machine, options.heuristic)
+        made.plan = _planned(made.program, machine, options)
         if tracing_s:
             made.seconds = (tracing_s + made.plan.cost_s, alone_s)
         made.compiled = compile_plan(made.program, made.plan)
@@ -145,6 +146,21 @@ def prepare(program: Program, options: Options) -> Prepared:
     except Exception as defect:
         made.refusal = _defect(defect)
     return made
+
+
+def _planned(program: Program, machine: Machine, options: Options) -> FusionPlan:
+    """Return the plan; where an operator of it exceeds the budget, one that keeps to it.
+
+    Where none does, NumPy wouldn't either, and the plan stays.
+    """
+    from ..fusion.machine import Limits
+    from ..fusion.planner import FusionError, plan
+
+    found = plan(program, machine, options.heuristic)
+    if any(step.read_bytes + step.write_bytes > options.budget for step in found.steps):
+        with contextlib.suppress(FusionError):
+            return plan(program, machine, options.heuristic, limits=Limits(options.budget))
+    return found
 
 
 def _is_sum_of_entries(program: Program, node: Node) -> bool:
