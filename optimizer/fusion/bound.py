@@ -121,8 +121,7 @@ class Bound:
             if len(roots) == 1 and held == 1 << roots[0] and region.graph.is_view(roots[0]):
                 found = held, 0, 0.0, 0.0, 0.0
             else:
-                reads, computing_s = minima.held(held)
-                computing_s += minima.beginning_s(held) + minima.more_s(roots, held)
+                reads, computing_s = minima.covering(roots, held)
                 writing_s = minima.writing_s(roots)
                 found = held, reads, writing_s, minima.reading_s(reads), computing_s
             self._parts[key] = found

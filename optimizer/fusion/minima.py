@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 
 from .conditions import Edge
 from .masks import mask, members
 from .price import ROW_S, Prices
+
+
+class _Sums(dict[int, float]):
+    """The sum of some nodes' seconds by their mask, added up when first asked for."""
+
+    def __init__(self, seconds: Mapping[int, float]) -> None:
+        self._seconds = seconds
+
+    def __missing__(self, nodes: int) -> float:
+        found = self[nodes] = sum((self._seconds[one] for one in members(nodes)), 0.0)
+        return found
 
 
 class Minima:
@@ -55,10 +66,10 @@ class Minima:
         self._by_rows = mask(h for h in nodes if self.least is None and self.graph.goes_by_rows(h))
         self._beginning: dict[int, float] = {}
         self._held: dict[int, tuple[int, float]] = {}
-        self._fusing: dict[int, float] = {}
+        self._fusing = _Sums(self.fused_s)
         self._more: dict[tuple[tuple[int, ...], int], float] = {}
-        self._reading: dict[int, float] = {}
-        self._either: dict[int, float] = {}
+        self._reading = _Sums(self.read_s)
+        self._either = _Sums({h: min(self.read_s[h], self.compute_s[h]) for h in nodes})
         self._writing: dict[tuple[int, ...], float] = {}
 
     def operator_s(self, roots: tuple[int, ...], held: int, read: int, open_ones: int) -> float:
@@ -69,8 +80,7 @@ class Minima:
         """
         if len(roots) == 1 and held == 1 << roots[0] and self.graph.is_view(roots[0]):
             return 0.0
-        reads, compute_s = self.held(held)
-        compute_s += self.beginning_s(held) + self.more_s(roots, held)
+        reads, compute_s = self.covering(roots, held)
         read_s = self.reading_s(reads | read)
         together_s = (read_s + compute_s + self.either_s(open_ones)) / 2
         return self.writing_s(roots) + max(read_s, compute_s, together_s)
@@ -95,6 +105,11 @@ class Minima:
             found = self._held[nodes] = reads, compute_s
         return found
 
+    def covering(self, roots: tuple[int, ...], held: int) -> tuple[int, float]:
+        """Return what an operator of these roots reads for sure, and its compute time, all told."""
+        reads, compute_s = self.held(held)
+        return reads, compute_s + (self.beginning_s(held) + self.more_s(roots, held))
+
     def more_s(self, roots: tuple[int, ...], held: int) -> float:
         """Return the least seconds that nodes take more in an operator of several than alone.
 
@@ -116,10 +131,7 @@ class Minima:
 
     def fusing_s(self, nodes: int) -> float:
         """Return the least seconds that some nodes take more where none of them is stored."""
-        found = self._fusing.get(nodes)
-        if found is None:
-            found = self._fusing[nodes] = sum(self.fused_s[one] for one in members(nodes))
-        return found
+        return self._fusing[nodes]
 
     def _is_held(self, number: int, readers: int) -> bool:
         """Whether a Row operator keeps a node's rows for one of these readers (price.py)."""
@@ -145,18 +157,11 @@ class Minima:
 
     def reading_s(self, nodes: int) -> float:
         """Return the least seconds of reading some nodes once."""
-        found = self._reading.get(nodes)
-        if found is None:
-            found = self._reading[nodes] = sum(self.read_s[one] for one in members(nodes))
-        return found
+        return self._reading[nodes]
 
     def either_s(self, nodes: int) -> float:
         """Return the least seconds in which each of some nodes is read or computed."""
-        found = self._either.get(nodes)
-        if found is None:
-            found = sum(min(self.read_s[one], self.compute_s[one]) for one in members(nodes))
-            self._either[nodes] = found
-        return found
+        return self._either[nodes]
 
     def _read_s(self, number: int) -> float:
         rate = self.machine.read * self.machine.bus

@@ -26,7 +26,7 @@ from .build import check
 from .regions import regions, tolerance
 
 MISSING = 77
-_SANITIZED = (*FLAGS, "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+SANITIZED = (*FLAGS, "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 def runtime():
@@ -43,28 +43,29 @@ def _library(compiler, name):
     return said if Path(said).is_absolute() and Path(said).exists() else None
 
 
-def main(examples):
-    """Start the interpreter under the sanitizer; return how it ended."""
+def main(examples, module=__spec__.name, options=""):
+    """Start the interpreter under the sanitizer, to run a module; return how it ended."""
     library = runtime()
     if library is None:
         print("the compiler has no AddressSanitizer to load: nothing was run")
         return MISSING
-    # The sanitizer has to find what throws C++'s exceptions when it is loaded: planning meets some.
+    # The sanitizer has to find what throws C++'s exceptions when it is loaded: planning meets some,
+    # and ONNX Runtime uses them.
     both = [library, _library(find_compiler(), "libstdc++.so.6")]
     environment = {
         **os.environ,
         "LD_PRELOAD": ":".join(filter(None, both)),
         "PYTHONMALLOC": "malloc",
-        "ASAN_OPTIONS": "detect_leaks=0:halt_on_error=1",
+        "ASAN_OPTIONS": f"detect_leaks=0:halt_on_error=1{options}",
         "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
     }
-    command = [sys.executable, "-m", __spec__.name, "--inside", str(examples)]
+    command = [sys.executable, "-m", module, "--inside", str(examples)]
     return subprocess.run(command, env=environment).returncode
 
 
-def inside(examples):
-    """Under the sanitizer: dense and sparse regions, and whole plans, compared with NumPy too."""
-    campaign = settings(
+def campaign(examples):
+    """So many examples, the same in each run where they are few; none is made smaller."""
+    return settings(
         max_examples=examples,
         deadline=None,
         database=None,
@@ -72,13 +73,18 @@ def inside(examples):
         suppress_health_check=list(HealthCheck),
         phases=[Phase.generate],
     )
+
+
+def inside(examples):
+    """Under the sanitizer: dense and sparse regions, and whole plans, compared with NumPy too."""
+    repeated = campaign(examples)
     for sparse in (False, True):
 
-        @campaign
+        @repeated
         @given(regions(sparse))
         def clean(case):
             builder, outputs, driver = case
-            options = {"template": "Row", "driver": driver, "flags": _SANITIZED}
+            options = {"template": "Row", "driver": driver, "flags": SANITIZED}
             made = builder.compiled(outputs, **options)
             if not made.fallbacks:
                 check(builder, outputs, tolerance=tolerance(builder), **options)
@@ -86,13 +92,13 @@ def inside(examples):
         clean()
     print(f"{examples} dense and {examples} sparse regions: clean")
 
-    @campaign
+    @repeated
     @given(st.integers(0, 2**31), st.sampled_from(["cost", "all"]))
     def planned(seed, heuristic):
         wrong, _ = failure(random_case(seed), heuristic)
         assert wrong is None, (seed, wrong)
 
-    sanitized = partial(compiled.compile_plan, flags=_SANITIZED)
+    sanitized = partial(compiled.compile_plan, flags=SANITIZED)
     with (
         mock.patch.object(compiled, "compile_plan", sanitized),
         mock.patch.object(prepare, "TRACING_S", 0.0),

@@ -25,10 +25,10 @@ WRITES_BEHIND = """
 import ctypes
 from tensolog.optimizer.codegen import find_compiler
 from tensolog.optimizer.codegen.compiler import library
-from tests.fusion.codegen.sanitize import _SANITIZED
+from tests.fusion.codegen.sanitize import SANITIZED
 import numpy as np
 source = '__attribute__((visibility("default"))) void bad(double *x) { x[1000] = 1; }'
-function = library(source, find_compiler(), _SANITIZED).bad
+function = library(source, find_compiler(), SANITIZED).bad
 function.argtypes = [ctypes.c_void_p]
 function(np.zeros(1000).ctypes.data)
 """
