@@ -17,6 +17,7 @@ from ..catalog.constants import LARGE_BYTES, add_constant, load_constant
 from ..catalog.onnx_writer import reference_of
 from ..catalog.side_file import ALIGNMENT, refer_to_side_file
 from ..catalog.tensors import entry, refer
+from .axes import from_the_front
 from .convert import load_graph, to_model
 from .graph import Constant, Graph, constant_of
 from .widen import widen
@@ -62,7 +63,7 @@ class Workshop:
 
     def skeleton(self, graph: Graph) -> onnx.ModelProto:
         """Write a graph as a model that the catalog can store: shelved constants move there."""
-        model = to_model(graph)
+        model = to_model(from_the_front(graph))
         for tensor in model.graph.initializer:
             if reference_of(tensor) is None and entry(tensor, "location") == SHELF:
                 reference = add_constant(self.catalog, self._load(tensor))
@@ -73,7 +74,7 @@ class Workshop:
 
     def place_plan(self, name: str, graph: Graph) -> Path:
         """Write a graph where a runtime can open it."""
-        return self.place(name, to_model(graph))
+        return self.place(name, to_model(from_the_front(graph)))
 
     def place(self, name: str, skeleton: onnx.ModelProto) -> Path:
         """Write a model where a runtime can open it; all share one file of large constants."""
