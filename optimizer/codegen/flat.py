@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..program import room
 from ..program.dag import Node, Program
 from .arrays import CODES, DTYPES, FROM, Array, address, code, contiguous, prepared
 from .axes import is_elementwise
@@ -81,7 +82,7 @@ class FlatKernel:
         arguments = [0, chunks, step, count, width, sums, columns, 0, *views]
         made: dict[int, Array] = {}
         for at, dtype in self._results:
-            result = np.empty(self.shape[::-1] if turned else self.shape, dtype)
+            result = room.empty(self.shape[::-1] if turned else self.shape, dtype)
             arguments += (address(result), 0, 0, 0)
             made[at] = result.T if turned else result
         start(function, arguments, threads if count >= 1 << 15 else 1)

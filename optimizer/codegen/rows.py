@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..fusion.plan import FusedOperator
+from ..program import room
 from ..program.dag import Node, Program
 from ..program.evaluate import extend
 from .arrays import (
@@ -187,7 +188,7 @@ class _Call:
         made: dict[int, Array] = {}
         for operand, form in zip(kernel.operands, kernel.forms, strict=True):
             if form.made is not None:
-                result = np.empty(form.made, form.dtype)
+                result = room.empty(form.made, form.dtype)
                 arguments += (address(result), 0, 0, 0)
                 made[operand.node] = result.T if form.turned else result
                 continue

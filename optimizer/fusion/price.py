@@ -24,7 +24,8 @@ from .zeros import Known, at_zero
 INFINITE = math.inf
 # Products of matrices as thin as this reach half of a square one's rate.
 _HALF = 16
-# Seconds in which a library, and a generated loop, begin with a row.
+# Seconds in which NumPy's loop begins with a row, and in which a generated one does, or a library's
+# product of a matrix and a vector.
 _LOOP_S = 10e-9
 ROW_S = 2e-9
 # Nodes of an operator that does little.
@@ -84,16 +85,17 @@ class Prices:
         reads = {operand.node for operand in graph.operands[number]}
         read = sum(graph.in_bytes(one) for one in reads)
         written = graph.bytes[number]
-        flops, rate = graph.flops(number), self._rate(number)
+        flops, rate, rows = graph.flops(number), self._rate(number), 0
         if graph.nodes[number].op == "MatMul":
             flops *= graph.nodes[graph.nodes[number].inputs[0]].density
             rate = machine.cores * machine.products
             if graph.is_square(number):
                 rate = machine.cores * machine.matmul * self.share_of_matmul(number)
+            rows = self._rows_of_vector_product(number)
         if graph.kinds[number] == "elementwise" and graph.nodes[number].nnz is not None:
             flops *= graph.nodes[number].density
         cost = machine.dispatch_s + written / machine.write
-        computed_s = flops * graph.unfilled(number) / rate
+        computed_s = flops * graph.unfilled(number) / rate + rows * ROW_S
         if graph.goes_by_rows(number):
             around = (number, *graph.nodes[number].inputs)
             computed_s += max(graph.extents[one][0] for one in around) * _LOOP_S
@@ -101,6 +103,20 @@ class Prices:
         if self._exceeds(read + written):
             cost = INFINITE
         return PlainOperator(number, cost, read, written, flops)
+
+    def _rows_of_vector_product(self, number: int) -> int:
+        """Return the rows of a dense matrix that is multiplied with a vector, 0 for other products.
+
+        Libraries take some rows at a time, as they lie, so that short ones keep them busy longest.
+        """
+        if self.graph.is_square(number):
+            return 0
+        ends = [one.node for one in self.graph.operands[number]]
+        dense = [at for at in ends if self.graph.nodes[at].nnz is None]
+        return max(
+            (self.graph.extents[at][0] for at in dense if min(self.graph.extents[at]) > 1),
+            default=0,
+        )
 
     def _rate(self, number: int) -> float:
         """Return the operations a second of NumPy's loop over a node; at most those of a kernel."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from . import room
 from .dag import Node, Program, ProgramError
 
 Value = Any  # an ndarray, or a SciPy sparse array
@@ -123,9 +124,9 @@ def is_sparse(value: object) -> bool:
 def _dense(node: Node, operands: Sequence[Any]) -> Any:
     op, attributes = node.op, node.attributes
     if op in _UNARY:
-        return _UNARY[op](operands[0])
+        return _called(_UNARY[op], node, operands)
     if op in _BINARY and len(operands) == 2:
-        return _BINARY[op](*operands)
+        return _called(_BINARY[op], node, operands)
     if op in ("Max", "Min"):
         result = operands[0]
         for operand in operands[1:]:
@@ -161,6 +162,15 @@ def _dense(node: Node, operands: Sequence[Any]) -> Any:
         case "Call":
             return _call(node, operands)
     raise ProgramError(f"{op} can't be computed by NumPy here")
+
+
+def _called(function: Callable[..., Any], node: Node, operands: Sequence[Any]) -> Any:
+    """Return what a function returns, in memory that is lent where that is worth while."""
+    if not room.is_lent(node.shape) or not isinstance(function, np.ufunc):
+        return function(*operands)
+    if function is not np.matmul and not all(one.flags.c_contiguous for one in operands):
+        return function(*operands)  # whose result lies as they do
+    return function(*operands, out=room.empty(node.shape, node.dtype))
 
 
 def _reduce(node: Node, operand: Any) -> Any:

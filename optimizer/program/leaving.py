@@ -22,7 +22,7 @@ _DEPTH = 4
 
 
 def result(value: Any) -> Any:
-    """Return a value as it leaves the function, with real arrays that own their memory."""
+    """Return a value as it leaves the function, with real arrays that share no memory."""
     return _Leaving().value(value, _DEPTH)
 
 

@@ -51,6 +51,22 @@ def test_two_products_in_the_caches_are_a_librarys():
     assert plan(program, Machine()).fused
 
 
+def test_short_rows_cost_a_product_with_a_vector():
+    """As many numbers, in rows of ten and of a thousand, either way around."""
+
+    def seconds(rows, columns, turned):
+        build = Build()
+        matrix = build.given(rows, columns)
+        vector = build.given(rows if turned else columns)
+        found = build.matmul(build.t(matrix) if turned else matrix, vector)
+        program = build.program(found)
+        prices = Prices(Graph(program, Conditions()), Machine(near=4.0, near_bytes=1e9), Limits())
+        return prices.plain(found).cost_s
+
+    for turned in (False, True):
+        assert seconds(100_000, 10, turned) > 1.5 * seconds(1000, 1000, turned)
+
+
 def test_numpy_is_never_faster_than_a_kernels_loops():
     """Bounds of the search count on it."""
     for machine in (SLOW, FAST):

@@ -103,9 +103,10 @@ def test_special_values_in_kernels(name: str, dtype: str) -> None:
         values = np.array(SPECIAL).astype(dtype)
     first, second = (one.ravel() for one in np.meshgrid(values, values))
     given = [np.tile(one, 5) for one in (first, second)][: ufunc.nin]
-    fused = fuse(heuristic="all")(lambda x, *rest: ufunc(x * one, *rest) * one)
+    # A product alone, as deg2rad is one, is no kernel: with a second operator it is.
+    fused = fuse(heuristic="all")(lambda x, *rest: ufunc(-x, *rest) * one)
     with np.errstate(all="ignore"):
-        expected, found = ufunc(*given) * one, fused(*given)
+        expected, found = ufunc(-given[0], *given[1:]) * one, fused(*given)
     assert found.dtype == expected.dtype
     np.testing.assert_allclose(found, expected, rtol=1e-5 if dtype == "float32" else 1e-12)
     zeros = (expected == 0) & ~np.isnan(expected)
