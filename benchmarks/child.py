@@ -278,14 +278,19 @@ def loader_of(name: str, entrants: dict[str, str], original: str, threads: int, 
     sources = {entrant: Path(path) for entrant, path in entrants.items()}
     model = onnx.load(original, load_external_data=False)
     feeds = random_feeds(model, dimensions={"batch": 1, "tokens": 128})
-    return Loader(sources, feeds, threads, partial(module_of, name, tiny))
+    return Loader(sources, feeds, threads, partial(module_of, name, original, tiny))
 
 
-def module_of(name: str, tiny: bool) -> Any:
-    """Build the PyTorch module that the architecture's model was exported from."""
-    from .torch_models import module
+def module_of(name: str, original: str, tiny: bool) -> Any:
+    """Build the PyTorch module that a model was exported from, or one with the model's weights."""
+    import onnx
 
-    return module(name, tiny=tiny)
+    from .torch_models import MODULES, module
+    from .torch_models.counterparts import counterpart
+
+    if name in MODULES:
+        return module(name, tiny=tiny)
+    return counterpart(name, onnx.load(original), tiny=tiny)
 
 
 def predict(path: str, *, threads: int, rounds: int) -> dict[str, Any]:

@@ -1,4 +1,8 @@
-"""The zoo's eight architectures as PyTorch modules, exported to ONNX by either exporter."""
+"""Architectures of the zoo as PyTorch modules.
+
+Eight are exported to ONNX by either exporter; the others have the weights of the zoo's own models
+(counterparts.py).
+"""
 
 # torch types what a module returns, and its buffers, too loosely for strict checking.
 # mypy: disable-error-code="no-any-return, index, arg-type, union-attr"
