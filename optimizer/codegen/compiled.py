@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from ..fusion.plan import FusedOperator, FusionPlan
-from ..program.dag import Program
+from ..program.bound import bound
+from ..program.dag import Node, Program
 from ..program.evaluate import evaluate
+from ..program.warned import ignored
 from .compiler import FLAGS, CompilerError, absence, find_compiler, library
 from .launch import exported
 from .lower import Kernel, lower
@@ -19,7 +21,8 @@ from .pool import Function, default_threads
 from .scalar import LoweringError
 from .unit import native_level, unit
 
-Value = Any  # an ndarray or a sparse array of SciPy's
+Value = Any  # an ndarray or a sparse array of SciPy's; between steps also a number of NumPy's
+Turn = Callable[[dict[int, Value], int], None]  # adds to the values, in so many threads
 
 
 @dataclass(frozen=True)
@@ -56,26 +59,42 @@ class CompiledPlan:
         threads = threads or default_threads()
         values = dict(self._constants)
         values.update(zip(self.program.inputs, inputs, strict=True))
-        with np.errstate(all="ignore"):
-            for step, last in zip(self.steps, self._last_uses, strict=True):
-                if step.kernel is not None and step.function is not None:
-                    values |= step.kernel.run(step.function, values, threads)
-                else:
-                    self._interpret(step, values)
+        with ignored():
+            for turn, last in self._turns:
+                turn(values, threads)
                 for node_id in last:
                     values.pop(node_id, None)
-        return [values[output] for output in self.program.outputs]
+        return [
+            np.asarray(values[at]) if at in self._numbers else values[at]
+            for at in self.program.outputs
+        ]
 
-    def _interpret(self, step: Step, values: dict[int, Value]) -> None:
+    @cached_property
+    def _turns(self) -> Sequence[tuple[Turn, Sequence[int]]]:
+        """What each step does, and which values nobody needs after it."""
+        return list(zip(map(self._turn, self.steps), self._last_uses, strict=True))
+
+    def _turn(self, step: Step) -> Turn:
+        if step.kernel is not None and step.function is not None:
+            numbers = [at for at in step.inputs if at in self._numbers]
+            return _by_kernel(step.kernel, step.function, numbers)
         if len(step.nodes) == 1:
             node = self.program.nodes[step.nodes[0]]
-            values[node.id] = evaluate(node, [values[at] for at in node.inputs])
-            return
+            return _by_numpy(node, bound(self.program, node))
+        return partial(self._interpret, step)
+
+    def _interpret(self, step: Step, values: dict[int, Value], threads: int) -> None:
         inner = dict(values)
         for node in (self.program.nodes[node_id] for node_id in step.nodes):
             if not node.is_leaf:
                 inner[node.id] = evaluate(node, [inner[at] for at in node.inputs])
         values.update((at, inner[at]) for at in step.outputs)
+
+    @cached_property
+    def _numbers(self) -> frozenset[int]:
+        """The nodes whose values may be NumPy's numbers, where others expect arrays."""
+        nodes = [self.program.nodes[step.nodes[0]] for step in self.steps if len(step.nodes) == 1]
+        return frozenset(node.id for node in nodes if not node.shape)
 
     @cached_property
     def _constants(self) -> Mapping[int, Value]:
@@ -97,6 +116,24 @@ class CompiledPlan:
         for node_id, at in last.items():
             found[at].append(node_id)
         return found
+
+
+def _by_kernel(kernel: Kernel, function: Function, numbers: Sequence[int]) -> Turn:
+    def turn(values: dict[int, Value], threads: int) -> None:
+        for at in numbers:
+            values[at] = np.asarray(values[at])
+        values.update(kernel.run(function, values, threads))
+
+    return turn
+
+
+def _by_numpy(node: Node, function: Callable[..., Value]) -> Turn:
+    name, inputs = node.id, node.inputs
+
+    def turn(values: dict[int, Value], threads: int) -> None:
+        values[name] = function(*[values[at] for at in inputs])
+
+    return turn
 
 
 def compile_plan(

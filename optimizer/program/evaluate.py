@@ -18,7 +18,7 @@ from .dag import Node, Program, ProgramError
 
 Value = Any  # an ndarray, or a SciPy sparse array
 
-_UNARY: Mapping[str, Callable[[Any], Any]] = {
+UNARY: Mapping[str, Callable[[Any], Any]] = {
     "Identity": lambda a: a.copy(),
     "Abs": np.absolute,
     "Neg": np.negative,
@@ -53,7 +53,7 @@ _UNARY: Mapping[str, Callable[[Any], Any]] = {
     "Relu": lambda a: np.maximum(a, a.dtype.type(0)),
 }
 
-_BINARY: Mapping[str, Callable[[Any, Any], Any]] = {
+BINARY: Mapping[str, Callable[[Any, Any], Any]] = {
     "Add": np.add,
     "Sub": np.subtract,
     "Mul": np.multiply,
@@ -123,14 +123,14 @@ def is_sparse(value: object) -> bool:
 
 def _dense(node: Node, operands: Sequence[Any]) -> Any:
     op, attributes = node.op, node.attributes
-    if op in _UNARY:
-        return _called(_UNARY[op], node, operands)
-    if op in _BINARY and len(operands) == 2:
-        return _called(_BINARY[op], node, operands)
+    if op in UNARY:
+        return _called(UNARY[op], node, operands)
+    if op in BINARY and len(operands) == 2:
+        return _called(BINARY[op], node, operands)
     if op in ("Max", "Min"):
         result = operands[0]
         for operand in operands[1:]:
-            result = _BINARY[op](result, operand)
+            result = BINARY[op](result, operand)
         return result
     if op.startswith("Reduce"):
         return _reduce(node, operands[0])

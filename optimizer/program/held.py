@@ -145,9 +145,9 @@ class Held:
     """A value that is there, or an expression that waits for it.
 
     `told` says its shape, type and layout: a Kind, or the expression. `expression` stands for it in
-    the region number `epoch` of its trace. One that was left out of its region when that was
-    computed, as nobody was to read it, has the region's record in `left`. `own` says that a sparse
-    value's entries, if not its pattern, are in memory that nothing else has.
+    the region number `epoch`. One that was left out of its region when that was computed, as nobody
+    was to read it, has the region's record in `left`. `own` says that a sparse value's entries, if
+    not its pattern, are in memory that nothing else has.
     """
 
     __slots__ = ("epoch", "expression", "left", "own", "told", "value")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,7 @@ class HeldSparse:
         self._repeated = repeated
         self._family = None
         self._exposed = exposed
-        trace.register(self)
+        trace.arrays.append(weakref.ref(self))
 
     def _tensolog_real(self) -> Any:
         """Return the object that it stands for; not to be written."""

@@ -36,7 +36,7 @@ class LazyArray(Lazy):
         self._scalar = scalar
         self._family: Family | None = None
         self._views: tuple[View, ...] = ()
-        trace.register(self)
+        trace.arrays.append(weakref.ref(self))
 
     # -- families --------------------------------------------------------------------------------
 
@@ -349,6 +349,9 @@ class LazyArray(Lazy):
 def _binary(name: str, ufunc: np.ufunc, reflected: bool, in_place: bool) -> Callable[..., Any]:
     def method(self: LazyArray, other: Any) -> Any:
         kind = type(other)
+        inputs = (other, self) if reflected else (self, other)
+        if kind in _KNOWN and not in_place:
+            return ufuncs.operator(self._trace, ufunc, inputs)
         if getattr(kind, "__array_ufunc__", ()) is None:
             return NotImplemented
         if kind in _SEQUENCES:
@@ -360,9 +363,6 @@ def _binary(name: str, ufunc: np.ufunc, reflected: bool, in_place: bool) -> Call
             if self._scalar:
                 return NotImplemented
             return ufunc(self, other, out=(self,))
-        inputs = (other, self) if reflected else (self, other)
-        if type(other) in _KNOWN:
-            return ufuncs.operator(self._trace, ufunc, inputs)
         if not reflected and _answers_first(kind, name):
             return NotImplemented
         if hasattr(type(other), "tocsr"):

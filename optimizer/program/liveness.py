@@ -35,22 +35,28 @@ def unread_references(frame: FrameType | None, top: CodeType) -> dict[int, int]:
     for one in frames:
         if not one.f_code.co_flags & CO_OPTIMIZED:
             continue
-        live = live_after(one.f_code).get(one.f_lasti)
-        if live is not None:
-            for identity in _dead(one, live):
+        names = _dead_after(one.f_code, one.f_lasti)
+        if not names:
+            continue
+        held = one.f_locals
+        for name in names:
+            if name in held:
+                identity = id(held[name])
                 found[identity] = found.get(identity, 0) + 1
+        if sys.version_info < (3, 13):
+            # A snapshot that the frame keeps: it would hold every array until the function returns.
+            held.clear()
     return found
 
 
-def _dead(frame: FrameType, live: frozenset[str]) -> list[int]:
+@lru_cache(maxsize=1024)
+def _dead_after(code: CodeType, offset: int) -> tuple[str, ...]:
+    """Return the local variables that aren't read after an instruction, as far as that is known."""
+    live = live_after(code).get(offset)
+    if live is None:
+        return ()
     # Variables that inner functions share are read in ways that this code doesn't show.
-    names = set(frame.f_code.co_varnames) - live - set(frame.f_code.co_cellvars)
-    held = frame.f_locals
-    dead = [id(held[name]) for name in names if name in held]
-    if sys.version_info < (3, 13):
-        # A snapshot that the frame keeps: it would hold every array until the function returns.
-        held.clear()
-    return dead
+    return tuple(set(code.co_varnames) - live - set(code.co_cellvars))
 
 
 @lru_cache(maxsize=1024)

@@ -40,6 +40,11 @@ def is_lent(shape: tuple[int, ...]) -> bool:
     return bool(shape) and math.prod(shape) >= _LEAST // 8
 
 
+def is_alone(array: np.ndarray[Any, Any]) -> bool:
+    """Whether no array but its views lies in an array's memory: it has its own, or was lent it."""
+    return array.base is None or type(array.base) is _Lease
+
+
 def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray[Any, Any]:
     """Return an array in C's order with whatever it held before."""
     dtype = np.dtype(dtype)

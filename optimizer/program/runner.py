@@ -65,7 +65,9 @@ class Runner:
         prepared, inputs, cached = self.engine.prepared(record, wanted)
         if len(self.regions) < _KEPT:
             self.regions.append(Computed(why, prepared, cached))
-        taken = [*inputs, *(one.source for one in inputs if isinstance(one, Partitioned))]
+        taken = list(inputs)
+        if type(prepared) is not Prepared:  # of blocks: what runs otherwise reads none
+            taken += [one.source for one in inputs if isinstance(one, Partitioned)]
         return prepared.run(inputs), taken
 
 

@@ -13,15 +13,18 @@ comes before `read`.
 
 from __future__ import annotations
 
+import itertools
 import sys
 import weakref
 from collections.abc import Callable, Sequence
+from functools import cache
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
 from ..blocks.partitioned import Partitioned
+from . import room
 from .evaluate import is_sparse
 from .expression import Expression, type_name
 from .held import Held, Record, leaf
@@ -37,6 +40,9 @@ COPIED_BYTES = 1 << 20
 DEPTH = 64
 
 View = Callable[[Any], Any]
+
+# Regions of all traces, so that what is held in one is in no other by its number.
+_epochs = itertools.count()
 
 
 class Family:
@@ -92,16 +98,12 @@ class Trace:
         self.blocks: list[Partitioned] = []  # the arguments in blocks
         self.places = runner.engine.places()
         self.record = Record(self.places)
-        self.epoch = 0  # the number of the region that is being traced
-        self._arrays: list[weakref.ref[Any]] = []
+        self.epoch = next(_epochs)  # the number of the region that is being traced
+        self.arrays: list[weakref.ref[Any]] = []  # the lazy ones; each adds itself
         self._last_instruction = -1
         self._computed = False  # since the last iteration began
 
     # -- arrays ------------------------------------------------------------------------------
-
-    def register(self, lazy: Any) -> None:
-        """Remember a lazy array, and compute what waits when a loop has come around."""
-        self._arrays.append(weakref.ref(lazy))
 
     def held(self) -> bool:
         """Whether Python still holds a lazy array somewhere."""
@@ -109,9 +111,9 @@ class Trace:
 
     def living(self) -> list[Any]:
         """Return the lazy arrays that Python still holds."""
-        found = [(reference, reference()) for reference in self._arrays]
-        self._arrays = [reference for reference, lazy in found if lazy is not None]
-        return [lazy for _, lazy in found if lazy is not None]
+        found = [lazy for reference in self.arrays if (lazy := reference()) is not None]
+        self.arrays = [weakref.ref(lazy) for lazy in found]
+        return found
 
     def step(self) -> None:
         """Look at where the program stands before an operator is added.
@@ -119,7 +121,8 @@ class Trace:
         Going back in the function's code means another iteration. A loop that asks for a value in
         each, for its condition, ends regions there; any other ends one where it comes around.
         """
-        frame: FrameType | None = sys._getframe(2)
+        # Between here and the program lie who asks and what Python, or NumPy, called.
+        frame: FrameType | None = sys._getframe(3)
         code = self.code
         while frame is not None:
             if frame.f_code is code:
@@ -233,7 +236,7 @@ class Trace:
                 assert held.expression is not None
                 held.left, held.epoch = self.record.only(held.expression), -1
         self.record = Record(self.places)
-        self.epoch += 1
+        self.epoch = next(_epochs)
 
     def _compute_left(self, held: Held) -> None:
         """Compute what was left out of its region, from the values that this one read."""
@@ -320,6 +323,9 @@ class Trace:
         """End the trace: what still waits and is still held somewhere is computed."""
         if self.closed:
             return
+        if not self.held():
+            self.closed = True
+            return
         try:
             for lazy in [one for one in self.living() if one._held.value is None]:
                 family = lazy._family
@@ -372,8 +378,11 @@ def own(value: Any, taken: Sequence[Any]) -> Any:
         return value.copy() if any(np.may_share_memory(value.data, one) for one in held) else value
     if not isinstance(value, np.ndarray):
         return value
-    if value.base is None:  # memory of its own: shared only with itself and its views
-        shared = any(value is other or getattr(other, "base", None) is value for other in taken)
+    if room.is_alone(value):
+        shared = False
+        for other in taken:
+            if value is other or getattr(other, "base", None) is value:
+                shared = True
     else:
         arrays = (other for other in taken if isinstance(other, np.ndarray))
         shared = any(np.may_share_memory(value, other) for other in arrays)
@@ -388,6 +397,7 @@ def _writable(array: Any) -> bool:
     return array is not None
 
 
+@cache
 def _is_own(module: str) -> bool:
     return module.startswith(("tensolog.", "numpy."))
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from . import derived, eager
 from .expression import TRACED, Expression, cast, constant, elementwise, remembered
+from .held import Held
 from .trace import DEPTH, Trace, UnsupportedError, is_lazy
 from .warned import raise_if_errors_are_asked_for
 
@@ -194,7 +195,7 @@ def _outer(trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
 
 def made(trace: Trace, expression: Expression, scalar: bool = False) -> Any:
     """Return a lazy array for an expression."""
-    found = trace.kind(trace, trace.hold(expression), scalar)
+    found = trace.kind(trace, Held(expression, trace.epoch), scalar)
     if expression.depth > DEPTH:
         trace.flush(f"a chain of {DEPTH} operators")
     return found
@@ -248,32 +249,32 @@ def expression_of(
     It is the one of before where the operands are: of Python's numbers the type and the place
     count, so that a step size may change.
     """
-    operands: list[Any] = []
     key: list[Any] = [ufunc, dtype]
-    first: Expression | None = None
-    steady = True
+    last: Expression | None = None
     for one in inputs:
         kind = type(one)
-        if kind is float or kind is int:
+        if kind is trace.kind and one._held.epoch == trace.epoch:
+            last = one._held.expression  # as operand says
+        elif kind is float or kind is int:
             placed = kind is float or -_EXACT < one < _EXACT
-            key += (kind, trace.record.number(one)) if placed else (None, one)
-            operands.append(one)
+            key.append((kind, trace.record.number(one)) if placed else (None, one))
             continue
-        found = operand(trace, one)
-        first = first or found
-        steady = steady and found.steady
-        key.append(found)
-        operands.append(found)
-    if first is None or not steady:
-        return _applied(trace, ufunc, operands, dtype)[0]
+        else:
+            last = operand(trace, one)
+        key.append(last)
     told = tuple(key)
-    known = first.following.get(told)
+    known = None if last is None else last.following.get(told)
     if known is not None:
         return known
+    operands = [
+        one if type(part) is tuple else part for one, part in zip(inputs, told[2:], strict=True)
+    ]
     made, by_place = _applied(trace, ufunc, operands, dtype)
+    if last is None or any(type(one) is Expression and not one.steady for one in operands):
+        return made
     if not by_place:
         told += tuple([repr(one) for one in operands if type(one) is not Expression])
-    return remembered(first, told, lambda: made)
+    return remembered(last, told, lambda: made)
 
 
 def _applied(

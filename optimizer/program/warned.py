@@ -36,3 +36,24 @@ def raise_if_errors_are_asked_for() -> None:
         raise UnsupportedError("np.errstate asks for errors")
     if found is not None:
         _silent = found
+
+
+class _Ignored:
+    """np.errstate(all="ignore") in a third of the time."""
+
+    __slots__ = ("_token",)
+
+    def __enter__(self) -> None:
+        self._token = _states.set(_ignoring)
+
+    def __exit__(self, *_: object) -> None:
+        _states.reset(self._token)
+
+
+def ignored() -> Any:
+    """Return what turns NumPy's warnings off while it is entered."""
+    return np.errstate(all="ignore") if _states is None else _Ignored()
+
+
+with np.errstate(all="ignore"):
+    _ignoring: Any = None if _states is None else _states.get()

@@ -1,6 +1,7 @@
 """What Python's own objects and functions do with values inside of a fused function."""
 
 import collections
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -130,3 +131,34 @@ def test_a_power_that_numpy_refuses_is_refused_where_it_stands() -> None:
 
 def test_a_shape_of_none_is_that_of_the_array() -> None:
     compared("np.zeros_like(X, shape=None) + 1, np.ones_like(X, shape=(2, 3))")
+
+
+def test_warnings_are_off_in_a_region_alone():
+    @fuse(heuristic="all")
+    def divided(x, y):
+        total = (x / y).sum()
+        return total / total
+
+    kept = np.geterr()
+    with np.errstate(divide="warn", invalid="warn", under="print"):
+        within = np.geterr()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for _ in range(3):
+                assert np.isnan(divided(np.ones(50), np.zeros(50)))
+        assert np.geterr() == within
+    assert np.geterr() == kept
+
+
+def test_what_waits_in_another_trace_is_another_value():
+    def outer(x, y):
+        z = x * 2
+
+        @fuse
+        def inner(y):
+            return (y + 1) * z
+
+        return inner(y.copy() if type(y) is np.ndarray else np.asarray(y)) + z
+
+    x, y = np.arange(5.0), np.arange(5.0) + 10
+    np.testing.assert_array_equal(fuse(outer)(x, y), (y + 1) * (x * 2) + x * 2)

@@ -1,0 +1,77 @@
+"""Nodes between kernels: bound once, they give what evaluate gives, of numbers too."""
+
+import itertools
+
+import numpy as np
+import pytest
+from tensolog.optimizer.codegen import compile_plan
+from tensolog.optimizer.fusion import Machine, plan
+from tensolog.optimizer.program.bound import _NUMBERS, bound
+from tensolog.optimizer.program.dag import Node, Program
+from tensolog.optimizer.program.evaluate import evaluate
+
+import tensolog
+
+_VALUES = [0.0, -0.0, 1.5, -3.0, 1e308, 5e-324, np.inf, -np.inf, np.nan]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "bool"])
+@pytest.mark.parametrize("op", sorted(_NUMBERS))
+def test_numbers_are_computed_as_arrays_are(op, dtype):
+    count = 1 if op in ("Neg", "Abs") else 2
+    if dtype == "bool" and op in ("Sub", "Neg"):
+        pytest.skip("NumPy refuses it")
+    inputs = [Node(at, "Input", (), {}, (), dtype) for at in range(count)]
+    node = Node(count, op, tuple(range(count)), {}, (), dtype)
+    function = bound(Program((*inputs, node), tuple(range(count)), (count,)), node)
+    with np.errstate(all="ignore"):
+        values = [np.asarray(one).astype(dtype) for one in _VALUES]
+        for operands in itertools.product(values, repeat=count):
+            expected = evaluate(node, operands)
+            for given in (operands, [one[()] for one in operands]):
+                found = np.asarray(function(*given))
+                assert found.dtype == expected.dtype
+                assert found.shape == ()
+                one, other = found * 1.0, expected * 1.0  # of bools NumPy tells no NaN
+                assert np.array_equal(one, other, equal_nan=True)
+                assert np.isnan(other) or np.signbit(one) == np.signbit(other)
+
+
+def test_numbers_reach_kernels_and_callers_as_arrays():
+    count = 100_000
+    nodes = (
+        Node(0, "Input", (), {}, (count,)),
+        Node(1, "ReduceSum", (0,), {"axes": (0,), "keepdims": 0}, ()),
+        Node(2, "Constant", (), {"value": 0.5}, ()),
+        Node(3, "Mul", (1, 2), {}, ()),
+        Node(4, "Sub", (3, 1), {}, ()),
+        Node(5, "Add", (0, 4), {}, (count,)),
+        Node(6, "Mul", (5, 0), {}, (count,)),
+        Node(7, "Less", (3, 4), {}, (), "bool"),
+    )
+    program = Program(nodes, (0,), (6, 3, 7))
+    x = np.random.default_rng(0).normal(size=count)
+    for heuristic in ("cost", "none"):
+        compiled = compile_plan(program, plan(program, Machine(), heuristic))
+        found = compiled.run([x], 1)
+        total = x.sum()
+        assert all(type(one) is np.ndarray for one in found)
+        np.testing.assert_allclose(found[0], (x + (total * 0.5 - total)) * x, rtol=1e-9)
+        np.testing.assert_allclose(found[1], total * 0.5, rtol=1e-9)
+        assert found[2] == (total * 0.5 < total * 0.5 - total)
+
+
+def test_results_that_are_numbers_have_numpy_s_types():
+    def measured(x, y):
+        distance = (x * y).sum()
+        scaled = distance * 2 - 1 / distance
+        return x * scaled + distance, scaled, scaled < distance
+
+    for heuristic in ("all", "cost", "none"):
+        fused = tensolog.fuse(heuristic=heuristic)(measured)
+        for dtype in ("float32", "float64"):
+            x = np.linspace(1, 2, 1000, dtype=dtype)
+            for one, other in zip(fused(x, x), measured(x, x), strict=True):
+                assert type(one) is type(other)
+                assert one.dtype == other.dtype
+                np.testing.assert_allclose(one, other, rtol=1e-5)
