@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ...catalog.operators.terms import Read
 from ..program import room
 from ..program.dag import Node, Program
 from .arrays import CODES, DTYPES, FROM, Array, address, code, contiguous, prepared
@@ -23,7 +24,7 @@ from .finish import Finish, finish
 from .launch import HEADER, VIEW, chunked, start
 from .loops import Fold, laned_loop, simd_loop
 from .pool import Function
-from .scalar import C_TYPES, LoweringError
+from .scalar import C_TYPES, SUFFIXES, LoweringError
 
 # More operands than this don't fit a thread's stack in tiles.
 _MOST_INPUTS = 24
@@ -211,7 +212,7 @@ def lower_flat(
     """Return the kernel of a region; raise LoweringError where its cells have several shapes."""
     table = {at: program.nodes[at] for at in [*inputs, *nodes]}
     constants = {at for at, node in table.items() if node.op == "Constant"}
-    reductions = [table[at] for at in nodes if table[at].op.startswith("Reduce")]
+    reductions = [table[at] for at in nodes if _reduces(table[at])]
     elementwise = [table[at] for at in nodes if is_elementwise(table[at]) and not table[at].is_leaf]
     if len(reductions) + len(elementwise) + len([at for at in nodes if at in constants]) < len(
         nodes
@@ -223,7 +224,7 @@ def lower_flat(
     used = {operand for node in (*elementwise, *reductions) for operand in node.inputs}
     arrays = [at for at in inputs if at in used and at not in constants]
     _check(program, elementwise, reductions, arrays, shape, outputs)
-    folds = [Fold(reduction(program, node)) for node in reductions]
+    folds = [Fold(_reduction(program, node)) for node in reductions]
     lines = _text(program, name, arrays, elementwise, folds, outputs)
     return FlatKernel(
         name,
@@ -234,6 +235,20 @@ def lower_flat(
         tuple(node.id for node in elementwise if node.id in outputs),
         tuple(finish(program, fold.reduction) for fold in folds),
     )
+
+
+def _reduces(node: Node) -> bool:
+    """Whether a node is a reduction, or a product of two vectors: a sum of cells' products."""
+    return node.op.startswith("Reduce") or (node.op == "MatMul" and not node.shape)
+
+
+def _reduction(program: Program, node: Node) -> Reduction:
+    if node.op != "MatMul":
+        return reduction(program, node)
+    if node.dtype not in SUFFIXES:
+        raise LoweringError(f"MatMul (%{node.id}) of {node.dtype}")
+    left, right = node.inputs
+    return Reduction(node.id, "sum", f"v{left} * v{right}", Read("whole", ()), node.dtype)
 
 
 def _check(
@@ -251,8 +266,8 @@ def _check(
         if node.shape != shape or reduced & set(node.inputs):
             raise LoweringError("cells of several shapes")
     for node in reductions:
-        operand = program.nodes[node.inputs[0]]
-        if operand.shape != shape or node.size != 1 or operand.id in reduced:
+        operands = [program.nodes[at] for at in node.inputs]
+        if any(one.shape != shape or one.id in reduced for one in operands) or node.size != 1:
             raise LoweringError("a reduction to more than one number")
         if node.id not in outputs:
             raise LoweringError("a reduction inside of a kernel over cells")

@@ -1,0 +1,59 @@
+"""Products of vectors are sums of cells' products, in kernels over cells."""
+
+import numpy as np
+import pytest
+from tensolog.optimizer.codegen.flat import FlatKernel
+
+from tensolog import fuse
+
+
+def products(a, b, c, step):
+    out = np.maximum(1 - a * (b + step * c), 0)
+    return (out * a) @ c, ((out > 0) * c) @ c, out @ out, out.sum()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("count", [1, 3, 1000, 1024, 16_385, 100_003])
+def test_products_of_vectors_beside_sums(count, dtype):
+    rng = np.random.default_rng(count)
+    given = [rng.normal(size=count).astype(dtype) for _ in range(3)]
+    found = fuse(heuristic="all")(products)
+    for step in (0.5, -0.25, 0.5):
+        pairs = zip(found(*given, step), products(*given, step), strict=True)
+        tolerance = 1e-11 if dtype == "float64" else 1e-4
+        for one, other in pairs:
+            assert type(one) is type(other)
+            np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance * count)
+    assert {type(step.kernel) for step in steps(found) if step.kernel} == {FlatKernel}
+
+
+def steps(fused):
+    return [step for one in fused._engine.known() if one.compiled for step in one.compiled.steps]
+
+
+def test_vectors_however_they_lie():
+    wide = np.random.default_rng(0).normal(size=(5000, 6))
+    given = wide[:, 1], wide[::-1, 3], wide[:, 4].astype("float32").astype("float64")
+    found = fuse(heuristic="all")(products)(*given, 0.5)
+    np.testing.assert_allclose(found, products(*given, 0.5), rtol=1e-10)
+
+
+def test_what_is_no_number_stays_so():
+    def product(x, y):
+        return (x + 1) @ y, (x * 2) @ x
+
+    x, y = np.ones(3000), np.ones(3000)
+    for value in (np.nan, np.inf):
+        x[1234] = value
+        for beside in (1, 0):  # the product of infinity and 0 is no number
+            y[1234] = beside
+            with np.errstate(invalid="ignore"):
+                expected = product(x, y)
+            np.testing.assert_array_equal(fuse(heuristic="all")(product)(x, y), expected)
+
+
+def test_whole_numbers_are_left_to_numpy():
+    x = np.arange(4000)
+    found = fuse(heuristic="all")(lambda x: ((x + 1) @ (x * 2), x @ x))
+    assert found(x) == (((x + 1) @ (x * 2)), x @ x)
+    assert found(x)[0].dtype == x.dtype
