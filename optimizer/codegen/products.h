@@ -111,8 +111,9 @@ static void E(pack)(const char *B, i64 column, i64 along, T *restrict to, i64 K,
 }
 
 /* C = A B with a narrow B of K x N given by columns, packed: a block of 2 x 4 at a time. What lies
-   `ahead` bytes behind A is brought closer on the way: evenly, so that the loads of A don't wait. */
-static APART void E(times)(const T *A, i64 sa, const T *B, T *C, i64 R, i64 K, i64 N, i64 ahead) {
+   `ahead` bytes behind A is brought closer on the way, evenly, so that the loads of A don't wait; of
+   every other row `beside` bytes, which are 0 where somebody else does that. */
+static APART void E(times)(const T *A, i64 sa, const T *B, T *C, i64 R, i64 K, i64 N, i64 ahead, i64 beside) {
 #if defined(LEVEL_AVX2)
   if (BY_ROWS(K, N)) {
     E(times_by_rows)(A, sa, B, C, R, K, N);
@@ -137,7 +138,7 @@ static APART void E(times)(const T *A, i64 sa, const T *B, T *C, i64 R, i64 K, i
   z = load(b3 + k); HOLD(z); s3 = E(FMA_VEC)(x, z, s3); t3 = E(FMA_VEC)(y, z, t3)
 #define REST(p) E(PART)(p, K - k)
       if (ahead && !n) {
-#define SOON __builtin_prefetch((const char *)(a + k) + ahead), __builtin_prefetch((const char *)(d + k) + ahead)
+#define SOON __builtin_prefetch((const char *)(a + k) + ahead), __builtin_prefetch((const char *)(d + k) + beside)
         for (; k + L <= K; k += L) { SOON; STEP(E(FULL)); }
         if (k < K) SOON;
 #undef SOON
@@ -172,14 +173,17 @@ static inline void E(add_few)(T *c, const T *a, T w, i64 n) {
   for (; k < n; k++) E(ADD_PRODUCT)(c[k], a[k], w);
 }
 
-/* c += w0 a0 + w1 a1 + w2 a2 + w3 a3 for two rows c of C at once, or one */
-static inline void E(add_four)(T *c, T *d, const T *const *a, const T *b, i64 sb, i64 M) {
+/* c += w0 a0 + w1 a1 + w2 a2 + w3 a3 for two rows c of C at once, or one; what lies `ahead` bytes behind
+   every other row is brought closer */
+static inline void E(add_four)(T *c, T *d, const T *const *a, const T *b, i64 sb, i64 M, i64 ahead) {
   const T *const a0 = a[0], *const a1 = a[1], *const a2 = a[2], *const a3 = a[3];
   const V w0 = E(SET)(b[0]), w1 = E(SET)(b[sb]), w2 = E(SET)(b[2 * sb]), w3 = E(SET)(b[3 * sb]);
   i64 m = 0;
+#define SOON __builtin_prefetch((const char *)(a1 + m) + ahead), __builtin_prefetch((const char *)(a3 + m) + ahead)
   if (!d) {
 #define STEP(load) E(FMA_VEC)(load(a3 + m), w3, E(FMA_VEC)(load(a2 + m), w2, E(FMA_VEC)(load(a1 + m), w1, E(FMA_VEC)(load(a0 + m), w0, load(c + m)))))
 #define REST(p) E(PART)(p, M - m)
+    for (; ahead && m + L <= M; m += L) { SOON; E(PUT)(c + m, STEP(E(FULL))); }
     for (; m + L <= M; m += L) E(PUT)(c + m, STEP(E(FULL)));
     if (m < M) E(PUT_PART)(c + m, M - m, STEP(REST));
 #undef STEP
@@ -194,8 +198,10 @@ static inline void E(add_four)(T *c, T *d, const T *const *a, const T *b, i64 sb
   x = load(a3 + m); HOLD(x); s = E(FMA_VEC)(x, w3, s); t = E(FMA_VEC)(x, v3, t); \
   put(c + m, s); put(d + m, t)
 #define PUT_REST(p, v) E(PUT_PART)(p, M - m, v)
+  for (; ahead && m + L <= M; m += L) { SOON; STEP(E(FULL), E(PUT)); }
   for (; m + L <= M; m += L) { STEP(E(FULL), E(PUT)); }
   if (m < M) { STEP(REST, PUT_REST); }
+#undef SOON
 #undef STEP
 #undef REST
 #undef PUT_REST
@@ -265,8 +271,9 @@ static APART void E(gather_few)(const T *A, i64 sa, const T *B, i64 sb, T *C, i6
 #endif
 
 /* C += the sum over r of b[r] A[r], for each of the N columns b of B (R x N, sb apart):
-   C is N x M, so that its rows are as long as A's; they are sc apart */
-static APART void E(gather)(const T *A, i64 sa, const T *B, i64 sb, T *C, i64 sc, i64 R, i64 M, i64 N) {
+   C is N x M, so that its rows are as long as A's; they are sc apart. Of long rows, what lies `ahead`
+   bytes behind every other one is brought closer meanwhile: memory would rest otherwise. */
+static APART void E(gather)(const T *A, i64 sa, const T *B, i64 sb, T *C, i64 sc, i64 R, i64 M, i64 N, i64 ahead) {
 #if defined(LEVEL_AVX2)
   if (N > 1 && M <= 3 * L && (M + L - 1) / L * L <= sc) {
     E(gather_few)(A, sa, B, sb, C, sc, R, M, N);
@@ -282,8 +289,8 @@ static APART void E(gather)(const T *A, i64 sa, const T *B, i64 sb, T *C, i64 sc
     const T *const first = A + r * sa, *const a[4] = {first, first + sa, first + 2 * sa, first + 3 * sa};
     const T *b = B + r * sb;
     i64 n = 0;
-    for (; n + 2 <= N; n += 2) E(add_four)(C + n * sc, C + (n + 1) * sc, a, b + n, sb, M);
-    if (n < N) E(add_four)(C + n * sc, 0, a, b + n, sb, M);
+    for (; n + 2 <= N; n += 2) E(add_four)(C + n * sc, C + (n + 1) * sc, a, b + n, sb, M, n ? 0 : ahead);
+    if (n < N) E(add_four)(C + n * sc, 0, a, b + n, sb, M, n ? 0 : ahead);
   }
   for (; r < R; r++)
     for (i64 n = 0; n < N; n++) E(add_row)(C + n * sc, A + r * sa, B[r * sb + n], M);
@@ -292,7 +299,7 @@ static APART void E(gather)(const T *A, i64 sa, const T *B, i64 sb, T *C, i64 sc
 /* C = A B for a wide B of K x N given by rows, with K small: a row of C at a time */
 static APART void E(spread)(const T *A, i64 sa, const T *B, T *C, i64 R, i64 K, i64 N) {
   memset(C, 0, (size_t)(R * N) * sizeof(T));
-  for (i64 r = 0; r < R; r++) E(gather)(B, N, A + r * sa, 1, C + r * N, N, K, N, 1);
+  for (i64 r = 0; r < R; r++) E(gather)(B, N, A + r * sa, 1, C + r * N, N, K, N, 1, 0);
 }
 
 /* c += the sum over n entries of values[k] B[columns[k]], rows of N elements: sums stay in registers */

@@ -53,6 +53,27 @@ class RowProducts(RowState):
         entries = self.node(at).nnz
         return entries is not None and entries <= _PLAIN * self.width(at)
 
+    def _following(self) -> dict[int, int]:
+        """Return long rows that a product reads before they are summed up, and the first such sum.
+
+        That sum looks ahead, too: memory rests while it reads what is in the caches by then.
+        """
+        multiplied: set[int] = set()
+        found: dict[int, int] = {}
+        for node in (node for level in self.plan.levels for node in level.products):
+            driver = self._driver(node)
+            is_dense = driver in self.given and not self._stored(driver)
+            if self.part.state[node.id] == "cell":
+                multiplied.add(driver)
+            elif driver in multiplied and is_dense and self.width(driver) >= _LONG:
+                found.setdefault(driver, node.id)
+        return found
+
+    def _ahead(self, driver: int) -> str:
+        """Return how far a product looks ahead: rows apart, or copied, aren't found there."""
+        near = f"p{driver} > 0 && p{driver} < 2 * {self.size(self.width(driver))}"
+        return f"t{driver} != b{driver} && {near} ? AHEAD : 0"
+
     def _factors(self, node: Node) -> list[int]:
         return [self.plan.alias.get(at, at) for at in node.inputs]
 
@@ -112,12 +133,9 @@ class RowProducts(RowState):
             given = f"{view}->data, {view}->{column}, {view}->{along}"
             self.before.append(f"pack_{bits}({given}, {packed}, {k}, {n});")
             rows = f"{rows}, {packed}, t{node.id}"
-            ahead = "0"
-            if driver in self.unfetched:
-                # rows that lie apart, or are copied, aren't found there
-                near = f"t{driver} != b{driver} && p{driver} > 0 && p{driver} < 2 * {k}"
-                ahead = f"{near} ? AHEAD : 0"
-            self.block.append(f"times_{bits}({rows}, R, {k}, {n}, {ahead});")
+            ahead = self._ahead(driver) if driver in self.unfetched else "0"
+            beside = "0" if driver in self.following else ahead
+            self.block.append(f"times_{bits}({rows}, R, {k}, {n}, {ahead}, {beside});")
 
     def _gather(self, node: Node) -> None:
         """Products of two rows each, added up over the rows."""
@@ -150,4 +168,5 @@ class RowProducts(RowState):
         else:
             sizes = f"{self.size(wide)}, {self.size(narrow)}"
             rows = f"t{short}, p{short}, {target}, {self.size(apart)}, R"
-            self.block.append(f"gather_{bits}(t{long}, p{long}, {rows}, {sizes});")
+            ahead = self._ahead(long) if self.following.get(long) == node.id else "0"
+            self.block.append(f"gather_{bits}(t{long}, p{long}, {rows}, {sizes}, {ahead});")

@@ -63,6 +63,7 @@ class RowState:
     partial: int = 0
     single: bool = False  # a block is one row
     unfetched: set[int] = field(default_factory=set)  # whose readers look ahead themselves
+    following: dict[int, int] = field(default_factory=dict)  # and after them the sum that does, too
     fetched: set[int] = field(default_factory=set)
 
     # ---- names

@@ -31,7 +31,7 @@ class RowText(RowProducts):
     def build(self, name: str) -> str:
         """Return the definition of the kernel."""
         self.single = self._goes_row_by_row()
-        self.unfetched = self._fetching()
+        self.unfetched, self.following = self._fetching(), self._following()
         for level in self.plan.levels:
             for group in level.groups.values():
                 self._fetch(group.operands(self.plan.alias))
