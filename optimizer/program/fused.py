@@ -35,6 +35,8 @@ _CUT_BYTES = 1 << 16
 _DIRECT = 1024
 # So many are done again without tracing them.
 _AGAIN = 64
+# Looked at in every call, however short.
+_ARRAY = np.ndarray
 # Sparse formats that know the number of their entries.
 _COUNTED = frozenset(["csr", "csc", "coo"])
 # Their types, once they were met.
@@ -231,8 +233,9 @@ def _signature(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
     parts: list[Any] = [len(args), *kwargs]
     for one in (*args, *kwargs.values()) if kwargs else args:
         kind = type(one)
-        if kind is np.ndarray:
-            parts += (one.shape, one.dtype)
+        if kind is _ARRAY:
+            parts.append(one.shape)
+            parts.append(one.dtype)
         elif kind in _SPARSE:
             entries = one.data
             parts += (kind, one.shape, entries.dtype, entries.size.bit_length())
