@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -59,8 +60,13 @@ class Loader:
         return BoundRun(session, self.feeds)
 
     def compiled(self) -> Callable[[], Any]:
-        """Give the module compiled by PyTorch."""
+        """Give the module compiled by PyTorch, beside the model.
+
+        In a cache for all models, one that is stopped would leave half a library to later ones.
+        """
         if self._torch is None:
+            folder = self.sources["torch.compile"].parent
+            os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(folder / "inductor"))
             self._torch = torch_call(self.module(), self.feeds, self.threads)
         return self._torch
 

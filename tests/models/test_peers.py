@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from benchmarks.child import StepError, run_step
-from benchmarks.peers import WORTH
+from benchmarks.peers import WORTH, runners
 from benchmarks.peers.report import LEAST_ROUNDS, WRONG, table
 from benchmarks.zoo import ARCHITECTURES
 
@@ -82,3 +84,12 @@ def test_a_step_that_takes_too_long_is_ended() -> None:
 def test_a_step_that_fails_says_why() -> None:
     with pytest.raises(StepError, match=r"build: .*mystery"):
         run_step("build", name="mystery", source="onnx", path="/dev/null")
+
+
+def test_what_torch_compiles_lies_beside_the_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "environ", {})
+    monkeypatch.setattr(runners, "torch_call", lambda *_: list)
+    runners.Loader({"torch.compile": tmp_path / "model.onnx"}, {}, 1, dict).compiled()
+    assert os.environ["TORCHINDUCTOR_CACHE_DIR"] == str(tmp_path / "inductor")
