@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..rules import Rule
 from .contest import Plan
+from .egraph.naming import is_naming
 from .graph import Graph
 from .lookups import merge_lookups
 from .masked_attention import split_masked_attention
@@ -37,7 +38,11 @@ class Planner:
         self.setting, self.phases, self.prices = setting, phases, prices
         self.original, self.base = original, tuple(rules)
         self.always = setting.select(rules, original, "always")
-        self.explorative = setting.select(rules, original, "explore")
+        explorative = setting.select(rules, original, "explore")
+        # Kernels that a rule names hide operators from layouts and from fused kernels: one plan of
+        # an e-graph has them, and no other.
+        self.naming = [rule for rule in explorative if is_naming(rule)]
+        self.explorative = [rule for rule in explorative if not is_naming(rule)]
         # What `grow` found and from which plan, until its layouts are chosen.
         self.held: tuple[Plan, Found] | None = None
 
@@ -95,17 +100,19 @@ class Planner:
     ) -> list[Plan]:
         """Derive plans from another by an e-graph, then by single gains; the cheapest one first.
 
-        At most `count`, which differ in the rules they use. `kept` is a file that the e-graph is
-        written to; with `hold` it is held for `lay_out_jointly`.
+        At most `count`, which differ in the rules they use, and one more that names kernels, if
+        there may be several at all. `kept` is a file that the e-graph is written to; with `hold` it
+        is held for `lay_out_jointly`.
         """
         from .egraph.keep import keep
         from .egraph.search import search
         from .egraph.standing import tried
 
+        naming = self.naming if count > 1 else []  # each plan more takes loading
         with self.phases("searching", name):
             found = search(
                 start.graph,
-                (*self.always, *self.explorative),
+                (*self.always, *self.explorative, *naming),
                 self.prices,
                 sizes=sizes,
                 fold_limit=self.setting.fold_limit,
@@ -119,7 +126,8 @@ class Planner:
             left = tried(found.egraph, found.growth, found.costs)
         self.held = (start, found) if hold else None
         plans = []
-        for place, derived in enumerate(found.plans):
+        every = [*found.plans, *([found.named] if found.named else ())]
+        for place, derived in enumerate(every):
             clean(derived.graph, self.setting.fold_limit)
             own = name if place == 0 else f"{name} {place + 1}"
             grown = Plan(own, derived.graph, steps=[*start.steps, *derived.steps])

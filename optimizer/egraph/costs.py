@@ -28,6 +28,7 @@ class Costs:
     def __init__(self, egraph: EGraph, prices: Prices) -> None:
         self.egraph, self.prices = egraph, prices
         self._measuring_is_over = False
+        self._withheld: set[int] = set()
         self._found: dict[int, float] = {}
         self._kernels: dict[int, Kernel] = {}
 
@@ -39,6 +40,11 @@ class Costs:
     def end_measuring(self) -> None:
         """Leave out from now on what nobody measured."""
         self._measuring_is_over = True
+        self._found = {}
+
+    def withhold(self, nodes: Iterable[int]) -> None:
+        """Leave some e-nodes out from now on, whatever they cost."""
+        self._withheld.update(nodes)
         self._found = {}
 
     def kernel(self, node: int) -> Kernel | None:
@@ -69,6 +75,8 @@ class Costs:
         return self._found[node]
 
     def _cost(self, node: int) -> float:
+        if node in self._withheld:
+            return UNUSABLE
         is_own = node in self.egraph.origin
         if is_own and self._is_opaque(node):
             return 0.0  # it is computed in any case
@@ -102,6 +110,15 @@ class Costs:
         self.prices.measure(open_, progress)
         self._found = {}
         return True
+
+    def measure_within(
+        self, share: float, nodes: Iterable[int], progress: Progress | None = None
+    ) -> None:
+        """Measure the kernels of e-nodes within a share of what is left of the budget."""
+        kept_s = self.prices.left_s * (1 - share)
+        self.prices.left_s -= kept_s
+        self.measure(nodes, progress)
+        self.prices.left_s += kept_s
 
     def unmeasured(self, nodes: Iterable[int]) -> list[Kernel]:
         """The kernels of e-nodes that nobody measured yet, those of the largest bounds first."""

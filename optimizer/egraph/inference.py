@@ -14,6 +14,7 @@ from ...rules import ABSENT
 from ..graph import Graph, Node, TensorType
 from ..infer import infer_node
 from ..price import kernel_of
+from .naming import DOMAIN
 from .vocabulary import Attributes, Operator, Vocabulary
 
 
@@ -58,6 +59,9 @@ class Inference:
 
         Sizes that can't be told have names that begin with `?` and are made anew by the caller.
         """
+        if self.vocabulary.operators[operator].domain == DOMAIN:
+            # Types and shapes alone tell theirs, so that one answer is that of all layers.
+            operands = tuple(o and replace(o, constant=None) for o in operands)
         key = (operator, attributes, operands)
         if key not in self._types:
             graph, outputs = self._single(operator, attributes, operands, ())

@@ -45,7 +45,7 @@ COMMENT ON COLUMN e_match.refusal IS 'Why it was not applied; empty where it was
 CREATE OR REPLACE TABLE e_plan (
     rank INTEGER, cost_ns DOUBLE, bound_ns DOUBLE, without VARCHAR[], laid_out BOOLEAN
 );
-COMMENT ON TABLE e_plan IS 'Plans that were taken out, the cheapest first; those laid out last.';
+COMMENT ON TABLE e_plan IS 'Plans taken out, cheapest first; one naming kernels; those laid out.';
 COMMENT ON COLUMN e_plan.bound_ns IS 'What no plan of its kind is below; of the best one alone.';
 COMMENT ON COLUMN e_plan.without IS 'Rules that it had to do without.';
 COMMENT ON COLUMN e_plan.laid_out IS 'Whether layouts were chosen; reorders count then.';
@@ -158,7 +158,7 @@ def _plans(found: Found, laid: Account | None) -> dict[str, list[dict[str, objec
             own = {"rank": rank, "position": place, "class_id": found.egraph.find(class_)}
             chosen.append({**own, "node_id": choice.node, "cost_ns": choice.cost})
 
-    for plan in found.plans:
+    for plan in (*found.plans, *([found.named] if found.named else ())):
         current = canonical(found.egraph, found.costs, plan.selection)
         add(current, plan.cost_ns, None if plans else found.bound_ns, plan.without, False)
     if laid is not None:

@@ -89,23 +89,25 @@ def merge_everywhere(
     ]
     if not chosen:
         return []
-    found = _matches_in(egraph, Patterns(egraph, chosen), costs, selection)
+    found = matches_in(egraph, Patterns(egraph, chosen), _selected(egraph, costs, selection))
     return [made for made in apply_matches(egraph, found[:POPS]) if not made.refusal]
 
 
-def _matches_in(
-    egraph: EGraph, patterns: Patterns, costs: Costs, selection: Selection
-) -> list[Match]:
-    current = canonical(egraph, costs, selection)
-    nodes = np.unique(np.array([choice.node for choice in current.values()], np.int64))
+def matches_in(egraph: EGraph, patterns: Patterns, nodes: Collection[int]) -> list[Match]:
+    """The matches of rules among some e-nodes, those that have come to equal others by these."""
+    current = np.unique(egraph.columns.current(np.array(sorted(nodes), np.int64)))
     view = View(egraph)
-    tables = patterns.tables(nodes)
+    tables = patterns.tables(current)
     return [
         match
         for rule, rows in patterns.rows(tables, dict.fromkeys(patterns.rules, ANY))
         for match in (match_of(rule, row) for row in rows)
         if check_conditions(match, view) is None
     ]
+
+
+def _selected(egraph: EGraph, costs: Costs, selection: Selection) -> set[int]:
+    return {choice.node for choice in canonical(egraph, costs, selection).values()}
 
 
 class _Search:
@@ -201,7 +203,9 @@ class _Search:
         return match.rule.name, tuple("" if k is None else k.hash for k in kernels)
 
     def _matches(self, state: _State) -> list[Match]:
-        return _matches_in(self.egraph, self.patterns, self.costs, state.selection)
+        return matches_in(
+            self.egraph, self.patterns, _selected(self.egraph, self.costs, state.selection)
+        )
 
     # --------------------------------------------------------------------------- candidates
 
@@ -217,7 +221,7 @@ class _Search:
         ends = {self.egraph.find(old) for a in applied for old, _ in a.united}
         free = free_classes(self.egraph)
         for node in made:
-            choice = _choice(self.egraph, self.costs, node, free)
+            choice = choice_of(self.egraph, self.costs, node, free)
             for class_ in self.egraph.columns.outputs(node):
                 if class_ != NONE and (class_ in ends or class_ not in selection):
                     selection[class_] = choice
@@ -250,12 +254,13 @@ def canonical(egraph: EGraph, costs: Costs, selection: Selection) -> dict[int, C
         moved = any(leaders[need] != need or need in free for need in choice.needs)
         if moved or not columns.is_alive(choice.node):
             (node,) = _current(egraph, [choice.node])
-            choice = _choice(egraph, costs, node, free)
+            choice = choice_of(egraph, costs, node, free)
         found.setdefault(leader, choice)
     return found
 
 
-def _choice(egraph: EGraph, costs: Costs, node: int, free: set[int]) -> Choice:
+def choice_of(egraph: EGraph, costs: Costs, node: int, free: set[int]) -> Choice:
+    """An e-node as a choice: its cost, and the classes it needs beside those that are free."""
     operands = egraph.columns.operands(node)
     needs = dict.fromkeys(value for value in operands if value != NONE and value not in free)
     return Choice(node, costs(node), tuple(needs))

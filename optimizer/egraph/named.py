@@ -1,0 +1,124 @@
+"""Kernels of the runtime that take in what stands beside an operator, in one more plan.
+
+The runtime's own optimizer makes most of them, of whatever plan it is given. A plan that names them
+hides the operators that they stand for: from layouts, from fused kernels, from what else the
+runtime's optimizer looks for. So rules that name them come when all other plans are taken out, and
+lead to one plan more: the cheapest one, with such kernels where they are measured to cost less than
+what they stand for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ...rules import Match, Rule
+from ..price import Progress
+from .application import apply_matches
+from .columns import NONE
+from .costs import UNUSABLE, Costs, free_classes
+from .egraph import EGraph
+from .extract import extract
+from .matching import Patterns, operators_in, reachable
+from .merges import canonical, choice_of, matches_in
+from .problem import Choice, Problem, Selection
+from .provenance import Application
+
+# Of the time left for measuring, the share that such kernels may have.
+SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class Named:
+    """A plan with such kernels: what is selected, its cost, the matches, and the e-nodes made."""
+
+    selection: Selection
+    cost: float
+    applications: list[Application]
+    made: list[int]
+
+
+def name_kernels(
+    egraph: EGraph,
+    rules: Sequence[Rule],
+    costs: Costs,
+    start: Selection,
+    steps: int,
+    progress: Progress | None,
+) -> Named:
+    """Find the cheapest plan by naming kernels; it costs what `start` does where none of them pays.
+
+    They stand for what `start` selects. Of those that are alike one is made, and the others where
+    it costs less than all that it stands for. What was made is to be withheld from any other plan;
+    what the budget left unmeasured is no part of this one.
+    """
+    egraph.columns.now += 1
+    own = canonical(egraph, costs, start)
+    applications = _applied(egraph, rules, costs, own, progress)
+    made = [n for one in applications for n in one.made if egraph.made_by.get(n) is one]
+    own = canonical(egraph, costs, own)
+    choices: dict[int, tuple[Choice, ...]] = {c: (choice,) for c, choice in own.items()}
+    free = free_classes(egraph)
+    for node in made:
+        choice = choice_of(egraph, costs, node, free)
+        for class_ in egraph.columns.outputs(node) if choice.cost < UNUSABLE else ():
+            if class_ in choices:
+                choices[class_] += (choice,)
+    roots = dict.fromkeys(egraph.find(value) for value in egraph.graph.graph_outputs)
+    problem = Problem(choices, tuple(root for root in roots if root in choices))
+    extraction = extract(problem, own, steps)
+    return Named(extraction.selection, extraction.cost, applications, made)
+
+
+def _applied(
+    egraph: EGraph,
+    rules: Sequence[Rule],
+    costs: Costs,
+    selection: Selection,
+    progress: Progress | None,
+) -> list[Application]:
+    """Apply rules to what is selected: one match of each kind, and the others where that pays."""
+    chosen = reachable(rules, operators_in(egraph))
+    if not chosen:
+        return []
+    readers: dict[int, set[int]] = {egraph.find(v): {NONE} for v in egraph.graph.graph_outputs}
+    for choice in selection.values():
+        for need in choice.needs:
+            readers.setdefault(need, set()).add(choice.node)
+    nodes = {choice.node for choice in selection.values()}
+    found = matches_in(egraph, Patterns(egraph, chosen), nodes)
+    found = [match for match in found if _fits(egraph, match, readers)]
+    alike: dict[tuple[str, ...], list[Match]] = {}
+    # What adds commutes: matches of the same nodes are the same, read in another order.
+    for match in {(m.rule.name, tuple(m.nodes.values())): m for m in found}.values():
+        alike.setdefault(_kind(match, costs), []).append(match)
+    applications = apply_matches(egraph, [matches[0] for matches in alike.values()])
+    costs.measure_within(SHARE, [n for one in applications for n in one.made], progress)
+    pays = [_pays(application, costs) for application in applications]
+    others = [matches[1:] for matches, does in zip(alike.values(), pays, strict=True) if does]
+    return applications + apply_matches(egraph, [match for rest in others for match in rest])
+
+
+def _fits(egraph: EGraph, match: Match, readers: Mapping[int, set[int]]) -> bool:
+    """Whether others read of what a match computes all that it still gives, and nothing else.
+
+    An e-graph does not ask for that, since nothing is taken away; a program does.
+    """
+    own = set(match.nodes.values())
+    given = {class_ for node in own for class_ in egraph.columns.outputs(node)}
+    kept = {egraph.find(match.values[name]) for name in match.rule.outputs}
+    return {class_ for class_ in given if readers.get(class_, set()) - own} == kept
+
+
+def _kind(match: Match, costs: Costs) -> tuple[str, ...]:
+    """What a match has in common with those that are alike: its rule, and what it stands for."""
+    kernels = (costs.kernel(node) for node in match.nodes.values())
+    return (match.rule.name, *("" if kernel is None else kernel.hash for kernel in kernels))
+
+
+def _pays(application: Application, costs: Costs) -> bool:
+    """Whether what a match made is measured, and costs less than all that it stands for."""
+    if application.refusal or costs.unmeasured(application.made):
+        costs.withhold(application.made)
+        return False
+    return sum(map(costs, application.made)) < sum(map(costs, set(application.nodes)))
