@@ -44,22 +44,22 @@ def _reduces(node: Node) -> bool:
 
 def _counted(graph: Graph, number: int) -> tuple[int, ...] | None:
     """Give a reduction's axes from the front; None where they are so already, or not known."""
-    node, shape = graph.nodes[number], graph.shape(graph.nodes[number].inputs[0])
-    if not shape:
-        return None
-    if node.op_type in CHOICES:
-        axes: tuple[int, ...] = tuple(_integers(graph.attribute(number, "axis")))
-    elif len(node.inputs) > 1 and node.inputs[1] != ABSENT:
-        axes = tuple(_integers(graph.constant(node.inputs[1])))
-    else:
-        axes = tuple(_integers(graph.attribute(number, "axes")))
-    if all(axis >= 0 for axis in axes):
+    shape, axes = graph.shape(graph.nodes[number].inputs[0]), given_axes(graph, number)
+    if not shape or axes is None or all(axis >= 0 for axis in axes):
         return None
     return tuple(axis % len(shape) for axis in axes)
 
 
-def _integers(value: object) -> list[int]:
-    return [] if value is None else [int(one) for one in np.ravel(np.asarray(value))]
+def given_axes(graph: Graph, number: int) -> tuple[int, ...] | None:
+    """Return a reduction's axes as they are written; None where none are given, or not known."""
+    node = graph.nodes[number]
+    if node.op_type in CHOICES:
+        value: object = graph.attribute(number, "axis")
+    elif len(node.inputs) > 1 and node.inputs[1] != ABSENT:
+        value = graph.constant(node.inputs[1])
+    else:
+        value = graph.attribute(number, "axes")
+    return None if value is None else tuple(int(one) for one in np.ravel(np.asarray(value)))
 
 
 def _put(graph: Graph, number: int, axes: tuple[int, ...]) -> None:

@@ -22,6 +22,7 @@ from itertools import groupby
 import numpy as np
 
 from ..rules import ABSENT
+from .axes import given_axes
 from .graph import Graph, Node
 from .maker import Maker
 from .rewrite import Step
@@ -30,6 +31,8 @@ from .simplify import remove_dead
 NAME = "MergeLookups"
 SUMMARY = "looks up rows of several tables in one table of all their rows"
 REDUCTIONS = {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"}
+# The axis of what is looked up for one index, of three, from either end.
+MIDDLE = ((1,), (-2,))
 # Fewer lookups than this gain little; tables beyond this are not written anew.
 LEAST_LOOKUPS, MOST_BYTES = 3, 448 << 20
 _FIRST_OPSET = 11  # before, an index could not count from the end
@@ -88,7 +91,7 @@ def _lookup(graph: Graph, value: int) -> Lookup | None:
     node, reduction = graph.nodes[number], ABSENT
     form: tuple[object, ...] = ()
     if node.operator in REDUCTIONS:
-        if _axes(graph, number) != (1,) or graph.attribute(number, "keepdims") != 0:
+        if given_axes(graph, number) not in MIDDLE or graph.attribute(number, "keepdims") != 0:
             return None
         reduction, form = number, (node.op_type,)
         inner = graph.producer.get(node.inputs[0])
@@ -110,16 +113,6 @@ def _lookup(graph: Graph, value: int) -> Lookup | None:
         return None
     kind = (form, rows.dtype, rows.shape[1], places.dtype, count, places.shape[0])
     return Lookup(number, reduction, table, ids, count, kind)
-
-
-def _axes(graph: Graph, number: int) -> tuple[int, ...] | None:
-    """The axes of a reduction of rank 3, counted from the front; None where they aren't known."""
-    node = graph.nodes[number]
-    axes = graph.attribute(number, "axes")
-    if len(node.inputs) > 1 and node.inputs[1] != ABSENT:
-        constant = graph.constant(node.inputs[1])
-        axes = None if constant is None else constant.reshape(-1).tolist()
-    return None if axes is None else tuple(int(axis) % 3 for axis in axes)  # type: ignore[attr-defined]
 
 
 def _merge(graph: Graph, number: int, first: int, lookups: Sequence[Lookup]) -> Step:

@@ -106,6 +106,12 @@ def matches_in(egraph: EGraph, patterns: Patterns, nodes: Collection[int]) -> li
     ]
 
 
+def signature(match: Match, costs: Costs) -> Signature:
+    """What a match has in common with those that are alike: its rule, and the kernels it takes."""
+    kernels = (costs.kernel(node) for node in match.nodes.values())
+    return match.rule.name, tuple("" if k is None else k.hash for k in kernels)
+
+
 def _selected(egraph: EGraph, costs: Costs, selection: Selection) -> set[int]:
     return {choice.node for choice in canonical(egraph, costs, selection).values()}
 
@@ -152,7 +158,7 @@ class _Search:
             state = self._make(parent, found)
             if len(found) == 1:
                 gain = -math.inf if state is None else parent.cost - state.cost
-                self.gains[self._signature(found[0])] = gain
+                self.gains[signature(found[0], self.costs)] = gain
             if state is None:
                 continue
             nodes = frozenset(choice.node for choice in state.selection.values())
@@ -174,9 +180,9 @@ class _Search:
             self._push(state, (match,))
         together: list[Match] = []
         taken: set[int] = set()
-        for match in sorted(found, key=lambda m: -self.gains.get(self._signature(m), 0.0)):
+        for match in sorted(found, key=lambda m: -self.gains.get(signature(m, self.costs), 0.0)):
             nodes = set(match.nodes.values())
-            if self.gains.get(self._signature(match), 0.0) > 0 and not nodes & taken:
+            if self.gains.get(signature(match, self.costs), 0.0) > 0 and not nodes & taken:
                 together.append(match)
                 taken |= nodes
         if len(together) > 1:
@@ -192,15 +198,11 @@ class _Search:
         """The cost that matches lead to; where nothing is known, as if the new nodes were free."""
         total = parent.cost
         for match in found:
-            gain = self.gains.get(self._signature(match))
+            gain = self.gains.get(signature(match, self.costs))
             if gain is None:
                 gain = sum(self.costs(node) for node in set(match.nodes.values()))
             total -= gain
         return total
-
-    def _signature(self, match: Match) -> Signature:
-        kernels = (self.costs.kernel(node) for node in match.nodes.values())
-        return match.rule.name, tuple("" if k is None else k.hash for k in kernels)
 
     def _matches(self, state: _State) -> list[Match]:
         return matches_in(

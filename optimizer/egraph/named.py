@@ -20,7 +20,7 @@ from .costs import UNUSABLE, Costs, free_classes
 from .egraph import EGraph
 from .extract import extract
 from .matching import Patterns, operators_in, reachable
-from .merges import canonical, choice_of, matches_in
+from .merges import Signature, canonical, choice_of, matches_in, signature
 from .problem import Choice, Problem, Selection
 from .provenance import Application
 
@@ -88,10 +88,10 @@ def _applied(
     nodes = {choice.node for choice in selection.values()}
     found = matches_in(egraph, Patterns(egraph, chosen), nodes)
     found = [match for match in found if _fits(egraph, match, readers)]
-    alike: dict[tuple[str, ...], list[Match]] = {}
+    alike: dict[Signature, list[Match]] = {}
     # What adds commutes: matches of the same nodes are the same, read in another order.
     for match in {(m.rule.name, tuple(m.nodes.values())): m for m in found}.values():
-        alike.setdefault(_kind(match, costs), []).append(match)
+        alike.setdefault(signature(match, costs), []).append(match)
     applications = apply_matches(egraph, [matches[0] for matches in alike.values()])
     costs.measure_within(SHARE, [n for one in applications for n in one.made], progress)
     pays = [_pays(application, costs) for application in applications]
@@ -108,12 +108,6 @@ def _fits(egraph: EGraph, match: Match, readers: Mapping[int, set[int]]) -> bool
     given = {class_ for node in own for class_ in egraph.columns.outputs(node)}
     kept = {egraph.find(match.values[name]) for name in match.rule.outputs}
     return {class_ for class_ in given if readers.get(class_, set()) - own} == kept
-
-
-def _kind(match: Match, costs: Costs) -> tuple[str, ...]:
-    """What a match has in common with those that are alike: its rule, and what it stands for."""
-    kernels = (costs.kernel(node) for node in match.nodes.values())
-    return (match.rule.name, *("" if kernel is None else kernel.hash for kernel in kernels))
 
 
 def _pays(application: Application, costs: Costs) -> bool:

@@ -88,10 +88,10 @@ class Prices:
         flops, rate, rows = graph.flops(number), self._rate(number), 0
         if graph.nodes[number].op == "MatMul":
             flops *= graph.nodes[graph.nodes[number].inputs[0]].density
-            rate = machine.cores * machine.products
             if graph.is_square(number):
                 rate = machine.cores * machine.matmul * self.share_of_matmul(number)
-            rows = self._rows_of_vector_product(number)
+            else:
+                rate, rows = machine.cores * machine.products, self._rows_with_vector(number)
         if graph.kinds[number] == "elementwise" and graph.nodes[number].nnz is not None:
             flops *= graph.nodes[number].density
         cost = machine.dispatch_s + written / machine.write
@@ -104,13 +104,11 @@ class Prices:
             cost = INFINITE
         return PlainOperator(number, cost, read, written, flops)
 
-    def _rows_of_vector_product(self, number: int) -> int:
-        """Return the rows of a dense matrix that is multiplied with a vector, 0 for other products.
+    def _rows_with_vector(self, number: int) -> int:
+        """Return the rows of the dense matrix, if there is one, that a vector is multiplied with.
 
         Libraries take some rows at a time, as they lie, so that short ones keep them busy longest.
         """
-        if self.graph.is_square(number):
-            return 0
         ends = [one.node for one in self.graph.operands[number]]
         dense = [at for at in ends if self.graph.nodes[at].nnz is None]
         return max(
