@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,6 @@ from .denormals import flushed_denormals
 from .heats import warm
 from .kernel import Kernel, KernelError
 from .session import DEFAULTS, BoundRun, Execution, open_session, trim_memory
-from .statistics import swiftest
 from .timing import Probe, SessionRunner
 
 Array = np.ndarray[Any, Any]
@@ -79,10 +79,7 @@ def accuracy(
     """
     run = as_run(source, feeds, threads=threads, execution=execution)
     counts = run.counts
-    touched = sum(
-        spec.size_bytes for kernel in counts for spec in kernel.inputs if spec is not None
-    )
-    runner = SessionRunner(threads, _AS_THEY_ARE, touched // threads)
+    runner = SessionRunner(threads, _AS_THEY_ARE, run.constant_bytes // threads)
     order = random.Random(seed)
     shares: list[Share] = []
     untimed: list[Kernel] = []
@@ -126,7 +123,7 @@ def _prepared(runner: SessionRunner, batch: Sequence[Kernel]) -> dict[Kernel, Pr
 def _timed(
     probes: Mapping[Kernel, Probe], whole: BoundRun, rounds: int, order: random.Random
 ) -> tuple[float, dict[Kernel, float]]:
-    """Time the model and a batch, all in each round; nanoseconds of what was disturbed least."""
+    """Time the model and a batch, all in each round; medians in nanoseconds."""
     times: dict[Kernel, list[float]] = {kernel: [] for kernel in probes}
     wholes: list[float] = []
     batch: Sequence[Kernel] = list(probes)
@@ -136,4 +133,4 @@ def _timed(
         wholes += [whole.time() for _ in range(runs)]
         for kernel in order.sample(batch, len(batch)):
             times[kernel].append(probes[kernel]())
-    return swiftest(wholes), {kernel: swiftest(taken) for kernel, taken in times.items()}
+    return median(wholes), {kernel: median(taken) for kernel, taken in times.items()}

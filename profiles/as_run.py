@@ -20,7 +20,7 @@ import onnx
 from onnx import numpy_helper
 
 from .extract import kernels_of
-from .kernel import VALUE_LIMIT, Kernel, dtype_name
+from .kernel import VALUE_LIMIT, Kernel, TensorSpec, dtype_name
 from .session import AS_WRITTEN, DEFAULTS, Execution, open_session
 
 Array = np.ndarray[Any, Any]
@@ -50,11 +50,13 @@ _PROFILED = {
 class AsRun:
     """What runs for a model: its kernels, and the operators that aren't known as such.
 
-    The latter have tensors that are none, or depend on what is inside of subgraphs.
+    The latter have tensors that are none, or depend on what is inside of subgraphs. The constants
+    of all take `constant_bytes`.
     """
 
     kernels: tuple[Kernel, ...]
     left_out: tuple[str, ...]
+    constant_bytes: int
 
     @property
     def counts(self) -> Counter[Kernel]:
@@ -99,6 +101,7 @@ def as_run(
     return AsRun(
         tuple(kernel for _, kernel in known),
         tuple(operator for operator in left_out if operator != "Constant"),
+        sum(TensorSpec(*types[tensor.name]).size_bytes for tensor in model.graph.initializer),
     )
 
 

@@ -27,7 +27,7 @@ Progress = Callable[[int, int, str], None]
 # Kernels that share their rounds. Few enough that a round is short beside a machine's moods.
 _BATCH = 8
 _BATCH_BYTES = 128 << 20  # their sessions are alive at the same time
-_LEAST_SAMPLES, _MOST_SAMPLES = 5, 15
+_LEAST_SAMPLES, _MOST_SAMPLES = 5, 9
 _KEPT_SAMPLES = 3  # a kernel stopped by the budget or an interrupt is kept from here on
 _KERNEL_NS = 15e6  # sum of one kernel's samples from which the least number is enough
 # A round is calm if the reference took at most this many times the least it ever took. Where few

@@ -41,7 +41,8 @@ def build_model(
     """Return a serialized model of `copies` independent copies, and its feeds.
 
     The copies have inputs of their own, so that no runtime merges them, and constants of their own,
-    since inside a model no kernel finds its constants in the cache because another has them too.
+    since inside a model no kernel finds its constants in the cache because another has them too:
+    they differ, for the runtime keeps equal ones once.
     A view is timed on one element: inside a graph the runtime only renames its buffer, while here
     it would copy the model's input. Constants of 4 MiB and more go into `apart`, by name, if it is
     given, and are declared as external data: a protobuf would hold them three times on the way.
@@ -70,6 +71,8 @@ def build_model(
                 names.append("")
             elif spec.constant:
                 name, array = f"c{position}_{copy}", arrays[position]
+                if copy and spec.value is None:
+                    array = np.roll(array, copy)
                 names.append(name)
                 given[name] = array
                 if apart is None or array.nbytes < _LARGE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -23,12 +24,15 @@ _ONCE_NS = 1_000_000
 # Before each run so many bytes a thread are read and written, about twice what a core's own cache
 # holds: in a model the kernels between two runs of one have done the same to its constants.
 _SWEPT_BYTES = 2 << 20
-# With several threads each run first wakes the workers, inside a model they are awake already:
-# short kernels are therefore timed as several copies in one run of about this length. A longer
+# A run has costs of its own: it begins with code and memory that are out of the caches, and with
+# several threads it wakes the workers; inside a model all of this is done. So short kernels are
+# timed as several copies in one run of about this length, and a run of one is taken off. A longer
 # run would lose its time slice more often.
-_MOST_COPIES = 6
-_COPIES_NS = 150_000
-_COPIES_BYTES = 8 << 20
+_MOST_COPIES = 12
+_COPIES_NS = 300_000
+# Their constants may fill the cache that cores share, as a model's do; what runs into one
+# kernel comes from another, and is in it.
+_COPIES_BYTES, _CONSTANT_BYTES = 8 << 20, 32 << 20
 # No kernel is free: what the subtraction leaves is cut here.
 _LEAST_NS = 50.0
 
@@ -51,16 +55,16 @@ class Runner(Protocol):
 
 
 class SessionRunner:
-    """Runs kernels in ONNX Runtime sessions, the time of an empty run subtracted."""
+    """Runs kernels in ONNX Runtime sessions, what a run costs by itself subtracted."""
 
-    def __init__(self, threads: int, configuration: str, touched_bytes: int = _SWEPT_BYTES) -> None:
+    def __init__(self, threads: int, configuration: str, swept_bytes: int = _SWEPT_BYTES) -> None:
         """Threads inside an operator; configuration as in session.LEVELS.
 
-        `touched_bytes` is what a model reads and writes between two runs of a kernel, as far as
-        that is less than what a core's own cache holds.
+        `swept_bytes` a thread is what a model reads between two runs of a kernel, as far as that is
+        less than what a core's own cache holds.
         """
         self._threads = threads
-        self._swept_bytes = min(touched_bytes, _SWEPT_BYTES)
+        self._swept_bytes = min(swept_bytes, _SWEPT_BYTES)
         self._configuration = configuration
         self._overhead: float | None = None
         self._sweep: BoundRun | None = None
@@ -68,26 +72,30 @@ class SessionRunner:
     def prepare(self, kernel: Kernel) -> Probe:
         """Build, load and warm up a model of the kernel; KernelError with the runtime's reason."""
         overhead, sweep = self.overhead_ns(), self._sweeper()
-        run = self._bound(kernel, 1)
-        copies = 1
-        once = min(run.time() for _ in range(3))
-        if self._threads > 1 and not kernel.is_view:
-            held = sum(spec.size_bytes for spec in kernel.inputs if spec is not None)
-            room = max(1, _COPIES_BYTES // max(1, held))
-            copies = max(1, min(_MOST_COPIES, room, round(_COPIES_NS / once)))
-        if copies > 1:
-            run = self._bound(kernel, copies)
-            once = min(run.time() for _ in range(3))
-        runs = _RUNS if once < _ONCE_NS else 1
+        single = self._bound(kernel, 1)
+        once = min(single.time() for _ in range(3))
+        copies = self._copies(kernel, once)
+        if copies == 1:
+            runs = _RUNS if once < _ONCE_NS else 1
+            return lambda: max(_LEAST_NS, _median(single, sweep, runs) - overhead)
+        several = self._bound(kernel, copies)
 
         def probe() -> float:
-            times = []
-            for _ in range(runs):
-                sweep.time()
-                times.append(run.time())
-            return max(_LEAST_NS, (statistics.median(times) - overhead) / copies)
+            more = _median(several, sweep, _RUNS) - _median(single, sweep, _RUNS)
+            return max(_LEAST_NS, more / (copies - 1))
 
         return probe
+
+    def _copies(self, kernel: Kernel, once_ns: float) -> int:
+        """Say in how many copies a kernel is timed that takes so long by itself."""
+        if kernel.is_view or once_ns > _ONCE_NS:
+            return 1
+        copies = min(_MOST_COPIES, 1 + math.ceil(_COPIES_NS / once_ns))
+        for constant, room in ((False, _COPIES_BYTES), (True, _CONSTANT_BYTES)):
+            inputs = [spec for spec in kernel.inputs if spec is not None]
+            held = sum(spec.size_bytes for spec in inputs if spec.constant is constant)
+            copies = min(copies, room // max(1, held))
+        return max(1, copies)
 
     def _sweeper(self) -> BoundRun:
         """Return a run that leaves nothing else in the caches of the cores that compute."""
@@ -131,3 +139,12 @@ class SessionRunner:
         except Exception as error:  # whatever the runtime raises is its reason to refuse
             reason = " ".join(str(error).split())[:300]
             raise KernelError(f"{kernel.label()}: {reason}") from error
+
+
+def _median(run: BoundRun, sweep: BoundRun, runs: int) -> float:
+    """Return the median of some runs, each of which finds nothing in a core's own cache."""
+    times = []
+    for _ in range(runs):
+        sweep.time()
+        times.append(run.time())
+    return statistics.median(times)

@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 from tensolog.profiles.accuracy import accuracy
 from tensolog.profiles.as_run import as_run
 from tensolog.profiles.feeds import random_feeds
@@ -39,6 +39,18 @@ def test_what_the_runtime_makes_of_a_model_can_be_timed_alone(name):
     assert len(kernels) < len(model.graph.node)
     for kernel in kernels:
         build_model(kernel)
+
+
+def test_constants_are_counted_once_each():
+    weights = numpy_helper.from_array(np.ones((8, 8), dtype=np.float32), "w")
+    nodes = [helper.make_node("MatMul", [name, "w"], [f"y{name}"]) for name in ("a", "b")]
+    given = [helper.make_tensor_value_info(name, 1, [2, 8]) for name in ("a", "b")]
+    made = [helper.make_tensor_value_info(f"y{name}", 1, [2, 8]) for name in ("a", "b")]
+    graph = helper.make_graph(nodes, "shared", given, made, [weights])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    feeds = {name: np.ones((2, 8), dtype=np.float32) for name in ("a", "b")}
+    run = as_run(model.SerializeToString(), feeds, threads=1, execution=AS_WRITTEN)
+    assert run.constant_bytes == 8 * 8 * 4
 
 
 def test_subgraphs_and_what_they_give_are_left_out():

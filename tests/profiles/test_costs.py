@@ -199,7 +199,7 @@ def test_a_machine_that_stays_busy_is_measured_as_it_is(catalog):
     machine.factor = 2
     costs.measure([relu(10)], budget_s=1000)
     assert costs.cost(relu(10)).ns == 20000
-    assert machine.samples(relu(10)) == 2 * 15
+    assert machine.samples(relu(10)) == 2 * costs_module._MOST_SAMPLES
 
 
 def test_the_budget_ends_it_within_one_kernel(catalog):
@@ -231,7 +231,7 @@ def test_large_kernels_are_not_alive_together(catalog, monkeypatch):
     ]
 
 
-@pytest.mark.parametrize("interrupt_after", [0, 1, 30, 120, 300])
+@pytest.mark.parametrize("interrupt_after", [0, 1, 30, 120, 200])
 def test_an_interrupt_keeps_what_was_measured(catalog, interrupt_after):
     machine = Machine(interrupt_after=interrupt_after)
     kernels = [relu(size) for size in range(1, 25)]

@@ -3,8 +3,9 @@
 import gc
 
 import numpy as np
+import onnx
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 from tensolog.profiles.kernel import Kernel, KernelError, TensorSpec
 from tensolog.profiles.kernel_model import build_model, kernel_input, output_shapes
 from tensolog.profiles.session import AS_WRITTEN, open_session
@@ -128,6 +129,17 @@ def test_copies_are_kept_apart(name):
     assert len(session.get_outputs()) == 3 * SAMPLE[name].outputs
     dynamic = [spec for spec in SAMPLE[name].inputs if spec is not None and not spec.constant]
     assert len(feeds) == 3 * len(dynamic)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "uint8"])
+def test_copies_have_constants_of_their_own(dtype):
+    """The runtime keeps equal constants once, packed: the copies would find them in the cache."""
+    kernel = Kernel("", "Add", 18, (), (tensor(100, dtype=dtype), weight(100, dtype=dtype)))
+    model, _ = build_model(kernel, 4)
+    held = [numpy_helper.to_array(each) for each in onnx.load_from_string(model).graph.initializer]
+    assert len({array.tobytes() for array in held}) == 4
+    for array in held:  # valid wherever those of the first are
+        assert sorted(array.tolist()) == sorted(held[0].tolist())
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,80 @@
+"""What a probe makes of the times of runs: simulated runs, which cost what the test says."""
+
+from __future__ import annotations
+
+import pytest
+from tensolog.profiles import timing
+from tensolog.profiles.kernel import Kernel, TensorSpec
+from tensolog.profiles.timing import SessionRunner
+
+BEGINNING_NS = 60_000.0  # of each run: waking threads, code out of the cache
+EMPTY_NS = 2_000.0
+
+
+class Run:
+    def __init__(self, ns):
+        self.ns = ns
+
+    def time(self, runs=1):
+        return self.ns
+
+
+class Simulated(SessionRunner):
+    """Each copy of a kernel takes `kernel_ns`; `made` lists the copies of each model built."""
+
+    def __init__(self, kernel_ns):
+        super().__init__(2, "disabled")
+        self.kernel_ns, self.made = kernel_ns, []
+
+    def overhead_ns(self):
+        return EMPTY_NS
+
+    def _bound(self, kernel, copies):
+        if kernel.op_type == "Abs":  # the sweep
+            return Run(0.0)
+        self.made.append(copies)
+        return Run(BEGINNING_NS + copies * self.kernel_ns)
+
+
+def product(rows, inner, columns):
+    data = TensorSpec("float32", (rows, inner))
+    return Kernel("", "MatMul", 13, (), (data, TensorSpec("float32", (inner, columns), True)))
+
+
+@pytest.mark.parametrize("kernel_ns", [500.0, 20_000.0, 150_000.0, 600_000.0])
+def test_what_a_run_costs_by_itself_is_not_charged_to_a_short_kernel(kernel_ns):
+    runner = Simulated(kernel_ns)
+    assert runner.prepare(product(8, 64, 64))() == pytest.approx(kernel_ns)
+    assert runner.made[0] == 1 < runner.made[1] <= timing._MOST_COPIES
+
+
+def test_a_long_kernel_is_timed_once_less_an_empty_run():
+    runner = Simulated(5e6)
+    assert runner.prepare(product(8, 64, 64))() == 5e6 + BEGINNING_NS - EMPTY_NS
+    assert runner.made == [1]
+
+
+def test_a_view_is_timed_by_itself():
+    runner = Simulated(100.0)
+    shape = TensorSpec("int64", (1,), True, (4,))
+    runner.prepare(Kernel("", "Reshape", 13, (), (TensorSpec("float32", (2, 2)), shape)))
+    assert runner.made == [1]
+
+
+def test_no_kernel_is_free():
+    assert Simulated(0.0).prepare(product(8, 64, 64))() == timing._LEAST_NS
+
+
+@pytest.mark.parametrize(
+    ("kernel", "most"),
+    [
+        (product(1, 64, (8 << 20) // 256), 4),  # constants of 8 MiB
+        (product((4 << 20) // 256, 64, 8), 2),  # data of 4 MiB
+        (product(1, 1, (80 << 20) // 4), 1),
+    ],
+    ids=["constants", "data", "more than there is room for"],
+)
+def test_copies_hold_so_much_memory_at_most(kernel, most):
+    runner = Simulated(1_000.0)
+    runner.prepare(kernel)
+    assert runner.made == ([1, most] if most > 1 else [1])
