@@ -197,7 +197,7 @@ def test_exact_alone_allows_no_rounding(catalog):
 
 
 def test_everything_is_a_row(catalog):
-    result = optimize(slow_model(1), catalog)
+    result = optimize(slow_model(1), catalog, budget=4)
     (plan,) = catalog.sql("SELECT plan_id, chosen, threads FROM plan").fetchall()
     assert plan == (result.plan_id, result.chosen, 1)
     steps = catalog.sql("SELECT rule FROM plan_step ORDER BY position").fetchall()
@@ -210,9 +210,9 @@ def test_everything_is_a_row(catalog):
 
 
 def test_costs_are_reused(catalog):
-    optimize(slow_model(1), catalog, budget=3)
+    optimize(slow_model(1), catalog, budget=8)
     count = catalog.sql("SELECT count(*) FROM measurement").fetchall()
-    optimize(slow_model(1), catalog, budget=3)
+    optimize(slow_model(1), catalog, budget=8)
     assert catalog.sql("SELECT count(*) FROM measurement").fetchall() == count
 
 
