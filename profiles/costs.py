@@ -19,14 +19,14 @@ from .machine import Device, load_device
 from .roofline import bound_ns
 from .session import LEVELS, RUNTIME, runtime_version, trim_memory
 from .statistics import median_and_spread, quiet
-from .timing import REFERENCE, Probe, Runner, SessionRunner
+from .timing import REFERENCE, Probe, Runner, SessionRunner, most_copies
 
 Progress = Callable[[int, int, str], None]
 """Called with (done, total, label)."""
 
 # Kernels that share their rounds. Few enough that a round is short beside a machine's moods.
 _BATCH = 8
-_BATCH_BYTES = 128 << 20  # their sessions are alive at the same time
+_BATCH_BYTES = 256 << 20  # of all copies: their sessions are alive at the same time
 _LEAST_SAMPLES, _MOST_SAMPLES = 5, 9
 _KEPT_SAMPLES = 3  # a kernel stopped by the budget or an interrupt is kept from here on
 _KERNEL_NS = 15e6  # sum of one kernel's samples from which the least number is enough
@@ -253,7 +253,7 @@ def _batches(kernels: Iterable[Kernel]) -> Iterator[list[Kernel]]:
     batch: list[Kernel] = []
     held = 0
     for kernel in kernels:
-        size = sum(spec.size_bytes for spec in kernel.inputs if spec is not None)
+        size = kernel.input_bytes * most_copies(kernel)
         if batch and (len(batch) == _BATCH or held + size > _BATCH_BYTES):
             yield batch
             batch, held = [], 0

@@ -179,6 +179,16 @@ class Kernel:
         """True where the runtime computes it once, when it loads the model."""
         return all(spec is None or spec.constant for spec in self.inputs)
 
+    @property
+    def input_bytes(self) -> int:
+        """Bytes of all inputs."""
+        return sum(spec.size_bytes for spec in self.inputs if spec is not None)
+
+    @property
+    def constant_bytes(self) -> int:
+        """Bytes of the constant inputs."""
+        return sum(spec.size_bytes for spec in self.inputs if spec is not None and spec.constant)
+
     def attribute(self, name: str, default: Any = None) -> Any:
         """Return an attribute that differs from the operator's own default, or `default`."""
         return dict(self.attributes).get(name, default)

@@ -164,10 +164,9 @@ def _refuse(kernel: Kernel) -> None:
             raise KernelError(f"{kernel.op_type}: attribute {name} is a {value.kind}")
     if kernel.is_constant:
         raise KernelError(f"{kernel.op_type}: all inputs are constant, the runtime folds it")
-    sizes = [spec.size_bytes for spec in kernel.inputs if spec is not None]
     made = [numpy_dtype(shape[0]).itemsize * int(np.prod(shape[1], dtype=np.int64))
             for shape in output_shapes(kernel) if shape is not None]  # fmt: skip
-    if sum(sizes) + sum(made) > SIZE_LIMIT:
+    if kernel.input_bytes + sum(made) > SIZE_LIMIT:
         raise KernelError(f"{kernel.label()}: its tensors take more than {SIZE_LIMIT >> 20} MiB")
     for spec in kernel.inputs:
         if spec is not None and spec.dtype == "string":

@@ -58,7 +58,7 @@ def work(kernel: Kernel) -> Work:
     standard = _standard(kernel)
     outputs = output_shapes(standard)
     written = sum(_bytes(*output) for output in outputs if output is not None)
-    read = sum(spec.size_bytes for spec in kernel.inputs if spec is not None)
+    read = kernel.input_bytes
     first = kernel.inputs[0]
     if kernel.op_type in _LOOKS_UP:
         read = 0

@@ -54,6 +54,13 @@ class Runner(Protocol):
         ...
 
 
+def most_copies(kernel: Kernel) -> int:
+    """Return in how many copies a kernel is timed at most, for the memory that they hold."""
+    constants = _CONSTANT_BYTES // max(1, kernel.constant_bytes)
+    others = _COPIES_BYTES // max(1, kernel.input_bytes - kernel.constant_bytes)
+    return max(1, min(_MOST_COPIES, constants, others))
+
+
 class SessionRunner:
     """Runs kernels in ONNX Runtime sessions, what a run costs by itself subtracted."""
 
@@ -90,12 +97,7 @@ class SessionRunner:
         """Say in how many copies a kernel is timed that takes so long by itself."""
         if kernel.is_view or once_ns > _ONCE_NS:
             return 1
-        copies = min(_MOST_COPIES, 1 + math.ceil(_COPIES_NS / once_ns))
-        for constant, room in ((False, _COPIES_BYTES), (True, _CONSTANT_BYTES)):
-            inputs = [spec for spec in kernel.inputs if spec is not None]
-            held = sum(spec.size_bytes for spec in inputs if spec.constant is constant)
-            copies = min(copies, room // max(1, held))
-        return max(1, copies)
+        return min(most_copies(kernel), 1 + math.ceil(_COPIES_NS / once_ns))
 
     def _sweeper(self) -> BoundRun:
         """Return a run that leaves nothing else in the caches of the cores that compute."""

@@ -220,7 +220,7 @@ def test_the_callers_order_is_kept(catalog):
 
 
 def test_large_kernels_are_not_alive_together(catalog, monkeypatch):
-    monkeypatch.setattr(costs_module, "_BATCH_BYTES", 100)
+    monkeypatch.setattr(costs_module, "_BATCH_BYTES", 1200)  # of a dozen copies each
     kernels = [relu(20), relu(20000), relu(1), relu(2), relu(3), relu(30)]
     batches = costs_module._batches(kernels)
     assert [[kernel.inputs[0].size for kernel in batch] for batch in batches] == [
