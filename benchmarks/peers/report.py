@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..rows import write_rows
-from . import PEERS, REFERENCE, TARGETS
+from . import PEERS, REFERENCE, TARGETS, WORTH
 
 # Outputs off by more than this, relative to their scale, are called wrong instead of fast.
 WRONG = 1e-2
@@ -85,7 +85,11 @@ def _means(rows: Sequence[dict[str, Any]], peers: Sequence[str]) -> list[str]:
 
 
 def write_results(rows: Sequence[dict[str, Any]], path: Path) -> None:
-    """Write JSON, Markdown and, if it can be drawn, the plot; each whole or not at all."""
+    """Write JSON, Markdown and, if it can be drawn, the plot; each whole or not at all.
+
+    Rows are in the order in which a run takes them, whenever they were measured.
+    """
+    rows = sorted(rows, key=lambda row: (-row["threads"], WORTH.index(row["name"])))
     explained = (
         "Time over ONNX Runtime's full optimization (its time is given), all of a row in one"
         " interleaved race; below 1 is faster; the best that computes the same is bold. A question"
