@@ -18,6 +18,14 @@ def strike(number=signal.SIGINT):
     os.kill(os.getpid(), number)
 
 
+@pytest.fixture(autouse=True)
+def heard():
+    """Let a hangup be heard where the tests themselves run under nohup, which ignores it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_the_first_signal_raises_and_the_next_are_ignored(number):
     before = signal.getsignal(number)
