@@ -62,6 +62,10 @@ class Columns:
         self._output_starts, self._widths, self._outputs = Column(), Column(), Column()
         self._alive, self._stamps = Column(), Column()
         self._leaders = np.empty(0, np.int64)
+        # The same for one class at a time: a list is read faster, and at -1 it has its last entry.
+        self._leader_of = [NONE]
+        self._operand_runs: dict[int, tuple[int, ...]] = {}  # as they were asked for, not found
+        self._output_runs: dict[int, tuple[int, ...]] = {}
         self._pending: list[tuple[Ints, Ints]] = []
         self._seed = 0
         self._index: tuple[Keys, Ints] | None = None
@@ -87,7 +91,7 @@ class Columns:
 
     def find(self, value: int) -> int:
         """The class that a class is part of now; NONE stays NONE."""
-        return NONE if value == NONE else int(self._leaders[value])
+        return self._leader_of[value]
 
     def living(self) -> Ints:
         """The e-nodes that equal no earlier one."""
@@ -96,6 +100,10 @@ class Columns:
     def is_alive(self, node: int) -> bool:
         """Whether an e-node equals no earlier one."""
         return bool(self._alive.data[node])
+
+    def dead(self) -> Ints:
+        """The e-nodes that equal an earlier one, or that no program would contain."""
+        return np.flatnonzero(self._alive.data == 0)
 
     def operator(self, node: int) -> int:
         """An e-node's operator."""
@@ -107,15 +115,21 @@ class Columns:
 
     def operands(self, node: int) -> tuple[int, ...]:
         """The classes that an e-node reads, NONE where an operand is left out."""
-        start = int(self._starts.data[node])
-        run = self._operands.data[start : start + int(self._arities.data[node])]
-        return tuple([self.find(value) for value in run.tolist()])
+        run = self._operand_runs.get(node)
+        if run is None:
+            run = _run(node, self._starts, self._arities, self._operands)
+            self._operand_runs[node] = run
+        leader_of = self._leader_of
+        return tuple([leader_of[value] for value in run])
 
     def outputs(self, node: int) -> tuple[int, ...]:
         """The classes that an e-node gives, NONE where an output is left out."""
-        start = int(self._output_starts.data[node])
-        run = self._outputs.data[start : start + int(self._widths.data[node])]
-        return tuple([self.find(value) for value in run.tolist()])
+        run = self._output_runs.get(node)
+        if run is None:
+            run = _run(node, self._output_starts, self._widths, self._outputs)
+            self._output_runs[node] = run
+        leader_of = self._leader_of
+        return tuple([leader_of[value] for value in run])
 
     def operators_of(self, nodes: Ints) -> Ints:
         """The operators of e-nodes."""
@@ -160,6 +174,7 @@ class Columns:
         """Make classes that nothing gives yet."""
         fresh = np.arange(self.classes, self.classes + count)
         self._leaders = np.concatenate([self._leaders, fresh])
+        self._leader_of[-1:] = [*fresh.tolist(), NONE]
         return fresh
 
     def append(self, rows: Rows, widths: Ints, outputs: Ints) -> Ints:
@@ -296,6 +311,7 @@ class Columns:
                 self._alive.data[living[twins]] = 0
         moved = np.flatnonzero(self._leaders[: len(before)] != before)
         if len(moved):
+            self._leader_of = [*self._leaders.tolist(), NONE]
             self._forget()
             self._stamp_changes(before, moved)
         return [(int(c), int(self._leaders[c])) for c in moved if before[c] == c]
@@ -366,6 +382,12 @@ class Columns:
         """Choose other keys after two different rows had equal ones."""
         self._seed += 1
         self._forget()
+
+
+def _run(node: int, starts: Column, counts: Column, flat: Column) -> tuple[int, ...]:
+    """What lies in `flat` for an e-node, as it was written: nothing changes it."""
+    start = int(starts.data[node])
+    return tuple(flat.data[start : start + int(counts.data[node])].tolist())
 
 
 def _distinct(rows: Rows, keys: Keys) -> tuple[Ints, Ints, bool]:

@@ -28,6 +28,8 @@ from .view import View
 # that gain nothing may: looking for matches takes longer than making a candidate.
 POPS, SLACK, DETOURS = 40, 1.02, 2
 Signature = tuple[str, tuple[str, ...]]
+# The rows of rules that were looked at, None for those whose conditions don't hold.
+Known = dict[tuple[str, tuple[int, ...]], Match | None]
 
 
 @dataclass(frozen=True)
@@ -93,17 +95,27 @@ def merge_everywhere(
     return [made for made in apply_matches(egraph, found[:POPS]) if not made.refusal]
 
 
-def matches_in(egraph: EGraph, patterns: Patterns, nodes: Collection[int]) -> list[Match]:
-    """The matches of rules among some e-nodes, those that have come to equal others by these."""
+def matches_in(
+    egraph: EGraph, patterns: Patterns, nodes: Collection[int], known: Known | None = None
+) -> list[Match]:
+    """The matches of rules among some e-nodes, those that have come to equal others by these.
+
+    `known` keeps what was found, for the next time.
+    """
     current = np.unique(egraph.columns.current(np.array(sorted(nodes), np.int64)))
     view = View(egraph)
     tables = patterns.tables(current)
-    return [
-        match
-        for rule, rows in patterns.rows(tables, dict.fromkeys(patterns.rules, ANY))
-        for match in (match_of(rule, row) for row in rows)
-        if check_conditions(match, view) is None
-    ]
+    known = {} if known is None else known
+    found: list[Match] = []
+    for rule, rows in patterns.rows(tables, dict.fromkeys(patterns.rules, ANY)):
+        for row in rows:
+            if (rule.name, row) not in known:
+                match = match_of(rule, row)
+                fits = check_conditions(match, view) is None
+                known[rule.name, row] = match if fits else None
+            if (match_ := known[rule.name, row]) is not None:
+                found.append(match_)
+    return found
 
 
 def signature(match: Match, costs: Costs) -> Signature:
@@ -136,6 +148,7 @@ class _Search:
         self.seen: set[frozenset[int]] = set()
         self.queued: dict[tuple[str, tuple[int, ...]], Match] = {}
         self.tried: set[tuple[str, tuple[int, ...]]] = set()
+        self.known: Known = {}
 
     @property
     def left(self) -> list[Match]:
@@ -205,9 +218,8 @@ class _Search:
         return total
 
     def _matches(self, state: _State) -> list[Match]:
-        return matches_in(
-            self.egraph, self.patterns, _selected(self.egraph, self.costs, state.selection)
-        )
+        selected = _selected(self.egraph, self.costs, state.selection)
+        return matches_in(self.egraph, self.patterns, selected, self.known)
 
     # --------------------------------------------------------------------------- candidates
 
@@ -247,14 +259,16 @@ def _place(match: Match) -> tuple[str, tuple[int, ...]]:
 def canonical(egraph: EGraph, costs: Costs, selection: Selection) -> dict[int, Choice]:
     """A selection in terms of the classes and e-nodes that there are now."""
     free = free_classes(egraph)
-    leaders, columns = egraph.columns.leaders.tolist(), egraph.columns
+    columns = egraph.columns
+    leaders = columns.leaders
+    gone = free.union(np.flatnonzero(leaders != np.arange(len(leaders))).tolist())
+    dead = set(columns.dead().tolist())
     found: dict[int, Choice] = {}
     for class_, choice in selection.items():
-        leader = leaders[class_]
+        leader = columns.find(class_)
         if leader in free:
             continue
-        moved = any(leaders[need] != need or need in free for need in choice.needs)
-        if moved or not columns.is_alive(choice.node):
+        if choice.node in dead or not gone.isdisjoint(choice.needs):
             (node,) = _current(egraph, [choice.node])
             choice = choice_of(egraph, costs, node, free)
         found.setdefault(leader, choice)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from .problem import Choice, Problem
 
@@ -65,10 +66,14 @@ def always_needed(problem: Problem) -> set[int]:
         offered = problem.choices[class_]
         if not offered:
             continue
+        asked = dict.fromkeys(choice.needs for choice in offered)
+        if len(asked) == 1 and len(only := offered[0].needs) == 1:
+            without[class_] = _further(class_, without[only[0]])  # sorted as it is
+            continue
         common: dict[int, int] | None = None
-        for needs in dict.fromkeys(choice.needs for choice in offered):
-            found: dict[int, int] = {}
-            for need in needs:
+        for needs in asked:
+            found = dict(without[needs[0]]) if needs else {}
+            for need in needs[1:]:
                 for other, distance in without[need].items():
                     if distance < found.get(other, distance + 1):
                         found[other] = distance
@@ -76,8 +81,8 @@ def always_needed(problem: Problem) -> set[int]:
                 common = found
             else:
                 common = {c: max(d, found[c]) for c, d in common.items() if c in found}
-        near = sorted((common or {}).items(), key=lambda entry: (entry[1], entry[0]))
-        without[class_] = {c: d + 1 for c, d in near[:REMEMBERED]} | {class_: 0}
+        near = sorted([(distance, other) for other, distance in (common or {}).items()])
+        without[class_] = _further(class_, {other: distance for distance, other in near})
     needed: set[int] = set()
     queue = list(problem.roots)
     while queue:
@@ -88,6 +93,12 @@ def always_needed(problem: Problem) -> set[int]:
             if len(problem.choices[class_]) == 1:  # of many needs, all count
                 queue += problem.choices[class_][0].needs
     return needed
+
+
+def _further(class_: int, needed: Mapping[int, int]) -> dict[int, int]:
+    """Itself, and the nearest of what it can't do without, one step further away; both sorted."""
+    near = islice(needed.items(), REMEMBERED)
+    return {class_: 0} | {other: distance + 1 for other, distance in near if other != class_}
 
 
 def _needs_first(problem: Problem) -> list[int]:
