@@ -53,6 +53,19 @@ class Rows:
         return Rows(self.operators[which], self.attributes[which], arities, operands)
 
 
+class _Runs(dict[int, tuple[int, ...]]):
+    """E-node -> what lies for it in a flat column as it was written, which nothing changes."""
+
+    def __init__(self, starts: Column, counts: Column, flat: Column) -> None:
+        super().__init__()
+        self._starts, self._counts, self._flat = starts, counts, flat
+
+    def __missing__(self, node: int) -> tuple[int, ...]:
+        start = int(self._starts.data[node])
+        self[node] = tuple(self._flat.data[start : start + int(self._counts.data[node])].tolist())
+        return self[node]
+
+
 class Columns:
     """The tables of an e-graph; e-nodes keep their numbers, classes go by their least member."""
 
@@ -64,8 +77,8 @@ class Columns:
         self._leaders = np.empty(0, np.int64)
         # The same for one class at a time: a list is read faster, and at -1 it has its last entry.
         self._leader_of = [NONE]
-        self._operand_runs: dict[int, tuple[int, ...]] = {}  # as they were asked for, not found
-        self._output_runs: dict[int, tuple[int, ...]] = {}
+        self._read = _Runs(self._starts, self._arities, self._operands)
+        self._given = _Runs(self._output_starts, self._widths, self._outputs)
         self._pending: list[tuple[Ints, Ints]] = []
         self._seed = 0
         self._index: tuple[Keys, Ints] | None = None
@@ -115,21 +128,13 @@ class Columns:
 
     def operands(self, node: int) -> tuple[int, ...]:
         """The classes that an e-node reads, NONE where an operand is left out."""
-        run = self._operand_runs.get(node)
-        if run is None:
-            run = _run(node, self._starts, self._arities, self._operands)
-            self._operand_runs[node] = run
         leader_of = self._leader_of
-        return tuple([leader_of[value] for value in run])
+        return tuple([leader_of[value] for value in self._read[node]])
 
     def outputs(self, node: int) -> tuple[int, ...]:
         """The classes that an e-node gives, NONE where an output is left out."""
-        run = self._output_runs.get(node)
-        if run is None:
-            run = _run(node, self._output_starts, self._widths, self._outputs)
-            self._output_runs[node] = run
         leader_of = self._leader_of
-        return tuple([leader_of[value] for value in run])
+        return tuple([leader_of[value] for value in self._given[node]])
 
     def operators_of(self, nodes: Ints) -> Ints:
         """The operators of e-nodes."""
@@ -382,12 +387,6 @@ class Columns:
         """Choose other keys after two different rows had equal ones."""
         self._seed += 1
         self._forget()
-
-
-def _run(node: int, starts: Column, counts: Column, flat: Column) -> tuple[int, ...]:
-    """What lies in `flat` for an e-node, as it was written: nothing changes it."""
-    start = int(starts.data[node])
-    return tuple(flat.data[start : start + int(counts.data[node])].tolist())
 
 
 def _distinct(rows: Rows, keys: Keys) -> tuple[Ints, Ints, bool]:
