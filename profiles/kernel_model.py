@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -157,6 +158,20 @@ def kernel_input(
     return array
 
 
+def draw_places(kernel: Kernel, feeds: Mapping[str, Array], rng: np.random.Generator) -> None:
+    """Write other indices into the feeds of a model of copies, in place.
+
+    A model looks up other rows in each run; those of the last one are still in the caches, and the
+    processor has learned where they are.
+    """
+    for position, spec in enumerate(kernel.inputs):
+        if spec is None or spec.constant or _places(kernel, position) is None:
+            continue
+        for name, array in feeds.items():
+            if name.startswith(f"x{position}_"):
+                array[...] = kernel_input(kernel, position, spec, rng)
+
+
 def _refuse(kernel: Kernel) -> None:
     """Raise KernelError for what can't run on its own."""
     for name, value in kernel.attributes:
@@ -175,20 +190,28 @@ def _refuse(kernel: Kernel) -> None:
 
 def _integer_range(kernel: Kernel, position: int) -> tuple[int, int]:
     """Return [low, high) of integers that the operator accepts at this input."""
-    data = kernel.inputs[0]
+    places = _places(kernel, position)
+    if places is not None:
+        return 0, places
     if kernel.op_type in {"Div", "Mod"} and position == 1:
         return 1, 8
     if kernel.op_type in {"CumSum", "CumProd"} and position == 1:
         return 0, 1
+    return 0, 2
+
+
+def _places(kernel: Kernel, position: int) -> int | None:
+    """Return how many places of another input an index at this one can name; None if it's none."""
+    data = kernel.inputs[0]
     if data is None or not data.shape or position != 1:
-        return 0, 2
+        return None
     if kernel.op_type in {"Gather", "GatherElements", "ScatterElements", "Scatter"}:
         axis = int(kernel.attribute("axis", 0))
         if -len(data.shape) <= axis < len(data.shape):
-            return 0, max(1, data.shape[axis])
+            return max(1, data.shape[axis])
     if kernel.op_type in {"GatherND", "ScatterND"}:
-        return 0, max(1, min(data.shape))
-    return 0, 2
+        return max(1, min(data.shape))
+    return None
 
 
 def _node(kernel: Kernel, names: list[str], made: list[str]) -> onnx.NodeProto:

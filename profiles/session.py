@@ -86,22 +86,26 @@ def open_session(
 
 
 class BoundRun:
-    """A session with its inputs and outputs bound to fixed buffers; `time` runs it."""
+    """A session with its inputs and outputs bound to fixed buffers; `time` runs it.
+
+    `feeds` are the arrays that it reads: what is written into one of them in place is read by the
+    next run.
+    """
 
     def __init__(self, session: Any, feeds: Mapping[str, np.ndarray[Any, Any]]) -> None:
         """Bind `feeds` (by input name) and run once to learn the outputs' shapes."""
         self._session = session
         alone = session.get_session_options().intra_op_num_threads == 1
         self._clock = time.thread_time_ns if alone and OWN_TIME else time.perf_counter_ns
-        self._feeds = {entry.name: feeds[entry.name] for entry in session.get_inputs()}
+        self.feeds = {entry.name: feeds[entry.name] for entry in session.get_inputs()}
         try:
             self._binding = self._bind()
         except Exception:  # strings, sequences and optionals can't be bound: run them unbound
             self._binding = None
-            session.run(None, self._feeds)
+            session.run(None, self.feeds)
 
     def _bind(self) -> Any:
-        values = {name: _ort_value(array) for name, array in self._feeds.items()}
+        values = {name: _ort_value(array) for name, array in self.feeds.items()}
         names = [entry.name for entry in self._session.get_outputs()]
         outputs = self._session.run_with_ort_values(names, values)
         binding = self._session.io_binding()
@@ -121,7 +125,7 @@ class BoundRun:
         """
         clock = self._clock
         if self._binding is None:
-            session, feeds = self._session, self._feeds
+            session, feeds = self._session, self.feeds
 
             def run() -> None:
                 session.run(None, feeds)

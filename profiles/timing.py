@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from .kernel import Kernel, KernelError, TensorSpec
-from .kernel_model import build_model
+from .kernel_model import build_model, draw_places
 from .layout import may_be_blocked, without_reorders
 from .session import AS_WRITTEN, BoundRun, Execution, open_session
 
@@ -75,23 +75,35 @@ class SessionRunner:
         self._configuration = configuration
         self._overhead: float | None = None
         self._sweep: BoundRun | None = None
+        self._rng = np.random.default_rng(1)
 
     def prepare(self, kernel: Kernel) -> Probe:
         """Build, load and warm up a model of the kernel; KernelError with the runtime's reason."""
-        overhead, sweep = self.overhead_ns(), self._sweeper()
+        overhead = self.overhead_ns()
         single = self._bound(kernel, 1)
         once = min(single.time() for _ in range(3))
         copies = self._copies(kernel, once)
         if copies == 1:
             runs = _RUNS if once < _ONCE_NS else 1
-            return lambda: max(_LEAST_NS, _median(single, sweep, runs) - overhead)
+            return lambda: max(_LEAST_NS, self._median(kernel, single, runs) - overhead)
         several = self._bound(kernel, copies)
 
         def probe() -> float:
-            more = _median(several, sweep, _RUNS) - _median(single, sweep, _RUNS)
-            return max(_LEAST_NS, more / (copies - 1))
+            all_ns, one_ns = (self._median(kernel, run, _RUNS) for run in (several, single))
+            return max(_LEAST_NS, (all_ns - one_ns) / (copies - 1))
 
         return probe
+
+    def _median(self, kernel: Kernel, run: BoundRun, runs: int) -> float:
+        """Return the median of some runs, each of which finds nothing in a core's own cache."""
+        if runs > 1:
+            run.time()  # other kernels have emptied the cache that cores share, too
+        times = []
+        for _ in range(runs):
+            draw_places(kernel, run.feeds, self._rng)
+            self._sweeper().time()
+            times.append(run.time())
+        return statistics.median(times)
 
     def _copies(self, kernel: Kernel, once_ns: float) -> int:
         """Say in how many copies a kernel is timed that takes so long by itself."""
@@ -141,14 +153,3 @@ class SessionRunner:
         except Exception as error:  # whatever the runtime raises is its reason to refuse
             reason = " ".join(str(error).split())[:300]
             raise KernelError(f"{kernel.label()}: {reason}") from error
-
-
-def _median(run: BoundRun, sweep: BoundRun, runs: int) -> float:
-    """Return the median of some runs, each of which finds nothing in a core's own cache."""
-    if runs > 1:
-        run.time()  # other kernels have emptied the cache that cores share, too
-    times = []
-    for _ in range(runs):
-        sweep.time()
-        times.append(run.time())
-    return statistics.median(times)

@@ -7,8 +7,8 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 from tensolog.profiles.kernel import Kernel, KernelError, TensorSpec
-from tensolog.profiles.kernel_model import build_model, kernel_input, output_shapes
-from tensolog.profiles.session import AS_WRITTEN, open_session
+from tensolog.profiles.kernel_model import build_model, draw_places, kernel_input, output_shapes
+from tensolog.profiles.session import AS_WRITTEN, BoundRun, open_session
 
 
 def tensor(*shape, dtype="float32"):
@@ -199,6 +199,28 @@ def test_indices_lie_in_range():
         kernel = Kernel("", "Gather", 18, {"axis": axis}, (tensor(5, 3), indices))
         drawn = kernel_input(kernel, 1, indices, rng)
         assert set(drawn.tolist()) == set(range(size))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_other_indices_are_read_by_the_next_run(dtype):
+    kernel = Kernel("", "Gather", 18, (), (tensor(300, 2), tensor(40, dtype=dtype)))
+    model, feeds = build_model(kernel, 2)
+    run = BoundRun(open_session(model, threads=1), feeds)
+    before = {name: array.copy() for name, array in feeds.items()}
+    draw_places(kernel, feeds, np.random.default_rng(1))
+    run.time()
+    for name, array in feeds.items():
+        assert np.array_equal(array, before[name]) is not name.startswith("x1")
+    for copy, rows in enumerate(run._binding.copy_outputs_to_cpu()):
+        assert np.array_equal(rows, feeds[f"x0_{copy}"][feeds[f"x1_{copy}"]])
+
+
+def test_only_indices_are_drawn_again():
+    kernel = Kernel("", "Add", 14, (), (tensor(40, dtype="int64"), tensor(40, dtype="int64")))
+    feeds = build_model(kernel)[1]
+    before = {name: array.copy() for name, array in feeds.items()}
+    draw_places(kernel, feeds, np.random.default_rng(1))
+    assert all(np.array_equal(array, before[name]) for name, array in feeds.items())
 
 
 def test_random_inputs_are_inside_of_the_operators_domain():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from tensolog.profiles import timing
 from tensolog.profiles.kernel import Kernel, TensorSpec
@@ -12,8 +13,8 @@ EMPTY_NS = 2_000.0
 
 
 class Run:
-    def __init__(self, ns):
-        self.ns = ns
+    def __init__(self, ns, feeds=None):
+        self.ns, self.feeds = ns, feeds or {}
 
     def time(self, runs=1):
         return self.ns
@@ -78,3 +79,21 @@ def test_copies_hold_so_much_memory_at_most(kernel, most):
     runner = Simulated(1_000.0)
     runner.prepare(kernel)
     assert runner.made == ([1, most] if most > 1 else [1])
+
+
+def test_each_run_looks_up_other_rows():
+    runner = Simulated(5_000.0)
+    indices = np.zeros(40, np.int64)
+    seen = []
+
+    class Lookup(Run):
+        def time(self, runs=1):
+            seen.append(tuple(indices))
+            return self.ns
+
+    runner._bound = lambda kernel, copies: Lookup(5_000.0, {"x1_0": indices})
+    table = TensorSpec("float32", (500, 8), True)
+    probe = runner.prepare(Kernel("", "Gather", 13, (), (table, TensorSpec("int64", (40,)))))
+    seen.clear()
+    probe()
+    assert len(set(seen)) >= 2 * timing._RUNS  # of the copies, and of one
