@@ -19,7 +19,7 @@ from .machine import Device, load_device
 from .roofline import bound_ns
 from .session import LEVELS, RUNTIME, runtime_version, trim_memory
 from .statistics import median_and_spread, quiet
-from .timing import REFERENCE, Probe, Runner, SessionRunner, most_copies
+from .timing import REFERENCE, Probe, Runner, SessionRunner, most_bytes
 
 Progress = Callable[[int, int, str], None]
 """Called with (done, total, label)."""
@@ -253,7 +253,7 @@ def _batches(kernels: Iterable[Kernel]) -> Iterator[list[Kernel]]:
     batch: list[Kernel] = []
     held = 0
     for kernel in kernels:
-        size = kernel.input_bytes * most_copies(kernel)
+        size = most_bytes(kernel)
         if batch and (len(batch) == _BATCH or held + size > _BATCH_BYTES):
             yield batch
             batch, held = [], 0

@@ -56,9 +56,16 @@ class Runner(Protocol):
 
 def most_copies(kernel: Kernel) -> int:
     """Return in how many copies a kernel is timed at most, for the memory that they hold."""
+    if kernel.is_view:  # timed on one element
+        return _MOST_COPIES
     constants = _CONSTANT_BYTES // max(1, kernel.constant_bytes)
     others = _COPIES_BYTES // max(1, kernel.input_bytes - kernel.constant_bytes)
     return max(1, min(_MOST_COPIES, constants, others))
+
+
+def most_bytes(kernel: Kernel) -> int:
+    """Return how many bytes all copies of a kernel read at most."""
+    return 0 if kernel.is_view else kernel.input_bytes * most_copies(kernel)
 
 
 class SessionRunner:
@@ -107,7 +114,7 @@ class SessionRunner:
 
     def _copies(self, kernel: Kernel, once_ns: float) -> int:
         """Say in how many copies a kernel is timed that takes so long by itself."""
-        if kernel.is_view or once_ns > _ONCE_NS:
+        if once_ns > _ONCE_NS:
             return 1
         return min(most_copies(kernel), 1 + math.ceil(_COPIES_NS / once_ns))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from tensolog.profiles import timing
@@ -55,11 +57,13 @@ def test_a_long_kernel_is_timed_once_less_an_empty_run():
     assert runner.made == [1]
 
 
-def test_a_view_is_timed_by_itself():
-    runner = Simulated(100.0)
-    shape = TensorSpec("int64", (1,), True, (4,))
-    runner.prepare(Kernel("", "Reshape", 13, (), (TensorSpec("float32", (2, 2)), shape)))
-    assert runner.made == [1]
+def test_a_view_of_much_data_is_timed_in_copies_of_one_element():
+    runner = Simulated(500.0)
+    shape = TensorSpec("int64", (1,), True, (4 << 20,))
+    view = Kernel("", "Reshape", 13, (), (TensorSpec("float32", (4, 1 << 20)), shape))
+    assert runner.prepare(view)() == pytest.approx(500.0)
+    assert runner.made == [1, 1 + math.ceil(timing._COPIES_NS / (BEGINNING_NS + 500.0))]
+    assert timing.most_bytes(view) == 0
 
 
 def test_no_kernel_is_free():
