@@ -158,15 +158,24 @@ def kernel_input(
     return array
 
 
-def draw_places(kernel: Kernel, feeds: Mapping[str, Array], rng: np.random.Generator) -> None:
+def index_inputs(kernel: Kernel) -> list[int]:
+    """Return the positions of data that says where another input is read or written."""
+    return [
+        position
+        for position, spec in enumerate(kernel.inputs)
+        if spec is not None and not spec.constant and _places(kernel, position) is not None
+    ]
+
+
+def draw_indices(kernel: Kernel, feeds: Mapping[str, Array], rng: np.random.Generator) -> None:
     """Write other indices into the feeds of a model of copies, in place.
 
     A model looks up other rows in each run; those of the last one are still in the caches, and the
     processor has learned where they are.
     """
-    for position, spec in enumerate(kernel.inputs):
-        if spec is None or spec.constant or _places(kernel, position) is None:
-            continue
+    for position in index_inputs(kernel):
+        spec = kernel.inputs[position]
+        assert spec is not None
         for name, array in feeds.items():
             if name.startswith(f"x{position}_"):
                 array[...] = kernel_input(kernel, position, spec, rng)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from .kernel import Kernel, KernelError, TensorSpec
-from .kernel_model import build_model, draw_places
+from .kernel_model import build_model, draw_indices, index_inputs
 from .layout import may_be_blocked, without_reorders
 from .session import AS_WRITTEN, BoundRun, Execution, open_session
 
@@ -31,8 +31,9 @@ _SWEPT_BYTES = 2 << 20
 _MOST_COPIES = 12
 _COPIES_NS = 300_000
 # Their constants may fill the cache that cores share, as a model's do; what runs into one
-# kernel comes from another, and is in it.
-_COPIES_BYTES, _CONSTANT_BYTES = 8 << 20, 32 << 20
+# kernel comes from another, and is in it. Tables that rows are looked up in may take more: those of
+# a model with one have many, and rows drawn anew are in no cache.
+_COPIES_BYTES, _CONSTANT_BYTES, _TABLE_BYTES = 8 << 20, 32 << 20, 64 << 20
 # No kernel is free: what the subtraction leaves is cut here.
 _LEAST_NS = 50.0
 
@@ -58,7 +59,8 @@ def most_copies(kernel: Kernel) -> int:
     """Return in how many copies a kernel is timed at most, for the memory that they hold."""
     if kernel.is_view:  # timed on one element
         return _MOST_COPIES
-    constants = _CONSTANT_BYTES // max(1, kernel.constant_bytes)
+    room = _TABLE_BYTES if index_inputs(kernel) else _CONSTANT_BYTES
+    constants = room // max(1, kernel.constant_bytes)
     others = _COPIES_BYTES // max(1, kernel.input_bytes - kernel.constant_bytes)
     return max(1, min(_MOST_COPIES, constants, others))
 
@@ -107,7 +109,7 @@ class SessionRunner:
             run.time()  # other kernels have emptied the cache that cores share, too
         times = []
         for _ in range(runs):
-            draw_places(kernel, run.feeds, self._rng)
+            draw_indices(kernel, run.feeds, self._rng)
             self._sweeper().time()
             times.append(run.time())
         return statistics.median(times)

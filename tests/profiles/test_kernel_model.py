@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 from tensolog.profiles.kernel import Kernel, KernelError, TensorSpec
-from tensolog.profiles.kernel_model import build_model, draw_places, kernel_input, output_shapes
+from tensolog.profiles.kernel_model import build_model, draw_indices, kernel_input, output_shapes
 from tensolog.profiles.session import AS_WRITTEN, BoundRun, open_session
 
 
@@ -207,7 +207,7 @@ def test_other_indices_are_read_by_the_next_run(dtype):
     model, feeds = build_model(kernel, 2)
     run = BoundRun(open_session(model, threads=1), feeds)
     before = {name: array.copy() for name, array in feeds.items()}
-    draw_places(kernel, feeds, np.random.default_rng(1))
+    draw_indices(kernel, feeds, np.random.default_rng(1))
     run.time()
     for name, array in feeds.items():
         assert np.array_equal(array, before[name]) is not name.startswith("x1")
@@ -219,7 +219,7 @@ def test_only_indices_are_drawn_again():
     kernel = Kernel("", "Add", 14, (), (tensor(40, dtype="int64"), tensor(40, dtype="int64")))
     feeds = build_model(kernel)[1]
     before = {name: array.copy() for name, array in feeds.items()}
-    draw_places(kernel, feeds, np.random.default_rng(1))
+    draw_indices(kernel, feeds, np.random.default_rng(1))
     assert all(np.array_equal(array, before[name]) for name, array in feeds.items())
 
 

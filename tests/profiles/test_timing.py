@@ -44,6 +44,11 @@ def product(rows, inner, columns):
     return Kernel("", "MatMul", 13, (), (data, TensorSpec("float32", (inner, columns), True)))
 
 
+def lookup(rows):
+    indices = TensorSpec("int64", (40,))
+    return Kernel("", "Gather", 13, (), (TensorSpec("float32", (rows, 64), True), indices))
+
+
 @pytest.mark.parametrize("kernel_ns", [500.0, 20_000.0, 150_000.0, 600_000.0])
 def test_what_a_run_costs_by_itself_is_not_charged_to_a_short_kernel(kernel_ns):
     runner = Simulated(kernel_ns)
@@ -76,8 +81,9 @@ def test_no_kernel_is_free():
         (product(1, 64, (8 << 20) // 256), 4),  # constants of 8 MiB
         (product((4 << 20) // 256, 64, 8), 2),  # data of 4 MiB
         (product(1, 1, (80 << 20) // 4), 1),
+        (lookup((16 << 20) // 256), 4),  # a table of 16 MiB
     ],
-    ids=["constants", "data", "more than there is room for"],
+    ids=["constants", "data", "more than there is room for", "tables"],
 )
 def test_copies_hold_so_much_memory_at_most(kernel, most):
     runner = Simulated(1_000.0)
@@ -96,8 +102,7 @@ def test_each_run_looks_up_other_rows():
             return self.ns
 
     runner._bound = lambda kernel, copies: Lookup(5_000.0, {"x1_0": indices})
-    table = TensorSpec("float32", (500, 8), True)
-    probe = runner.prepare(Kernel("", "Gather", 13, (), (table, TensorSpec("int64", (40,)))))
+    probe = runner.prepare(lookup(500))
     seen.clear()
     probe()
     assert len(set(seen)) >= 2 * timing._RUNS  # of the copies, and of one
