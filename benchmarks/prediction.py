@@ -27,7 +27,7 @@ SHOWN = 3
 
 def main() -> None:
     parser = options("prediction", __doc__, threads=(1, 2))
-    parser.add_argument("--rounds", type=int, default=5, help="of each of three openings")
+    parser.add_argument("--rounds", type=int, default=5, help="of each opening")
     arguments = parser.parse_args()
     names = arguments.only or ARCHITECTURES
     cases = [{"name": name, "threads": count} for name in names for count in arguments.threads]

@@ -30,8 +30,8 @@ Array = np.ndarray[Any, Any]
 
 _BATCH = 6
 # How often a batch and a model are opened, if it is so fast that where it lies makes a difference.
-_OPENINGS = 3
-_FAST_NS = 5e6
+_OPENINGS = 7
+_FAST_NS = 10e6
 # As an optimized model is run: its kernels are what they are.
 _AS_THEY_ARE = "disabled"
 
@@ -86,8 +86,9 @@ def accuracy(
     measured: list[float] = []
     with flushed_denormals():
         distinct = list(counts)
-        once = BoundRun(open_session(source, threads=threads, execution=execution), feeds).time()
-        openings = _OPENINGS if once < _FAST_NS else 1
+        opened = BoundRun(open_session(source, threads=threads, execution=execution), feeds)
+        openings = _OPENINGS if min(opened.time() for _ in range(3)) < _FAST_NS else 1
+        del opened
         for at in range(0, len(distinct), _BATCH):
             batch = distinct[at : at + _BATCH]
             taken: dict[Kernel, list[tuple[float, float]]] = {kernel: [] for kernel in batch}
@@ -103,10 +104,10 @@ def accuracy(
                 trim_memory()
             for kernel, pairs in taken.items():
                 if pairs:
-                    ns, part = np.mean(pairs, axis=0).tolist()
+                    ns, part = np.median(pairs, axis=0).tolist()
                     shares.append(Share(kernel, counts[kernel], ns, counts[kernel] * part))
         shares.sort(key=lambda share: -share.part)
-        whole_ns = float(np.mean(measured))
+        whole_ns = median(measured)
         empty = runner.overhead_ns() / whole_ns
     return Accuracy(whole_ns, tuple(shares), tuple(untimed), empty)
 

@@ -21,6 +21,9 @@ Probe = Callable[[], float]
 # runs are enough to leave out one that lost its time slice.
 _RUNS = 3
 _ONCE_NS = 1_000_000
+# Other kernels have emptied the cache that cores share. It takes constants back in over five to
+# eight runs; a model's are in it as far as the model's size allows, which no kernel knows.
+_RUNS_BEFORE = 2
 # Before each run so many bytes a thread are read and written, about twice what a core's own cache
 # holds: in a model the kernels between two runs of one have done the same to its constants.
 _SWEPT_BYTES = 2 << 20
@@ -106,7 +109,7 @@ class SessionRunner:
     def _median(self, kernel: Kernel, run: BoundRun, runs: int) -> float:
         """Return the median of some runs, each of which finds nothing in a core's own cache."""
         if runs > 1:
-            run.time()  # other kernels have emptied the cache that cores share, too
+            run.time(_RUNS_BEFORE)
         times = []
         for _ in range(runs):
             draw_indices(kernel, run.feeds, self._rng)
