@@ -79,7 +79,7 @@ def accuracy(
     """
     run = as_run(source, feeds, threads=threads, execution=execution)
     counts = run.counts
-    runner = SessionRunner(threads, _AS_THEY_ARE, run.constant_bytes // threads)
+    runner = SessionRunner(threads, _AS_THEY_ARE, run.constant_bytes)
     order = random.Random(seed)
     shares: list[Share] = []
     untimed: list[Kernel] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -21,9 +22,11 @@ Probe = Callable[[], float]
 # runs are enough to leave out one that lost its time slice.
 _RUNS = 3
 _ONCE_NS = 1_000_000
+# Up to here a long kernel shows that threads have to be woken, by up to half of a millisecond.
+_LATE_NS = 20_000_000
 # Other kernels have emptied the cache that cores share. It takes constants back in over five to
-# eight runs; a model's are in it as far as the model's size allows, which no kernel knows.
-_RUNS_BEFORE = 2
+# eight runs. A model that fits finds most of its own there; a larger one finds few.
+_RUNS_BEFORE, _RUNS_BEFORE_FITTING = 1, 2
 # Before each run so many bytes a thread are read and written, about twice what a core's own cache
 # holds: in a model the kernels between two runs of one have done the same to its constants.
 _SWEPT_BYTES = 2 << 20
@@ -76,14 +79,16 @@ def most_bytes(kernel: Kernel) -> int:
 class SessionRunner:
     """Runs kernels in ONNX Runtime sessions, what a run costs by itself subtracted."""
 
-    def __init__(self, threads: int, configuration: str, swept_bytes: int = _SWEPT_BYTES) -> None:
+    def __init__(self, threads: int, configuration: str, constant_bytes: int = sys.maxsize) -> None:
         """Threads inside an operator; configuration as in session.LEVELS.
 
-        `swept_bytes` a thread is what a model reads between two runs of a kernel, as far as that is
-        less than what a core's own cache holds.
+        `constant_bytes` are those of the model that kernels are timed for: what it reads between
+        two runs of one. More than a cache holds where they are timed for any.
         """
         self._threads = threads
-        self._swept_bytes = min(swept_bytes, _SWEPT_BYTES)
+        fits = constant_bytes <= _CONSTANT_BYTES
+        self._runs_before = _RUNS_BEFORE_FITTING if fits else _RUNS_BEFORE
+        self._swept_bytes = min(constant_bytes, threads * _SWEPT_BYTES)
         self._configuration = configuration
         self._overhead: float | None = None
         self._sweep: BoundRun | None = None
@@ -95,13 +100,13 @@ class SessionRunner:
         single = self._bound(kernel, 1)
         once = min(single.time() for _ in range(3))
         copies = self._copies(kernel, once)
+        runs = _RUNS if once < _ONCE_NS else 1
         if copies == 1:
-            runs = _RUNS if once < _ONCE_NS else 1
             return lambda: max(_LEAST_NS, self._median(kernel, single, runs) - overhead)
         several = self._bound(kernel, copies)
 
         def probe() -> float:
-            all_ns, one_ns = (self._median(kernel, run, _RUNS) for run in (several, single))
+            all_ns, one_ns = (self._median(kernel, run, runs) for run in (several, single))
             return max(_LEAST_NS, (all_ns - one_ns) / (copies - 1))
 
         return probe
@@ -109,7 +114,7 @@ class SessionRunner:
     def _median(self, kernel: Kernel, run: BoundRun, runs: int) -> float:
         """Return the median of some runs, each of which finds nothing in a core's own cache."""
         if runs > 1:
-            run.time(_RUNS_BEFORE)
+            run.time(self._runs_before)
         times = []
         for _ in range(runs):
             draw_indices(kernel, run.feeds, self._rng)
@@ -120,14 +125,15 @@ class SessionRunner:
     def _copies(self, kernel: Kernel, once_ns: float) -> int:
         """Say in how many copies a kernel is timed that takes so long by itself."""
         if once_ns > _ONCE_NS:
-            return 1
+            wakes = self._threads > 1 and once_ns < _LATE_NS
+            return min(most_copies(kernel), 2) if wakes else 1
         return min(most_copies(kernel), 1 + math.ceil(_COPIES_NS / once_ns))
 
     def _sweeper(self) -> BoundRun:
         """Return a run that leaves nothing else in the caches of the cores that compute."""
         if self._sweep is None:
             # As many bytes are written as are read.
-            elements = max(1, self._threads * self._swept_bytes // 8)
+            elements = max(1, self._swept_bytes // 8)
             self._sweep = self._bound(
                 Kernel("", "Abs", 13, (), (TensorSpec("float32", (elements,)),)), 1
             )

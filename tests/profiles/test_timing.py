@@ -25,8 +25,8 @@ class Run:
 class Simulated(SessionRunner):
     """Each copy of a kernel takes `kernel_ns`; `made` lists the copies of each model built."""
 
-    def __init__(self, kernel_ns):
-        super().__init__(2, "disabled")
+    def __init__(self, kernel_ns, threads=2, constant_bytes=1 << 30):
+        super().__init__(threads, "disabled", constant_bytes)
         self.kernel_ns, self.made = kernel_ns, []
 
     def overhead_ns(self):
@@ -56,10 +56,35 @@ def test_what_a_run_costs_by_itself_is_not_charged_to_a_short_kernel(kernel_ns):
     assert runner.made[0] == 1 < runner.made[1] <= timing._MOST_COPIES
 
 
-def test_a_long_kernel_is_timed_once_less_an_empty_run():
-    runner = Simulated(5e6)
-    assert runner.prepare(product(8, 64, 64))() == 5e6 + BEGINNING_NS - EMPTY_NS
+@pytest.mark.parametrize(("kernel_ns", "threads"), [(5e6, 1), (50e6, 2)])
+def test_a_long_kernel_is_timed_once_less_an_empty_run(kernel_ns, threads):
+    runner = Simulated(kernel_ns, threads)
+    assert runner.prepare(product(8, 64, 64))() == kernel_ns + BEGINNING_NS - EMPTY_NS
     assert runner.made == [1]
+
+
+def test_waking_threads_is_not_charged_to_a_kernel_of_milliseconds():
+    runner = Simulated(5e6)
+    assert runner.prepare(product(8, 64, 64))() == pytest.approx(5e6)
+    assert runner.made == [1, 2]
+
+
+@pytest.mark.parametrize(("constant_bytes", "before"), [(16 << 20, 2), (64 << 20, 1)])
+def test_constants_of_a_model_that_fits_are_taken_back_into_the_cache(constant_bytes, before):
+    asked = []
+
+    class Asked(Run):
+        def time(self, runs=1):
+            asked.append(runs)
+            return self.ns
+
+    runner = Simulated(5_000.0, constant_bytes=constant_bytes)
+    runner._bound = lambda kernel, copies: Asked(5_000.0)
+    probe = runner.prepare(product(8, 64, 64))
+    asked.clear()
+    probe()
+    samples = [1] * (2 * timing._RUNS)  # a sweep before each run
+    assert asked == 2 * [before, *samples]
 
 
 def test_a_view_of_much_data_is_timed_in_copies_of_one_element():
