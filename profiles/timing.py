@@ -22,7 +22,8 @@ Probe = Callable[[], float]
 # runs are enough to leave out one that lost its time slice.
 _RUNS = 3
 _ONCE_NS = 1_000_000
-# Up to here a long kernel shows that threads have to be woken, by up to half of a millisecond.
+# Threads that have to be woken are up to half of a millisecond late: a tenth of a kernel of some
+# milliseconds, and half of that where it runs twice. What two runs differ by varies more than that.
 _LATE_NS = 20_000_000
 # Other kernels have emptied the cache that cores share. It takes constants back in over five to
 # eight runs. A model that fits finds most of its own there; a larger one finds few.
@@ -100,13 +101,13 @@ class SessionRunner:
         single = self._bound(kernel, 1)
         once = min(single.time() for _ in range(3))
         copies = self._copies(kernel, once)
-        runs = _RUNS if once < _ONCE_NS else 1
-        if copies == 1:
-            return lambda: max(_LEAST_NS, self._median(kernel, single, runs) - overhead)
-        several = self._bound(kernel, copies)
+        several = self._bound(kernel, copies) if copies > 1 else single
+        if copies == 1 or once > _ONCE_NS:
+            runs = _RUNS if once < _ONCE_NS else 1
+            return lambda: max(_LEAST_NS, (self._median(kernel, several, runs) - overhead) / copies)
 
         def probe() -> float:
-            all_ns, one_ns = (self._median(kernel, run, runs) for run in (several, single))
+            all_ns, one_ns = (self._median(kernel, run, _RUNS) for run in (several, single))
             return max(_LEAST_NS, (all_ns - one_ns) / (copies - 1))
 
         return probe
