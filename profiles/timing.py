@@ -100,10 +100,11 @@ class SessionRunner:
         overhead = self.overhead_ns()
         single = self._bound(kernel, 1)
         once = min(single.time() for _ in range(3))
+        long = once > _ONCE_NS
         copies = self._copies(kernel, once)
         several = self._bound(kernel, copies) if copies > 1 else single
-        if copies == 1 or once > _ONCE_NS:
-            runs = _RUNS if once < _ONCE_NS else 1
+        if copies == 1 or long:
+            runs = 1 if long else _RUNS
             return lambda: max(_LEAST_NS, (self._median(kernel, several, runs) - overhead) / copies)
 
         def probe() -> float:

@@ -1,7 +1,6 @@
 """Matches in an e-graph against the catalog's engine, which evaluates the same clauses as SQL."""
 
-import dataclasses
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 
 import duckdb
 import pyarrow as pa
@@ -41,8 +40,8 @@ def test_clauses_kept_on_disk_are_those_of_the_rules(tmp_path, monkeypatch):
 
 def spelled(value):
     """All of a reading as text: terms have no equality, and sets are loaded in another order."""
-    if dataclasses.is_dataclass(value):
-        parts = [f"{f.name}={spelled(getattr(value, f.name))}" for f in dataclasses.fields(value)]
+    if is_dataclass(value):
+        parts = [f"{f.name}={spelled(getattr(value, f.name))}" for f in fields(value)]
         return f"{type(value).__name__}({', '.join(parts)})"
     if isinstance(value, tuple | frozenset):
         parts = [spelled(one) for one in value]
