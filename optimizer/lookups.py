@@ -8,16 +8,18 @@ own. Joined in Concat,
     reduce(T1[ids1]), ..., reduce(Tk[idsk])   =   reduce((T1 .. Tk)[ids1 + o1 .. idsk + ok])
 
 where o are the rows above each table; an index below zero counts from the end of its own table. An
-index beyond its table is made one beyond all of them, so that it is refused as before.
+index beyond its table is made one beyond all of them, so that it is refused as before. Tables that
+are large together are made several: the runtime takes long to read a large tensor from a file
+(docs/search.md).
 tests/optimizer/test_lookups.py compares both sides; like any plan, it is compared with the
 original's outputs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby
 
 import numpy as np
 
@@ -33,8 +35,9 @@ SUMMARY = "looks up rows of several tables in one table of all their rows"
 REDUCTIONS = {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin"}
 # The axis of what is looked up for one index, of three, from either end.
 MIDDLE = ((1,), (-2,))
-# Fewer lookups than this gain little; tables beyond this are not written anew.
-LEAST_LOOKUPS, MOST_BYTES = 3, 448 << 20
+# Fewer lookups than this gain little; a table made of several has at most so many bytes, and all
+# that are written anew so many.
+LEAST_LOOKUPS, MOST_TABLE_BYTES, MOST_BYTES = 3, 31 << 20, 448 << 20
 _FIRST_OPSET = 11  # before, an index could not count from the end
 
 
@@ -54,6 +57,14 @@ class Lookup:
     kind: tuple[object, ...]
 
 
+@dataclass(frozen=True)
+class Group:
+    """Lookups side by side whose tables become one, and the place of the first in their Concat."""
+
+    place: int
+    lookups: list[Lookup]
+
+
 def merge_lookups(graph: Graph) -> list[Step]:
     """Merge lookups that are joined side by side, in place."""
     if graph.opset() < _FIRST_OPSET:
@@ -62,25 +73,39 @@ def merge_lookups(graph: Graph) -> list[Step]:
     for number, node in list(graph.nodes.items()):
         if node.operator != "Concat" or graph.attribute(number, "axis") not in (1, -1):
             continue
-        for first, lookups in _runs(graph, node):
-            steps.append(_merge(graph, number, first, lookups))
-            break  # the nodes have changed; another run of the same Concat is for another day
+        for run in _runs(graph, node):
+            if groups := _groups(graph, run):
+                steps.append(_merge(graph, number, groups))
+                break  # the nodes have changed; another run of the same Concat is for another day
     remove_dead(graph)
     return steps
 
 
-def _runs(graph: Graph, node: Node) -> Iterator[tuple[int, list[Lookup]]]:
-    """Yield runs of lookups of one kind that are worth it, with the place of the first."""
+def _runs(graph: Graph, node: Node) -> Iterator[list[tuple[int, Lookup]]]:
+    """Yield lookups of one kind that are side by side, with their places."""
     found = [_lookup(graph, value) for value in node.inputs]
-    places = range(len(found))
-    for kind, group in groupby(places, key=lambda at: found[at].kind if found[at] else None):  # type: ignore[union-attr]
-        run = list(group)
-        lookups = [lookup for at in run if (lookup := found[at]) is not None]
-        if kind is None or len(lookups) < LEAST_LOOKUPS:
-            continue
-        tables = dict.fromkeys(lookup.table for lookup in lookups)
-        if sum(graph.types[table].size_bytes or 0 for table in tables) <= MOST_BYTES:
-            yield run[0], lookups
+    for kind, run in groupby(enumerate(found), key=lambda each: each[1] and each[1].kind):
+        if kind is not None:
+            yield [(place, lookup) for place, lookup in run if lookup is not None]
+
+
+def _groups(graph: Graph, run: Sequence[tuple[int, Lookup]]) -> list[Group]:
+    """Cut a run into lookups whose tables become one each, where that is worth it."""
+    groups: list[Group] = []
+    for place, lookup in run:
+        if groups and _bytes(graph, [*groups[-1].lookups, lookup]) <= MOST_TABLE_BYTES:
+            groups[-1].lookups.append(lookup)
+        else:
+            groups.append(Group(place, [lookup]))
+    groups = [group for group in groups if len(group.lookups) >= LEAST_LOOKUPS]
+    written = accumulate(_bytes(graph, group.lookups) for group in groups)
+    return [group for group, size in zip(groups, written, strict=True) if size <= MOST_BYTES]
+
+
+def _bytes(graph: Graph, lookups: Sequence[Lookup]) -> int:
+    """Add up the bytes of the tables of several lookups."""
+    tables = {lookup.table for lookup in lookups}
+    return sum(graph.types[table].size_bytes or 0 for table in tables)
 
 
 def _lookup(graph: Graph, value: int) -> Lookup | None:
@@ -115,57 +140,76 @@ def _lookup(graph: Graph, value: int) -> Lookup | None:
     return Lookup(number, reduction, table, ids, count, kind)
 
 
-def _merge(graph: Graph, number: int, first: int, lookups: Sequence[Lookup]) -> Step:
-    """Put one lookup in the place of several inputs of a Concat."""
+def _merge(graph: Graph, number: int, groups: Sequence[Group]) -> Step:
+    """Put one lookup in the place of several inputs of a Concat, for each group of them."""
+    lookups = [lookup for group in groups for lookup in group.lookups]
     names = tuple(graph.node_name(lookup.gather) for lookup in lookups)
-    before = len(graph.nodes)
-    made = _Maker(graph, NAME)
-    tables = list(dict.fromkeys(lookup.table for lookup in lookups))
-    arrays = [graph.constants[table].array() for table in tables]
-    starts = dict(zip(tables, np.cumsum([0, *map(len, arrays[:-1])]), strict=True))
-    rows = dict(zip(tables, map(len, arrays), strict=True))
-    dtype = np.dtype(graph.types[lookups[0].ids].dtype)
-    count, width, total = lookups[0].count, arrays[0].shape[1], len(lookups)
-
-    def spread(numbers: Sequence[int]) -> int:
-        return made.constant(np.repeat(np.array(numbers, dtype), count)[None])
-
-    ids = [lookup.ids for lookup in lookups]
-    if lookups[0].reduction == ABSENT:
-        column = made.constant(np.array([-1, 1]))
-        ids = [made.node("Reshape", (one, column)) for one in ids]
-    joined = made.node("Concat", tuple(ids), axis=1)
-    above = spread([int(starts[lookup.table]) for lookup in lookups])
-    beyond = spread([int(starts[lookup.table] + rows[lookup.table]) for lookup in lookups])
-    negative = made.node("Less", (joined, made.constant(np.array(0, dtype))))
-    offset = made.node("Where", (negative, beyond, above))
-    within = made.node("Add", (joined, offset))
-    too_low = made.node("Less", (joined, spread([-rows[lookup.table] for lookup in lookups])))
-    too_high = made.node(
-        "Greater", (joined, spread([rows[lookup.table] - 1 for lookup in lookups]))
-    )
-    outside = made.node("Or", (too_low, too_high))
-    nowhere = made.constant(np.array(sum(map(len, arrays)), dtype))
-    places = made.node("Where", (outside, nowhere, within))
-    whole = graph.add_constant(np.concatenate(arrays), f"{NAME}/table")
-    found = made.node("Gather", (whole, places), axis=0)
-    if lookups[0].reduction != ABSENT:
-        apart = made.node("Reshape", (found, made.constant(np.array([0, total, count, width]))))
-        found = made.reduction(lookups[0].reduction, apart)
-    flat = made.node("Reshape", (found, made.constant(np.array([0, total * width]))))
-    node = graph.nodes[number]
-    inputs = (*node.inputs[:first], flat, *node.inputs[first + total :])
+    before, node = len(graph.nodes), graph.nodes[number]
+    made, count = _Maker(graph, NAME), lookups[0].count
+    tables = [_Table(graph, group.lookups) for group in groups]
+    places = _places(made, lookups, tables)
+    inputs, end = list(node.inputs), len(lookups)
+    for group, table in reversed(list(zip(groups, tables, strict=True))):
+        total, width = len(group.lookups), table.rows.shape[1]
+        own = made.columns(places, (end - total) * count, end * count) if groups[1:] else places
+        found = made.node("Gather", (graph.add_constant(table.rows, f"{NAME}/table"), own), axis=0)
+        if lookups[0].reduction != ABSENT:
+            apart = made.node("Reshape", (found, made.constant(np.array([0, total, count, width]))))
+            found = made.reduction(lookups[0].reduction, apart)
+        flat = made.node("Reshape", (found, made.constant(np.array([0, total * width]))))
+        inputs[group.place : group.place + total] = [flat]
+        end -= total
     graph.remove_node(number)
-    graph.add_node(Node(node.op_type, "", inputs, node.outputs, node.attributes, name=node.name))
+    graph.add_node(Node("Concat", "", tuple(inputs), node.outputs, node.attributes, name=node.name))
     remove_dead(graph)
     added = made.count
-    reason = f"{total} lookups in {len(tables)} tables"
+    reason = f"{len(lookups)} lookups, in {len(tables)} made of their tables"
     removed = before - (len(graph.nodes) - added)
     return Step(NAME, names, removed, added, True, reason, "rounding", SUMMARY)
 
 
+def _places(made: _Maker, lookups: Sequence[Lookup], tables: Sequence[_Table]) -> int:
+    """Return the rows that indices of several lookups, side by side, find in the new tables."""
+    graph, count, ids = made.graph, lookups[0].count, [lookup.ids for lookup in lookups]
+    dtype = np.dtype(graph.types[ids[0]].dtype)
+
+    def spread(numbers: Iterable[int]) -> int:
+        return made.constant(np.repeat(np.array(list(numbers), dtype), count)[None])
+
+    if lookups[0].reduction == ABSENT:
+        column = made.constant(np.array([-1, 1]))
+        ids = [made.node("Reshape", (one, column)) for one in ids]
+    joined = made.node("Concat", tuple(ids), axis=1)
+    rows = [len(graph.constants[lookup.table].array()) for lookup in lookups]
+    above = [start for table in tables for start in table.starts]
+    beyond = spread(start + size for start, size in zip(above, rows, strict=True))
+    negative = made.node("Less", (joined, made.constant(np.array(0, dtype))))
+    within = made.node("Add", (joined, made.node("Where", (negative, beyond, spread(above)))))
+    too_low = made.node("Less", (joined, spread(-size for size in rows)))
+    too_high = made.node("Greater", (joined, spread(size - 1 for size in rows)))
+    outside = made.node("Or", (too_low, too_high))
+    nowhere = spread(len(table.rows) for table in tables for _ in table.starts)
+    return made.node("Where", (outside, nowhere, within))
+
+
+class _Table:
+    """All rows of the tables of several lookups, and where those of each lookup start."""
+
+    def __init__(self, graph: Graph, lookups: Sequence[Lookup]) -> None:
+        tables = list(dict.fromkeys(lookup.table for lookup in lookups))
+        arrays = [graph.constants[table].array() for table in tables]
+        self.rows = np.concatenate(arrays)
+        starts = dict(zip(tables, accumulate(map(len, arrays[:-1]), initial=0), strict=True))
+        self.starts = [starts[lookup.table] for lookup in lookups]
+
+
 class _Maker(Maker):
-    """Adds nodes, and reductions like those that were there."""
+    """Adds nodes, columns of a matrix, and reductions like those that were there."""
+
+    def columns(self, matrix: int, start: int, end: int) -> int:
+        """Cut columns from a matrix."""
+        bounds = [self.constant(np.array([number])) for number in (start, end, 1)]
+        return self.node("Slice", (matrix, *bounds))
 
     def reduction(self, like: int, value: int) -> int:
         """Reduce over the indices of each lookup, spelled as another reduction is."""

@@ -3,7 +3,7 @@
 A rule names sizes and conditions on them; these look at the elements of constants, or through any
 number of operators that change nothing but a factor or a layout. They are made once rules lead
 nowhere new, compete by measured cost like anything else, and are compared numerically with what
-they replace, on random shapes (tests/egraph/test_derived.py).
+they replace, on random shapes (tests/egraph/test_derived_*.py).
 """
 
 from __future__ import annotations

@@ -1,10 +1,13 @@
 """Lookups in several tables as one: the same rows, whatever the indices, or left alone."""
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto
+from tensolog.optimizer import lookups
 from tensolog.optimizer.convert import load_graph, to_model
 from tensolog.optimizer.infer import infer_types
 from tensolog.optimizer.lookups import NAME, merge_lookups
@@ -13,12 +16,14 @@ from ..campaigns import examples
 from .builders import INT64, model, run, value
 
 INT32 = TensorProto.INT32
+WIDTH = 5
+ROW_BYTES = 4 * WIDTH
 
 
 def bags(
     rows,
     *,
-    width=5,
+    width=WIDTH,
     count=3,
     batch="batch",
     reduction="ReduceSum",
@@ -100,11 +105,56 @@ def test_the_same_rows_are_found(rows, count, batch, reduction, dtype, opset, se
         np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-6)
 
 
+@settings(max_examples=examples(40), deadline=None)
+@given(
+    rows=st.lists(st.integers(1, 9), min_size=6, max_size=12),
+    repeats=st.lists(st.integers(0, 5), max_size=3),
+    most_rows=st.integers(10, 40),
+    reduction=st.sampled_from(["ReduceSum", ""]),
+    opset=st.sampled_from([11, 17]),
+    seed=st.integers(0, 99),
+)
+def test_tables_too_large_for_one_become_several(rows, repeats, most_rows, reduction, opset, seed):
+    tables = [*range(len(rows)), *repeats]
+    built = bags(rows, reduction=reduction, opset=opset, tables=tables)
+    with patch.object(lookups, "MOST_TABLE_BYTES", most_rows * ROW_BYTES):
+        made, steps = merged(built)
+    assume(steps)
+    written = [tensor.dims for tensor in made.graph.initializer if tensor.name.startswith(NAME)]
+    written = [dims[0] for dims in written if len(dims) == 2 and dims[1] == WIDTH]
+    assert written
+    assert max(written) <= most_rows
+    given_ = feeds(built, rows, 3, seed, tables)
+    for level in ("ORT_DISABLE_ALL", "ORT_ENABLE_ALL"):
+        (ours,), (theirs,) = run(made, given_, level), run(built, given_)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-6, atol=1e-6)
+
+
+def test_a_large_table_among_others_stays():
+    rows = [3, 3, 3, 30, 4, 4, 4, 2]
+    with patch.object(lookups, "MOST_TABLE_BYTES", 14 * ROW_BYTES):
+        made, _ = merged(bags(rows))
+    tables = {n.input[0] for n in made.graph.node if n.op_type == "Gather"}
+    sizes = {tensor.name: (*tensor.dims, 0)[0] for tensor in made.graph.initializer}
+    assert sorted(sizes[table] for table in tables) == [9, 14, 30]
+
+
+def test_only_so_much_is_written_anew():
+    with (
+        patch.object(lookups, "MOST_TABLE_BYTES", 9 * ROW_BYTES),
+        patch.object(lookups, "MOST_BYTES", 17 * ROW_BYTES),
+    ):
+        made, _ = merged(bags([3] * 6))
+    assert sum(n.op_type == "Gather" for n in made.graph.node) == 4
+
+
+@pytest.mark.parametrize("most_rows", [15, 9])
 @pytest.mark.parametrize("index", [4, -5, 2**31, -(2**31)])
-def test_an_index_beyond_its_table_is_refused_as_before(index):
-    rows = [4, 5, 6]
+def test_an_index_beyond_its_table_is_refused_as_before(index, most_rows):
+    rows = [4, 5, 6] if most_rows == 15 else [4, 2, 3, 4, 2, 3]
     built = bags(rows)
-    made, steps = merged(built)
+    with patch.object(lookups, "MOST_TABLE_BYTES", most_rows * ROW_BYTES):
+        made, steps = merged(built)
     assert steps
     given_ = feeds(built, rows, 2, 3)
     given_["ids0"][1, 1] = index

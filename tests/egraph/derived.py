@@ -1,0 +1,69 @@
+"""Models in the spellings of exporters, and what the search derives from them, compared."""
+
+import numpy as np
+import onnx
+from hypothesis import settings
+from onnx import TensorProto, helper, numpy_helper
+from tensolog.optimizer.egraph.search import search
+
+from ..campaigns import examples
+from ..models.agreement import disagreement
+from .pricing import FOLD_LIMIT, Prices, graph_of, modelled
+
+RNG = np.random.default_rng(11)
+SETTINGS = settings(max_examples=examples(40), deadline=None)
+
+
+class Net:
+    """Nodes one after the other; arrays and lists become constants."""
+
+    def __init__(self, opset=17, **inputs):
+        self.nodes, self.constants, self.inputs, self.opset = [], {}, inputs, opset
+
+    def op(self, op_type, *inputs, **attributes):
+        (name,) = self.ops(op_type, 1, *inputs, **attributes)
+        return name
+
+    def ops(self, op_type, count, *inputs, **attributes):
+        names = [one if isinstance(one, str) else self.constant(one) for one in inputs]
+        outputs = [f"v{len(self.nodes)}_{at}" for at in range(count)]
+        self.nodes.append(helper.make_node(op_type, names, outputs, **attributes))
+        return outputs
+
+    def constant(self, array):
+        name = f"c{len(self.constants)}"
+        kind = np.int64 if isinstance(array, list) else np.float32
+        self.constants[name] = np.asarray(array, kind)
+        return name
+
+    def model(self, *outputs):
+        graph = helper.make_graph(
+            self.nodes,
+            "spelling",
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+             for name, shape in self.inputs.items()],
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+            [numpy_helper.from_array(array, name) for name, array in self.constants.items()],
+        )  # fmt: skip
+        opsets = [helper.make_opsetid("", self.opset)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+        return onnx.shape_inference.infer_shapes(model)
+
+
+def plan_of(model, price, sizes=None, *, contributed=False):
+    """Search a model and compare the plan with it; the plan."""
+    found = search(graph_of(model), (), Prices(0, price), sizes=sizes or {}, fold_limit=FOLD_LIMIT,
+                   contributed=contributed)  # fmt: skip
+    result = modelled(found.plans[0])
+    assert disagreement(model, result, fed(model, sizes)) is None
+    return result
+
+
+def fed(model, sizes=None):
+    """Random inputs of a model."""
+    feeds = {}
+    for value in model.graph.input:
+        dims = value.type.tensor_type.shape.dim
+        shape = [dim.dim_value or (sizes or {})[dim.dim_param] for dim in dims]
+        feeds[value.name] = RNG.normal(size=shape).astype(np.float32)
+    return feeds
