@@ -19,7 +19,7 @@ from .tensors import CONSTANT_KEY, STORAGE_KEY, entry, initializers_of, unrefer
 from .wire import Payload, put_back
 
 _STREAMED_BYTES = LARGE_BYTES
-_OUTSIDE_BYTES = 1 << 10  # what external_data=True moves, as onnx.save does
+_OUTSIDE_BYTES = 1 << 10  # from here on external_data=True moves them, as onnx.save does
 
 
 def write_model(
@@ -28,17 +28,19 @@ def write_model(
     path: str | Path,
     *,
     external_data: bool | None = None,
+    outside_bytes: int = _OUTSIDE_BYTES,
 ) -> None:
     """Write a model as ONNX: the whole file appears, or none of it.
 
     External data goes to PATH.data. By default tensors stay inside or outside as they were, and go
-    outside where the file would be over 2 GB; `external_data` says so for all. Raises ModelError
-    where the file can't be written, CatalogError for an unknown model or weights that are gone.
+    outside where the file would be over 2 GB; `external_data` says so for all, where it is true for
+    all initializers of at least `outside_bytes`. Raises ModelError where the file can't be written,
+    CatalogError for an unknown model or weights that are gone.
     """
     path = Path(path)
     (model,) = reference_models(catalog, [model_id])
     by_tensor = referring(catalog, model)
-    outside = _outside(model, by_tensor, external_data)
+    outside = _outside(model, by_tensor, external_data, outside_bytes)
     inside = sum(constant.size_bytes for tensor, constant in by_tensor if id(tensor) not in outside)
     if inside + model.ByteSize() > PROTOBUF_BYTES:
         if external_data is False:
@@ -56,13 +58,16 @@ TensorConstant = tuple[onnx.TensorProto, Constant]
 
 
 def _outside(
-    model: onnx.ModelProto, by_tensor: list[TensorConstant], external_data: bool | None
+    model: onnx.ModelProto,
+    by_tensor: list[TensorConstant],
+    external_data: bool | None,
+    outside_bytes: int,
 ) -> set[int]:
     """Return which tensors, by id, go to the side file."""
     if external_data is False:
         return set()
     if external_data:
-        return _initializers_above(model, by_tensor, _OUTSIDE_BYTES - 1)
+        return _initializers_above(model, by_tensor, outside_bytes - 1)
     return {id(tensor) for tensor, _ in by_tensor if entry(tensor, STORAGE_KEY) == "external"}
 
 

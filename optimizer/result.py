@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import onnx
 
 from ..catalog import Catalog
+from ..catalog.constants import LARGE_BYTES
 from ..catalog.files import replacing
 from ..catalog.onnx_writer import build_model, write_model
 from ..profiles.execution import DEFAULTS, Execution
@@ -99,15 +100,23 @@ class Optimization:
         return [candidate for candidate in self.candidates if candidate.median_ns is not None]
 
     def save(self, path: str | Path) -> None:
-        """Write the model, whole or not at all; beyond 2 GB with a data file beside it.
+        """Write the model, whole or not at all; beyond 2 GB with its weights in PATH.data.
 
-        Libraries of operators that it needs are written beside it first.
+        Libraries of operators that it needs are written beside it first; with these it never is a
+        single file, and its weights are in PATH.data, too, which the runtime maps where it would
+        read and copy them. (What kernels want of a filter may be four times as large.)
         """
         for name, data in self.libraries.items():
             with replacing(Path(path).parent / name) as file:
                 file.write(data)
         with self._open() as catalog:
-            write_model(catalog, self.result_model_id, path)
+            write_model(
+                catalog,
+                self.result_model_id,
+                path,
+                external_data=True if self.libraries else None,
+                outside_bytes=LARGE_BYTES,
+            )
 
     def report(self, path: str | Path) -> None:
         """Write the HTML report: one file that needs nothing else."""

@@ -27,7 +27,7 @@ from tests.kernels.build import kernels_of, model, needs_compiler, opened
 node = helper.make_node
 
 
-def network():
+def network(width=16):
     """Two kinds of regions between products of matrices."""
     nodes = [
         node("MatMul", ["x", "w"], ["a"]),
@@ -37,9 +37,9 @@ def network():
         node("LayerNormalization", ["d", "g"], ["y"], axis=-1),
     ]
     rng = np.random.default_rng(0)
-    weights = {"w": rng.standard_normal((16, 16)), "g": rng.standard_normal(16)}
+    weights = {"w": rng.standard_normal((width, width)), "g": rng.standard_normal(width)}
     arrays = {name: array.astype(np.float32) for name, array in weights.items()}
-    return model(nodes, {"x": ["n", 16]}, {"y": ["n", 16]}, arrays)
+    return model(nodes, {"x": ["n", width]}, {"y": ["n", width]}, arrays)
 
 
 def lap(ratio):
@@ -70,9 +70,9 @@ def fast_kernels(monkeypatch):
     monkeypatch.setattr(alone, "measured_forms", measured)
 
 
-def optimized(**options):
+def optimized(width=16, **options):
     return tensolog.optimize(
-        network(), threads=1, budget=0.1, catalog=":memory:", rules=(), **options
+        network(width), threads=1, budget=0.1, catalog=":memory:", rules=(), **options
     )
 
 
@@ -95,6 +95,24 @@ def test_what_helps_is_fused_and_the_library_lies_beside_the_model(fast_kernels,
     fused, *left = steps
     assert fused.accepted and fused.nodes == ("Mish(b)",)
     assert {one.reason for one in left} == {"no help in the model: 1.200 of its time"}
+
+
+@needs_compiler
+def test_large_weights_lie_beside_a_model_that_has_a_library_there(fast_kernels, tmp_path):
+    result = optimized(width=160, target=KERNELS_TARGET)
+    path = tmp_path / "fast.onnx"
+    result.save(path)
+    written = {entry.name for entry in tmp_path.iterdir()}
+    assert written == {"fast.onnx", "fast.onnx.data", *result.libraries}
+    proto = onnx.load(path, load_external_data=False)
+    (weight,) = (one for one in proto.graph.initializer if one.data_location == one.EXTERNAL)
+    place = {entry.key: entry.value for entry in weight.external_data}
+    assert (place["location"], int(place["offset"]) % 4096) == ("fast.onnx.data", 0)
+    feeds = {"x": np.random.default_rng(1).standard_normal((5, 160)).astype(np.float32)}
+    (wanted,) = opened(network(160)).run(None, feeds)
+    (given,) = tensolog.open_session(path).run(None, feeds)
+    np.testing.assert_allclose(given, wanted, rtol=1e-4, atol=1e-4)
+    assert all(one.data_location == one.DEFAULT for one in result.model.graph.initializer)
 
 
 @needs_compiler
