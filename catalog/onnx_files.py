@@ -28,14 +28,14 @@ def write_model(
     path: str | Path,
     *,
     external_data: bool | None = None,
-    outside_bytes: int = _OUTSIDE_BYTES,
-) -> None:
-    """Write a model as ONNX: the whole file appears, or none of it.
+    outside_bytes: int | None = None,
+) -> list[Path]:
+    """Write a model as ONNX: the whole file appears, or none of it. Returns what was written.
 
-    External data goes to PATH.data. By default tensors stay inside or outside as they were, and go
-    outside where the file would be over 2 GB; `external_data` says so for all, where it is true for
-    all initializers of at least `outside_bytes`. Raises ModelError where the file can't be written,
-    CatalogError for an unknown model or weights that are gone.
+    External data goes to PATH.data. By default tensors stay inside or outside as they were, but for
+    initializers of at least `outside_bytes`, and go outside where the file would be over 2 GB;
+    `external_data` says so for all. Raises ModelError where the file can't be written, CatalogError
+    for an unknown model or weights that are gone.
     """
     path = Path(path)
     (model,) = reference_models(catalog, [model_id])
@@ -49,7 +49,7 @@ def write_model(
             )
         outside |= _initializers_above(model, by_tensor, _STREAMED_BYTES)
     try:
-        _write(catalog, model, by_tensor, outside, path)
+        return _write(catalog, model, by_tensor, outside, path)
     except OSError as error:
         raise ModelError(f"can't write {path}: {error.strerror or error}") from error
 
@@ -61,14 +61,17 @@ def _outside(
     model: onnx.ModelProto,
     by_tensor: list[TensorConstant],
     external_data: bool | None,
-    outside_bytes: int,
+    outside_bytes: int | None,
 ) -> set[int]:
     """Return which tensors, by id, go to the side file."""
     if external_data is False:
         return set()
     if external_data:
-        return _initializers_above(model, by_tensor, outside_bytes - 1)
-    return {id(tensor) for tensor, _ in by_tensor if entry(tensor, STORAGE_KEY) == "external"}
+        return _initializers_above(model, by_tensor, _OUTSIDE_BYTES - 1)
+    found = {id(tensor) for tensor, _ in by_tensor if entry(tensor, STORAGE_KEY) == "external"}
+    if outside_bytes is not None:
+        found |= _initializers_above(model, by_tensor, outside_bytes - 1)
+    return found
 
 
 def _initializers_above(
@@ -91,7 +94,7 @@ def _write(
     by_tensor: list[TensorConstant],
     outside: set[int],
     path: Path,
-) -> None:
+) -> list[Path]:
     side = path.with_name(path.name + ".data")
     moves: list[tuple[Path, Path]] = []
     places: dict[str, tuple[Path, int]] = {}
@@ -117,7 +120,9 @@ def _write(
         file.close()
         moves.append((name, path))
         replace_together(moves)
-    move_constants(catalog, rows.values(), places, [target for _, target in moves])
+    written = [target for _, target in moves]
+    move_constants(catalog, rows.values(), places, written)
+    return written
 
 
 def _streams(tensor: onnx.TensorProto) -> bool:

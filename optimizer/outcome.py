@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ..catalog.constants import LARGE_BYTES
 from ..catalog.onnx_reader import store_model
 from ..profiles.execution import embed
 from .campaign import Campaign
@@ -23,6 +24,10 @@ from .words import candidate_of, details, verdict_of, version_of
 
 if TYPE_CHECKING:
     from .report.schema import DrawnGraph, Headline, OperatorCost
+
+
+# Smaller weights are read in a few milliseconds.
+MAPPED_BYTES = 8 << 20
 
 
 def conclude(run: Campaign) -> Optimization:
@@ -86,6 +91,7 @@ def conclude(run: Campaign) -> Optimization:
         near_misses=near,
         execution=winner.execution,
         libraries={path.name: run.workshop.file(path.name) for path in winner.execution.libraries},
+        outside_bytes=outside_bytes(original, winner),
         operators=_operators(run, original, winner),
         graphs=(_drawn(run, original, steps), _drawn(run, winner, ())),
         question=Question(run.setting, run.planner.base, dict(run.sizes)),
@@ -100,6 +106,20 @@ def _closest(run: Campaign) -> Plan:
     if raced:
         return run.plans[min(raced)[1]]
     return run.plans[-1] if run.plans else run.original
+
+
+def outside_bytes(original: Plan, winner: Plan) -> int | None:
+    """Say how large weights are that the runtime shall map from a file beside the result.
+
+    Inside of a model they are read and copied, which takes longer the larger one is: nobody should
+    wait for what a plan has put together or transformed. None: all stay where they were.
+    """
+    if winner is original:
+        return None
+    if winner.execution.libraries:  # it is no single file in any case
+        return LARGE_BYTES
+    known = (constant.type.size_bytes for constant in original.graph.constants.values())
+    return max(MAPPED_BYTES, 1 + max((size or 0 for size in known), default=0))
 
 
 def _problem(run: Campaign) -> str:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import onnx
 
 from ..catalog import Catalog
-from ..catalog.constants import LARGE_BYTES
 from ..catalog.files import replacing
 from ..catalog.onnx_writer import build_model, write_model
 from ..profiles.execution import DEFAULTS, Execution
@@ -49,7 +48,7 @@ class Optimization:
     original won, what was tried. `candidates` are what was raced, `deviations` what they differ in
     from the original, `details` the model, the options, the machine and the versions. `execution`
     is how the result is to be opened; `tensolog.open_session` does so. `libraries` are the files of
-    native code that it names, to lie beside the model.
+    native code that it names, to lie beside the model, as do weights of `outside_bytes`.
     """
 
     plan_id: int
@@ -64,6 +63,7 @@ class Optimization:
     graphs: tuple[DrawnGraph, DrawnGraph]
     execution: Execution = DEFAULTS
     libraries: Mapping[str, bytes] = field(default_factory=dict)
+    outside_bytes: int | None = None
     question: Question | None = None
     catalog: Catalog | None = None
     catalog_path: str = ""
@@ -99,24 +99,22 @@ class Optimization:
         """List the candidates that were timed, the original among them."""
         return [candidate for candidate in self.candidates if candidate.median_ns is not None]
 
-    def save(self, path: str | Path) -> None:
-        """Write the model, whole or not at all; beyond 2 GB with its weights in PATH.data.
+    def save(self, path: str | Path) -> list[Path]:
+        """Write the model, whole or not at all, and what has to lie beside it; returns all files.
 
-        Libraries of operators that it needs are written beside it first; with these it never is a
-        single file, and its weights are in PATH.data, too, which the runtime maps where it would
-        read and copy them. (What kernels want of a filter may be four times as large.)
+        That is libraries of operators, which are written first, and weights in PATH.data: those of
+        at least `outside_bytes`, which the runtime maps from there where it would read and copy
+        them, and beyond 2 GB all. Weights that were outside of the original stay outside.
         """
-        for name, data in self.libraries.items():
-            with replacing(Path(path).parent / name) as file:
+        libraries = [Path(path).parent / name for name in self.libraries]
+        for library, data in zip(libraries, self.libraries.values(), strict=True):
+            with replacing(library) as file:
                 file.write(data)
         with self._open() as catalog:
-            write_model(
-                catalog,
-                self.result_model_id,
-                path,
-                external_data=True if self.libraries else None,
-                outside_bytes=LARGE_BYTES,
+            written = write_model(
+                catalog, self.result_model_id, path, outside_bytes=self.outside_bytes
             )
+        return [*libraries, *written]
 
     def report(self, path: str | Path) -> None:
         """Write the HTML report: one file that needs nothing else."""

@@ -139,7 +139,7 @@ def optimize(
             )
             stop_if_interrupted()
             progress("writing", 0, 1, str(written))
-            result.save(written)
+            files = [str(file) for file in result.save(written)]
             if report is not None:
                 with on_interrupt(f"{written} was written, the report was not"):
                     result.report(report)
@@ -147,11 +147,13 @@ def optimize(
     if as_json:
         from ..json_text import json_text
 
-        click.echo(json_text({**summary, "output": str(written)}))
+        click.echo(json_text({**summary, "output": str(written), "files": files}))
     elif not quiet:
         from ..summary import summary_text
 
         click.echo(summary_text(summary, str(model), str(written)), nl=False)
+        if beside := [Path(file).name for file in files if file != str(written)]:
+            click.echo(f"Keep beside it: {', '.join(beside)}")
 
 
 def _rules(catalog: Catalog, files: tuple[Path, ...], unproven: bool) -> list[Rule]:

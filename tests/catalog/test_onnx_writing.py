@@ -95,6 +95,22 @@ def test_a_written_model_is_the_one_that_was_read(outside, external_data, own, t
 
 
 @pytest.mark.parametrize("outside", [False, True])
+@pytest.mark.parametrize("larger", [False, True])
+def test_weights_from_some_size_on_go_outside(larger, outside, own, tmp_path):
+    model = chain()
+    save(model, tmp_path / "in.onnx", outside=outside)
+    model_id = read_model(own, tmp_path / "in.onnx")
+    (tmp_path / "out").mkdir()
+    path = tmp_path / "out" / "out.onnx"
+    limit = 4 * SIZE * SIZE + larger
+    files = write_model(own, model_id, path, outside_bytes=limit)
+    assert load(path) == model
+    assert np.array_equal(run(path), run(tmp_path / "in.onnx"))
+    assert set(files) == set(path.parent.iterdir())
+    assert len(files) == 2 - (larger and not outside)
+
+
+@pytest.mark.parametrize("outside", [False, True])
 def test_a_model_can_be_built_with_all_data_inside(outside, own, tmp_path):
     save(chain(attribute=True), tmp_path / "in.onnx", outside=outside)
     built = build_model(own, read_model(own, tmp_path / "in.onnx"), external_data=False)

@@ -101,9 +101,9 @@ def test_what_helps_is_fused_and_the_library_lies_beside_the_model(fast_kernels,
 def test_large_weights_lie_beside_a_model_that_has_a_library_there(fast_kernels, tmp_path):
     result = optimized(width=160, target=KERNELS_TARGET)
     path = tmp_path / "fast.onnx"
-    result.save(path)
-    written = {entry.name for entry in tmp_path.iterdir()}
+    written = {entry.name for entry in result.save(path)}
     assert written == {"fast.onnx", "fast.onnx.data", *result.libraries}
+    assert written == {entry.name for entry in tmp_path.iterdir()}
     proto = onnx.load(path, load_external_data=False)
     (weight,) = (one for one in proto.graph.initializer if one.data_location == one.EXTERNAL)
     place = {entry.key: entry.value for entry in weight.external_data}
