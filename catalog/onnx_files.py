@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
@@ -29,13 +30,15 @@ def write_model(
     *,
     external_data: bool | None = None,
     outside_bytes: int | None = None,
+    spared: Collection[Path] = (),
 ) -> list[Path]:
     """Write a model as ONNX: the whole file appears, or none of it. Returns what was written.
 
     External data goes to PATH.data. By default tensors stay inside or outside as they were, but for
     initializers of at least `outside_bytes`, and go outside where the file would be over 2 GB;
-    `external_data` says so for all. Raises ModelError where the file can't be written, CatalogError
-    for an unknown model or weights that are gone.
+    `external_data` says so for all. Raises ModelError where the file can't be written or PATH.data
+    is one of the files that are `spared`, CatalogError for an unknown model or weights that are
+    gone.
     """
     path = Path(path)
     (model,) = reference_models(catalog, [model_id])
@@ -48,6 +51,10 @@ def write_model(
                 f"{path} would be over 2 GB, more than one ONNX file can hold: allow external data"
             )
         outside |= _initializers_above(model, by_tensor, _STREAMED_BYTES)
+    if outside and _side_of(path).resolve() in spared:
+        raise ModelError(
+            f"{_side_of(path)} holds weights of the model that was read: write to another name"
+        )
     try:
         return _write(catalog, model, by_tensor, outside, path)
     except OSError as error:
@@ -95,7 +102,7 @@ def _write(
     outside: set[int],
     path: Path,
 ) -> list[Path]:
-    side = path.with_name(path.name + ".data")
+    side = _side_of(path)
     moves: list[tuple[Path, Path]] = []
     places: dict[str, tuple[Path, int]] = {}
     with ExitStack() as stack:
@@ -123,6 +130,10 @@ def _write(
     written = [target for _, target in moves]
     move_constants(catalog, rows.values(), places, written)
     return written
+
+
+def _side_of(path: Path) -> Path:
+    return path.with_name(path.name + ".data")
 
 
 def _streams(tensor: onnx.TensorProto) -> bool:

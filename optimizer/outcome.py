@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..catalog.constants import LARGE_BYTES
 from ..catalog.onnx_reader import store_model
+from ..catalog.side_file import referring
 from ..profiles.execution import embed
 from .campaign import Campaign
 from .contest import Plan
@@ -92,6 +94,7 @@ def conclude(run: Campaign) -> Optimization:
         execution=winner.execution,
         libraries={path.name: run.workshop.file(path.name) for path in winner.execution.libraries},
         outside_bytes=outside_bytes(original, winner),
+        weights_files=_weights_files(run),
         operators=_operators(run, original, winner),
         graphs=(_drawn(run, original, steps), _drawn(run, winner, ())),
         question=Question(run.setting, run.planner.base, dict(run.sizes)),
@@ -120,6 +123,12 @@ def outside_bytes(original: Plan, winner: Plan) -> int | None:
         return LARGE_BYTES
     known = (constant.type.size_bytes for constant in original.graph.constants.values())
     return max(MAPPED_BYTES, 1 + max((size or 0 for size in known), default=0))
+
+
+def _weights_files(run: Campaign) -> frozenset[Path]:
+    """Give the files that large weights of the model that was read lie in."""
+    constants = (constant for _, constant in referring(run.catalog, run.skeleton))
+    return frozenset(Path(one.location).resolve() for one in constants if one.location)
 
 
 def _problem(run: Campaign) -> str:

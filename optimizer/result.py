@@ -48,7 +48,8 @@ class Optimization:
     original won, what was tried. `candidates` are what was raced, `deviations` what they differ in
     from the original, `details` the model, the options, the machine and the versions. `execution`
     is how the result is to be opened; `tensolog.open_session` does so. `libraries` are the files of
-    native code that it names, to lie beside the model, as do weights of `outside_bytes`.
+    native code that it names, to lie beside the model, as do weights of `outside_bytes`;
+    `weights_files` has those of the model that was read, which no other one may replace.
     """
 
     plan_id: int
@@ -64,6 +65,7 @@ class Optimization:
     execution: Execution = DEFAULTS
     libraries: Mapping[str, bytes] = field(default_factory=dict)
     outside_bytes: int | None = None
+    weights_files: frozenset[Path] = frozenset()
     question: Question | None = None
     catalog: Catalog | None = None
     catalog_path: str = ""
@@ -104,7 +106,8 @@ class Optimization:
 
         That is libraries of operators, which are written first, and weights in PATH.data: those of
         at least `outside_bytes`, which the runtime maps from there where it would read and copy
-        them, and beyond 2 GB all. Weights that were outside of the original stay outside.
+        them, and beyond 2 GB all. Weights that were outside of the original stay outside. Raises
+        ModelError where a file can't be written, or another model's weights are in PATH.data.
         """
         libraries = [Path(path).parent / name for name in self.libraries]
         for library, data in zip(libraries, self.libraries.values(), strict=True):
@@ -112,9 +115,21 @@ class Optimization:
                 file.write(data)
         with self._open() as catalog:
             written = write_model(
-                catalog, self.result_model_id, path, outside_bytes=self.outside_bytes
+                catalog,
+                self.result_model_id,
+                path,
+                outside_bytes=self.outside_bytes,
+                spared=() if self._is_source(catalog, Path(path)) else self.weights_files,
             )
         return [*libraries, *written]
+
+    def _is_source(self, catalog: Catalog, path: Path) -> bool:
+        """Tell whether a path is the file that the model was read from."""
+        (found,) = catalog.connection.execute(
+            "SELECT source_path FROM model WHERE model_id = ?", [self.model_id]
+        ).fetchall()
+        source = Path(found[0] or "")
+        return path.exists() and source.exists() and path.samefile(source)
 
     def report(self, path: str | Path) -> None:
         """Write the HTML report: one file that needs nothing else."""

@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
+from tensolog.catalog.errors import ModelError
 from tensolog.optimizer.codegen import CompilerError
 from tensolog.optimizer.codegen.unit import native_level
 from tensolog.optimizer.contest import Contest, Plan
@@ -113,6 +114,36 @@ def test_large_weights_lie_beside_a_model_that_has_a_library_there(fast_kernels,
     (given,) = tensolog.open_session(path).run(None, feeds)
     np.testing.assert_allclose(given, wanted, rtol=1e-4, atol=1e-4)
     assert all(one.data_location == one.DEFAULT for one in result.model.graph.initializer)
+
+
+@needs_compiler
+def test_weights_of_the_model_that_was_read_are_not_replaced(fast_kernels, tmp_path):
+    """As where a result was renamed, and its data file was not."""
+    source, data = tmp_path / "model.onnx", tmp_path / "fast.onnx.data"
+    onnx.save(network(160), source, save_as_external_data=True, location=data.name)
+    options = {"threads": 1, "budget": 0.1, "catalog": ":memory:", "rules": ()}
+    result = tensolog.optimize(source, target=KERNELS_TARGET, **options)
+    assert result.chosen == "kernels"
+    before = data.read_bytes()
+    with pytest.raises(ModelError, match=r"fast.onnx.data holds weights .* write to another name"):
+        result.save(tmp_path / "fast.onnx")
+    assert data.read_bytes() == before
+    assert not (tmp_path / "fast.onnx").exists()
+    result.save(tmp_path / "faster.onnx")
+    tensolog.open_session(tmp_path / "faster.onnx")
+
+
+@needs_compiler
+def test_a_model_with_weights_beside_it_is_replaced_if_that_is_asked_for(fast_kernels, tmp_path):
+    source = tmp_path / "model.onnx"
+    onnx.save(network(160), source, save_as_external_data=True, location="model.onnx.data")
+    options = {"threads": 1, "budget": 0.1, "catalog": ":memory:", "rules": ()}
+    result = tensolog.optimize(source, target=KERNELS_TARGET, **options)
+    feeds = {"x": np.random.default_rng(1).standard_normal((5, 160)).astype(np.float32)}
+    (wanted,) = opened(network(160)).run(None, feeds)
+    result.save(source)
+    (given,) = tensolog.open_session(source).run(None, feeds)
+    np.testing.assert_allclose(given, wanted, rtol=1e-4, atol=1e-4)
 
 
 @needs_compiler
