@@ -20,7 +20,7 @@ from .tensors import CONSTANT_KEY, STORAGE_KEY, entry, initializers_of, unrefer
 from .wire import Payload, put_back
 
 _STREAMED_BYTES = LARGE_BYTES
-_OUTSIDE_BYTES = 1 << 10  # from here on external_data=True moves them, as onnx.save does
+_OUTSIDE_BYTES = 1 << 10  # what external_data=True moves, as onnx.save does
 
 
 def write_model(

@@ -180,7 +180,7 @@ def _places(made: _Maker, lookups: Sequence[Lookup], tables: Sequence[_Table]) -
         column = made.constant(np.array([-1, 1]))
         ids = [made.node("Reshape", (one, column)) for one in ids]
     joined = made.node("Concat", tuple(ids), axis=1)
-    rows = [len(graph.constants[lookup.table].array()) for lookup in lookups]
+    rows = [size for table in tables for size in table.counts]
     above = [start for table in tables for start in table.starts]
     beyond = spread(start + size for start, size in zip(above, rows, strict=True))
     negative = made.node("Less", (joined, made.constant(np.array(0, dtype))))
@@ -193,14 +193,16 @@ def _places(made: _Maker, lookups: Sequence[Lookup], tables: Sequence[_Table]) -
 
 
 class _Table:
-    """All rows of the tables of several lookups, and where those of each lookup start."""
+    """All rows of the tables of several lookups; where those of each start, and how many it has."""
 
     def __init__(self, graph: Graph, lookups: Sequence[Lookup]) -> None:
         tables = list(dict.fromkeys(lookup.table for lookup in lookups))
         arrays = [graph.constants[table].array() for table in tables]
         self.rows = np.concatenate(arrays)
+        counts = dict(zip(tables, map(len, arrays), strict=True))
         starts = dict(zip(tables, accumulate(map(len, arrays[:-1]), initial=0), strict=True))
         self.starts = [starts[lookup.table] for lookup in lookups]
+        self.counts = [counts[lookup.table] for lookup in lookups]
 
 
 class _Maker(Maker):

@@ -119,16 +119,13 @@ class Optimization:
                 self.result_model_id,
                 path,
                 outside_bytes=self.outside_bytes,
-                spared=() if self._is_source(catalog, Path(path)) else self.weights_files,
+                spared=() if self._is_source(Path(path)) else self.weights_files,
             )
         return [*libraries, *written]
 
-    def _is_source(self, catalog: Catalog, path: Path) -> bool:
+    def _is_source(self, path: Path) -> bool:
         """Tell whether a path is the file that the model was read from."""
-        (found,) = catalog.connection.execute(
-            "SELECT source_path FROM model WHERE model_id = ?", [self.model_id]
-        ).fetchall()
-        source = Path(found[0] or "")
+        source = Path(self.details.get("model", {}).get("path") or "")
         return path.exists() and source.exists() and path.samefile(source)
 
     def report(self, path: str | Path) -> None:

@@ -71,10 +71,18 @@ def fast_kernels(monkeypatch):
     monkeypatch.setattr(alone, "measured_forms", measured)
 
 
-def optimized(width=16, **options):
+def optimized(source=None, **options):
     return tensolog.optimize(
-        network(width), threads=1, budget=0.1, catalog=":memory:", rules=(), **options
+        source or network(), threads=1, budget=0.1, catalog=":memory:", rules=(), **options
     )
+
+
+def assert_same(path, width=16):
+    """Compare what a saved model computes with the network."""
+    feeds = {"x": np.random.default_rng(1).standard_normal((5, width)).astype(np.float32)}
+    (wanted,) = opened(network(width)).run(None, feeds)
+    (given,) = tensolog.open_session(path).run(None, feeds)
+    np.testing.assert_allclose(given, wanted, rtol=1e-5, atol=1e-5)
 
 
 @needs_compiler
@@ -88,10 +96,7 @@ def test_what_helps_is_fused_and_the_library_lies_beside_the_model(fast_kernels,
     proto = onnx.load(path)
     assert [one.split("_")[0] for one in kernels_of(proto)] == ["Mish"]
     onnx.checker.check_model(proto)
-    feeds = {"x": np.random.default_rng(1).standard_normal((5, 16)).astype(np.float32)}
-    (wanted,) = opened(network()).run(None, feeds)
-    (given,) = tensolog.open_session(path).run(None, feeds)
-    np.testing.assert_allclose(given, wanted, rtol=1e-5, atol=1e-5)
+    assert_same(path)
     steps = [step for step in result.plan if step.rule == "FuseKernel"]
     fused, *left = steps
     assert fused.accepted and fused.nodes == ("Mish(b)",)
@@ -100,7 +105,7 @@ def test_what_helps_is_fused_and_the_library_lies_beside_the_model(fast_kernels,
 
 @needs_compiler
 def test_large_weights_lie_beside_a_model_that_has_a_library_there(fast_kernels, tmp_path):
-    result = optimized(width=160, target=KERNELS_TARGET)
+    result = optimized(network(160), target=KERNELS_TARGET)
     path = tmp_path / "fast.onnx"
     written = {entry.name for entry in result.save(path)}
     assert written == {"fast.onnx", "fast.onnx.data", *result.libraries}
@@ -109,10 +114,7 @@ def test_large_weights_lie_beside_a_model_that_has_a_library_there(fast_kernels,
     (weight,) = (one for one in proto.graph.initializer if one.data_location == one.EXTERNAL)
     place = {entry.key: entry.value for entry in weight.external_data}
     assert (place["location"], int(place["offset"]) % 4096) == ("fast.onnx.data", 0)
-    feeds = {"x": np.random.default_rng(1).standard_normal((5, 160)).astype(np.float32)}
-    (wanted,) = opened(network(160)).run(None, feeds)
-    (given,) = tensolog.open_session(path).run(None, feeds)
-    np.testing.assert_allclose(given, wanted, rtol=1e-4, atol=1e-4)
+    assert_same(path, 160)
     assert all(one.data_location == one.DEFAULT for one in result.model.graph.initializer)
 
 
@@ -121,8 +123,7 @@ def test_weights_of_the_model_that_was_read_are_not_replaced(fast_kernels, tmp_p
     """As where a result was renamed, and its data file was not."""
     source, data = tmp_path / "model.onnx", tmp_path / "fast.onnx.data"
     onnx.save(network(160), source, save_as_external_data=True, location=data.name)
-    options = {"threads": 1, "budget": 0.1, "catalog": ":memory:", "rules": ()}
-    result = tensolog.optimize(source, target=KERNELS_TARGET, **options)
+    result = optimized(source, target=KERNELS_TARGET)
     assert result.chosen == "kernels"
     before = data.read_bytes()
     with pytest.raises(ModelError, match=r"fast.onnx.data holds weights .* write to another name"):
@@ -130,20 +131,16 @@ def test_weights_of_the_model_that_was_read_are_not_replaced(fast_kernels, tmp_p
     assert data.read_bytes() == before
     assert not (tmp_path / "fast.onnx").exists()
     result.save(tmp_path / "faster.onnx")
-    tensolog.open_session(tmp_path / "faster.onnx")
+    assert_same(tmp_path / "faster.onnx", 160)
 
 
 @needs_compiler
 def test_a_model_with_weights_beside_it_is_replaced_if_that_is_asked_for(fast_kernels, tmp_path):
     source = tmp_path / "model.onnx"
     onnx.save(network(160), source, save_as_external_data=True, location="model.onnx.data")
-    options = {"threads": 1, "budget": 0.1, "catalog": ":memory:", "rules": ()}
-    result = tensolog.optimize(source, target=KERNELS_TARGET, **options)
-    feeds = {"x": np.random.default_rng(1).standard_normal((5, 160)).astype(np.float32)}
-    (wanted,) = opened(network(160)).run(None, feeds)
+    result = optimized(source, target=KERNELS_TARGET)
     result.save(source)
-    (given,) = tensolog.open_session(source).run(None, feeds)
-    np.testing.assert_allclose(given, wanted, rtol=1e-4, atol=1e-4)
+    assert_same(source, 160)
 
 
 @needs_compiler
