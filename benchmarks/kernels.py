@@ -7,9 +7,10 @@
 
 Ratios below 1 are faster. Alone: a kernel against ONNX Runtime's full optimization of the same
 nodes, interleaved. Fused: models with every region fused, whatever it gains, without products, with
-products each multiplied out, and with seven for eight, raced against the original. Models: the race
-of `tensolog optimize --target onnxruntime-cpu+kernels`, the original, the best plan without kernels
-and the best one with them, all in one race.
+products each multiplied out, with seven for eight, and on matrix tiles (where the processor has
+none, each is multiplied out), raced against the original. Models: the race of `tensolog optimize
+--target onnxruntime-cpu+kernels`, the original, the best plan without kernels and the best one with
+them, all in one race.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from onnx import TensorProto, helper, numpy_helper
 from tensolog.optimizer.convert import load_graph, to_model
 from tensolog.optimizer.infer import infer_types
 from tensolog.optimizer.kernels.library import build as build_library
-from tensolog.optimizer.kernels.product import sevens, supply
+from tensolog.optimizer.kernels.product import RANKS, formed, supply
+from tensolog.optimizer.kernels.product_text import EACH, SEVEN, TILES
 from tensolog.optimizer.kernels.region import Meanings
 from tensolog.optimizer.kernels.trial import KERNEL, OPERATORS, measured_forms
 from tensolog.optimizer.kernels.whole import fused_graph, regions
@@ -56,7 +58,12 @@ def mish_cnn() -> onnx.ModelProto:
 
 
 # Ways to fuse all regions of a model.
-WAYS = ("no products", "products", "seven")
+WAYS: dict[str, str | None] = {
+    "no products": None,
+    "products": EACH,
+    "seven": SEVEN,
+    "tiles": TILES,
+}
 MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
     "llama": lambda: build("llama", tokens=512, depth=4),
     "gpt2": lambda: build("gpt2", tokens=512, depth=6),
@@ -180,7 +187,8 @@ def kernels(threads: int) -> None:
         graph.types = infer_types(graph)
         meanings = Meanings(graph)
         (found,) = regions(meanings, graph.nodes)
-        forms = [one.kernel for one in (found, *sevens(meanings, [found]))]
+        others = [one for form in RANKS for one in formed(meanings, [found], form)]
+        forms = [one.kernel for one in (found, *others)]
         supply(graph, forms)
         library = build_library(forms)
         laps = measured_forms(
@@ -211,7 +219,8 @@ def fused(names: list[str], threads: int, budget: float) -> None:
                     continue
                 graph = load_graph(original)
                 graph.types = infer_types(graph)
-                changed = fused_graph(graph, multiplies=way != WAYS[0], seven=way == WAYS[2])
+                form = WAYS[way]
+                changed = fused_graph(graph, multiplies=form is not None, form=form or EACH)
                 assert changed is not None, name
                 onnx.save(to_model(changed[0]), path)
                 executions[way] = Execution(libraries=(changed[1].path,))

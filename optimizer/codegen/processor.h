@@ -30,3 +30,21 @@ static int has_avx512(void) {
 static int has_avx2(void) { return 0; }
 static int has_avx512(void) { return 0; }
 #endif
+
+/* Matrix tiles of bfloat16 numbers, which Linux saves for a process that has asked for it: it may refuse. */
+#if defined(__x86_64__) && defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+static int has_tiles(void) {
+  static int known = -1;
+  if (known < 0) {
+    const unsigned wanted = 1u << 22 | 1u << 24; /* AMX-BF16, AMX-TILE */
+    unsigned a, b, c, d;
+    known = enabled(0x600e6) && __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & wanted) == wanted
+            && syscall(SYS_arch_prctl, 0x1023 /* ARCH_REQ_XCOMP_PERM */, 18 /* XTILEDATA */) == 0;
+  }
+  return known;
+}
+#else
+static int has_tiles(void) { return 0; }
+#endif

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from functools import cache
 from importlib import resources
+from pathlib import Path
 
 import numpy as np
 
@@ -38,6 +39,18 @@ def native_level() -> str:
     if features.get("AVX2") and features.get("FMA3"):
         return "avx2"
     return "plain"
+
+
+@cache
+def has_tiles() -> bool:
+    """Tell whether this processor has matrix tiles of bfloat16 numbers that kernels can use."""
+    try:
+        stated = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
+    except OSError:  # no Linux: kernels don't ask other systems for them
+        return False
+    flags = re.search(r"^flags\s*:(.*)$", stated, re.MULTILINE)
+    has = flags is not None and {"amx_tile", "amx_bf16"} <= set(flags[1].split())
+    return has and native_level() == "avx512"
 
 
 @cache
@@ -82,7 +95,7 @@ def unit(kernels: Sequence[tuple[str, str]], levels: Sequence[str], compiler: Co
     function that is exported asks the processor which it has.
     """
     parts = [_text("common.h")]
-    if len(levels) > 1:
+    if len(levels) > 1 or any("has_tiles()" in text for _, text in kernels):
         parts.append(_text("processor.h"))
     parts += [_level(kernels, level, compiler) for level in levels]
     return "\n".join([*parts, *(_entry(name, levels) for name, _ in kernels), ""])

@@ -17,6 +17,13 @@
 #define SEVEN_GAP 16
 #define SEVEN_BLOCK 256
 #define SEVEN_RUN 4
+/* rows of a block, a piece of the depth at most, as whole tiles, and panels of a unit at most where products
+   are computed on matrix tiles, for product_tiles.h: together they stay in the second cache */
+#define TILES_BLOCK 256
+#define TILES_DEPTH 768
+#define TILES_PIECES(depth) (((depth) + TILES_DEPTH - 1) / TILES_DEPTH)
+#define TILES_PIECE(depth) (((depth) + 32 * TILES_PIECES(depth) - 1) / (32 * TILES_PIECES(depth)) * 32)
+#define TILES_PANELS 8
 
 #define INLINED inline __attribute__((always_inline))
 

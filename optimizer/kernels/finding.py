@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..codegen.compiler import CompilerError
+from ..codegen.unit import has_tiles
 from ..contest import Contest, Plan
 from ..graph import Graph
 from .convolution import convolutions
@@ -14,7 +15,8 @@ from .grow import Found, Grower
 from .kinds import Kind
 from .left_alone import left_alone
 from .library import Library, build
-from .product import sevens
+from .product import RANKS, formed
+from .product_text import TILES
 from .region import Meanings
 from .steady import steady
 from .whole import by_kernel, regions
@@ -46,8 +48,12 @@ def kinds_of(graph: Graph, base: Plan, contest: Contest, in_blocks: bool) -> lis
         for name, found in by_kernel(grown).items():
             key = (name, tuple(one.region.nodes for one in found))
             kinds.setdefault(key, Kind(found)).sorts.add(sort)
-    other = by_kernel(sevens(meanings, everything)).values()
-    multiplied = [Kind(found, {EVERYTHING}, rank=1) for found in other]
+    multiplied = [
+        Kind(found, {EVERYTHING}, rank=rank)
+        for form, rank in RANKS.items()
+        if form != TILES or has_tiles()
+        for found in by_kernel(formed(meanings, everything, form)).values()
+    ]
     return [*_forms(convolved), *kinds.values(), *multiplied]
 
 

@@ -30,7 +30,7 @@ from .finding import EVERYTHING, OTHERS, compiled, kinds_of
 from .grow import Found
 from .kinds import Kind, best_forms, cover, step_of
 from .library import Library
-from .product import sevens, supply
+from .product import RANKS, formed, supply
 from .region import Meanings
 from .settle import settle
 from .whole import by_kernel, regions
@@ -177,7 +177,8 @@ class Fusing:
             other.settled = settle(other.graph)
             meanings = Meanings(other.graph)
             found = regions(meanings, other.graph.nodes)
-            of = by_kernel([*found, *sevens(meanings, found)])
+            forms = [one for form in RANKS for one in formed(meanings, found, form)]
+            of = by_kernel([*found, *forms])
             other.kinds = [
                 replace(kind, found=of[kind.name]) for kind in self.chosen if kind.name in of
             ]

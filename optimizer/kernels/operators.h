@@ -294,6 +294,27 @@ static void arrange_seven(call *c, i64 grain) {
   c->fresh = 0;
 }
 
+/* The same on matrix tiles: a unit is a block of rows for some panels, at least so many units that threads
+   share them well. Tasks claim them one by one: rows are taken apart by as many as threads run, or, of
+   more than a piece of the depth, for each unit, so that these are fewer and wider. */
+static void arrange_tiles(call *c, i64 grain) {
+  const i64 columns = c->extent[c->loops - 2], depth = c->extent[c->loops - 1];
+  const i64 panels = (columns + PRODUCT_PANEL - 1) / PRODUCT_PANEL;
+  c->rows /= columns;
+  const i64 pieces = (c->rows + TILES_BLOCK - 1) / TILES_BLOCK;
+  c->block = pieces ? ((c->rows + pieces - 1) / pieces + 31) / 32 * 32 : 32;
+  const i64 units = TILES_PIECES(depth) > 1 ? 4 : 16;
+  const i64 wide = LEAST(TILES_PANELS, (panels * pieces + units - 1) / units);
+  c->blocks = wide ? (panels + wide - 1) / wide : 0;
+  c->units = (c->rows + c->block - 1) / c->block * c->blocks;
+  c->share = TILES_PIECE(depth) * 6 * (c->block + PRODUCT_PANEL)
+             + (i64)sizeof(float) * TILES_PANELS * c->block * PRODUCT_PANEL + c->block / 32;
+  c->tasks = LEAST(LEAST(c->units, MOST_TASKS), c->rows * columns * depth / grain);
+  c->tasks = LEAST(c->tasks, (256 << 20) / c->share);
+  if (c->tasks < 1) c->tasks = 1;
+  c->fresh = 0;
+}
+
 /* A convolution: a unit is some tiles of an image, for a panel of its channels. Tasks claim units
    until none is left, so that only as many do something as threads run, and touch their memory. */
 static void arrange_convolution(call *c, i64 grain) {

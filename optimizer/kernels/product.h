@@ -132,14 +132,27 @@ static i64 product_part(i64 block, i64 depth) { (void)depth; return block; }
 static inline i64 product_tall(i64 rows, i64 tiles) { (void)tiles; return LEAST(PRODUCT_ROWS, rows); }
 #endif
 
+/* S = start for a block of rows and the n columns of a panel, zeros where it is NULL. */
+static void product_start(float *S, i64 rows, const float *start, i64 n) {
+  memset(S, 0, sizeof(float) * (size_t)(rows * PRODUCT_PANEL));
+  for (i64 r = 0; start && r < rows; r++) memcpy(S + r * PRODUCT_PANEL, start, sizeof(float) * (size_t)n);
+}
+/* The next unit, of which a task claims `run` at a time: 0 where none is left. */
+static int product_claim(const call *whole, i64 *unit, i64 *end, i64 run) {
+  call *c = (call *)whole;
+  if (++*unit < *end) return 1;
+  *unit = __atomic_fetch_add(&c->fresh, run, __ATOMIC_RELAXED);
+  *end = LEAST(*unit + run, c->units);
+  return *unit < c->units;
+}
+
 /* S = start + x w for a block of rows and the n columns of a panel of K rows; `start` is n elements
    or NULL. What lies behind the panel is fetched where it is the next to be read (`more`). */
 static APART void product_block(
     const float *x, i64 apart, i64 rows, const float *w, const float *start, i64 n, float *S, i64 K, int more) {
   const i64 pieces = (K + PRODUCT_DEPTH - 1) / PRODUCT_DEPTH, most = (K + pieces - 1) / pieces;
   const i64 tall = (rows + PRODUCT_ROWS - 1) / PRODUCT_ROWS, tiles = tall * (PRODUCT_PANEL / PRODUCT_STRIP);
-  memset(S, 0, sizeof(float) * (size_t)(rows * PRODUCT_PANEL));
-  for (i64 r = 0; start && r < rows; r++) memcpy(S + r * PRODUCT_PANEL, start, sizeof(float) * (size_t)n);
+  product_start(S, rows, start, n);
 #if defined(LEVEL_AVX2)
   if (rows <= 2 && n > PRODUCT_PANEL / 2) { product_few(rows, x, apart, w, S, K); return; }
 #endif

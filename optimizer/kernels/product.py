@@ -30,7 +30,7 @@ from .lower import (
     named,
 )
 from .product_panels import PANEL, Likeness, Panels, pairs_of
-from .product_text import product_text
+from .product_text import EACH, SEVEN, TILES, product_text
 from .region import Meanings, Region, read_by
 
 # Products and sums that are worth a task of their own.
@@ -39,8 +39,17 @@ GRAIN = 1 << 20
 LEAST_COLUMNS, LEAST_DEPTH = 32, 16
 # Below these, seven products for eight gain nothing.
 SEVEN_ROWS, SEVEN_COLUMNS, SEVEN_DEPTH = 192, 4 * PANEL, 128
-# How products are computed.
-EACH, SEVEN = "product by product", "seven products for eight"
+# Rows and depth that fill matrix tiles.
+TILES_ROWS = TILES_DEPTH = 32
+# Forms beside EACH, by how much they round: tiles count very small numbers as zero.
+RANKS = {TILES: 1, SEVEN: 2}
+# What the forms of products are told of their work, and what they need.
+ARRANGED = {EACH: "arrange_product", SEVEN: "arrange_seven", TILES: "arrange_tiles"}
+SUPPORT = {
+    EACH: "product.h",
+    SEVEN: "product.h product_seven.h",
+    TILES: "product.h product_tiles.h",
+}
 MOST_BEHIND = 24
 # Between a product and what follows, these may add or drop axes of one element.
 VIEWS = frozenset({"Reshape", "Squeeze", "Unsqueeze", "Identity", "Flatten"})
@@ -77,8 +86,8 @@ def products(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
     return found
 
 
-def sevens(meanings: Meanings, found: Iterable[Found]) -> list[Found]:
-    """Return other kernels for products that were found, of seven products for eight."""
+def formed(meanings: Meanings, found: Iterable[Found], form: str) -> list[Found]:
+    """Return kernels of another form, SEVEN or TILES, for products that were found."""
     graph = meanings.graph
     position = {number: at for at, number in enumerate(graph.order())}
     made: list[Found] = []
@@ -92,7 +101,7 @@ def sevens(meanings: Meanings, found: Iterable[Found]) -> list[Found]:
         )
         behind = frozenset(one.region.nodes) - matrix.nodes - {product}
         try:
-            made.append(_lowered(meanings, product, matrix, behind, position, SEVEN))
+            made.append(_lowered(meanings, product, matrix, behind, position, form))
         except LoweringError:
             continue
     return made
@@ -269,6 +278,8 @@ def _lowered(
     if form == SEVEN:
         _check_seven(given, int(width), int(depth))
         ways.append(Likeness(matrix.transposed))
+    if form == TILES:
+        _check_tiles(given, int(depth))
     laid = [_laid_out(meanings, matrix, how) for how in ways]
     inputs = tuple(dict.fromkeys([rows, *laid, *bias, *(one.value for one in accesses)]))
     if len(inputs) > MOST_OPERANDS:
@@ -283,7 +294,7 @@ def _lowered(
     check(shapes)
     nodes = tuple(sorted(inside | matrix.nodes, key=position.__getitem__))
     added = inputs.index(bias[0]) if bias else None
-    text = product_text(extents, accesses, inputs, added, after, seven=form == SEVEN)
+    text = product_text(extents, accesses, inputs, added, after, form)
     kernel = Kernel(
         "",
         label([graph.nodes[n].op_type for n in nodes if n not in matrix.nodes]),
@@ -292,8 +303,8 @@ def _lowered(
         inputs,
         (output,),
         grain=GRAIN,
-        arrange="arrange_seven" if form == SEVEN else "arrange_product",
-        support="product.h product_seven.h" if form == SEVEN else "product.h",
+        arrange=ARRANGED[form],
+        support=SUPPORT[form],
         flushes=flushes(meanings, chain),
         packed=tuple((value, matrix.value, how) for value, how in zip(laid, ways, strict=True)),
         form=form,
@@ -303,11 +314,22 @@ def _lowered(
 
 def _check_seven(rows: tuple[Extent, ...], width: int, depth: int) -> None:
     """Raise LoweringError where seven products for eight gain nothing."""
-    known = [size for size in rows[:-1] if isinstance(size, int)]
-    if len(known) == len(rows) - 1 and math.prod(known) < SEVEN_ROWS:
+    if _fewer_rows(rows, SEVEN_ROWS):
         raise LoweringError("too few rows")
     if width < SEVEN_COLUMNS or depth < SEVEN_DEPTH or depth % 2:
         raise LoweringError("a matrix that isn't worth adding up")
+
+
+def _check_tiles(rows: tuple[Extent, ...], depth: int) -> None:
+    """Raise LoweringError where tiles would be hardly filled."""
+    if _fewer_rows(rows, TILES_ROWS) or depth < TILES_DEPTH:
+        raise LoweringError("too few rows, or too little depth")
+
+
+def _fewer_rows(rows: tuple[Extent, ...], least: int) -> bool:
+    """Tell whether there are fewer rows, as far as that is known."""
+    known = [size for size in rows[:-1] if isinstance(size, int)]
+    return len(known) == len(rows) - 1 and math.prod(known) < least
 
 
 def _bias(meanings: Meanings, product: int, width: Extent) -> tuple[int, ...]:

@@ -33,15 +33,6 @@ static seven seven_of(char *scratch, i64 rows, i64 depth) {
   return s;
 }
 
-/* The next unit, of which a task claims SEVEN_RUN at a time: 0 where none is left. */
-static int seven_claim(const call *whole, i64 *unit, i64 *end) {
-  call *c = (call *)whole;
-  if (++*unit < *end) return 1;
-  *unit = __atomic_fetch_add(&c->fresh, SEVEN_RUN, __ATOMIC_RELAXED);
-  *end = LEAST(*unit + SEVEN_RUN, c->units);
-  return *unit < c->units;
-}
-
 static inline int32_t seven_magnitude(float x) {
   int32_t bits;
   memcpy(&bits, &x, sizeof bits);
@@ -208,13 +199,9 @@ static APART void seven_block(
                     s->results + panel * count * PRODUCT_PANEL, depth, more || panel + 1 < panels);
     return;
   }
-  for (i64 panel = 0; panel < 2; panel++) {
-    const i64 n = LEAST(PRODUCT_PANEL, width - panel * PRODUCT_PANEL);
-    float *S = s->results + panel * count * PRODUCT_PANEL;
-    memset(S, 0, sizeof(float) * (size_t)(count * PRODUCT_PANEL));
-    for (i64 r = 0; start && r < count; r++)
-      memcpy(S + r * PRODUCT_PANEL, start + panel * PRODUCT_PANEL, sizeof(float) * (size_t)n);
-  }
+  for (i64 panel = 0; panel < 2; panel++)
+    product_start(s->results + panel * count * PRODUCT_PANEL, count, start ? start + panel * PRODUCT_PANEL : NULL,
+                  LEAST(PRODUCT_PANEL, width - panel * PRODUCT_PANEL));
   const float *sums = s->sums;
   const uint8_t *apart = s->apart;
   for (i64 k = 0; k < depth; k += 2 * s->most) {

@@ -8,6 +8,10 @@ from .affine import Extent
 from .attention_text import Between
 from .cells import Access
 
+# How products are computed.
+EACH, SEVEN = "product by product", "seven products for eight"
+TILES = "three parts of each number, on matrix tiles"
+
 
 def product_text(
     extents: tuple[Extent, ...],
@@ -15,14 +19,13 @@ def product_text(
     inputs: Sequence[int],
     bias: int | None,
     after: Between | None,
-    *,
-    seven: bool = False,
+    form: str,
 ) -> str:
     """Return the function; `extents` are those of the rows' loops, of the columns and the depth.
 
     The first two inputs are the rows and the matrix; `bias` is the input that is added to each row,
-    if there is one. `accesses` are what is read behind the product, where there is something.
-    `seven` products stand for eight: the third input says of which panels.
+    if there is one. `accesses` are what is read behind the product, where there is something. Where
+    seven products stand for eight, the third input says of which panels.
     """
     outer = len(extents) - 2
     start = "NULL" if bias is None else f"(const float *)c->in[{bias}] + column"
@@ -39,35 +42,42 @@ def product_text(
         base = f"(const {kind} *)c->in[{inputs.index(access.value)}] + c->offset[{number}]"
         lines.append(f"  const {kind} *a{number} = {base};")
     ending = _ending(extents, accesses, after)
-    if not seven:
-        lines += [
-            "  float *S = (float *)own->scratch;",
-            "  for (i64 unit = own->first, run; unit < own->end; unit += run) {",
-            "    const i64 base = unit / c->blocks * c->block, left = unit % c->blocks;",
-            "    const i64 below = LEAST(base + c->block, c->rows);",
-            "    const i64 part = product_part(below - base, depth);",
-            "    run = LEAST(own->end - unit, c->blocks - left);",
-            "    for (i64 first = base; first < below; first += part)",
-            "    for (i64 panel = left; panel < left + run; panel++) {",
-            "      const i64 count = LEAST(part, below - first);",
-            "      const i64 column = panel * PRODUCT_PANEL;",
-            "      const i64 n = LEAST(PRODUCT_PANEL, width - column);",
-            "      const int more = panel + 1 < left + run;",
-            f"      const float *start = {start};",
-            "      product_block(",
-            "          x + first * depth, depth, count, w + column * depth, start, n, S, depth,",
-            "          more);",
-            *(f"  {line}" for line in ending),
-            "    }",
-            "  }",
-            "}",
-        ]
-        return "\n".join(lines)
-    lines += [
+    write = {EACH: _each, SEVEN: _seven, TILES: _tiles}[form]
+    return "\n".join([*lines, *write(start, ending), "}"])
+
+
+def _each(start: str, ending: Sequence[str]) -> list[str]:
+    """Return the loops of a task: blocks of rows, parts of these, panels."""
+    return [
+        "  float *S = (float *)own->scratch;",
+        "  for (i64 unit = own->first, run; unit < own->end; unit += run) {",
+        "    const i64 base = unit / c->blocks * c->block, left = unit % c->blocks;",
+        "    const i64 below = LEAST(base + c->block, c->rows);",
+        "    const i64 part = product_part(below - base, depth);",
+        "    run = LEAST(own->end - unit, c->blocks - left);",
+        "    for (i64 first = base; first < below; first += part)",
+        "    for (i64 panel = left; panel < left + run; panel++) {",
+        "      const i64 count = LEAST(part, below - first);",
+        "      const i64 column = panel * PRODUCT_PANEL;",
+        "      const i64 n = LEAST(PRODUCT_PANEL, width - column);",
+        "      const int more = panel + 1 < left + run;",
+        f"      const float *start = {start};",
+        "      product_block(",
+        "          x + first * depth, depth, count, w + column * depth, start, n, S, depth,",
+        "          more);",
+        *(f"  {line}" for line in ending),
+        "    }",
+        "  }",
+    ]
+
+
+def _seven(start: str, ending: Sequence[str]) -> list[str]:
+    """Return the loop of a task over the units that it claims, of two panels each."""
+    return [
         "  const float *alike = (const float *)c->in[2];",
         "  seven all = seven_of(own->scratch, c->block, depth);",
         "  i64 held = -1, unit = 0, end = 0;",
-        "  while (seven_claim(c, &unit, &end)) {",
+        "  while (product_claim(c, &unit, &end, SEVEN_RUN)) {",
         "    const i64 first = unit / c->blocks * c->block, pair = unit % c->blocks;",
         "    const i64 count = LEAST(c->block, c->rows - first);",
         "    i64 column = 2 * pair * PRODUCT_PANEL;",
@@ -77,16 +87,42 @@ def product_text(
         "    seven_block(",
         "        x + first * depth, depth, count, w + column * depth, start, width - column, &all,",
         "        alike[pair] != 0, pair + 1 < c->blocks);",
+        "    const i64 last = LEAST(width, column + 2 * PRODUCT_PANEL), apart = count;",
         "    const float *S = all.results;",
-        "    const i64 last = LEAST(width, column + 2 * PRODUCT_PANEL);",
-        "    for (; column < last; column += PRODUCT_PANEL, S += count * PRODUCT_PANEL) {",
+        *_panels(ending),
+        "  }",
+    ]
+
+
+def _tiles(start: str, ending: Sequence[str]) -> list[str]:
+    """Return the loop of a task over the units that it claims, of several panels each."""
+    return [
+        "  const i64 panels = (width + PRODUCT_PANEL - 1) / PRODUCT_PANEL, apart = c->block;",
+        "  const i64 wide = (panels + c->blocks - 1) / c->blocks * PRODUCT_PANEL;",
+        "  tiles all = tiles_of(c, own->scratch, depth);",
+        "  i64 unit = 0, end = 0;",
+        "  while (product_claim(c, &unit, &end, 1)) {",
+        "    const i64 first = unit / c->blocks * apart, count = LEAST(apart, c->rows - first);",
+        "    i64 column = unit % c->blocks * wide;",
+        "    const i64 last = LEAST(width, column + wide);",
+        f"    const float *start = {start};",
+        "    tiles_block(",
+        "        &all, first, x + first * depth, depth, count, w + column * depth, start,",
+        "        last - column, apart);",
+        "    const float *S = all.results;",
+        *_panels(ending),
+        "  }",
+    ]
+
+
+def _panels(ending: Sequence[str]) -> list[str]:
+    """Return the loop over panels whose results lie one after another, `apart` rows of each."""
+    return [
+        "    for (; column < last; column += PRODUCT_PANEL, S += apart * PRODUCT_PANEL) {",
         "      const i64 n = LEAST(PRODUCT_PANEL, width - column);",
         *(f"  {line}" for line in ending),
         "    }",
-        "  }",
-        "}",
     ]
-    return "\n".join(lines)
 
 
 def _ending(

@@ -10,7 +10,8 @@ from .attention import attentions
 from .embed import embed, place
 from .grow import Found, Grower
 from .library import Library, build
-from .product import products, sevens, supply
+from .product import formed, products, supply
+from .product_text import EACH
 from .region import Meanings
 from .settle import settle
 from .steady import steady
@@ -40,21 +41,21 @@ def fused_graph(
     graph: Graph,
     *,
     multiplies: bool = True,
-    seven: bool = False,
+    form: str = EACH,
     levels: Sequence[str] | None = None,
     flags: Sequence[str] = FLAGS,
 ) -> tuple[Graph, Library] | None:
     """Fuse all regions of a graph, whatever they gain; None where there are none.
 
-    `multiplies` is that of `regions`; products are by `seven` for eight where they can be. `levels`
+    `multiplies` is that of `regions`; products have this `form` where they can. `levels`
     and `flags` are those of `library.build`.
     """
     fused = graph.copy()
     settle(fused)
     meanings = Meanings(fused)
     found = regions(meanings, fused.nodes, multiplies=multiplies)
-    if seven:
-        others = {one.region.nodes: one for one in sevens(meanings, found)}
+    if form != EACH:
+        others = {one.region.nodes: one for one in formed(meanings, found, form)}
         found = [others.get(one.region.nodes, one) for one in found]
     placed = [one for one in found if place(fused, one.region.nodes, one.kernel)]
     supply(fused, [one.kernel for one in placed])

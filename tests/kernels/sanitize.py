@@ -10,6 +10,7 @@ import sys
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tensolog.optimizer.kernels.product import RANKS
 
 from tests.fusion.codegen.sanitize import SANITIZED, campaign, main
 
@@ -64,10 +65,10 @@ def inside(examples):
         check(proto, feeds, threads=2, flags=SANITIZED)
 
     @repeated
-    @given(any_large_product())
-    def multiplied_by_seven(case):
+    @given(any_large_product(), st.sampled_from(list(RANKS)))
+    def multiplied_otherwise(case, form):
         proto, feeds = case
-        check(proto, feeds, threads=2, flags=SANITIZED, seven=True)
+        check(proto, feeds, threads=2, flags=SANITIZED, form=form)
 
     @repeated
     @given(cases(), st.sampled_from(RUNNABLE), st.booleans())
@@ -89,7 +90,7 @@ def inside(examples):
     attentions()
     masked()
     multiplied()
-    multiplied_by_seven()
+    multiplied_otherwise()
     convolved()
     paired()
     apart()

@@ -4,7 +4,7 @@ import pytest
 from onnx import helper
 from tensolog.optimizer.contest import Contest
 from tensolog.optimizer.kernels.embed import RULE
-from tensolog.optimizer.kernels.product import EACH, SEVEN
+from tensolog.optimizer.kernels.product_text import EACH, SEVEN
 from tensolog.optimizer.setting import KERNELS_TARGET
 
 import tensolog

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from onnx import helper
 from tensolog.optimizer.codegen.unit import LEVELS, native_level
 from tensolog.optimizer.kernels.product_panels import APART, DEEP, PANEL, alike
+from tensolog.optimizer.kernels.product_text import EACH, SEVEN
 
 from tests.kernels.build import check, fused, model, needs_compiler, opened
 from tests.kernels.test_product import dense, matrix, normal, with_an_end
@@ -19,14 +20,14 @@ RUNNABLE = list(LEVELS)[list(LEVELS).index(native_level()) :]
 
 
 def is_seven(library):
-    return "seven_claim" in library.source
+    return "seven_prepare" in library.source
 
 
 def results(proto, x, **options):
     """What the kernel gives, seven for eight or not, and what float64 does."""
     changed, library = fused(proto, **options)
     (found,) = opened(changed, library).run(None, {"x": x})
-    assert is_seven(library) == bool(options.get("seven"))
+    assert is_seven(library) == (options.get("form") == SEVEN)
     return found
 
 
@@ -44,7 +45,7 @@ def any_large_product(draw):
 @settings(max_examples=5, deadline=None)
 def test_sizes_of_all_kinds(case, level):
     proto, feeds = case
-    _, library = check(proto, feeds, expect=1, threads=2, levels=(level,), seven=True)
+    _, library = check(proto, feeds, expect=1, threads=2, levels=(level,), form=SEVEN)
     assert is_seven(library)
 
 
@@ -54,16 +55,16 @@ def test_a_gemm_with_a_bias_and_an_activation():
     arrays["w"] = np.ascontiguousarray(matrix(130, 200).T)
     proto = model(nodes, {"x": ["t", 130]}, {"y": ["t", 200]}, arrays)
     given_ = [{"x": normal(rows, 130)} for rows in (0, 1, 127, 128, 300)]
-    check(proto, *given_[1:], expect=1, seven=True)
-    assert results(proto, given_[0]["x"], seven=True).shape == (0, 200)
+    check(proto, *given_[1:], expect=1, form=SEVEN)
+    assert results(proto, given_[0]["x"], form=SEVEN).shape == (0, 200)
 
 
 @pytest.mark.parametrize("change", [{"rows": (191,)}, {"columns": 191}, {"depth": 129}])
 def test_small_products_and_odd_depths_stay(change):
     sizes = {"depth": 128, "columns": 192, "rows": (192,)}
-    _, library = fused(dense(**sizes), seven=True)
+    _, library = fused(dense(**sizes), form=SEVEN)
     assert is_seven(library)
-    _, library = fused(dense(**{**sizes, **change}), seven=True)
+    _, library = fused(dense(**{**sizes, **change}), form=SEVEN)
     assert not is_seven(library)
 
 
@@ -76,9 +77,7 @@ def test_errors_are_at_most_three_times_those_of_eight_products(kind):
         x = x**3
     proto = dense(768, 384, rows=("t",), constants={"w": weights})
     exact = x.astype(np.float64) @ weights.astype(np.float64)
-    root = [
-        np.sqrt(np.mean((results(proto, x, seven=seven) - exact) ** 2)) for seven in (False, True)
-    ]
+    root = [np.sqrt(np.mean((results(proto, x, form=form) - exact) ** 2)) for form in (EACH, SEVEN)]
     assert 0 < root[1] < 3 * root[0]
 
 
@@ -87,7 +86,7 @@ def test_a_row_spoils_no_other_one(value):
     proto = dense(256, 200, rows=("t",))
     x = normal(160, 256)
     x[7, 30] = value
-    wanted, found = results(proto, x), results(proto, x, seven=True)
+    wanted, found = results(proto, x), results(proto, x, form=SEVEN)
     np.testing.assert_array_equal(np.isfinite(found), np.isfinite(wanted))
     others = np.delete(np.arange(160), 7)
     np.testing.assert_allclose(found[others], wanted[others], rtol=0, atol=1e-5)
@@ -98,7 +97,7 @@ def test_rows_of_nothing_give_nothing():
     proto = dense(256, 200, rows=("t",))
     x = normal(160, 256)
     x[40:] = 0
-    found = results(proto, x, seven=True)
+    found = results(proto, x, form=SEVEN)
     assert not found[40:].any()
     np.testing.assert_allclose(found, results(proto, x), rtol=0, atol=1e-5)
 
@@ -109,7 +108,7 @@ def test_a_column_spoils_no_other_one(value):
     weights[:, 50] = value
     proto = dense(256, 200, rows=("t",), constants={"w": weights})
     x = normal(160, 256)
-    wanted, found = results(proto, x), results(proto, x, seven=True)
+    wanted, found = results(proto, x), results(proto, x, form=SEVEN)
     np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
     if value == 0:
         assert not found[:, 50].any()
