@@ -205,7 +205,7 @@ class Campaign:
                 )
             self.plans += fused
             finalists += fused
-        self.winner = run_final(contest, finalists, purse.left, self._promise_ns)
+        self.winner = run_final(contest, finalists, purse.left, self._promise)
         prediction.ask([self.winner], ASKING_WAYS_SHARE * seconds)
         prediction.measure([self.winner])
 
@@ -267,11 +267,16 @@ class Campaign:
             return False
         return any(node.op_type in BLOCKED for node in self.original.graph.nodes.values())
 
-    def _promise_ns(self, plan: Plan) -> float:
-        """Add up what a plan's operators cost as far as that is known, less what kernels save."""
+    def _promise(self, plan: Plan) -> tuple[bool, float]:
+        """Add up what a plan's operators cost, less what kernels save: see `shortlist.Promise`.
+
+        What kernels save was measured beside what the runtime runs; a sum that some operators are
+        in with no more than their bounds promises anything.
+        """
         if plan.base is not None:
-            return self._promise_ns(plan.base) - plan.gain_ns
-        return self.prices.total(list(self.kernels(plan).values())).ns
+            return False, self._promise(plan.base)[1] - plan.gain_ns
+        cost = self.prices.total(list(self.kernels(plan).values()))
+        return cost.source == "bound", cost.ns
 
     def kernels(self, plan: Plan) -> dict[int, Kernel]:
         """Give a plan's kernels under the sizes it is measured with."""

@@ -70,6 +70,10 @@ class Optimization:
     catalog: Catalog | None = None
     catalog_path: str = ""
 
+    def __repr__(self) -> str:
+        """Say how it ended: all that there is would be megabytes."""
+        return f"<{type(self).__name__}: {self.verdict}>"
+
     @property
     def chosen(self) -> str:
         """Name the winner: "original" where no plan won beyond the noise."""

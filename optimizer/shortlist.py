@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 from .contest import Contest, Plan
 
-Promise = Callable[[Plan], float]
-"""What a plan is expected to take, in ns, on a scale that need only order plans."""
+Promise = Callable[[Plan], tuple[bool, float]]
+"""Whether it is a guess what a plan takes, and ns, on a scale that need only order plans."""
 
 # What the refusal of a plan that was left out begins with.
 NO_TIME = "no time to race it"
@@ -25,7 +25,7 @@ def shortlist(
 ) -> list[Plan]:
     """The plans for which there is time, in their order; the others are refused, and say so.
 
-    One stays however little time there is.
+    What is known comes before guesses. One stays however little time there is.
     """
     count = max(1, contest.affordable(budget_s, LEAST_ROUNDS))
     if count >= len(plans):

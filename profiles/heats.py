@@ -20,8 +20,9 @@ _LAP_NS = 3e6
 _MOST_RUNS = 200
 _MOST_ROUNDS = 400
 # Laps of one session while it is alive, when sessions take turns: at least so many, and as many
-# more as fit in half of the time that loading it took.
+# more as fit in half of the time that loading it took. Of long laps, fewer: another turn tells more.
 _LEAST_BLOCK, _MOST_BLOCK = 5, 25
+_LONG_NS, _LEAST_OF_LONG = 1e8, 3
 # Where a session's memory lies makes it faster or slower for its whole life, above all if its
 # weights fill the cache. Where there is time for so many blocks, sessions are opened anew for each,
 # so that the interval knows of it; others, too large for a cache, are opened once. In a short race
@@ -192,9 +193,10 @@ class Field:
         self._tell(name)
         start = self._clock()
         runner = self._load(name)
-        runs, _ = warm(runner)
+        runs, lap_ns = warm(runner)
         half = self._clock() + (self._clock() - start) / 2
-        laps = [runner.time(runs) for _ in range(_LEAST_BLOCK)]
+        least = _LEAST_BLOCK if lap_ns < _LONG_NS else _LEAST_OF_LONG
+        laps = [runner.time(runs) for _ in range(least)]
         while len(laps) < _MOST_BLOCK and self._clock() < half:
             laps.append(runner.time(runs))
         del runner
@@ -210,7 +212,12 @@ class Field:
 
 
 def warm(runner: Runner) -> tuple[int, float]:
-    """Warm up; return the runs that make a lap long enough to be timed, and its nanoseconds."""
-    once = max(1.0, min(runner.time(), runner.time()))
+    """Warm up; return the runs that make a lap long enough to be timed, and its nanoseconds.
+
+    It has run before, to learn shapes; one more run tells that a lap is long.
+    """
+    once = max(1.0, runner.time())
+    if once < _LONG_NS:
+        once = max(1.0, min(once, runner.time()))
     runs = max(1, min(_MOST_RUNS, round(_LAP_NS / once)))
     return runs, runs * once

@@ -115,6 +115,11 @@ def test_a_model_may_come_in_any_form(form, catalog, tmp_path):
     assert {deviation.distribution for deviation in result.deviations} >= {"normal", "large_mean"}
 
 
+def test_a_result_is_shown_by_its_verdict(catalog):
+    result = optimize(conv_model(), catalog)
+    assert repr(result) == f"<Optimization: {result.verdict}>"
+
+
 def test_a_dynamic_model_stays_dynamic(catalog):
     built = model(
         [("Abs", ["x"], ["a"]), ("Pow", ["a", "half"], ["p"]), ("Neg", ["p"], ["y"])],

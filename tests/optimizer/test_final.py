@@ -201,7 +201,7 @@ def test_of_large_models_those_race_that_promise_most(budget_s):
     for seed in range(10):
         contest = OnTrack(times, seats=2, load_s=2.0, noise=0.03, seed=seed)
         plans = [Plan(name, None) for name in times if name != ORIGINAL]
-        winner = run_final(contest, plans, budget_s, lambda plan: times[plan.name])
+        winner = run_final(contest, plans, budget_s, lambda plan: (False, times[plan.name]))
         wins += winner.name == "good"
         assert winner.name in ("good", ORIGINAL)
         left_out = [plan for plan in plans if plan.refusal.startswith("no time to race it")]
@@ -213,6 +213,15 @@ def test_of_large_models_those_race_that_promise_most(budget_s):
 def test_where_there_is_time_for_all_no_promise_counts():
     contest = OnTrack({ORIGINAL: 60, "good": 50, "plan": 59})
     plans = [Plan(name, None) for name in ("good", "plan")]
-    promised = {"good": 2.0, "plan": 1.0}
+    promised = {"good": (False, 2.0), "plan": (False, 1.0)}
     assert run_final(contest, plans, 20.0, lambda plan: promised[plan.name]) is plans[0]
     assert not plans[1].refusal
+
+
+@pytest.mark.parametrize("guessed", [False, True])
+def test_what_is_known_is_raced_before_guesses(guessed):
+    contest = OnTrack({ORIGINAL: 170, "good": 150, "plan": 168}, seats=2, load_s=2.0)
+    plans = [Plan(name, None) for name in ("good", "plan")]
+    promised = {"good": (False, 150.0), "plan": (guessed, 100.0)}
+    run_final(contest, plans, 8.0, lambda plan: promised[plan.name])
+    assert [plan.refusal.startswith("no time") for plan in plans] == [not guessed, guessed]

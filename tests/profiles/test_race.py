@@ -92,6 +92,14 @@ def test_a_few_turns_of_large_models_can_be_enough():
     assert laps["threefold"].verdict == "slower" and laps["same"].verdict == "noise"
 
 
+@pytest.mark.parametrize(("run_ns", "least"), [(2e7, 5), (5e8, 3)])
+def test_a_turn_of_long_runs_has_fewer_laps(run_ns, least):
+    times = {"original": run_ns, "same": run_ns}
+    laps, track = simulate(times, budget_s=20 * run_ns * 1e-9, memory_budget=0)
+    turns = len(track.loaded) / len(times)
+    assert laps["same"].samples == least * turns
+
+
 def test_models_that_do_not_fit_take_turns():
     _, together = simulate(TIMES, memory_budget=2 * 4 * 100)
     assert together.most_alive == 4
