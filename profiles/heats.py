@@ -20,7 +20,7 @@ _LAP_NS = 3e6
 _MOST_RUNS = 200
 _MOST_ROUNDS = 400
 # Laps of one session while it is alive, when sessions take turns: at least so many, and as many
-# more as fit in half of the time that loading it took. Of long laps, fewer: another turn tells more.
+# more as fit in half of the time that loading it took; fewer of long laps: another turn tells more.
 _LEAST_BLOCK, _MOST_BLOCK = 5, 25
 _LONG_NS, _LEAST_OF_LONG = 1e8, 3
 # Where a session's memory lies makes it faster or slower for its whole life, above all if its
