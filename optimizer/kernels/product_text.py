@@ -99,7 +99,7 @@ def _tiles(start: str, ending: Sequence[str]) -> list[str]:
     return [
         "  const i64 panels = (width + PRODUCT_PANEL - 1) / PRODUCT_PANEL, apart = c->block;",
         "  const i64 wide = (panels + c->blocks - 1) / c->blocks * PRODUCT_PANEL;",
-        "  tiles all = tiles_of(c, own->scratch, depth);",
+        "  tiles all = tiles_of(apart, own->scratch, TILES_PIECE(depth));",
         "  i64 unit = 0, end = 0;",
         "  while (product_claim(c, &unit, &end, 1)) {",
         "    const i64 first = unit / c->blocks * apart, count = LEAST(apart, c->rows - first);",

@@ -12,9 +12,9 @@
    finite, its rows, or the panel, are multiplied out as they are.
 
    Tiles 0 to 5 hold the sums of 32 rows and a panel, tile 6 rows, tile 7 columns. */
-#undef TILES
+#undef TILES_HERE
 #if defined(LEVEL_AVX512) && defined(__linux__)
-#define TILES 1
+#define TILES_HERE 1
 #endif
 #ifndef TILE_BYTES
 #define TILE_BYTES 1024
@@ -26,18 +26,17 @@
 typedef struct { char *rows, *panel; float *results; uint8_t *apart; i64 base, from; } tiles;
 #endif
 
-static tiles tiles_of(const call *c, char *scratch, i64 depth) {
-  const i64 piece = TILES_PIECE(depth);
+static tiles tiles_of(i64 block, char *scratch, i64 piece) {
   tiles t;
   t.rows = scratch;
-  t.panel = t.rows + 6 * c->block * piece;
+  t.panel = t.rows + 6 * block * piece;
   t.results = (float *)(t.panel + 6 * PRODUCT_PANEL * piece);
-  t.apart = (uint8_t *)(t.results + TILES_PANELS * c->block * PRODUCT_PANEL);
+  t.apart = (uint8_t *)(t.results + TILES_PANELS * block * PRODUCT_PANEL);
   t.base = t.from = -1;
   return t;
 }
 
-#if TILES
+#if TILES_HERE
 #define TILE_LOAD(tile, from, step) \
   __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #tile : : "r"(from), "r"((i64)(step)) : "memory")
 #define TILE_STORE(tile, to, step) \
@@ -70,13 +69,16 @@ static INLINED void tiles_parts(__m512 x, __m512 y, __m512i order, char *to, i64
     y = _mm512_sub_ps(y, _mm512_castsi512_ps(_mm512_and_si512(q, upper)));
   }
 }
+static INLINED __m512i tiles_in_turn(void) {
+  uint16_t upper[32];
+  for (int i = 0; i < 32; i++) upper[i] = (uint16_t)(2 * i + 1);
+  return _mm512_loadu_si512(upper);
+}
 static inline int tiles_finite(__m512i largest) { return _mm512_reduce_max_epu32(largest) < 0x7f800000u; }
 
 /* Take D elements of each of `count` rows apart; zeros up to whole tiles, and to an even number of these. */
 static APART void tiles_rows(const float *x, i64 depth, i64 count, i64 D, char *to, uint8_t *apart) {
-  uint16_t one_after_another[32];
-  for (int i = 0; i < 32; i++) one_after_another[i] = (uint16_t)(2 * i + 1);
-  const __m512i order = _mm512_loadu_si512(one_after_another);
+  const __m512i order = tiles_in_turn();
   const i64 whole = (D + 31) / 32;
   __m512i largest = _mm512_setzero_si512();
   for (i64 r = 0; r < (count + 31) / 32 * 32; r++) {
@@ -112,56 +114,65 @@ static APART int tiles_panel(const float *w, i64 D, char *to) {
 
 /* one part of 16 rows times one part of a panel */
 #define TILES_3(w, a, b, c) \
-  TILE_LOAD(7, w, 64); TILE_PRODUCT(a); \
-  TILE_LOAD(7, (w) + TILE_BYTES, 64); TILE_PRODUCT(b); \
-  TILE_LOAD(7, (w) + 2 * TILE_BYTES, 64); TILE_PRODUCT(c)
+  do { \
+    TILE_LOAD(7, w, 64); TILE_PRODUCT(a); \
+    if (columns > 1) { TILE_LOAD(7, (w) + TILE_BYTES, 64); TILE_PRODUCT(b); } \
+    if (columns > 2) { TILE_LOAD(7, (w) + 2 * TILE_BYTES, 64); TILE_PRODUCT(c); } \
+  } while (0)
 /* all of it, the first part of the rows times all parts of the panel */
 #define TILES_18(x, w, a, b, c) \
-  TILE_LOAD(6, x, 64); \
-  TILES_3(w, a, b, c); TILES_3((w) + 3 * TILE_BYTES, a, b, c); TILES_3((w) + 6 * TILE_BYTES, a, b, c); \
-  TILE_LOAD(6, (x) + TILE_BYTES, 64); \
-  TILES_3(w, a, b, c); TILES_3((w) + 3 * TILE_BYTES, a, b, c); \
-  TILE_LOAD(6, (x) + 2 * TILE_BYTES, 64); \
-  TILES_3(w, a, b, c)
+  do { \
+    TILE_LOAD(6, x, 64); \
+    TILES_3(w, a, b, c); TILES_3((w) + 3 * TILE_BYTES, a, b, c); TILES_3((w) + 6 * TILE_BYTES, a, b, c); \
+    TILE_LOAD(6, (x) + TILE_BYTES, 64); \
+    TILES_3(w, a, b, c); TILES_3((w) + 3 * TILE_BYTES, a, b, c); \
+    TILE_LOAD(6, (x) + 2 * TILE_BYTES, 64); \
+    TILES_3(w, a, b, c); \
+  } while (0)
 #define TILES_SUMS(each, S, a, b, c) \
-  each(a, S, 4 * PRODUCT_PANEL); each(b, (S) + 16, 4 * PRODUCT_PANEL); each(c, (S) + 32, 4 * PRODUCT_PANEL)
+  do { \
+    each(a, S, 4 * PRODUCT_PANEL); \
+    if (columns > 1) each(b, (S) + 16, 4 * PRODUCT_PANEL); \
+    if (columns > 2) each(c, (S) + 32, 4 * PRODUCT_PANEL); \
+  } while (0)
 
-/* S += x w for 32 rows, or 16 of them, and `whole` tiles of a panel; `bytes` from `next` on are on their
-   way at each. */
+/* S += x w for 32 rows, or 16 of them, `columns` tiles of a panel, and `whole` tiles of the depth; `bytes`
+   from `next` on are on their way at each. */
 static INLINED void tiles_sums(
-    const int rows, const char *x, const char *w, float *S, i64 whole, const char *next, i64 bytes) {
+    const int rows, const int columns, const char *x, const char *w, float *S, i64 whole, const char *next,
+    i64 bytes) {
   const char *below = x + 3 * TILE_BYTES * whole;
   TILES_SUMS(TILE_LOAD, S, 0, 1, 2);
-  if (rows > 16) { TILES_SUMS(TILE_LOAD, S + 16 * PRODUCT_PANEL, 3, 4, 5); }
+  if (rows > 16) TILES_SUMS(TILE_LOAD, S + 16 * PRODUCT_PANEL, 3, 4, 5);
   for (i64 k = 0; k < whole; k++, x += 3 * TILE_BYTES, below += 3 * TILE_BYTES, w += 9 * TILE_BYTES) {
     for (i64 at = 0; at < bytes; at += 64) __builtin_prefetch(next + at, 0, 2);
     next += bytes;
     TILES_18(x, w, 0, 1, 2);
-    if (rows > 16) { TILES_18(below, w, 3, 4, 5); }
+    if (rows > 16) TILES_18(below, w, 3, 4, 5);
   }
   TILES_SUMS(TILE_STORE, S, 0, 1, 2);
-  if (rows > 16) { TILES_SUMS(TILE_STORE, S + 16 * PRODUCT_PANEL, 3, 4, 5); }
+  if (rows > 16) TILES_SUMS(TILE_STORE, S + 16 * PRODUCT_PANEL, 3, 4, 5);
+}
+static APART void tiles_sums_of(
+    i64 rows, i64 columns, const char *x, const char *w, float *S, i64 whole, const char *next, i64 bytes) {
+#define CASE(r, n) case n: tiles_sums(r, n, x, w, S, whole, next, bytes); break;
+  if (rows > 16) switch (columns) { CASE(32, 1) CASE(32, 2) CASE(32, 3) }
+  else switch (columns) { CASE(16, 1) CASE(16, 2) CASE(16, 3) }
+#undef CASE
 }
 
-/* S += x w for all rows of a block and a piece of a panel of D rows; what lies at `next` is fetched. */
-static APART void tiles_piece(
-    const tiles *t, const float *x, i64 depth, i64 count, const float *w, float *S, i64 D, const float *next) {
-  const int finite = tiles_panel(w, D, t->panel);
+/* S += x w for all rows of a block, but those that aren't finite, and D rows of a panel of n columns; what
+   lies at `next` is fetched. Nothing is done, and 0 returned, where the panel isn't finite. */
+static APART int tiles_piece(const tiles *t, i64 count, const float *w, i64 n, float *S, i64 D, const float *next) {
+  if (!tiles_panel(w, D, t->panel)) return 0;
   const i64 whole = (D + 31) / 32, steps = whole * ((count + 31) / 32);
-  const i64 bytes = ((i64)sizeof(float) * PRODUCT_PANEL * D / steps + 63) / 64 * 64;
+  const i64 bytes = next ? ((i64)sizeof(float) * PRODUCT_PANEL * D / steps + 63) / 64 * 64 : 0;
   const char *ahead = (const char *)next;
-  for (i64 r = 0; r < count; r += 32, x += 32 * depth, S += 32 * PRODUCT_PANEL) {
-    const char *rows = t->rows + r / 16 * whole * 3 * TILE_BYTES;
-    if (!finite || t->apart[r / 32]) {
-      for (i64 i = 0; i < LEAST(32, count - r); i += PRODUCT_ROWS)
-        product_rows((int)LEAST(PRODUCT_ROWS, LEAST(32, count - r) - i), x + i * depth, depth, w,
-                     S + i * PRODUCT_PANEL, D, (const char *)w, 0);
-      continue;
-    }
-    if (count - r > 16) tiles_sums(32, rows, t->panel, S, whole, ahead, next ? bytes : 0);
-    else tiles_sums(16, rows, t->panel, S, whole, ahead, next ? bytes : 0);
-    ahead += bytes * whole;
-  }
+  for (i64 r = 0; r < count; r += 32, ahead += bytes * whole)
+    if (!t->apart[r / 32])
+      tiles_sums_of(count - r, (n + 15) / 16, t->rows + r / 16 * whole * 3 * TILE_BYTES, t->panel,
+                    S + r * PRODUCT_PANEL, whole, ahead, bytes);
+  return 1;
 }
 #endif
 
@@ -171,7 +182,7 @@ static APART void tiles_block(
     tiles *t, i64 base, const float *x, i64 depth, i64 count, const float *w, const float *start, i64 width,
     i64 block) {
   const i64 panels = (width + PRODUCT_PANEL - 1) / PRODUCT_PANEL, size = depth * PRODUCT_PANEL;
-#if TILES
+#if TILES_HERE
   if (count >= TILES_LEAST && has_tiles()) {
     const i64 piece = TILES_PIECE(depth);
     for (i64 panel = 0; panel < panels; panel++)
@@ -185,8 +196,14 @@ static APART void tiles_block(
       t->from = k;
       for (i64 panel = 0; panel < panels; panel++) {
         const float *own = w + panel * size + k * PRODUCT_PANEL;
-        tiles_piece(t, x + k, depth, count, own, t->results + panel * block * PRODUCT_PANEL, D,
-                    panel + 1 < panels ? own + size : NULL);
+        float *S = t->results + panel * block * PRODUCT_PANEL;
+        const int finite = tiles_piece(t, count, own, LEAST(PRODUCT_PANEL, width - panel * PRODUCT_PANEL), S, D,
+                                       panel + 1 < panels ? own + size : NULL);
+        for (i64 r = 0; r < count; r += PRODUCT_ROWS)
+          if (!finite || t->apart[r / 32])
+            for (i64 at = 0; at < PRODUCT_PANEL; at += PRODUCT_STRIP)
+              product_rows((int)LEAST(PRODUCT_ROWS, count - r), x + r * depth + k, depth, own + at,
+                           S + r * PRODUCT_PANEL + at, D, (const char *)own, 0);
       }
     }
     tiles_end();
