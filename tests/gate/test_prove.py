@@ -400,7 +400,7 @@ def test_interrupted_proving_leaves_the_ledger_intact(tmp_path):
     ]
     (tmp_path / "rules").write_bytes(pickle.dumps(rules))
     path = tmp_path / "ledger.jsonl"
-    with open(tmp_path / "complaint", "w+") as complaint:
+    with (tmp_path / "complaint").open("w+") as complaint:
         process = subprocess.Popen(
             [sys.executable, "-c", INTERRUPTED, str(tmp_path / "rules"), str(path)],
             stdout=subprocess.PIPE,
