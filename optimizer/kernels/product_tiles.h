@@ -5,11 +5,11 @@
 
      x w = x1 w1 + x1 w2 + x1 w3 + x2 w1 + x2 w2 + x3 w1,
 
-   what is left out is less than 2^-21 |x w|, and 2^-23 of it on average: as much as rounding does (Henry, Tang and Heinecke,
-   Leveraging the bfloat16 artificial intelligence datatype for higher-precision computations, 2019).
-   Parts below the smallest normal number count as zero. A block of rows, or a piece of it, is taken apart
-   once for all panels of a unit; each piece of a panel once for all rows of a block. Where a number isn't
-   finite, its rows, or the panel, are multiplied out as they are.
+   what is left out is less than 2^-21 |x w|, and 2^-23 of it on average: as much as rounding does (Henry, Tang
+   and Heinecke, Leveraging the bfloat16 artificial intelligence datatype for higher-precision computations,
+   2019). Parts below the smallest normal number count as zero. A block of rows, or a piece of it, is taken
+   apart once for all panels of a unit; each piece of a panel once for all rows of a block. Where a number
+   isn't finite, its rows, or the panel, are multiplied out as they are.
 
    Tiles 0 to 5 hold the sums of 32 rows and a panel, tile 6 rows, tile 7 columns. */
 #undef TILES_HERE
@@ -76,7 +76,7 @@ static INLINED __m512i tiles_in_turn(void) {
 }
 static inline int tiles_finite(__m512i largest) { return _mm512_reduce_max_epu32(largest) < 0x7f800000u; }
 
-/* Take D elements of each of `count` rows apart; zeros up to whole tiles, and to an even number of these. */
+/* Take D elements of each of `count` rows apart, with zeros up to whole tiles and to two of these. */
 static APART void tiles_rows(const float *x, i64 depth, i64 count, i64 D, char *to, uint8_t *apart) {
   const __m512i order = tiles_in_turn();
   const i64 whole = (D + 31) / 32;
