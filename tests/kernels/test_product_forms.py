@@ -3,8 +3,9 @@
 import pytest
 from onnx import helper
 from tensolog.optimizer.contest import Contest
+from tensolog.optimizer.kernels import finding
 from tensolog.optimizer.kernels.embed import RULE
-from tensolog.optimizer.kernels.product_text import EACH, SEVEN
+from tensolog.optimizer.kernels.product_text import EACH, SEVEN, TILES
 from tensolog.optimizer.setting import KERNELS_TARGET
 
 import tensolog
@@ -52,6 +53,14 @@ def test_the_form_that_takes_less_is_chosen(raced, seven):
     left = [one.reason for one in result.plan if one.rule == RULE and not one.accepted]
     other = EACH if seven < raced[EACH] else SEVEN
     assert any(other in reason for reason in left)
+
+
+@pytest.mark.parametrize("has", [False, True])
+def test_tiles_are_raced_where_the_processor_has_them(raced, has, monkeypatch):
+    monkeypatch.setattr(finding, "has_tiles", lambda: has)
+    raced[TILES] = 0.7
+    used = [one.reason for one in optimized().plan if one.rule == RULE and one.accepted]
+    assert any(TILES in reason for reason in used) == has
 
 
 def test_what_rounds_too_much_is_tried_without_it(raced, monkeypatch):

@@ -3,11 +3,14 @@
 Where the processor has no such tiles the same kernels multiply numbers as they are.
 """
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
+from tensolog.optimizer.codegen import unit
 from tensolog.optimizer.codegen.unit import LEVELS, native_level
 from tensolog.optimizer.kernels.product_panels import PANEL
 from tensolog.optimizer.kernels.product_text import EACH, TILES
@@ -113,6 +116,17 @@ def test_a_column_spoils_no_other_one(value):
     np.testing.assert_array_equal(np.isinf(found), np.isinf(wanted))
     others = np.delete(np.arange(200), 50)
     np.testing.assert_allclose(found[:, others], wanted[:, others], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [("fma amx_bf16 avx512f amx_tile", True), ("fma amx_tile amx_int8", False), ("", False)],
+)
+def test_processors_say_whether_they_have_tiles(flags, expected, monkeypatch):
+    text = f"model name\t: one\nflags\t\t: {flags}\nbugs\t\t: amx_bf16\n"
+    monkeypatch.setattr(Path, "read_text", lambda *_, **__: text)
+    monkeypatch.setattr(unit, "native_level", lambda: "avx512")
+    assert unit.has_tiles.__wrapped__() == expected
 
 
 def test_threads_and_runs_give_the_same():
