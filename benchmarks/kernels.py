@@ -187,8 +187,7 @@ def kernels(threads: int) -> None:
         graph.types = infer_types(graph)
         meanings = Meanings(graph)
         (found,) = regions(meanings, graph.nodes)
-        others = [one for form in RANKS for one in formed(meanings, [found], form)]
-        forms = [one.kernel for one in (found, *others)]
+        forms = [one.kernel for one in (found, *formed(meanings, [found], RANKS))]
         supply(graph, forms)
         library = build_library(forms)
         laps = measured_forms(

@@ -216,8 +216,9 @@ def warm(runner: Runner) -> tuple[int, float]:
 
     It has run before, to learn shapes; one more run tells that a lap is long.
     """
-    once = max(1.0, runner.time())
+    once = runner.time()
     if once < _LONG_NS:
-        once = max(1.0, min(once, runner.time()))
+        once = min(once, runner.time())
+    once = max(1.0, once)
     runs = max(1, min(_MOST_RUNS, round(_LAP_NS / once)))
     return runs, runs * once

@@ -48,11 +48,10 @@ def kinds_of(graph: Graph, base: Plan, contest: Contest, in_blocks: bool) -> lis
         for name, found in by_kernel(grown).items():
             key = (name, tuple(one.region.nodes for one in found))
             kinds.setdefault(key, Kind(found)).sorts.add(sort)
+    forms = [form for form in RANKS if form != TILES or has_tiles()]
     multiplied = [
-        Kind(found, {EVERYTHING}, rank=rank)
-        for form, rank in RANKS.items()
-        if form != TILES or has_tiles()
-        for found in by_kernel(formed(meanings, everything, form)).values()
+        Kind(found, {EVERYTHING}, rank=RANKS[found[0].kernel.form])
+        for found in by_kernel(formed(meanings, everything, forms)).values()
     ]
     return [*_forms(convolved), *kinds.values(), *multiplied]
 

@@ -169,6 +169,8 @@ class Fusing:
         if promise_ns is None or not self.chosen:
             return None
         best, least_ns = None, promise_ns * least
+        used = {kind.form for kind in self.chosen}
+        forms = [form for form in RANKS if form in used]
         for plan in plans:
             if plan is self.base:
                 continue
@@ -177,8 +179,7 @@ class Fusing:
             other.settled = settle(other.graph)
             meanings = Meanings(other.graph)
             found = regions(meanings, other.graph.nodes)
-            forms = [one for form in RANKS for one in formed(meanings, found, form)]
-            of = by_kernel([*found, *forms])
+            of = by_kernel([*found, *formed(meanings, found, forms)])
             other.kinds = [
                 replace(kind, found=of[kind.name]) for kind in self.chosen if kind.name in of
             ]

@@ -86,9 +86,9 @@ def products(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
     return found
 
 
-def formed(meanings: Meanings, found: Iterable[Found], form: str) -> list[Found]:
-    """Return kernels of another form, SEVEN or TILES, for products that were found."""
-    graph = meanings.graph
+def formed(meanings: Meanings, found: Iterable[Found], forms: Iterable[str]) -> list[Found]:
+    """Return kernels of other forms, of those in RANKS, for products that were found."""
+    graph, forms = meanings.graph, tuple(forms)
     position = {number: at for at, number in enumerate(graph.order())}
     made: list[Found] = []
     for one in found:
@@ -100,10 +100,11 @@ def formed(meanings: Meanings, found: Iterable[Found], form: str) -> list[Found]
             if (matrix := _matrix(graph, number)) is not None
         )
         behind = frozenset(one.region.nodes) - matrix.nodes - {product}
-        try:
-            made.append(_lowered(meanings, product, matrix, behind, position, form))
-        except LoweringError:
-            continue
+        for form in forms:
+            try:
+                made.append(_lowered(meanings, product, matrix, behind, position, form))
+            except LoweringError:
+                continue
     return made
 
 

@@ -55,7 +55,7 @@ def fused_graph(
     meanings = Meanings(fused)
     found = regions(meanings, fused.nodes, multiplies=multiplies)
     if form != EACH:
-        others = {one.region.nodes: one for one in formed(meanings, found, form)}
+        others = {one.region.nodes: one for one in formed(meanings, found, [form])}
         found = [others.get(one.region.nodes, one) for one in found]
     placed = [one for one in found if place(fused, one.region.nodes, one.kernel)]
     supply(fused, [one.kernel for one in placed])

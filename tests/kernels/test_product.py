@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from onnx import helper
 from tensolog.optimizer.codegen.unit import LEVELS, native_level
 from tensolog.optimizer.kernels.product_panels import PANEL, packed
+from tensolog.optimizer.kernels.product_text import EACH, SEVEN, TILES
 
 from tests.kernels.build import check, fused, kernels_of, model, needs_compiler, opened
 
@@ -14,6 +15,8 @@ from ..campaigns import examples
 
 pytestmark = needs_compiler
 node = helper.make_node
+# Functions that libraries with products of other forms have.
+MARKS = {SEVEN: "seven_prepare", TILES: "tiles_block"}
 RUNNABLE = list(LEVELS)[list(LEVELS).index(native_level()) :]
 
 
@@ -40,6 +43,19 @@ BEHIND = {
     "activation": [node("Add", ["b", "p"], ["q"]), node("Tanh", ["q"], ["y"])],
     "twice": [node("Sigmoid", ["p"], ["q"]), node("Mul", ["p", "q"], ["y"])],
 }
+
+
+def form_of(library):
+    """The form of a library's products."""
+    return next((form for form, mark in MARKS.items() if mark in library.source), EACH)
+
+
+def results(proto, x, form=EACH, threads=1):
+    """What a model gives whose product is a kernel of this form."""
+    changed, library = fused(proto, form=form)
+    assert form_of(library) == form
+    (found,) = opened(changed, library, threads=threads).run(None, {"x": x})
+    return found
 
 
 def with_an_end(draw, rows, depth, columns, named):

@@ -9,26 +9,14 @@ from tensolog.optimizer.codegen.unit import LEVELS, native_level
 from tensolog.optimizer.kernels.product_panels import APART, DEEP, PANEL, alike
 from tensolog.optimizer.kernels.product_text import EACH, SEVEN
 
-from tests.kernels.build import check, fused, model, needs_compiler, opened
-from tests.kernels.test_product import dense, matrix, normal, with_an_end
+from tests.kernels.build import check, fused, model, needs_compiler
+from tests.kernels.test_product import dense, form_of, matrix, normal, results, with_an_end
 
 from ..campaigns import examples
 
 pytestmark = needs_compiler
 node = helper.make_node
 RUNNABLE = list(LEVELS)[list(LEVELS).index(native_level()) :]
-
-
-def is_seven(library):
-    return "seven_prepare" in library.source
-
-
-def results(proto, x, **options):
-    """What the kernel gives, seven for eight or not, and what float64 does."""
-    changed, library = fused(proto, **options)
-    (found,) = opened(changed, library).run(None, {"x": x})
-    assert is_seven(library) == (options.get("form") == SEVEN)
-    return found
 
 
 @st.composite
@@ -46,7 +34,7 @@ def any_large_product(draw):
 def test_sizes_of_all_kinds(case, level):
     proto, feeds = case
     _, library = check(proto, feeds, expect=1, threads=2, levels=(level,), form=SEVEN)
-    assert is_seven(library)
+    assert form_of(library) == SEVEN
 
 
 def test_a_gemm_with_a_bias_and_an_activation():
@@ -63,9 +51,9 @@ def test_a_gemm_with_a_bias_and_an_activation():
 def test_small_products_and_odd_depths_stay(change):
     sizes = {"depth": 128, "columns": 192, "rows": (192,)}
     _, library = fused(dense(**sizes), form=SEVEN)
-    assert is_seven(library)
+    assert form_of(library) == SEVEN
     _, library = fused(dense(**{**sizes, **change}), form=SEVEN)
-    assert not is_seven(library)
+    assert form_of(library) == EACH
 
 
 @pytest.mark.parametrize("kind", ["normal", "positive", "heavy"])

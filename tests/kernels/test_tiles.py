@@ -15,8 +15,8 @@ from tensolog.optimizer.codegen.unit import LEVELS, native_level
 from tensolog.optimizer.kernels.product_panels import PANEL
 from tensolog.optimizer.kernels.product_text import EACH, TILES
 
-from tests.kernels.build import check, fused, model, needs_compiler, opened
-from tests.kernels.test_product import dense, matrix, normal, with_an_end
+from tests.kernels.build import check, fused, model, needs_compiler
+from tests.kernels.test_product import dense, form_of, matrix, normal, results, with_an_end
 
 from ..campaigns import examples
 
@@ -25,18 +25,6 @@ node = helper.make_node
 RUNNABLE = list(LEVELS)[list(LEVELS).index(native_level()) :]
 # A piece of the depth, as call.h has it.
 PIECE = 768
-
-
-def has_form(library):
-    return "tiles_block" in library.source
-
-
-def results(proto, x, form=TILES, threads=1):
-    """What the kernel of a form gives."""
-    changed, library = fused(proto, form=form)
-    assert has_form(library) == (form == TILES)
-    (found,) = opened(changed, library, threads=threads).run(None, {"x": x})
-    return found
 
 
 @st.composite
@@ -54,7 +42,7 @@ def any_tiled_product(draw):
 def test_sizes_of_all_kinds(case, level):
     proto, feeds = case
     _, library = check(proto, feeds, expect=1, threads=2, levels=(level,), form=TILES)
-    assert has_form(library)
+    assert form_of(library) == TILES
 
 
 def test_a_gemm_with_a_bias_and_an_activation():
@@ -62,14 +50,14 @@ def test_a_gemm_with_a_bias_and_an_activation():
     nodes = [node("Gemm", ["x", "w", "b"], ["g"], transB=1), node("Tanh", ["g"], ["y"])]
     proto = model(nodes, {"x": ["t", 130]}, {"y": ["t", 200]}, arrays)
     check(proto, *({"x": normal(rows, 130)} for rows in (1, 15, 16, 33, 300)), form=TILES)
-    assert results(proto, normal(0, 130)).shape == (0, 200)
+    assert results(proto, normal(0, 130), TILES).shape == (0, 200)
 
 
 @pytest.mark.parametrize("change", [{"rows": (31,)}, {"depth": 31}])
 def test_what_fills_no_tile_stays(change):
     sizes = {"depth": 32, "columns": 64, "rows": (32,)}
-    assert has_form(fused(dense(**sizes), form=TILES)[1])
-    assert not has_form(fused(dense(**{**sizes, **change}), form=TILES)[1])
+    assert form_of(fused(dense(**sizes), form=TILES)[1]) == TILES
+    assert form_of(fused(dense(**{**sizes, **change}), form=TILES)[1]) == EACH
 
 
 @pytest.mark.parametrize("kind", ["normal", "positive", "heavy", "small", "large"])
@@ -96,7 +84,7 @@ def test_a_row_spoils_no_other_one(value, row):
     proto = dense(900, 200, rows=("t",))
     x = normal(160, 900)
     x[row, 870] = value
-    wanted, found = results(proto, x, EACH), results(proto, x)
+    wanted, found = results(proto, x), results(proto, x, TILES)
     np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
     np.testing.assert_array_equal(np.isinf(found), np.isinf(wanted))
     others = np.delete(np.arange(160), row)
@@ -111,7 +99,7 @@ def test_a_column_spoils_no_other_one(value):
     proto = dense(256, 200, rows=("t",), constants={"w": weights})
     x = normal(160, 256)
     x[7, 130] = 0.0  # of which infinity makes no number
-    wanted, found = results(proto, x, EACH), results(proto, x)
+    wanted, found = results(proto, x), results(proto, x, TILES)
     np.testing.assert_array_equal(np.isnan(found), np.isnan(wanted))
     np.testing.assert_array_equal(np.isinf(found), np.isinf(wanted))
     others = np.delete(np.arange(200), 50)
@@ -132,6 +120,6 @@ def test_processors_say_whether_they_have_tiles(flags, expected, monkeypatch):
 def test_threads_and_runs_give_the_same():
     proto = dense(1000, 700, rows=("t",))
     x = normal(300, 1000)
-    first = results(proto, x)
+    first = results(proto, x, TILES)
     for _ in range(3):
-        np.testing.assert_array_equal(results(proto, x, threads=2), first)
+        np.testing.assert_array_equal(results(proto, x, TILES, threads=2), first)
