@@ -1,9 +1,10 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and folders that only their user may write to."""
 
 from __future__ import annotations
 
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -56,3 +57,26 @@ def replace_together(moves: list[tuple[Path, Path]]) -> None:
         raise
     for backup, _ in saved:
         backup.unlink(missing_ok=True)
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder, with those above it, that nobody but the user can read or write."""
+    if not folder.is_dir():
+        make_private(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def writable_by_others(path: Path) -> str:
+    """Return who but this user may change a file or folder, and the mend; "" for nobody.
+
+    Whoever may write to a folder can put a file of his own in the place of any file in it. Raises
+    OSError where there is no such path. On Windows, where modes say nothing of it, it is nobody.
+    """
+    if os.name == "nt":
+        return ""
+    state = path.stat()
+    if state.st_uid not in (os.geteuid(), 0):
+        return f"{path} belongs to another user (uid {state.st_uid})"
+    if state.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return f"other users may write to {path}: chmod go-w it"
+    return ""

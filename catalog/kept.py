@@ -1,18 +1,27 @@
-"""What takes long to make and depends on nothing but the installed version, kept on disk."""
+"""What takes long to make and depends on nothing but the installed version, kept on disk.
+
+An entry is read as data, never as a program: it can name dataclasses and named tuples of this project
+and nothing else, and counts only where nobody but its user could have written it.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
+import io
 import pickle
 import sys
 from collections.abc import Callable
+from dataclasses import is_dataclass
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from .files import make_private, replacing, writable_by_others
 
 T = TypeVar("T")
+
+_PROJECT = f"{__package__}".partition(".")[0] + "."
 
 
 def cache_path() -> Path:
@@ -37,21 +46,45 @@ def text_hash(folder: Traversable, endings: tuple[str, ...]) -> str:
 def kept(entry: Path, make: Callable[[], T]) -> T:
     """Return what a file holds; made, and written whole, where it doesn't hold what was written.
 
-    The entry's name tells all that its contents depend on. A folder that can't be written is no
-    error: then it is made in each process.
+    The entry's name tells all that its contents depend on. A folder that can't be written, or that
+    others may write to, is no error: then it is made in each process.
     """
     try:
-        held: T = pickle.loads(_checked(entry.read_bytes()))
-        return held
-    except Exception:  # absent, or damaged
+        if writable_by_others(entry.parent) or writable_by_others(entry):
+            raise PermissionError("somebody else may have written it")
+        value: T = load_data(_checked(entry.read_bytes()))
+        return value
+    except Exception:  # absent, damaged, or of somebody else
         made = make()
     with contextlib.suppress(OSError):
-        entry.parent.mkdir(parents=True, exist_ok=True)
-        written = entry.with_suffix(f".{os.getpid()}")
-        pickled = pickle.dumps(made)
-        written.write_bytes(hashlib.sha256(pickled).digest() + pickled)
-        written.replace(entry)
+        make_private(entry.parent)
+        if not writable_by_others(entry.parent):
+            pickled = pickle.dumps(made)
+            with replacing(entry) as file:
+                Path(file.name).chmod(0o600)
+                file.write(hashlib.sha256(pickled).digest() + pickled)
     return made
+
+
+def load_data(pickled: bytes) -> Any:
+    """Return pickled data: dataclasses and named tuples of this project, and what literals are.
+
+    Raises pickle.UnpicklingError for what names anything else, which plain pickle would call.
+    """
+    return _DataUnpickler(io.BytesIO(pickled)).load()
+
+
+def _is_named_tuple(kind: type) -> bool:
+    return issubclass(kind, tuple) and hasattr(kind, "_fields")
+
+
+class _DataUnpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        if module.startswith(_PROJECT):
+            found = super().find_class(module, name)
+            if isinstance(found, type) and (is_dataclass(found) or _is_named_tuple(found)):
+                return found
+        raise pickle.UnpicklingError(f"{module}.{name} is no data")
 
 
 def _checked(written: bytes) -> bytes:

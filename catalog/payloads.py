@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath, PureWindowsPath
@@ -186,7 +187,17 @@ def _external_path(model: Path, tensor: onnx.TensorProto) -> Path:
         raise ModelError(
             f"external data of tensor {tensor.name!r} lies outside the model's folder: {location!r}"
         )
-    return model.parent / location
+    path = model.parent / location
+    # Links may lead from folder to folder below the model's, or, as in caches of downloads, from
+    # beside a link to the model to beside the model itself.
+    folders = (Path(os.path.realpath(model.parent)), Path(os.path.realpath(model)).parent)
+    target = Path(os.path.realpath(path))  # links in a ring end somewhere, too
+    if not any(target.is_relative_to(folder) for folder in folders):
+        raise ModelError(
+            f"external data of tensor {tensor.name!r} lies outside the model's folder: {location!r}"
+            f" is a symbolic link to {target}; put a copy of the file there if that is meant"
+        )
+    return path
 
 
 def _number(tensor: onnx.TensorProto, key: str, default: int) -> int:

@@ -16,7 +16,7 @@ from lark import Lark, Token
 from lark.exceptions import UnexpectedInput, UnexpectedToken, VisitError
 from lark.visitors import Transformer_NonRecursive
 
-from ..kept import cache_path, kept
+from ..kept import cache_path, kept, load_data
 from .bulk import take_facts
 from .formulas import conjunctions
 from .preprocess import Source, preprocess
@@ -96,14 +96,15 @@ def _parser() -> Lark:
     text = grammar.read_text(encoding="utf-8")
     made_of = "\n".join([text, lark.__version__, sys.version])
     name = hashlib.sha256(made_of.encode()).hexdigest()[:32]
-    saved = kept(cache_path() / f"datalog-{name}.pickle", lambda: _saved(text))
-    return Lark.load(io.BytesIO(saved))
+    tables = kept(cache_path() / f"datalog-tables-{name}.pickle", lambda: _tables(text))
+    return Lark.load(tables)
 
 
-def _saved(grammar: str) -> bytes:
+def _tables(grammar: str) -> Any:
+    """Return what Lark.load takes; it takes a file as well, but would read that as a program."""
     file = io.BytesIO()
     Lark(grammar, parser="lalr", start="program", maybe_placeholders=True).save(file)
-    return file.getvalue()
+    return load_data(file.getvalue())
 
 
 def _syntax_error(error: UnexpectedInput, source: Source) -> DatalogError:

@@ -23,6 +23,7 @@ from functools import cache
 from pathlib import Path
 
 from ...catalog.errors import TensologError
+from ...catalog.files import make_private, writable_by_others
 from ...catalog.kept import cache_path
 from . import headers
 
@@ -38,7 +39,7 @@ _TIMEOUT_S = 120.0
 
 
 class CacheError(TensologError, OSError):
-    """The folder of compiled kernels can't be written."""
+    """The folder of compiled kernels can't be written, or others may write to it."""
 
 
 class CompilerError(TensologError):
@@ -137,10 +138,12 @@ def library_file(source: str, compiler: Compiler, flags: Sequence[str] = FLAGS) 
 
     An entry is a folder that appears whole, by one rename, so that processes may race; an entry
     whose bytes aren't those that were compiled is built anew. Raises CompilerError with what the
-    compiler said, CacheError where the folder can't be written.
+    compiler said, CacheError where the folder can't be written, or by others than the user: what
+    lies there is run.
     """
     folder = cache_folder()
     entry = folder / key(source, compiler, flags)
+    _refuse_shared(folder)
     if not _intact(entry):
         try:
             _discard(entry)
@@ -157,8 +160,19 @@ _LIBRARY = "kernels.dll" if os.name == "nt" else "kernels.so"
 _CHECKSUM = "sha256"
 
 
+def _refuse_shared(folder: Path) -> None:
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # making it says more
+        if reason := writable_by_others(folder):
+            raise CacheError(
+                f"compiled kernels in {folder} could be somebody else's code: {reason}, or name "
+                "another folder in TENSOLOG_KERNELS"
+            )
+
+
 def _intact(entry: Path) -> bool:
     try:
+        if any(map(writable_by_others, (entry, entry / _LIBRARY))):
+            return False
         stated = (entry / _CHECKSUM).read_text(encoding="ascii")
         return stated == hashlib.sha256((entry / _LIBRARY).read_bytes()).hexdigest()
     except (OSError, UnicodeDecodeError):
@@ -173,14 +187,14 @@ def _discard(entry: Path) -> None:
 
 
 def _made(folder: Path) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private(folder)
     return folder
 
 
 def _build(source: str, compiler: Compiler, flags: Sequence[str], entry: Path) -> None:
     with tempfile.TemporaryDirectory(dir=entry.parent, ignore_cleanup_errors=True) as work:
         made = Path(work) / "entry"
-        made.mkdir()
+        made.mkdir(mode=0o700)
         unit, target = Path(work) / "kernels.c", made / _LIBRARY
         unit.write_text(source, encoding="utf-8")
         command = [*compiler.command, *flags]
@@ -191,6 +205,7 @@ def _build(source: str, compiler: Compiler, flags: Sequence[str], entry: Path) -
         if done.returncode != 0 or not target.exists():
             said = (done.stderr or done.stdout).strip()[:2000]
             raise CompilerError(f"{' '.join(compiler.command)} refuses generated code: {said}")
+        target.chmod(0o700)
         checksum = hashlib.sha256(target.read_bytes()).hexdigest()
         (made / _CHECKSUM).write_text(checksum, encoding="ascii")
         try:

@@ -18,7 +18,7 @@ from functools import cache, cached_property
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from ...catalog.kept import cache_path, kept
+from ...catalog.kept import cache_path, kept, load_data
 from .dag import Program
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Usable:
     @cached_property
     def rule(self) -> Rule:
         """The rule itself."""
-        found: Rule = pickle.loads(self.pickled)
+        found: Rule = load_data(self.pickled)
         return found
 
 

@@ -313,6 +313,60 @@ def test_external_data_that_is_wrong(entries, reason, catalog, tmp_path):
     assert "\n" not in str(caught.value)
 
 
+def linked(tmp_path, target: Path) -> Path:
+    """A model in a folder of its own, whose weights are a symbolic link to `target`."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    model = external(folder)
+    target.parent.mkdir(exist_ok=True)
+    target.write_bytes((folder / "w.bin").read_bytes())
+    (folder / "w.bin").unlink()
+    (folder / "w.bin").symlink_to(target)
+    return model
+
+
+def test_external_data_behind_a_link_out_of_the_folder(catalog, tmp_path):
+    secret = tmp_path / "elsewhere" / "secret"
+    model = linked(tmp_path, secret)
+    before = catalog.sql("FROM constant").fetchall()
+    with pytest.raises(ModelError, match=r"is a symbolic link to .*secret"):
+        read_model(catalog, model)
+    assert catalog.sql("FROM constant").fetchall() == before
+
+
+def test_external_data_in_a_linked_folder_outside(catalog, tmp_path):
+    model = linked(tmp_path, tmp_path / "elsewhere" / "w.bin")
+    (model.parent / "w.bin").unlink()
+    (model.parent / "sub").symlink_to(tmp_path / "elsewhere")
+    stored = onnx.load(model, load_external_data=False)
+    stored.graph.initializer[0].external_data[0].value = "sub/w.bin"
+    model.write_bytes(stored.SerializeToString())
+    with pytest.raises(ModelError, match="outside the model's folder"):
+        read_model(catalog, model)
+
+
+def test_external_data_behind_a_link_within_the_folder(catalog, tmp_path):
+    model = linked(tmp_path, tmp_path / "model" / "weights" / "w.bin")
+    assert build_model(catalog, read_model(catalog, model)).graph.initializer
+
+
+def test_a_model_and_its_data_linked_to_one_folder_as_in_caches_of_downloads(catalog, tmp_path):
+    blob = tmp_path / "blobs" / "1"
+    model = linked(tmp_path, tmp_path / "blobs" / "2")
+    blob.write_bytes(model.read_bytes())
+    model.unlink()
+    model.symlink_to(blob)
+    assert build_model(catalog, read_model(catalog, model)).graph.initializer
+
+
+def test_external_data_behind_links_in_a_ring(catalog, tmp_path):
+    model = linked(tmp_path, tmp_path / "model" / "v.bin")
+    (model.parent / "v.bin").unlink()
+    (model.parent / "v.bin").symlink_to(model.parent / "w.bin")
+    with pytest.raises(ModelError, match=r"w\.bin"):
+        read_model(catalog, model)
+
+
 def test_external_data_of_a_model_without_a_path(catalog, tmp_path):
     model = onnx.load(external(tmp_path), load_external_data=False)
     with pytest.raises(ModelError, match="give the path of the model"):

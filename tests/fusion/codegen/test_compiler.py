@@ -80,6 +80,33 @@ def test_damaged_entries_are_built_anew(own_cache, damage):
     assert [path.name for path in own_cache.iterdir()] == [entry().name]
 
 
+@needs_compiler
+@pytest.mark.skipif(os.name == "nt", reason="modes say nothing there")
+@pytest.mark.parametrize("mode", [0o020, 0o002])
+def test_a_folder_that_others_may_write_to_is_refused(own_cache, mode):
+    library(SOURCE, find_compiler())
+    own_cache.chmod(0o700 | mode)
+    with pytest.raises(CacheError, match=r"somebody else's code: .*chmod go-w") as raised:
+        library(SOURCE, find_compiler())
+    assert "\n" not in str(raised.value)
+    own_cache.chmod(0o700)
+    assert library(SOURCE, find_compiler()).answer() == 42
+
+
+@needs_compiler
+@pytest.mark.skipif(os.name == "nt", reason="modes say nothing there")
+@pytest.mark.parametrize("path", [".", "kernels.so"])
+def test_an_entry_that_others_may_write_to_is_built_anew(own_cache, path, monkeypatch):
+    library(SOURCE, find_compiler())
+    (entry() / path).chmod(0o777)
+    runs = []
+    run = subprocess.run
+    monkeypatch.setattr(subprocess, "run", lambda *a, **b: runs.append(a) or run(*a, **b))
+    assert library(SOURCE, find_compiler()).answer() == 42
+    assert runs
+    assert (entry() / path).stat().st_mode & 0o022 == 0
+
+
 def numbered(number):
     """Return a library that uses vectors, and says which one it is."""
     return f"#include <immintrin.h>\n{SOURCE.replace('42', str(number))}"
