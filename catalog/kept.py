@@ -1,7 +1,7 @@
 """What takes long to make and depends on nothing but the installed version, kept on disk.
 
-An entry is read as data, never as a program: it can name dataclasses and named tuples of this project
-and nothing else, and counts only where nobody but its user could have written it.
+An entry is read as data, never as a program: it can name dataclasses and named tuples of this
+project and nothing else, and counts only where nobody but its user could have written it.
 """
 
 from __future__ import annotations
