@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import onnx
 
@@ -18,13 +19,19 @@ from .outcome import conclude
 from .phases import Phases, Progress
 from .realize import Workshop
 from .result import Optimization
-from .setting import BUDGET_S, CLASSES, SEARCHES, TARGETS, Setting
+from .setting import BUDGET_S, CLASSES, SEARCHES, TARGETS, OptionError, Setting
+from .torch_modules import export_module, is_module
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+    from torch.nn import Module
 
 Source = str | Path | bytes | onnx.ModelProto
 
 
 def optimize(
-    model: Source,
+    model: Source | Module | ExportedProgram,
+    example_inputs: Any = None,
     *,
     target: str = TARGETS[0],
     threads: int | None = None,
@@ -41,7 +48,9 @@ def optimize(
 ) -> Optimization:
     """Find a model that computes the same and runs faster on this machine, or keep the original.
 
-    `model` is a path, serialized bytes, or a ModelProto. `target` is "onnxruntime-cpu",
+    `model` is a path, serialized bytes, a ModelProto, or a PyTorch module, which is exported in
+    evaluation mode for `example_inputs`: a tensor, a tuple of inputs (the last one may be a dict of
+    keyword inputs), or a dict. `target` is "onnxruntime-cpu",
     "onnxruntime-cpu+kernels" (with native code in `libraries`, which `save` writes beside the
     model), or "onnx" (standard operators only); `threads` defaults to the machine's cores; `budget`
     is in seconds, for measuring and races: by default 30, and up to 90 for races alone where those
@@ -73,11 +82,12 @@ def optimize(
     kept = None if keep is None else Path(keep)
     phases = Phases(progress)
     base = applicable() if rules is None else tuple(rules)
+    source = _source(model, example_inputs, phases)
     if isinstance(catalog, Catalog):
-        return _run(catalog, setting, phases, base, model, kept)
+        return _run(catalog, setting, phases, base, source, kept)
     opened = Catalog(catalog)
     try:
-        result = _run(opened, setting, phases, base, model, kept)
+        result = _run(opened, setting, phases, base, source, kept)
     except BaseException:
         opened.close()
         raise
@@ -86,6 +96,19 @@ def optimize(
         opened.close()
         result.catalog = None
     return result
+
+
+def _source(model: Any, example_inputs: Any, phases: Phases) -> Source:
+    """Give the ONNX model that is meant."""
+    if is_module(model):
+        with phases("exporting", type(model).__name__):
+            return export_module(model, example_inputs)
+    if example_inputs is not None:
+        raise OptionError(
+            "example inputs are for PyTorch modules: give sizes of an ONNX model by input_shapes"
+        )
+    source: Source = model
+    return source
 
 
 def _run(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
+import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import onnx
+import onnxruntime
 
 from ..catalog import Catalog
 from ..catalog.files import replacing
@@ -126,6 +129,22 @@ class Optimization:
                 spared=() if self._is_source(Path(path)) else self.weights_files,
             )
         return [*libraries, *written]
+
+    def session(self, options: Any = None) -> Any:
+        """Open the result as it was measured, from files that go with the session.
+
+        `options` are onnxruntime.SessionOptions of your own, threads for instance. Returns an
+        onnxruntime.InferenceSession. Models that are kept are opened by `tensolog.open_session`.
+        """
+        # Windows removes no file that is mapped: what is left is left to it.
+        folder = tempfile.TemporaryDirectory(prefix="tensolog-result-", ignore_cleanup_errors=True)
+        path = Path(folder.name) / "model.onnx"
+        self.save(path)
+        options = onnxruntime.SessionOptions() if options is None else options
+        self.execution.apply(options, path.parent)
+        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        weakref.finalize(session, folder.cleanup)
+        return session
 
     def _is_source(self, path: Path) -> bool:
         """Tell whether a path is the file that the model was read from."""

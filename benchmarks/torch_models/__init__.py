@@ -9,17 +9,14 @@ Eight are exported to ONNX by either exporter; the others have the weights of th
 
 from __future__ import annotations
 
-import contextlib
-import io
-import logging
 import tempfile
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 import onnx
 import torch
+from tensolog.optimizer.torch_modules import quiet
 from torch import Tensor, nn
 
 from ..zoo import ARCHITECTURES
@@ -115,7 +112,7 @@ def export(
         options["dynamic_axes"] = dict.fromkeys(names, axes) | {
             key: {0: "batch"} for key in options["output_names"]
         }
-    with tempfile.TemporaryDirectory() as folder, _quiet():
+    with tempfile.TemporaryDirectory() as folder, quiet():
         path = Path(folder) / "model.onnx"
         torch.onnx.export(module(name, tiny=tiny, seed=seed), inputs, path, **options)
         return onnx.load(path)
@@ -125,16 +122,3 @@ def _input_names(name: str) -> list[str]:
     if name in _IMAGES:
         return ["image"]
     return ["input_ids", *(["attention_mask", "token_type_ids"] if name == "bert" else [])]
-
-
-@contextlib.contextmanager
-def _quiet() -> Any:
-    """Keep the exporters' progress and advice off the terminal."""
-    previous = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(previous)
