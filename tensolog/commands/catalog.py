@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
+from . import completion
 from . import options as shared
 
 
@@ -20,6 +22,11 @@ class TableOrCommand(click.Group):
         if args and args[0] not in self.commands:
             args = ["table", *args]
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete a subcommand or the name of a table."""
+        tables = completion.named(completion.table_names(), incomplete)
+        return [*super().shell_complete(ctx, incomplete), *tables]
 
 
 @click.group(cls=TableOrCommand, invoke_without_command=True)
@@ -42,7 +49,7 @@ def catalog(ctx: click.Context, catalog_path: str | None) -> None:
 
 
 @catalog.command(name="table", hidden=True)
-@click.argument("name")
+@click.argument("name", shell_complete=completion.table)
 @click.pass_obj
 def table(catalog_path: str | None, name: str) -> None:
     """Show the columns of one table: the same as `tensolog catalog NAME`."""

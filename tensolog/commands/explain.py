@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from . import completion
 from . import options as shared
 
 if TYPE_CHECKING:
@@ -15,7 +16,12 @@ if TYPE_CHECKING:
 
 @click.command(no_args_is_help=True)
 @shared.model_argument
-@click.option("--rule", metavar="NAME", help="This rule only, and why it fires or not.")
+@click.option(
+    "--rule",
+    metavar="NAME",
+    shell_complete=completion.shipped_rule,
+    help="This rule only, and why it fires or not.",
+)
 @click.option(
     "--node",
     metavar="NAME",

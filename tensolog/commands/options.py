@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from . import completion
+
 if TYPE_CHECKING:
     from ..catalog import Catalog
 
@@ -56,6 +58,7 @@ catalog_option = click.option(
     "--catalog",
     "catalog_path",
     metavar="PATH",
+    shell_complete=completion.file,
     help="Catalog file, or :memory: to keep nothing.  "
     "[default: $TENSOLOG_CATALOG, else in the user's data folder]",
 )
@@ -85,6 +88,7 @@ allow_option = click.option(
     "--allow",
     metavar="LIST",
     callback=_classes,
+    shell_complete=completion.one_of(*EQUALITIES),
     default="exact,rounding",
     show_default=True,
     help="Substitutions by how equal they are: bit for bit, or up to rounding.",

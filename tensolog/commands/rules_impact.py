@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from . import completion
 from . import options as shared
 from .rules_named import counted, one
 
@@ -17,7 +18,7 @@ SHOWN = 5
 
 
 @click.command(no_args_is_help=True)
-@click.argument("rule", metavar="FILE.rules|NAME")
+@click.argument("rule", metavar="FILE.rules|NAME", shell_complete=completion.any_rule)
 @click.argument("models", metavar="IN.onnx...", nargs=-1, required=True, type=shared.FILE)
 @click.option(
     "--budget",

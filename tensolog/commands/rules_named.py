@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from . import completion
+
 if TYPE_CHECKING:
     from ..rules import Rule
 
-rules_argument = click.argument("rules", metavar="[FILE.rules|NAME]...", nargs=-1)
+rules_argument = click.argument(
+    "rules", metavar="[FILE.rules|NAME]...", nargs=-1, shell_complete=completion.any_rule
+)
 REFUSED = 1  # exit code: the question was answered, and the answer is no
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from . import completion
 from . import options as shared
 from .rules_named import file_of, one
 
@@ -19,7 +20,7 @@ WIDTH = 98
 
 
 @click.command(no_args_is_help=True)
-@click.argument("rule", metavar="FILE.rules|NAME")
+@click.argument("rule", metavar="FILE.rules|NAME", shell_complete=completion.any_rule)
 @click.option("--why", metavar="TEXT", help="Why, beside the counterexample that is found.")
 @click.option(
     "--timeout",

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import click
 
+from . import completion
 from . import options as shared
 from .rules_named import counted, refuse
 
 
 @click.command()
-@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=completion.shipped_rule)
 @click.option(
     "--solver",
     type=click.Choice(["z3", "cvc5", "both"]),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from . import completion
 from . import options as shared
 from .rules_named import one as named
 from .rules_named import source_text
@@ -26,7 +27,7 @@ TABLES = {
 
 
 @click.command(no_args_is_help=True)
-@click.argument("name", metavar="NAME|FILE.rules")
+@click.argument("name", metavar="NAME|FILE.rules", shell_complete=completion.any_rule)
 @click.option("--text", "text_only", is_flag=True, help="The text of the rule alone.")
 @shared.catalog_option
 @shared.json_option

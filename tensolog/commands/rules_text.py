@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from . import completion
 from . import options as shared
 from .rules_named import counted, readable, refuse
 
@@ -77,7 +78,9 @@ def new(name: str, path: Path | None) -> None:
 
 
 @click.command(name="format", no_args_is_help=True)
-@click.argument("files", metavar="FILE.rules...", nargs=-1, required=True)
+@click.argument(
+    "files", metavar="FILE.rules...", nargs=-1, required=True, shell_complete=completion.file
+)
 @click.option("--check", is_flag=True, help="Change nothing; exit with 1 if a file would change.")
 def format_files(files: tuple[str, ...], check: bool) -> None:
     """Give the rules of files the one spelling that all rules share.
