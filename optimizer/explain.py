@@ -12,6 +12,7 @@ from ..rules import Rule, describe_miss, is_reported
 from ..rules import near_misses as find_near_misses
 from .clauses import near_clauses, readings
 from .graph import Graph
+from .notebook import Text
 from .rewrite import Step, tables_of, with_place
 
 if TYPE_CHECKING:
@@ -54,6 +55,9 @@ class Explanation:
         found = [part for part in parts if part]
         return "\n\n".join(found) if found else "No rule has a place in this model."
 
+    def _repr_html_(self) -> str:
+        return Text(self.text())._repr_html_()
+
     def _idle(self) -> Iterator[str]:
         if self.reason:
             yield f"No place for {', '.join(self.idle)}: {self.reason}"
@@ -86,8 +90,8 @@ class Explanation:
         }
 
 
-def explain_text(plan: Sequence[Step], near: Sequence[NearMiss], verdict: str) -> str:
-    """Say what an optimization applied, weighed and nearly fired."""
+def explain_text(plan: Sequence[Step], near: Sequence[NearMiss], verdict: str = "") -> Text:
+    """Say what an optimization applied, weighed and nearly fired; the verdict comes last."""
     accepted = [step for step in plan if step.accepted]
     refused = [step for step in plan if not step.accepted]
     parts = [
@@ -96,7 +100,7 @@ def explain_text(plan: Sequence[Step], near: Sequence[NearMiss], verdict: str) -
         _section("Nearly fired", _misses(near)),
         verdict,
     ]
-    return "\n\n".join(part for part in parts if part)
+    return Text("\n\n".join(part for part in parts if part))
 
 
 def _section(title: str, lines: Sequence[str]) -> str:

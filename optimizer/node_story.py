@@ -20,6 +20,7 @@ from .explain import near_misses
 from .fold import fold_constants
 from .graph import Graph
 from .nearest import nearest
+from .notebook import Text
 from .price import Prices, kernel_of
 from .rewrite import Matcher, Step
 from .search import bound_types
@@ -75,6 +76,9 @@ class NodeStory:
         from .node_text import text_of
 
         return text_of(self)
+
+    def _repr_html_(self) -> str:
+        return Text(self.text())._repr_html_()
 
     def to_json(self) -> dict[str, object]:
         """Give the story as plain values."""

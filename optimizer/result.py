@@ -18,6 +18,7 @@ from ..catalog.files import replacing
 from ..catalog.onnx_writer import build_model, write_model
 from ..profiles.execution import DEFAULTS, Execution
 from .contest import ORIGINAL
+from .notebook import Text, heading, page, paragraphs, table
 from .rewrite import Step
 from .verify import Deviation
 
@@ -76,6 +77,25 @@ class Optimization:
     def __repr__(self) -> str:
         """Say how it ended: all that there is would be megabytes."""
         return f"<{type(self).__name__}: {self.verdict}>"
+
+    def _repr_html_(self) -> str:
+        """Show in a notebook how it ended, what was raced, and what was done why."""
+        from .explain import explain_text
+
+        rows = [
+            (
+                candidate.candidate,
+                candidate.nodes,
+                _milliseconds(candidate.median_ns),
+                "" if candidate.candidate == ORIGINAL else _interval(candidate),
+                candidate.verdict,
+            )
+            for candidate in self.measurements
+        ]
+        head = ("candidate", "nodes", "latency", "time / the original's, 95 %", "")
+        raced = table(head, rows, numbers=(1, 2)) if rows else ""
+        story = paragraphs(explain_text(self.plan, self.near_misses))
+        return page(heading(self.verdict), raced, *story)
 
     @property
     def chosen(self) -> str:
@@ -160,7 +180,7 @@ class Optimization:
         with replacing(Path(path)) as file:
             file.write(text.encode())
 
-    def explain(self, node: str | None = None) -> str:
+    def explain(self, node: str | None = None) -> Text:
         """Say in text what was applied, what was weighed and refused, and what nearly fired.
 
         With `node`, the name of a node of the model that was read, say what became of that one:
@@ -169,7 +189,7 @@ class Optimization:
         from .explain import explain_text
 
         if node is not None:
-            return self.story(node).text()
+            return Text(self.story(node).text())
         return explain_text(self.plan, self.near_misses, self.verdict)
 
     def story(self, node: str) -> NodeStory:
@@ -216,6 +236,21 @@ class Optimization:
             return
         with Catalog(self.catalog_path, read_only=True) as catalog:
             yield catalog
+
+
+def _milliseconds(time_ns: float | None) -> str:
+    return "" if time_ns is None else f"{time_ns / 1e6:#.3g} ms"
+
+
+def _interval(candidate: Candidate) -> str:
+    from .words import FEW_ROUNDS
+
+    ratio, low, high = candidate.ratio, candidate.ratio_low, candidate.ratio_high
+    if ratio is None:
+        return ""
+    if low is None or high is None or candidate.samples < FEW_ROUNDS:
+        return f"{ratio:.3f}"
+    return f"{ratio:.3f} ({low:.3f} to {high:.3f})"
 
 
 def steps_json(plan: list[Step]) -> list[ReportStep]:

@@ -175,6 +175,34 @@ class FusionPlan:
         """Whether no plan costs less: always so for "cost" unless a search met its limit."""
         return self.bound_s >= self.cost_s * (1 - 1e-9)
 
+    def summary(self) -> str:
+        """Say how it was found, what of all plans was looked at, and what it is estimated at."""
+        counts, cost = self.counts, f"{self.cost_s * 1e6:.1f} µs"
+        if self.heuristic != "cost":
+            return f"planned by the heuristic {self.heuristic}: {cost} estimated"
+        looked = f"{counts.costed:,} costed, {counts.bounds:,} bounds"
+        if not self.complete:
+            least = f"{self.bound_s * 1e6:.1f} µs"
+            return f"the best plan found: {cost} estimated, none takes less than {least} ({looked})"
+        space = max(1, counts.space)
+        number = f"{space:,}" if space < 10**9 else f"2^{space.bit_length() - 1}"
+        return f"the cheapest plan of {number}: {cost} estimated ({looked})"
+
+    def _repr_html_(self) -> str:
+        """Show the operators in a notebook, in execution order."""
+        from ..notebook import heading, page, table
+
+        rows = []
+        for step in self.steps:
+            kind = "NumPy"
+            if isinstance(step, FusedOperator):
+                kind = f"{step.template}, {step.variant}" + (", sparse" if step.sparse else "")
+            nodes = " ".join(f"%{node}" for node in step.nodes)
+            outputs = " ".join(f"%{node}" for node in step.outputs)
+            rows.append((kind, nodes, outputs, f"{step.cost_s * 1e6:.1f} µs"))
+        head = ("operator", "computes", "stores", "estimated")
+        return page(heading(self.summary()), table(head, rows, numbers=(3,)))
+
     @property
     def fused(self) -> tuple[FusedOperator, ...]:
         """The fused operators, in execution order."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ...catalog.errors import TensologError
 from ..blocks.plan import BlockPlan
 from ..fusion.plan import FusedOperator, FusionPlan
+from ..notebook import Text
 from .dag import Node, Program
 from .prepare import Prepared
 from .runner import Computed, Runner
@@ -29,7 +30,7 @@ _MANY = 1 << 1023
 _VALUE = ("shape", "dtype", "layout", "nnz")
 
 
-def explain(name: str, runner: Runner) -> str:
+def explain(name: str, runner: Runner) -> Text:
     """Return what each region of a call was, why it ended there, how it ran, and what fell back."""
     count = len(runner.regions)
     lines = [f"{name}: {count or 'no'} region{'' if count == 1 else 's'} in the last call"]
@@ -52,7 +53,7 @@ def explain(name: str, runner: Runner) -> str:
         lines += ["", "Not traced"]
         for note, count in sorted(runner.notes.items()):
             lines.append(f"  {note}" + (f" ({count} times)" if count > 1 else ""))
-    return "\n".join(lines)
+    return Text("\n".join(lines))
 
 
 def region_text(prepared: Prepared | BlockPlan) -> list[str]:
@@ -67,7 +68,7 @@ def region_text(prepared: Prepared | BlockPlan) -> list[str]:
         lines += [_line(program, node) for node in program.nodes if not node.is_leaf]
         lines.append(f"all by NumPy: {prepared.refusal}")
     else:
-        lines.append(_searched(prepared.plan))
+        lines.append(prepared.plan.summary())
         reasons = {step.outputs: step.reason for step in prepared.compiled.steps}
         for step in prepared.plan.steps:
             if isinstance(step, FusedOperator):
@@ -81,22 +82,6 @@ def region_text(prepared: Prepared | BlockPlan) -> list[str]:
                 lines.append(f"{_line(program, node)}  by NumPy")
     lines.append("returns " + ", ".join(f"%{at}" for at in program.outputs))
     return lines
-
-
-def _searched(plan: FusionPlan) -> str:
-    """Return how a plan was found, and what of all plans was looked at."""
-    counts, cost = plan.counts, f"{plan.cost_s * 1e6:.1f} µs"
-    if plan.heuristic != "cost":
-        return f"planned by the heuristic {plan.heuristic}: {cost} estimated"
-    looked = f"{counts.costed:,} costed, {counts.bounds:,} bounds"
-    if not plan.complete:
-        least = f"{plan.bound_s * 1e6:.1f} µs"
-        return f"the best plan found: {cost} estimated, none takes less than {least} ({looked})"
-    return f"the cheapest plan of {_number(max(1, counts.space))}: {cost} estimated ({looked})"
-
-
-def _number(count: int) -> str:
-    return f"{count:,}" if count < 10**9 else f"2^{count.bit_length() - 1}"
 
 
 def _given(program: Program, at: int) -> str:
