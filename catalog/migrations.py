@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from .errors import CatalogError
+
 if TYPE_CHECKING:
     import duckdb
 
@@ -49,9 +51,11 @@ def migrate(connection: duckdb.DuckDBPyConnection, release: str) -> None:
 
 
 def version_of(connection: duckdb.DuckDBPyConnection) -> int:
-    """Return the schema version in force."""
+    """Return the schema version in force. Raises CatalogError where none is stated."""
     ((version,),) = connection.execute("SELECT max(version) FROM catalog_version").fetchall()
-    return int(version)
+    if not isinstance(version, int):
+        raise CatalogError("the table catalog_version states no version: restore the catalog")
+    return version
 
 
 def record(connection: duckdb.DuckDBPyConnection, version: int, release: str) -> None:

@@ -18,6 +18,18 @@ _READING_PRAGMA = re.compile(
     r"|database_size|version|platform|functions|collations|metadata_info)\b",
     re.IGNORECASE,
 )
+# Settings of DuckDB name files that it writes to, such as those of logs and profiles.
+_CONFIGURING = frozenset(
+    {
+        duckdb.StatementType.SET,
+        duckdb.StatementType.PRAGMA,
+        duckdb.StatementType.CALL,
+        duckdb.StatementType.LOAD,
+        duckdb.StatementType.ATTACH,
+        duckdb.StatementType.EXTENSION,
+    }
+)
+_ALLOW = "allow it with --allow-files (allow_files=True)"
 _EXPLAIN = re.compile(r"\s*EXPLAIN\s*(ANALYZE\b|\([^)]*\))?", re.IGNORECASE)
 
 
@@ -25,16 +37,20 @@ def query(catalog: Catalog, text: str, *, write: bool = False) -> pa.Table | Non
     """Run SQL statements and return the rows of the last one; None if it has none.
 
     Without `write` nothing is changed, neither the catalog nor any file (COPY ... TO, EXPORT,
-    ATTACH). Raises CatalogError for a statement that is refused or fails.
+    ATTACH); of a catalog opened without `allow_files`, no file is read or written in any case.
+    Raises CatalogError for a statement that is refused or fails.
     """
     connection = catalog.connection
     if write:
         catalog.check_writable()
     try:
         statements = connection.extract_statements(text)
-        if not write:
-            for statement in statements:
+        for statement in statements:
+            if not write:
                 _check_reading(connection, statement)
+            elif not catalog.allow_files and statement.type in _CONFIGURING:
+                raise CatalogError(f"{statement.type.name} may reach files: {_ALLOW}")
+        if not write:
             connection.execute("BEGIN TRANSACTION READ ONLY")
         else:
             connection.execute("BEGIN")
@@ -79,6 +95,10 @@ def _check_reading(connection: duckdb.DuckDBPyConnection, statement: duckdb.Stat
     )
 
 
+def _configures(statement: duckdb.Statement) -> bool:
+    return statement.type in _CONFIGURING and not _READING_PRAGMA.match(statement.query)
+
+
 def _rollback(connection: duckdb.DuckDBPyConnection) -> None:
     with suppress(duckdb.Error):  # DuckDB has rolled back by itself after some errors
         connection.execute("ROLLBACK")
@@ -86,7 +106,10 @@ def _rollback(connection: duckdb.DuckDBPyConnection) -> None:
 
 def _reason(error: Exception) -> str:
     """Return DuckDB's message without the quoted query below it."""
-    return " ".join(str(error).split("\n\nLINE ")[0].split())
+    reason = " ".join(str(error).split("\n\nLINE ")[0].split())
+    if isinstance(error, duckdb.PermissionException):
+        reason += f": a query reads and writes nothing but the catalog: {_ALLOW}"
+    return reason
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
-import time
-from collections.abc import Iterator, Mapping, Sequence
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
@@ -17,10 +17,11 @@ import platformdirs
 import pyarrow as pa
 
 from . import migrations
+from .database_file import SANDBOX, connect_memory, damaged, not_ours, open_file, release
 from .errors import CatalogError
+from .schema_check import deviation
 from .spool import Spool
 
-LOCK_PATIENCE_S = 3.0  # a command that only looks something up is done by then
 # What DuckDB raises when the disk is full or the file damaged, rather than the query wrong.
 _BROKEN = (
     duckdb.IOException,
@@ -28,7 +29,6 @@ _BROKEN = (
     duckdb.InternalException,
     duckdb.OutOfMemoryException,
 )
-_MAGIC_OFFSET, _MAGIC = 8, b"DUCK"
 
 
 def default_path() -> Path:
@@ -42,46 +42,61 @@ class Catalog:
     """A catalog file, opened for one writer or for any number of readers.
 
     `path` is a file, ":memory:", or None for `default_path()`. A file that does not exist is made,
-    unless `read_only`. Raises CatalogError for a file that is damaged, no catalog, from a newer
-    release, or held by another process; such a file is left as it is.
+    unless `read_only`. Queries reach no other file, whoever made the catalog, unless `allow_files`.
+    Raises CatalogError for a file that is damaged, no catalog, from a newer release, or held by
+    another process; such a file is left as it is.
     """
 
     path: str
     read_only: bool
     connection: duckdb.DuckDBPyConnection
 
-    def __init__(self, path: str | Path | None = None, *, read_only: bool = False) -> None:
+    def __init__(
+        self,
+        path: str | Path | None = None,
+        *,
+        read_only: bool = False,
+        allow_files: bool = False,
+    ) -> None:
         self.path = str(default_path() if path is None else path)
         self.read_only = read_only
+        self.allow_files = allow_files
         self._depth = 0
         self.verified: dict[str, object] = {}  # constants in files whose hash was checked
         self.spool = Spool(self.path)
         self.side_files: dict[str, dict[str, int]] = {}  # path -> constant -> offset
         self._columns: dict[str, dict[str, pa.DataType]] = {}
+        self._release: Callable[[], object] | None = None
         if self.path == ":memory:":
-            self.connection = duckdb.connect(":memory:")
+            self.connection = connect_memory(allow_files=allow_files)
         else:
-            self.connection = _open_file(Path(self.path), read_only)
+            file = Path(self.path)
+            if not (read_only or file.exists()):
+                _create(Path(os.path.realpath(file)))
+            self.connection, opening = open_file(file, read_only=read_only, allow_files=allow_files)
+            self._release = weakref.finalize(self, release, self.path, opening)
         try:
             self._prepare()
+        except duckdb.Error as error:
+            self.close()
+            raise damaged(self.path, error) from error
         except BaseException:
-            self.connection.close()
+            self.close()
             raise
 
     def _prepare(self) -> None:
-        # Nothing here may reach for the network.
-        self.connection.execute("SET autoinstall_known_extensions = false")
         if self.read_only and self.path != ":memory:":
             return
         from .operators.table import fill_operators
 
-        release = _release()
         if not _has_tables(self.connection):
             with self.transaction():
-                migrations.create(self.connection, release)
+                migrations.create(self.connection, _installed_release())
         elif migrations.version_of(self.connection) < migrations.newest_version():
             with self.transaction():
-                migrations.migrate(self.connection, release)
+                migrations.migrate(self.connection, _installed_release())
+                if (problem := deviation(self.connection)) is not None:
+                    raise not_ours(self.path, problem)
         fill_operators(self)
 
     def sql(
@@ -173,6 +188,8 @@ class Catalog:
     def close(self) -> None:
         """Close the file; a second call does nothing."""
         self.connection.close()
+        if self._release is not None:
+            self._release()
         self.spool.close()
 
     def __enter__(self) -> Self:
@@ -195,7 +212,7 @@ def _roomy(kind: pa.DataType) -> pa.DataType:
     return {pa.binary(): pa.large_binary(), pa.string(): pa.large_string()}.get(kind, kind)
 
 
-def _release() -> str:
+def _installed_release() -> str:
     try:
         return metadata.version("tensolog")
     except metadata.PackageNotFoundError:
@@ -207,99 +224,40 @@ def _has_tables(connection: duckdb.DuckDBPyConnection) -> bool:
     return bool(connection.execute(query).fetchall())
 
 
-def _open_file(path: Path, read_only: bool) -> duckdb.DuckDBPyConnection:
-    if path.exists():
-        _check_file(path)
-    elif read_only:
-        raise CatalogError(f"there is no catalog at {path}; a command that writes makes one")
-    else:
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise CatalogError(
-                f"can't make the folder of the catalog {path} ({error.strerror or error}): "
-                "give another file with --catalog PATH (:memory: for none)"
-            ) from error
-    return _connect(path, read_only)
-
-
-def _check_file(path: Path) -> None:
-    """Refuse a file that is no catalog of this release, before DuckDB may write to it."""
+def _create(path: Path) -> None:
+    """Make a catalog, whole or not at all: another process may be making it now."""
     try:
-        with path.open("rb") as file:
-            head = file.read(_MAGIC_OFFSET + len(_MAGIC))
+        path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CatalogError(f"can't read the catalog {path}: {error.strerror or error}") from error
-    if head[_MAGIC_OFFSET:] != _MAGIC:
-        raise CatalogError(f"{path} is not a DuckDB file, so not a catalog; it was left as it is")
+        raise CatalogError(
+            f"can't make the folder of the catalog {path} ({error.strerror or error}): "
+            "give another file with --catalog PATH (:memory: for none)"
+        ) from error
     try:
-        connection = _connect(path, read_only=True)
-    except _SamePathError:
-        return  # this process has it open for writing, and checked it then
-    try:
-        _check_version(connection, path)
-    except duckdb.Error as error:
-        raise _damaged(path, error) from error
-    finally:
-        connection.close()
+        with tempfile.TemporaryDirectory(prefix=f"{path.name}.", dir=path.parent) as folder:
+            made = Path(folder) / "catalog.duckdb"
+            duckdb.connect(str(made), config=dict(SANDBOX)).close()
+            with Catalog(made):
+                pass
+            with suppress(FileExistsError):  # who came first has made the same
+                _move_to_new(made, path)
+    except OSError as error:
+        raise CatalogError(
+            f"can't make the catalog {path} ({error.strerror or error}): "
+            "give another file with --catalog PATH (:memory: for none)"
+        ) from error
 
 
-def _check_version(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
-    tables = {
-        name
-        for (name,) in connection.execute(
-            "SELECT table_name FROM duckdb_tables() WHERE NOT internal"
-        ).fetchall()
-    }
-    if not tables:
+def _move_to_new(made: Path, path: Path) -> None:
+    """Give a file its name, unless there is one of this name. Raises OSError."""
+    if os.name == "nt":
+        made.rename(path)  # refuses there what os.replace does
         return
-    if "catalog_version" not in tables:
-        raise CatalogError(
-            f"{path} is a DuckDB file but not a tensolog catalog; it was left as it is"
-        )
-    version, newest = migrations.version_of(connection), migrations.newest_version()
-    if version > newest:
-        raise CatalogError(
-            f"the catalog {path} has schema version {version}, this release knows {newest}: "
-            "upgrade tensolog, or give another file with --catalog PATH; it was left as it is"
-        )
-
-
-def _connect(path: Path, read_only: bool) -> duckdb.DuckDBPyConnection:
-    deadline = time.monotonic() + LOCK_PATIENCE_S
-    while True:
-        try:
-            return duckdb.connect(str(path), read_only=read_only)
-        except duckdb.ConnectionException as error:
-            raise _SamePathError(
-                f"the catalog {path} is already open in this process, "
-                f"{'for writing' if read_only else 'read-only'}: close it first, or share it"
-            ) from error
-        except duckdb.Error as error:
-            if "set lock on file" not in str(error):
-                raise _damaged(path, error) from error
-            if time.monotonic() > deadline:
-                raise _locked(path, read_only, error) from error
-            time.sleep(0.05)
-
-
-class _SamePathError(CatalogError):
-    """The file is open in this process with another configuration."""
-
-
-def _damaged(path: Path, error: Exception) -> CatalogError:
-    reason = " ".join(str(error).split())
-    return CatalogError(
-        f"the catalog {path} can't be opened ({reason}); it was left as it is: "
-        "restore it, or give another file with --catalog PATH"
-    )
-
-
-def _locked(path: Path, read_only: bool, error: Exception) -> CatalogError:
-    held = re.search(r"held in (.*?\(PID \d+\))( by user \S+?)?\.", str(error))
-    holder = held.group(1) if held else "another process"
-    does = "written by" if read_only else "in use by"
-    return CatalogError(
-        f"the catalog {path} is {does} {holder}: wait until it ends, "
-        "or give another file with --catalog PATH (:memory: for none)"
-    )
+    try:
+        path.hardlink_to(made)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        if path.exists():
+            raise FileExistsError(path) from None
+        made.rename(path)

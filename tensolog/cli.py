@@ -95,14 +95,12 @@ def _is_known(error: Exception) -> bool:
 
 
 def _is_of_the_catalog(error: Exception) -> bool:
-    """Tell whether DuckDB says that its file is damaged or can't be written, not that a query is
-    wrong. Of a block found damaged while it runs it says so in words alone."""
+    """Tell whether DuckDB says that its file is damaged or can't be written, or that rows are not
+    what they should be; not that a query of ours is wrong, which is a defect."""
     duckdb = sys.modules.get("duckdb")
     if duckdb is None or not isinstance(error, duckdb.Error):
         return False
-    if isinstance(error, duckdb.IOException | duckdb.FatalException):
-        return True
-    return "Corrupt database file" in str(error) or "Could not write file" in str(error)
+    return not isinstance(error, duckdb.ProgrammingError)
 
 
 def _report_interrupt(interrupt: BaseException) -> int:

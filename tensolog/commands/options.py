@@ -140,7 +140,7 @@ def refuse_catalog(catalog: Catalog, *outputs: Path | None) -> None:
         raise click.ClickException(f"{catalog.path} is a catalog: name another file")
 
 
-def open_to_read(catalog_path: str | None) -> Catalog:
+def open_to_read(catalog_path: str | None, *, allow_files: bool = False) -> Catalog:
     """Open a catalog for queries. The user's own is made on first use; a named one must exist.
 
     One in memory is empty, and nobody else's: it needs no protection.
@@ -150,4 +150,5 @@ def open_to_read(catalog_path: str | None) -> Catalog:
 
     if catalog_path is None and not default_path().exists():
         Catalog().close()
-    return Catalog(catalog_path, read_only=catalog_path != ":memory:")
+    read_only = catalog_path != ":memory:"
+    return Catalog(catalog_path, read_only=read_only, allow_files=allow_files)

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 @click.command(no_args_is_help=True)
 @click.argument("query")
-@click.option("--write", is_flag=True, help="Let the query change the catalog and write files.")
+@click.option("--write", is_flag=True, help="Let the query change the catalog.")
+@click.option(
+    "--allow-files",
+    is_flag=True,
+    help="Let the query read other files, and write them with --write.",
+)
 @click.option(
     "--format",
     "form",
@@ -32,13 +37,18 @@ if TYPE_CHECKING:
 )
 @shared.catalog_option
 def sql(
-    query: str, write: bool, form: str | None, output: Path | None, catalog_path: str | None
+    query: str,
+    write: bool,
+    allow_files: bool,
+    form: str | None,
+    output: Path | None,
+    catalog_path: str | None,
 ) -> None:
     """Run a query on the catalog.
 
     Models, rules, costs, plans and reasons are its rows; `tensolog catalog` lists its tables.
-    QUERY is DuckDB's SQL; `-` reads it from standard input. Without --write it
-    changes neither the catalog nor any file.
+    QUERY is DuckDB's SQL; `-` reads it from standard input. Without --write it changes nothing,
+    and without --allow-files it reaches no file but the catalog, whoever made that.
 
     \b
     Examples:
@@ -46,6 +56,7 @@ def sql(
       tensolog sql "SELECT op_type, count(*) FROM node GROUP BY ALL" --format csv
       tensolog sql "FROM measurement" -o measurements.parquet
       tensolog sql "DELETE FROM measurement WHERE runtime_version < '1.20'" --write
+      tensolog sql "SELECT * FROM model JOIN 'owners.csv' USING (name)" --allow-files
     """
     form = form or _form(output)
     if output is not None:
@@ -58,7 +69,10 @@ def sql(
     from ..catalog import Catalog
     from ..catalog.queries import query as run_query
 
-    opened = Catalog(catalog_path) if write else shared.open_to_read(catalog_path)
+    if write:
+        opened = Catalog(catalog_path, allow_files=allow_files)
+    else:
+        opened = shared.open_to_read(catalog_path, allow_files=allow_files)
     with opened as catalog:
         shared.refuse_catalog(catalog, output)
         result = run_query(catalog, query, write=write)

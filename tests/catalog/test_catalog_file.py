@@ -7,7 +7,14 @@ import time
 import duckdb
 import pyarrow as pa
 import pytest
-from tensolog.catalog import Catalog, CatalogError, migrations, store
+from tensolog.catalog import (
+    Catalog,
+    CatalogError,
+    database_file,
+    migrations,
+    schema_check,
+    store,
+)
 from tensolog.catalog.queries import describe, query
 
 HOLD = """
@@ -99,7 +106,7 @@ def test_several_processes_read(path):
     ("theirs", "ours"), [("write", "write"), ("write", "read"), ("read", "write")]
 )
 def test_a_held_lock_names_its_holder(theirs, ours, path, monkeypatch):
-    monkeypatch.setattr(store, "LOCK_PATIENCE_S", 0.2)
+    monkeypatch.setattr(database_file, "LOCK_PATIENCE_S", 0.2)
     with Holder(path, theirs) as process, pytest.raises(CatalogError) as caught:
         Catalog(path, read_only=ours == "read")
     message = str(caught.value)
@@ -110,7 +117,7 @@ def test_a_held_lock_names_its_holder(theirs, ours, path, monkeypatch):
 
 
 def test_a_lock_that_is_given_back_soon_is_waited_for(path, monkeypatch):
-    monkeypatch.setattr(store, "LOCK_PATIENCE_S", 60)
+    monkeypatch.setattr(database_file, "LOCK_PATIENCE_S", 60)
     sleep = time.sleep
     with Holder(path, "write") as process:
 
@@ -118,7 +125,7 @@ def test_a_lock_that_is_given_back_soon_is_waited_for(path, monkeypatch):
             process.stdin.close()
             sleep(seconds)
 
-        monkeypatch.setattr(store.time, "sleep", release)
+        monkeypatch.setattr(database_file.time, "sleep", release)
         Catalog(path).close()
 
 
@@ -203,11 +210,22 @@ STEPS = (
 )
 
 
-def test_an_older_catalog_is_migrated_step_by_step(path, monkeypatch):
+@pytest.fixture
+def next_schema(monkeypatch):
+    """The tables that STEPS lead to."""
+    tables = dict(schema_check.schema_tables())
+    source = tables["rule_source"]
+    year = schema_check.Column("year", "INTEGER", nullable=True)
+    tables["rule_source"] = schema_check.Table((*source.columns, year), source.keys)
+    monkeypatch.setattr(schema_check, "schema_tables", lambda: tables)
+
+
+def test_an_older_catalog_is_migrated_step_by_step(path, monkeypatch, request):
     with Catalog(path) as catalog:
         assert migrations.version_of(catalog.connection) == NEWEST
         catalog.insert("rule_source", {"rule_hash": ["a"], "position": [7], "source": ["here"]})
     monkeypatch.setattr(migrations, "MIGRATIONS", STEPS)
+    request.getfixturevalue("next_schema")
     for _ in range(2):
         with Catalog(path) as catalog:
             assert catalog.sql("FROM rule_source").fetchall() == [("a", 7, "here", 7)]
@@ -219,7 +237,7 @@ def test_a_migration_that_fails_leaves_the_catalog_as_it_was(path, monkeypatch):
     broken = migrations.Migration(NEWEST + 3, "SELECT error('broken')")
     shipped = migrations.MIGRATIONS
     monkeypatch.setattr(migrations, "MIGRATIONS", (*STEPS, broken))
-    with pytest.raises(duckdb.Error, match="broken"):
+    with pytest.raises(CatalogError, match="broken"):
         Catalog(path)
     monkeypatch.setattr(migrations, "MIGRATIONS", shipped)
     with Catalog(path) as catalog:
@@ -262,6 +280,14 @@ def test_a_catalog_of_version_1_becomes_one_of_the_schema(path):
     with Catalog(path) as catalog:
         assert migrations.version_of(catalog.connection) == NEWEST
         assert catalog.sql(COLUMNS).fetchall() == expected
+
+
+def test_a_migration_that_leads_elsewhere_leaves_the_catalog_as_it_was(path, monkeypatch):
+    before = path.read_bytes()
+    monkeypatch.setattr(migrations, "MIGRATIONS", STEPS)
+    with pytest.raises(CatalogError, match="rule_source has a column year that is none of its own"):
+        Catalog(path)
+    assert path.read_bytes() == before
 
 
 def test_migrations_are_in_order():

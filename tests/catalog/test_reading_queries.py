@@ -77,7 +77,7 @@ def test_nothing_is_written_unasked(opened, tmp_path):
 
 
 def test_what_is_allowed_is_written(tmp_path):
-    with Catalog(":memory:") as catalog:
+    with Catalog(":memory:", allow_files=True) as catalog:
         assert query(catalog, "INSERT INTO rule_source VALUES ('a', 0, 'b')", write=True)
         query(catalog, f"COPY rule_source TO '{tmp_path / 'out.csv'}'", write=True)
         assert catalog.sql("FROM rule_source").fetchall() == [("a", 0, "b")]

@@ -117,8 +117,28 @@ def test_no_file_is_written_unless_told(query, cli, tmp_path):
 
 def test_files_are_written_when_told(cli, tmp_path):
     path = tmp_path / "out.csv"
-    assert cli("sql", f"COPY (SELECT 1 AS one) TO '{path}'", "--write").code == 0
+    query = f"COPY (SELECT 1 AS one) TO '{path}'"
+    assert "--allow-files" in cli("sql", query, "--write").refused()
+    assert leftovers(tmp_path) == []
+    assert cli("sql", query, "--write", "--allow-files").code == 0
     assert path.read_text(encoding="utf-8") == "one\n1\n"
+
+
+def test_files_are_read_when_told(cli, tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_text("one\n1\n")
+    query = f"FROM '{path}'"
+    assert "--allow-files" in cli("sql", query).refused()
+    assert "--allow-files" in cli("sql", query, "--write").refused()
+    assert cli("sql", query, "--allow-files", "--format", "csv").out == "one\n1\n"
+    assert "--write" in cli("sql", f"COPY (SELECT 1) TO '{path}'", "--allow-files").refused()
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "parquet", "txt"])
+def test_the_result_is_written_without_files_for_the_query(ending, cli, tmp_path):
+    path = tmp_path / f"out.{ending}"
+    assert cli("sql", "SELECT 1 AS one", "-o", path).code == 0
+    assert path.stat().st_size > 0
 
 
 def test_statements_that_write_are_stored_together(cli):
