@@ -56,7 +56,8 @@ def export_module(module: Any, example_inputs: Any) -> onnx.ModelProto:
                     module, positional, kwargs=named, dynamo=True, verbose=False
                 )
                 assert program is not None
-                return program.model_proto
+                model: onnx.ModelProto = program.model_proto
+                return model
         except Exception as error:
             newer = error
         if isinstance(module, torch.nn.Module):
@@ -123,7 +124,7 @@ def _of_tensors(
     values = [value for _, value in leaves]
     places = [place for place, value in enumerate(values) if isinstance(value, torch.Tensor)]
 
-    class OfTensors(torch.nn.Module):
+    class OfTensors(torch.nn.Module):  # type: ignore[misc, unused-ignore]
         def __init__(self) -> None:
             super().__init__()
             self.module = module
