@@ -14,7 +14,7 @@ from .held import Held
 from .prepare import Prepared
 from .runner import Runner
 from .sparse_arguments import rows_at_once
-from .straight import Meaning, holds
+from .straight import Meaning
 from .trace import Trace, UnsupportedError, is_lazy, own
 from .warned import raise_if_errors_are_asked_for
 
@@ -53,14 +53,14 @@ class Again:
     """What a call did that arguments of the same shapes, types and numbers have done, too.
 
     runner    of the call that was traced
-    meanings  what the names in the function have to mean
+    meaning   what the function depends on
     inputs    of the region: places of arguments and their types, or -1 and a number
     sparse    the places of sparse arguments
     result    what is returned: _Made, _Given or _Plain, or a tuple of such
     """
 
     runner: Runner
-    meanings: list[Meaning]
+    meaning: Meaning
     prepared: Prepared
     inputs: tuple[tuple[int, Any], ...]
     sparse: frozenset[int]
@@ -76,7 +76,7 @@ class Again:
             raise_if_errors_are_asked_for()
         except UnsupportedError:
             return MISSED
-        if not holds(self.meanings):
+        if not self.meaning.holds():
             return MISSED
         if self.sparse:
             for at, (place, _) in enumerate(self.inputs):
@@ -144,7 +144,7 @@ def leaves_of(wrapped: Sequence[Any]) -> dict[int, int]:
 
 def again(
     trace: Trace,
-    meanings: list[Meaning],
+    meaning: Meaning,
     given: Sequence[Any],
     sketch: Any,
     read: Mapping[int, int],
@@ -175,7 +175,7 @@ def again(
         return None
     placed = [(read.get(id(one), -1), one) for one in inputs]
     kept = tuple([(at, one.dtype if at >= 0 else one) for at, one in placed])
-    return Again(runner, meanings, prepared, kept, sparse, result)
+    return Again(runner, meaning, prepared, kept, sparse, result)
 
 
 def _meet(program: Program) -> bool:

@@ -32,6 +32,15 @@ def real(value: Any) -> Any:
     return value if as_real is None else as_real(value)
 
 
+def shown(value: Any) -> Any:
+    """Return a value as real() does, of arrays that may be kept and written."""
+    if type(value) is tuple:
+        return tuple([shown(item) for item in value])
+    if is_lazy(value) and not value._scalar:
+        return value.__array__()
+    return real(value)
+
+
 def lazies(value: Any) -> list[Any]:
     """Return the lazy arrays in a value."""
     if is_lazy(value):
@@ -90,6 +99,9 @@ def adopt(trace: Trace, value: Any, sources: Sequence[Any]) -> Any:
     One that shares memory with a source becomes a view of it, in effect.
     """
     if type(value) is np.ndarray:
+        for source in sources:
+            if source._held.value is value:
+                return source  # NumPy returned what it was given
         if not type_name(value.dtype) or trace.closed:
             return value
         found = trace.kind(trace, leaf(value, trace.places))

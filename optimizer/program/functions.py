@@ -19,6 +19,14 @@ Handler = Callable[..., Any]
 Building = Callable[..., Expression]
 
 
+def is_traced(function: Any) -> bool:
+    """Whether a function is one of NumPy's that are traced."""
+    try:
+        return function in _BUILDING or function in _HANDLERS
+    except TypeError:
+        return False
+
+
 def apply(trace: Trace, function: Any, arguments: Sequence[Any], options: Mapping[str, Any]) -> Any:
     """Answer NumPy's question about a function with a lazy array among its arguments."""
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import threading
 from collections.abc import Callable, Hashable, Mapping
 from types import FunctionType
@@ -11,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overlo
 
 import numpy as np
 
-from ...catalog.errors import TensologError
 from ..blocks.partitioned import SHARE, Partitioned, cut, is_dask_array, of_array, of_dask
 from .again import MISSED, Again, again, leaves_of, may_repeat, sketched
+from .callables import FuseError, target
+from .eager import shown
 from .evaluate import is_sparse
 from .expression import type_name
 from .held import leaf
@@ -21,7 +21,8 @@ from .lazy import LazyArray
 from .leaving import result
 from .prepare import Heuristic, Options
 from .runner import Engine, Runner
-from .straight import Meaning, holds, straight
+from .straight import Meaning, straight
+from .switches import MODES, Mode, asks, mode_of, watched
 from .trace import Family, Trace
 
 if TYPE_CHECKING:
@@ -45,24 +46,18 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class FuseError(TensologError):
-    """A function that can't be fused, or a question about one that wasn't called yet."""
-
-
 class Fused(Generic[P, R]):
     """A function whose arrays are traced while it runs; called, it returns what NumPy would."""
 
-    def __init__(self, function: Callable[P, R], options: Options) -> None:
-        if not isinstance(function, FunctionType):
-            raise FuseError(f"fuse takes a function in Python, not {function!r}")
-        if inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
-            raise FuseError(
-                f"{function.__qualname__} is a generator or a coroutine: fuse what it calls"
-            )
-        if inspect.isasyncgenfunction(function):
-            raise FuseError(f"{function.__qualname__} is an asynchronous generator")
-        functools.update_wrapper(self, function)
-        self._function = function
+    def __init__(self, given: Callable[P, R], options: Options, mode: Mode = "auto") -> None:
+        found = target(given)
+        functools.update_wrapper(self, given, updated=())
+        self._function: Callable[..., R] = found.function
+        self._code = found.function.__code__
+        self._complete = found.complete
+        self._binding = found.binding
+        self._mode = mode
+        self._asks = asks(found.function)
         self._engine = Engine(options)
         self._last = threading.local()
         self._latest: Runner | None = None
@@ -71,17 +66,25 @@ class Fused(Generic[P, R]):
         # Those that needn't be traced again, by signature and numbers, where code doesn't bend.
         self._again: dict[Hashable, Again] = {}
         self._bends = False
-        self._meanings: list[Meaning] | None = None
+        self._meaning: Meaning | None = None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return what the function returns."""
+        if self._complete is not None:
+            return self._called(*self._complete(*args, **kwargs))
+        return self._called(args, kwargs)
+
+    def _called(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> R:
+        mode = mode_of(self._mode)
+        plain = self._asks or (watched() if mode == "auto" else "")
+        if plain or mode == "plain":
+            return self._as_it_is(plain or "asked for by mode=plain", args, kwargs)
         signature = _signature(args, kwargs)
         known = self._direct.get(signature)
         if known is not None:
             self._last.runner = self._latest = known
-            answer: R = self._function(*args, **kwargs)
-            return answer
-        if self._again and signature is not None:
+            return self._function(*args, **kwargs)
+        if self._again and signature is not None and mode != "traced":
             given = (*args, *kwargs.values())
             alike = self._again.get((signature, _numbers(given)))
             found: Any = MISSED if alike is None else alike.call(given)
@@ -89,13 +92,14 @@ class Fused(Generic[P, R]):
                 self._last.runner = self._latest = alike.runner
                 return cast(R, found)
         if any(map(_is_traced, args)) or any(map(_is_traced, kwargs.values())):
-            return cast(R, self._function(*args, **kwargs))  # part of the function around it
+            return self._function(*args, **kwargs)  # part of the function around it
         runner = Runner(self._engine)
-        trace = Trace(runner, self._function.__code__, LazyArray)
+        trace = Trace(runner, self._code, LazyArray)
         try:
             arguments, named = self._wrapped(trace, args, kwargs)
             trace.keeps = self._engine.repeats = (
                 signature is not None
+                and mode != "traced"
                 and all(map(may_repeat, (*args, *kwargs.values())))
                 and self._is_straight()
             )
@@ -120,11 +124,18 @@ class Fused(Generic[P, R]):
             self._direct[signature] = runner
         return cast(R, found)
 
+    def _as_it_is(self, why: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> R:
+        """Call the function over real arrays, also where it stands in another fused one."""
+        runner = Runner(self._engine)
+        runner.plain = why
+        self._last.runner = self._latest = runner
+        return self._function(*map(shown, args), **{name: shown(kwargs[name]) for name in kwargs})
+
     def _is_straight(self) -> bool:
         """Whether the function does the same in each call, as its names mean what they do."""
-        if not self._bends and (self._meanings is None or not holds(self._meanings)):
-            self._meanings = straight(self._function)
-            self._bends = self._meanings is None
+        if not self._bends and (self._meaning is None or not self._meaning.holds()):
+            self._meaning = straight(cast(FunctionType, self._function))
+            self._bends = self._meaning is None
         return not self._bends
 
     def _remembers(
@@ -140,9 +151,7 @@ class Fused(Generic[P, R]):
         given = (*args, *kwargs.values())
         if len(self._again) >= _AGAIN or any(isinstance(one, np.generic) for one in given):
             return False
-        found = (
-            None if self._meanings is None else again(trace, self._meanings, given, sketch, read)
-        )
+        found = None if self._meaning is None else again(trace, self._meaning, given, sketch, read)
         if found is not None:
             self._again[signature, _numbers(given)] = found
             trace.runner.repeats = True
@@ -159,11 +168,28 @@ class Fused(Generic[P, R]):
         return found
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else _Method(self, instance)
+        if self._binding == "class":
+            return _Method(self, owner or type(instance))
+        return self if instance is None or self._binding == "nothing" else _Method(self, instance)
 
-    def __reduce__(self) -> str:
-        """Be pickled by name, as functions are; what its calls left stays in this process."""
-        return self._function.__qualname__
+    def __getattr__(self, name: str) -> Any:
+        # Of a function's attributes, and of an object that is called.
+        if name.startswith("__") or "__wrapped__" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.__wrapped__, name)
+
+    def __reduce__(self) -> Any:
+        """Be pickled by name, as functions are; what its calls left stays in this process.
+
+        What a partial, a method or an object became is pickled with that.
+        """
+        if self._complete is None:
+            return self._function.__qualname__
+        return Fused, (self.__wrapped__, self._engine.options, self._mode)
+
+    @property
+    def _name(self) -> str:
+        return getattr(self, "__qualname__", self._code.co_qualname)
 
     @property
     def kernels(self) -> int:
@@ -186,8 +212,7 @@ class Fused(Generic[P, R]):
         plans = self.plans
         if not plans:
             raise FuseError(
-                f"{self._function.__qualname__}: nothing was planned in the last call; "
-                "explain() says why"
+                f"{self._name}: nothing was planned in the last call; explain() says why"
             )
         return max(plans, key=lambda plan: plan.cost_s)
 
@@ -198,7 +223,7 @@ class Fused(Generic[P, R]):
         """
         from .report import explain
 
-        return explain(self._function.__qualname__, self._runner())
+        return explain(self._name, self._runner())
 
     def sql(self, query: str) -> duckdb.DuckDBPyRelation:
         """Answer a SQL query over the kept regions, from all calls.
@@ -215,7 +240,7 @@ class Fused(Generic[P, R]):
     def _runner(self) -> Runner:
         found: Runner | None = getattr(self._last, "runner", None) or self._latest
         if found is None:
-            raise FuseError(f"{self._function.__qualname__} wasn't called yet: call it first")
+            raise FuseError(f"{self._name} wasn't called yet: call it first")
         return found
 
 
@@ -331,10 +356,22 @@ def _wrap_array(trace: Trace, value: Any, seen: dict[int, Any]) -> Any:
 
 
 @overload
-def fuse(function: Callable[P, R], /) -> Fused[P, R]: ...
+def fuse(
+    function: Callable[P, R],
+    /,
+    *,
+    heuristic: Heuristic = "cost",
+    threads: int | None = None,
+    memory: float | None = None,
+    mode: Mode = "auto",
+) -> Fused[P, R]: ...
 @overload
 def fuse(
-    *, heuristic: Heuristic = "cost", threads: int | None = None, memory: float | None = None
+    *,
+    heuristic: Heuristic = "cost",
+    threads: int | None = None,
+    memory: float | None = None,
+    mode: Mode = "auto",
 ) -> Callable[[Callable[P, R]], Fused[P, R]]: ...
 def fuse(
     function: Callable[P, R] | None = None,
@@ -343,8 +380,11 @@ def fuse(
     heuristic: Heuristic = "cost",
     threads: int | None = None,
     memory: float | None = None,
+    mode: Mode = "auto",
 ) -> Any:
     """Run the NumPy code of a function as fused kernels.
+
+    The function is one in Python, a method of any kind, a partial, or an object that is called.
 
     Array arguments (ndarrays of numbers, SciPy's sparse arrays and matrices) are traced through
     NumPy's own protocols. What is computed waits until a value is needed: a return, an `if`,
@@ -353,8 +393,11 @@ def fuse(
     computed by NumPy; `explain()` says what and why.
 
     `heuristic` is how plans are chosen: by cost, or all, no_redundancy, none for comparison.
-    `threads` limits the kernels' threads (None: all). Raises FuseError for a generator, for what is
-    no Python function, and for options without a meaning.
+    `threads` limits the kernels' threads (None: all). `mode` says what runs: auto, the kernels
+    unless a debugger, a tracer or a measurement of coverage is active; fused, the kernels in any
+    case; traced, the function itself in each call, over arrays that wait; plain, the function as it
+    is. The environment variable TENSOLOG_FUSE goes before it. Raises FuseError for a generator, for
+    what is no Python function, and for options without a meaning.
 
     Dask arrays are taken as blocks of rows, and so are arrays of more than `memory` bytes: the same
     kernels run over each block under Dask, where that costs less than to fetch it or fetching it
@@ -367,6 +410,8 @@ def fuse(
     options = Options(heuristic, threads, memory)
     if heuristic not in ("cost", "all", "no_redundancy", "none"):
         raise FuseError(f"heuristic={heuristic!r} is none of cost, all, no_redundancy, none")
+    if mode not in MODES:
+        raise FuseError(f"mode={mode!r} is none of {', '.join(MODES)}")
     if function is not None:
-        return Fused(function, options)
-    return lambda decorated: Fused(decorated, options)
+        return Fused(function, options, mode)
+    return lambda decorated: Fused(decorated, options, mode)

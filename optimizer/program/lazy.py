@@ -138,8 +138,14 @@ class LazyArray(Lazy):
 
     @property
     def real(self) -> Any:
-        """The real part: itself."""
-        return self._value(".real") if self._scalar else views.identity(self)
+        """The real part: itself, as of all arrays without complex numbers."""
+        return self
+
+    def conj(self) -> Any:
+        """Return the complex conjugate: itself, as ndarray's method does."""
+        return ufuncs.operator(self._trace, np.conjugate, (self,)) if self._scalar else self
+
+    conjugate = conj
 
     def transpose(self, *axes: Any) -> Any:
         """Permute the axes."""

@@ -46,6 +46,7 @@ class Runner:
     regions: list[Computed] = field(default_factory=list)
     notes: dict[str, int] = field(default_factory=dict)
     repeats: bool = False  # calls like this one run its region without being traced
+    plain: str = ""  # why the function ran as it is
 
     @property
     def needless(self) -> bool:

@@ -117,7 +117,7 @@ def squeeze(lazy: Any, axis: Any = None) -> Any:
     if any(lazy.shape[a] != 1 for a in axes) or any(not -rank <= a < rank for a in given):
         return eager.method(lazy, "squeeze", (axis,), {})
     if not axes:
-        return identity(lazy)
+        return eager.method(lazy, "squeeze", (axis,), {}) if lazy._scalar else lazy
     shape = tuple(extent for a, extent in enumerate(lazy.shape) if a not in axes)
     return _view(
         lazy, "Squeeze", shape, (("axes", axes),), lambda array: array.squeeze(axes), False
