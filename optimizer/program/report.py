@@ -33,7 +33,7 @@ _VALUE = ("shape", "dtype", "layout", "nnz")
 def explain(name: str, runner: Runner) -> Text:
     """Return what each region of a call was, why it ended there, how it ran, and what fell back."""
     if runner.plain:
-        return f"{name}: the last call ran as it is: {runner.plain}"
+        return Text(f"{name}: the last call ran as it is: {runner.plain}")
     count = len(runner.regions)
     lines = [f"{name}: {count or 'no'} region{'' if count == 1 else 's'} in the last call"]
     groups: list[tuple[Computed, int]] = []
