@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import duckdb
@@ -76,19 +76,16 @@ def _columns(
     """Split lines into the relation's columns, by kind."""
     places = _places(relation, directive)
     last = max(places, default=-1)
-    split = _splitter(directive, last + 1)
     rows: list[list[str]] = []
-    for number, line in enumerate(lines, 1):
-        try:
-            fields = split(line) if relation.kinds else []
-        except ValueError as error:
-            raise TensologError(f"{path}:{number}: {error}") from None
+    numbers: list[int] = []
+    for number, fields in _records(relation, directive, lines, last + 1, path):
         if len(fields) <= last:
             raise TensologError(
                 f"{path}:{number}: {relation.name} needs {last + 1} fields, "
                 f"this line has {len(fields)}"
             )
         rows.append(fields)
+        numbers.append(number)
     out: list[list[int | float | str]] = []
     for place, kind in zip(places, relation.kinds, strict=True):
         texts = [row[place] for row in rows]
@@ -96,7 +93,7 @@ def _columns(
             out.append(list(texts))
             continue
         values: list[int | float | str] = []
-        for number, text in enumerate(texts, 1):
+        for number, text in zip(numbers, texts, strict=True):
             value = read_value(text, kind)
             if value is None:
                 raise TensologError(
@@ -142,49 +139,76 @@ def read_value(text: str, kind: str) -> int | float | None:
     return value if -(1 << 63) <= value < 1 << 63 else None
 
 
-def _splitter(directive: Directive, count: int) -> Callable[[str], list[str]]:
-    """Choose how a line is split; a line of another form than it wants is a ValueError."""
+def _records(
+    relation: Relation, directive: Directive, lines: Sequence[str], count: int, path: Path
+) -> Iterator[tuple[int, list[str]]]:
+    """Split lines into fields, each record with the number of its first line."""
+    if not relation.kinds:
+        yield from ((number, []) for number in range(1, len(lines) + 1))
+        return
     delimiter = delimiter_of(directive)
-    if directive.parameters.get("rfc4180") == "true":
-        return lambda line: _quoted_fields(line, delimiter)
-    if "," not in delimiter:
-        return lambda line: line.split(delimiter)
-    return lambda line: (
-        _bracketed_fields(line, delimiter, count)
-        if "[" in line or "]" in line
-        else line.split(delimiter)
-    )
+    number = 1
+    try:
+        if directive.parameters.get("rfc4180") == "true":
+            for number, fields in _quoted_records(lines, delimiter):
+                yield number, fields
+            return
+        bracketed = "," in delimiter
+        for number, line in enumerate(lines, 1):
+            if bracketed and ("[" in line or "]" in line):
+                yield number, _bracketed_fields(line, delimiter, count)
+            else:
+                yield number, line.split(delimiter)
+    except _RecordError as error:
+        raise TensologError(f"{path}:{error.number or number}: {error}") from None
 
 
-def _quoted_fields(line: str, delimiter: str) -> list[str]:
-    """Split a line of RFC 4180 text."""
-    fields: list[str] = []
-    start = 0
-    while True:
-        if line[start : start + 1] == '"':
-            end = start + 1
-            text: list[str] = []
-            while True:
-                close = line.find('"', end)
-                if close < 0:
-                    raise ValueError("a quoted field is never closed")
-                text.append(line[end:close])
-                if line[close + 1 : close + 2] != '"':
-                    break
-                text.append('"')
-                end = close + 2
-            fields.append("".join(text))
-            start = close + 1
-            if start < len(line) and not line.startswith(delimiter, start):
-                raise ValueError("text follows a quoted field")
-        else:
-            end = line.find(delimiter, start)
-            end = len(line) if end < 0 else end
-            fields.append(line[start:end])
-            start = end
-        if start >= len(line):
-            return fields
-        start += len(delimiter)
+class _RecordError(ValueError):
+    """A line of another form than it should have; `number` where it isn't the one at hand."""
+
+    def __init__(self, reason: str, number: int | None = None) -> None:
+        super().__init__(reason)
+        self.number = number
+
+
+def _quoted_records(lines: Sequence[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Split RFC 4180 text into records; a quoted field may go over several lines."""
+    index = 0
+    while index < len(lines):
+        first, line, start = index, lines[index], 0
+        fields: list[str] = []
+        while True:
+            if line[start : start + 1] == '"':
+                text: list[str] = []
+                begin = start + 1
+                while True:
+                    close = line.find('"', begin)
+                    if close < 0:
+                        index += 1
+                        if index == len(lines):
+                            raise _RecordError("a quoted field is never closed", first + 1)
+                        text.append(line[begin:] + "\n")
+                        line, begin = lines[index], 0
+                        continue
+                    text.append(line[begin:close])
+                    if line[close + 1 : close + 2] != '"':
+                        break
+                    text.append('"')
+                    begin = close + 2
+                fields.append("".join(text))
+                start = close + 1
+                if start < len(line) and not line.startswith(delimiter, start):
+                    raise _RecordError("text follows a quoted field", index + 1)
+            else:
+                end = line.find(delimiter, start)
+                end = len(line) if end < 0 else end
+                fields.append(line[start:end])
+                start = end
+            if start >= len(line):
+                break
+            start += len(delimiter)
+        yield first + 1, fields
+        index += 1
 
 
 def _bracketed_fields(line: str, delimiter: str, count: int) -> list[str]:
@@ -199,7 +223,7 @@ def _bracketed_fields(line: str, delimiter: str, count: int) -> list[str]:
                 break
             end += 1
         if depth:
-            raise ValueError("a bracket has no other in its field")
+            raise _RecordError("a bracket has no other in its field")
         fields.append(line[start:end])
         start = end + len(delimiter)
     return fields

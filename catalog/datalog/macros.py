@@ -14,6 +14,8 @@ _TOKEN = re.compile(
 _DEFINITION = re.compile(r"([A-Za-z_]\w*)(\(([^)]*)\))?[ \t]*(.*)", re.DOTALL)
 _MAX_DEPTH = 64
 _PLACES = ("__FILE__", "__LINE__")
+_GIVEN = {"RAM_DOMAIN_SIZE": "64"}  # Souffle tells programs the bits of its numbers
+_FEWEST = len(_PLACES) + len(_GIVEN)
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class Macros:
 
     def __init__(self, define: Mapping[str, str]) -> None:
         self._table = {name: Macro(name, None, ()) for name in _PLACES}
+        define = {**_GIVEN, **define}
         for name, body in define.items():
             self._table[name] = Macro(name, None, tuple(tokens_of(body)))
 
@@ -59,7 +62,7 @@ class Macros:
 
     def mentioned(self, line: str) -> bool:
         """Say whether a line names a macro."""
-        if len(self._table) == len(_PLACES) and "__" not in line:
+        if len(self._table) == _FEWEST and "_" not in line:
             return False
         return any(token in self._table for token in tokens_of(line))
 

@@ -23,7 +23,7 @@ from .steps import (
     create,
     quoted,
 )
-from .stratify import Stratum
+from .stratify import Stratum, uses
 from .syntax import Atom
 from .syntax import variables as expression_variables
 
@@ -303,7 +303,9 @@ class Compiler:
         for relation in members:
             parts = self._base(relation, base[relation.name])
             start.append(create(relation.sql, union(parts) if parts else self._empty(relation)))
+        for relation in members:
             start.extend(self._prune(relation))
+        for relation in members:
             delta, new = _delta(relation), _new(relation)
             start.append(create(delta, f"SELECT * FROM {relation.sql}"))
             columns = ", ".join(relation.columns)
@@ -313,9 +315,13 @@ class Compiler:
                 beaten = self._beaten(relation, new, every)
                 kept += f" ANTI JOIN ({beaten}) AS b ON n.rowid = b.id"
             settle.append(create(delta, kept))
-            if relation.dominances:
+            if relation.dominances and not _grows(relation, members):
                 settle.append(self._remove(relation, delta))
             settle.append(f"INSERT INTO {relation.sql} SELECT {columns} FROM {delta}")
+        for relation in members:
+            if _grows(relation, members):
+                # What makes a tuple lose may be new where both tuples are old.
+                settle.append(self._remove(relation, relation.sql))
         for relation, rule, atoms in recursive:
             for atom in atoms:
                 special = {
@@ -338,6 +344,16 @@ class Compiler:
         counts = " + ".join(f"(SELECT count(*) FROM {_delta(r)})" for r in members)
         finish = [f"DROP TABLE IF EXISTS {t}" for r in members for t in (_delta(r), _new(r))]
         return Loop(tuple(start), tuple(derived), tuple(settle), f"SELECT {counts}", tuple(finish))
+
+
+def _grows(relation: Relation, members: Sequence[Relation]) -> bool:
+    """Say whether the body of a subsumption reads what the recursion is still computing."""
+    names = {r.name for r in members}
+    return any(
+        use.relation in names
+        for dominance in relation.dominances
+        for use in uses(dominance.subsumption.body)
+    )
 
 
 def _delta(relation: Relation) -> str:

@@ -129,20 +129,27 @@ class _Resolver:
             for node in walk(argument):
                 if isinstance(node, Wildcard):
                     raise DatalogError.at(node.position, "an underscore can't stand in a head")
-        body = list(clause.body)
-        head_literal: Literal = Negation(clause.head, clause.head.position)
-        outside = {
-            v.name for b in (*body, head_literal) for v in literal_variables(b, inside=False)
-        }
-        bound = grounded(body)
-        extra: list[Literal] = []
+        body, arguments = self._conjunction(clause.body, clause.head.arguments, frozenset())
+        head = Atom(clause.head.name, arguments, clause.head.position)
+        return Clause(head, body, clause.position)
+
+    def _conjunction(
+        self,
+        literals: tuple[Literal, ...],
+        expressions: tuple[Expression, ...],
+        bound: frozenset[str],
+    ) -> tuple[tuple[Literal, ...], tuple[Expression, ...]]:
+        """Resolve a body and the expressions over it; `bound` are variables from outside of it."""
+        literals, expressions = self._with_witnesses(literals, expressions, bound)
+        inside = frozenset(grounded(literals, bound))
+        hoisted: list[Literal] = []
 
         def change(node: Expression) -> Expression | None:
-            return self._expression(node, frozenset(bound), frozenset(outside), extra)
+            return self._expression(node, inside, hoisted)
 
-        new_body = [self._literal(b, change) for b in body]
-        head = rename_atom(clause.head, change)
-        return Clause(head, (*new_body, *extra), clause.position)
+        body = [self._literal(b, change) for b in literals]
+        changed = tuple(rename(e, change) for e in expressions)
+        return (*body, *hoisted), changed
 
     def _literal(
         self, literal: Literal, change: Callable[[Expression], Expression | None]
@@ -157,114 +164,136 @@ class _Resolver:
         return rename_literal(literal, change)
 
     def _expression(
-        self,
-        node: Expression,
-        bound: frozenset[str],
-        outside: frozenset[str],
-        extra: list[Literal],
+        self, node: Expression, bound: frozenset[str], hoisted: list[Literal]
     ) -> Expression | None:
-        def change(inner: Expression) -> Expression | None:
-            return self._expression(inner, bound, outside, extra)
-
         if isinstance(node, Aggregate):
-            return self._aggregate(node, bound, outside, extra)
+            return self._aggregate(node, bound)
         if isinstance(node, Functor) and node.name == "range":
+
+            def change(inner: Expression) -> Expression | None:
+                return self._expression(inner, bound, hoisted)
+
             arguments = tuple(rename(a, change) for a in node.arguments)
             fresh = Variable(f"range{LOCAL}{next(self.numbers)}", node.position)
-            hoisted = Functor("range", arguments, node.position, node.depth)
-            extra.append(Comparison("=", fresh, hoisted, node.position))
+            counted = Functor("range", arguments, node.position, node.depth)
+            hoisted.append(Comparison("=", fresh, counted, node.position))
             return Variable(fresh.name, node.position)
         return None
 
-    def _aggregate(
-        self,
-        node: Aggregate,
-        bound: frozenset[str],
-        outside: frozenset[str],
-        extra: list[Literal],
-    ) -> Aggregate:
+    def _aggregate(self, node: Aggregate, bound: frozenset[str]) -> Aggregate:
         within = {v.name for v in variables(node)}
         targets = set() if node.target is None else {v.name for v in variables(node.target)}
         # What the expression reads is the body's where the body binds it.
         injected = (within & bound) - (targets & grounded(node.body, bound - targets))
-        witnesses = ((within & outside) - bound - targets) & grounded(node.body)
-        if witnesses:
-            if node.name not in ("min", "max"):
-                name = min(witnesses)
-                place = next(v for v in variables(node) if v.name == name)
-                raise DatalogError.at(
-                    place.position,
-                    f"{name} is bound inside {node.name} but used outside of it",
-                )
-            self._witness(node, injected | witnesses, extra, bound, outside)
         scope = next(self.numbers)
         local = {
             name: Variable(f"{name}{LOCAL}{scope}", node.position) for name in within - injected
         }
-        inner = self._renamed(node, local)
-        inner_bound = frozenset(grounded(inner.body, frozenset(injected)))
-        hoisted: list[Literal] = []
-        inner_outside = frozenset(
-            v.name for b in inner.body for v in literal_variables(b, inside=False)
-        )
-
-        def change(child: Expression) -> Expression | None:
-            return self._expression(child, inner_bound, inner_outside, hoisted)
-
-        body = [self._literal(b, change) for b in inner.body]
-        target = None if inner.target is None else rename(inner.target, change)
-        for expression in () if target is None else walk(target):
+        for expression in () if node.target is None else walk(node.target):
             if isinstance(expression, Wildcard):
                 raise DatalogError.at(
                     expression.position, f"an underscore can't be what {node.name} takes"
                 )
-        body.extend(hoisted)
+        inner = _renamed(node, local)
+        targeted = () if inner.target is None else (inner.target,)
+        body, taken = self._conjunction(inner.body, targeted, frozenset(injected))
         own = {v.name for b in body for v in literal_variables(b, inside=False)}
-        if target is not None:
-            own |= {v.name for v in variables(target, inside=False)}
-        return Aggregate(node.name, target, tuple(body), node.position, frozenset(own - injected))
+        own |= {v.name for e in taken for v in variables(e, inside=False)}
+        target = taken[0] if taken else None
+        return Aggregate(node.name, target, body, node.position, frozenset(own - injected))
 
-    @staticmethod
-    def _renamed(node: Aggregate, names: dict[str, Variable]) -> Aggregate:
-        def change(child: Expression) -> Expression | None:
-            if isinstance(child, Variable) and child.name in names:
-                return Variable(names[child.name].name, child.position)
-            return None
+    # -- witnesses
 
-        target = None if node.target is None else rename(node.target, change)
-        return Aggregate(
-            node.name, target, tuple(rename_literal(b, change) for b in node.body), node.position
-        )
-
-    def _witness(
+    def _with_witnesses(
         self,
-        node: Aggregate,
-        kept: set[str],
-        extra: list[Literal],
-        bound: frozenset[str],
-        outside: frozenset[str],
-    ) -> None:
-        """Add the body once more outside, where the target takes the extreme value."""
+        literals: tuple[Literal, ...],
+        expressions: tuple[Expression, ...],
+        outer: frozenset[str],
+    ) -> tuple[tuple[Literal, ...], tuple[Expression, ...]]:
+        """Write what min and max hand out as literals.
+
+        n = min w : { P(a, w) } with `a` used outside becomes g = min w' : { P(a', w') }, n = g,
+        P(a, w"), w" = g. Aggregates of one round don't see each other's witnesses, so that each
+        ranges over all; those nested in a body that was written out belong to the next round.
+        """
+        while True:
+            bound = grounded(literals, outer)
+            everything = (
+                *(e for b in literals for e in literal_expressions(b)),
+                *expressions,
+            )
+            outside = {v.name for e in everything for v in variables(e, inside=False)}
+            values: dict[Aggregate, Variable] = {}
+            written: list[Literal] = []
+            for node in (a for e in everything for a in aggregates(e)):
+                within = {v.name for v in variables(node)}
+                witnesses = (within & outside) - bound & _handed_out(node)
+                if witnesses and node not in values:
+                    values[node] = self._written(node, witnesses, bound, written)
+            if not values:
+                return literals, expressions
+
+            def change(
+                node: Expression, values: dict[Aggregate, Variable] = values
+            ) -> Expression | None:
+                value = values.get(node) if isinstance(node, Aggregate) else None
+                return None if value is None else Variable(value.name, node.position)
+
+            literals = (*(rename_literal(b, change) for b in literals), *written)
+            expressions = tuple(rename(e, change) for e in expressions)
+
+    def _written(
+        self, node: Aggregate, witnesses: set[str], bound: set[str], written: list[Literal]
+    ) -> Variable:
+        """Write an extreme value and the body once more where it is taken; name the value."""
+        if node.name not in ("min", "max"):
+            name = min(witnesses)
+            place = next(v for v in variables(node) if v.name == name)
+            raise DatalogError.at(
+                place.position, f"{name} is bound inside {node.name} but used outside of it"
+            )
         scope = next(self.numbers)
-        names = {
-            v.name: Variable(f"{v.name}{LOCAL}{scope}", v.position)
-            for v in variables(node)
-            if v.name not in kept
+        assert node.target is not None
+        targets = {v.name for v in variables(node.target)}
+        shadowing = targets & grounded(node.body, frozenset(bound - targets))
+        within = {v.name for v in variables(node)}
+        value = Variable(f"{node.name}{LOCAL}{scope}", node.position)
+        alone = {name: Variable(f"{name}{LOCAL}{scope}a", node.position) for name in witnesses}
+        once_more = {
+            name: Variable(f"{name}{LOCAL}{scope}w", node.position)
+            for name in within - witnesses - (bound - shadowing)
         }
-        copy = self._renamed(node, names)
-        alone = {
-            v.name: Variable(f"{v.name}{LOCAL}{scope}w", v.position)
-            for v in variables(node)
-            if v.name not in kept - {v.name for v in variables(node) if v.name not in bound}
-        }
-        value = self._renamed(node, alone)
+        copy = _renamed(node, once_more)
         assert copy.target is not None
-        equal = Comparison("=", copy.target, value, node.position)
+        written.append(Comparison("=", value, _renamed(node, alone), node.position))
+        written.extend(copy.body)
+        reached = Variable(value.name, node.position)
+        written.append(Comparison("=", reached, copy.target, node.position))
+        return value
 
-        def change(child: Expression) -> Expression | None:
-            return self._expression(child, bound, outside, extra)
 
-        extra.extend(self._literal(b, change) for b in (*copy.body, equal))
+def _handed_out(node: Aggregate) -> set[str]:
+    """Name the variables that an aggregate's body binds, by its own extremes too."""
+    names = grounded(node.body)
+    for literal in node.body:
+        for expression in literal_expressions(literal):
+            for inner in aggregates(expression):
+                if inner.name in ("min", "max"):
+                    names |= _handed_out(inner)
+    return names
+
+
+def _renamed(node: Aggregate, names: dict[str, Variable]) -> Aggregate:
+    """Copy an aggregate with variables renamed, where they stand in nested ones too."""
+
+    def change(child: Expression) -> Expression | None:
+        if isinstance(child, Variable) and child.name in names:
+            return Variable(names[child.name].name, child.position)
+        return None
+
+    target = None if node.target is None else rename(node.target, change)
+    body = tuple(rename_literal(b, change) for b in node.body)
+    return Aggregate(node.name, target, body, node.position)
 
 
 def check_grounded(clause: Clause) -> None:

@@ -107,6 +107,37 @@ def aggregate(draw, bound, relations):
 
 
 @st.composite
+def witness(draw, bound, relations):
+    """A minimum or maximum, perhaps of nested ones, that hands out variables into `bound`."""
+    value = next(v for v in VARIABLES["n"] if v not in bound["n"])
+    inner = {"n": [n for n in bound["n"] if draw(st.booleans())], "s": list(bound["s"])}
+    before = {k: set(v) for k, v in bound.items()}
+    body = []
+    for _ in range(draw(st.integers(1, 2))):
+        name, kinds = draw(st.sampled_from(relations))
+        body.append(draw(atom(name, kinds, inner)).replace(value, "_"))
+    inner["n"] = [n for n in inner["n"] if n != value]
+    own = [n for n in inner["n"] if any(re.search(rf"\b{n}\b", b) for b in body)]
+    target = draw(st.sampled_from(own)) if own else "1"
+    if draw(st.booleans()):
+        name, kinds = draw(st.sampled_from([r for r in relations if "n" in r[1]]))
+        arguments = [draw(st.sampled_from([*inner[k], "_"])) for k in kinds]
+        place = draw(st.sampled_from([i for i, k in enumerate(kinds) if k == "n"]))
+        arguments[place] = "u"
+        word = draw(st.sampled_from(["min", "max", "sum"]))
+        body.append(f"m = {word} u : {{ {name}({', '.join(arguments)}) }}")
+        target = "m"
+    if draw(st.booleans()):
+        target = f"{target} + {draw(st.sampled_from([*own, '1']))}"
+    for kind, names in inner.items():
+        for n in names:
+            if n not in before[kind] and any(re.search(rf"\b{n}\b", b) for b in body[:2]):
+                bound[kind].append(n)
+    bound["n"].append(value)
+    return f"{value} = {draw(st.sampled_from(['min', 'max']))} {target} : {{ {', '.join(body)} }}"
+
+
+@st.composite
 def constraint(draw, bound, aggregates=()):
     kind = "s" if bound["s"] and draw(st.integers(0, 3)) == 0 else "n"
     left = draw(expressions(kind, bound, 1))
@@ -143,6 +174,8 @@ def rule(draw, name, kinds, positive, lower, recursive, also=()):
         elif bound["n"]:
             left, right = draw(constraint(bound)), draw(constraint(bound))
             body.append(f"({left} ; {right})")
+    if not loops and len(bound["n"]) < len(VARIABLES["n"]) and draw(st.integers(0, 2)) == 0:
+        body.append(draw(witness(bound, lower)))
     order = draw(st.permutations(body))
     heads = []
     for other, other_kinds in [(name, kinds), *also]:
@@ -167,6 +200,23 @@ def least(draw, name):
         f"{name}(x, {ones}) :- n(x).",
         f"{name}(y, {grown}) :- {name}(x, {', '.join(costs)}), e(x, y).",
         f"{name}(x, {lost}) <= {name}(x, {won}) :- {tests}.",
+    ]
+
+
+@st.composite
+def overtaken(draw, name):
+    """A subsumption that begins to hold when the recursion has found something else."""
+    first, second, third = (draw(st.integers(0, 4)) for _ in range(3))
+    word = draw(st.sampled_from(["<", ">"]))
+    return [
+        f".decl {name}(x:number, y:number) btree_delete",
+        f".decl {name}r(x:number) .decl {name}t(x:number)",
+        f"{name}(x, {first}) :- n(x).",
+        f"{name}(y, {second}) :- {name}r(x), e(x, y).",
+        f"{name}(y, {third}) :- {name}r(x), e(x, y), !n(y).",
+        f"{name}r(x) :- {name}(x, _).",
+        f"{name}t({draw(st.sampled_from('xy'))}) :- {name}(x, _), e(x, y).",
+        f"{name}(x, c) <= {name}(x, d) :- d {word} c, {name}t(x).",
     ]
 
 
@@ -198,6 +248,9 @@ def programs(draw, subsumption=True):
             closure = draw(least(f"m{group}"))
             lines.extend(closure)
             lower = [*lower, (f"m{group}", "n" * (closure[0].count("number")))]
+        if subsumption and draw(st.integers(0, 3)) == 0:
+            lines.extend(draw(overtaken(f"o{group}")))
+            lower = [*lower, (f"o{group}", "nn")]
         if draw(st.integers(0, 4)) == 0:
             lines.append(f".decl q{group}(x:number, y:number) eqrel")
             lines.append(draw(rule(f"q{group}", "nn", lower, lower, set())))

@@ -38,8 +38,11 @@ class UnboundError(Exception):
     """An expression has a variable without value yet."""
 
 
-class NothingError(Exception):
-    """A minimum, maximum or mean of nothing."""
+class Known:
+    """The value of an aggregate, in its place."""
+
+    def __init__(self, value):
+        self.value = value
 
 
 class FaultError(Exception):
@@ -178,6 +181,12 @@ class Evaluator:
         self.equivalences = {d.name for d in block.declarations if "eqrel" in d.qualifiers}
         self.clauses = block.clauses
         self.subsumptions = block.subsumptions
+        self.witnesses, self.injected = {}, {}
+        for clause in self.clauses:
+            self.scopes(clause.body, clause.head.arguments, set())
+        for subsumption in self.subsumptions:
+            heads = (subsumption.dominated, subsumption.dominating)
+            self.scopes((*heads, *subsumption.body), (), set())
         self.relations = {name: set() for name in self.kinds}
         for name, rows in (inputs or {}).items():
             self.relations[name] = {
@@ -213,16 +222,34 @@ class Evaluator:
                 yield from self.reads(node.target, True)
 
     def levels(self):
+        uses = {name: {} for name in self.relations}
+        for clause in self.clauses:
+            for part in (*clause.body, *clause.head.arguments):
+                for name, strict in self.reads(part):
+                    uses[clause.head.name][name] = uses[clause.head.name].get(name) or strict
+        for subsumption in self.subsumptions:
+            for part in subsumption.body:
+                for name, strict in self.reads(part):
+                    head = subsumption.dominated.name
+                    uses[head][name] = uses[head].get(name) or strict
+        reached = {name: set(names) for name, names in uses.items()}
+        for _ in reached:
+            for names in reached.values():
+                names |= set().union(*(reached[n] for n in names))
+        # Who reads a relation that loses tuples waits until it has lost them.
+        for head, names in uses.items():
+            for name in names:
+                loses = any(s.dominated.name == name for s in self.subsumptions)
+                names[name] = names[name] or (loses and head not in reached[name])
         level = dict.fromkeys(self.relations, 0)
         for _ in range(len(level) + 1):
             changed = False
-            for clause in self.clauses:
-                for part in (*clause.body, *clause.head.arguments):
-                    for name, strict in self.reads(part):
-                        least = level[name] + strict
-                        if level[clause.head.name] < least:
-                            level[clause.head.name] = least
-                            changed = True
+            for head, names in uses.items():
+                for name, strict in names.items():
+                    least = level[name] + bool(strict)
+                    if level[head] < least:
+                        level[head] = least
+                        changed = True
             if not changed:
                 return level
         raise ValueError("not stratifiable")
@@ -238,7 +265,8 @@ class Evaluator:
                 before = {n: set(self.relations[n]) for n in names}
                 for clause in clauses:
                     for env in list(self.solve(clause.body, {})):
-                        self.derive(clause.head, env)
+                        for arguments, extended in self.expanded(clause.head.arguments, env):
+                            self.derive(clause.head.name, arguments, extended)
                 for name in names & self.equivalences:
                     self.close(name)
                 for name in names:
@@ -247,13 +275,9 @@ class Evaluator:
                     break
         return self.relations
 
-    def derive(self, head, env):
-        pairs = zip(head.arguments, self.kinds[head.name], strict=True)
-        try:
-            row = tuple(self.typed(self.value(a, env), k) for a, k in pairs)
-        except NothingError:
-            return
-        self.relations[head.name].add(row)
+    def derive(self, name, arguments, env):
+        pairs = zip(arguments, self.kinds[name], strict=True)
+        self.relations[name].add(tuple(self.typed(self.value(a, env), k) for a, k in pairs))
 
     def close(self, name):
         rows = self.relations[name]
@@ -325,8 +349,6 @@ class Evaluator:
                 results = list(self._test(literal, env))
             except UnboundError:
                 continue
-            except NothingError:
-                return
             rest = [p for p in pending if p is not literal]
             for extended in results:
                 yield from self._pending(rest, extended)
@@ -340,6 +362,8 @@ class Evaluator:
             return self._has_aggregate(node.left) or self._has_aggregate(node.right)
         if isinstance(node, Functor):
             return any(self._has_aggregate(a) for a in node.arguments)
+        if isinstance(node, Cast):
+            return self._has_aggregate(node.value)
         return False
 
     def _test(self, literal, env):
@@ -354,7 +378,33 @@ class Evaluator:
             if not any(self.match(literal.atom, row, env) is not None for row in rows):
                 yield env
         else:
-            yield from self._compare(literal, env)
+            for (left, right), extended in self.expanded((literal.left, literal.right), env):
+                here = Comparison(literal.operator, left, right, literal.position)
+                yield from self._compare(here, extended)
+
+    def expanded(self, expressions, env):
+        """Yield the expressions with values for aggregates, and what these hand out beside."""
+        for place, expression in enumerate(expressions):
+            if isinstance(expression, Functor | Cast):
+                inner = (
+                    expression.arguments if isinstance(expression, Functor) else [expression.value]
+                )
+                if not any(self._has_aggregate(e) for e in inner):
+                    continue
+                for values, extended in self.expanded(inner, env):
+                    if isinstance(expression, Functor):
+                        whole = Functor(expression.name, tuple(values), expression.position)
+                    else:
+                        whole = Cast(values[0], expression.type_name, expression.position)
+                    rest = (*expressions[:place], whole, *expressions[place + 1 :])
+                    yield from self.expanded(rest, extended)
+                return
+            if isinstance(expression, Aggregate):
+                for value, extended in self.aggregate(expression, env):
+                    rest = (*expressions[:place], Known(value), *expressions[place + 1 :])
+                    yield from self.expanded(rest, extended)
+                return
+        yield expressions, env
 
     def _compare(self, literal, env):
         left, right = literal.left, literal.right
@@ -413,8 +463,8 @@ class Evaluator:
             value = self.value(node.value, env)
             kinds = {"number": int, "unsigned": Unsigned}
             return wrap(int(value), kinds[node.type_name]) if node.type_name in kinds else value
-        if isinstance(node, Aggregate):
-            return self.aggregate(node, env)
+        if isinstance(node, Known):
+            return node.value
         return self.functor(node, [self.value(a, env) for a in node.arguments])
 
     @staticmethod
@@ -440,12 +490,16 @@ class Evaluator:
         return arithmetic(name, *values)
 
     def aggregate(self, node, env):
+        """Yield the value, and the environment with each row's witnesses for min and max."""
+        witnesses = self.witnesses[node]
+        if not self.injected[node] <= env.keys():
+            raise UnboundError(node)
         body_names = {v for b in node.body if isinstance(b, Atom) for v in self._names(b)}
         for b in node.body:
             if isinstance(b, Comparison) and b.operator == "=":
                 body_names |= {s.name for s in (b.left, b.right) if isinstance(s, Variable)}
         targets = set() if node.target is None else set(self._names(node.target))
-        hidden = targets & body_names | {"later"}
+        hidden = targets & body_names | {"later"} | witnesses
         inner = {k: v for k, v in env.items() if k not in hidden}
         atoms = [b for b in node.body if isinstance(b, Atom)]
         names = [v for a in atoms for v in self._names(a)]
@@ -458,24 +512,99 @@ class Evaluator:
         body = node.body
         if node.name == "count" and not by_rows:
             body = tuple(self._named(b, i) for i, b in enumerate(body))
-        values = []
+        found = []
         seen = set()
         for solution in self.solve(body, inner):
-            key = frozenset((k, v) for k, v in solution.items() if k != "later")
-            if not by_rows and key in seen:
-                continue
-            seen.add(key)
-            values.append(1 if node.target is None else self.value(node.target, solution))
+            for (target,), extended in self.expanded((node.target,), solution):
+                key = frozenset((k, v) for k, v in extended.items() if k != "later")
+                if not by_rows and key in seen:
+                    continue
+                seen.add(key)
+                found.append((1 if target is None else self.value(target, extended), extended))
+        values = [value for value, _ in found]
         if node.name == "count":
-            return len(values)
-        if node.name == "sum":
+            yield len(values), env
+        elif node.name == "sum":
             kind = kind_of(*values)
-            return math.fsum(values) if kind is float else wrap(sum(map(int, values)), kind)
-        if not values:
-            raise NothingError
-        if node.name == "mean":
-            return math.fsum(values) / len(values)
-        return min(values) if node.name == "min" else max(values)
+            yield math.fsum(values) if kind is float else wrap(sum(map(int, values)), kind), env
+        elif not values:
+            return
+        elif node.name == "mean":
+            yield math.fsum(values) / len(values), env
+        else:
+            extreme = min(values) if node.name == "min" else max(values)
+            handed = {
+                tuple(solution[name] for name in sorted(witnesses))
+                for value, solution in found
+                if value == extreme
+            }
+            for row in handed:
+                given = dict(zip(sorted(witnesses), row, strict=True))
+                if all(env.get(name, value) == value for name, value in given.items()):
+                    yield extreme, {**env, **given}
+
+    # -- witnesses: variables that only an aggregate binds, and that are read outside of it
+
+    def scopes(self, literals, expressions, bound):
+        """Note the witnesses of a conjunction's aggregates, outermost first."""
+        tops = [e for b in literals for e in self._tops(b)] + list(expressions)
+        outside = {name for e in tops for name in self._names(e, inside=False)}
+        known = self.grounds(literals, bound)
+        here = [a for e in tops for a in self._aggregates(e)]
+        for node in here:
+            self.witnesses[node] = (set(self._names(node)) & outside) - known & self.hands(node)
+        known = known.union(*(self.witnesses[node] for node in here))
+        known = self.grounds(literals, known)
+        for node in here:
+            targets = [] if node.target is None else [node.target]
+            hidden = {n for t in targets for n in self._names(t)} & self.grounds(node.body, set())
+            hidden |= self.witnesses[node]
+            self.injected[node] = (known & set(self._names(node))) - hidden
+            # A witness that stands in a nested aggregate is for that one to hand out first.
+            for name in self.witnesses[node]:
+                targets = [*targets, Variable(name, node.position)]
+            self.scopes(node.body, targets, self.injected[node])
+
+    def hands(self, node):
+        names = self.grounds(node.body, set())
+        for literal in node.body:
+            for expression in self._tops(literal):
+                for inner in self._aggregates(expression):
+                    if inner.name in ("min", "max"):
+                        names |= self.hands(inner)
+        return names
+
+    def grounds(self, literals, bound):
+        names = set(bound)
+        while True:
+            before = len(names)
+            for b in literals:
+                if isinstance(b, Atom):
+                    names |= {a.name for a in b.arguments if isinstance(a, Variable)}
+                elif isinstance(b, Comparison) and b.operator == "=":
+                    for side, other in ((b.left, b.right), (b.right, b.left)):
+                        needed = set(self._names(other, inside=False))
+                        if isinstance(side, Variable) and needed <= names:
+                            names.add(side.name)
+            if len(names) == before:
+                return names
+
+    @staticmethod
+    def _tops(literal):
+        if isinstance(literal, Atom):
+            return list(literal.arguments)
+        if isinstance(literal, Negation):
+            return list(literal.atom.arguments)
+        return [literal.left, literal.right] if isinstance(literal, Comparison) else []
+
+    def _aggregates(self, node):
+        if isinstance(node, Aggregate):
+            yield node
+        elif isinstance(node, Functor):
+            for argument in node.arguments:
+                yield from self._aggregates(argument)
+        elif isinstance(node, Cast):
+            yield from self._aggregates(node.value)
 
     def _ranges(self, node):
         if isinstance(node, Comparison):
@@ -494,20 +623,24 @@ class Evaluator:
         )
         return Atom(literal.name, arguments, literal.position)
 
-    def _names(self, node):
+    def _names(self, node, inside=True):
         if isinstance(node, Variable):
             yield node.name
         elif isinstance(node, Functor | Atom):
             for argument in node.arguments:
-                yield from self._names(argument)
+                yield from self._names(argument, inside)
+        elif isinstance(node, Cast):
+            yield from self._names(node.value, inside)
         elif isinstance(node, Negation):
-            yield from self._names(node.atom)
+            yield from self._names(node.atom, inside)
         elif isinstance(node, Comparison):
-            yield from self._names(node.left)
-            yield from self._names(node.right)
-        elif isinstance(node, Aggregate):
+            yield from self._names(node.left, inside)
+            yield from self._names(node.right, inside)
+        elif isinstance(node, Aggregate) and inside:
             for literal in node.body:
                 yield from self._names(literal)
+            if node.target is not None:
+                yield from self._names(node.target)
 
 
 def run(text, inputs=None):

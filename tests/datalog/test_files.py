@@ -1,14 +1,18 @@
 """Facts in, relations out: the file formats of the souffle command."""
 
+import csv
 import io
 import os
 import shutil
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tensolog.catalog.datalog import DatalogError
 from tensolog.catalog.datalog.files import explain_file, run_files
 from tensolog.catalog.errors import TensologError
@@ -78,6 +82,34 @@ def test_several_inputs_add_up(go):
     text = '.decl a(x:number) input .input a(filename="b.facts", delimiter=";") .output a'
     _, out = go(text, a="1\n2\n", b="2;\n3;\n")
     assert (out / "a.csv").read_text() == "1\n2\n3\n"
+
+
+ROWS = st.lists(st.tuples(st.text('ab",\n \t', max_size=6), st.integers(-9, 9)), max_size=5)
+
+
+@settings(max_examples=25, deadline=None)
+@given(ROWS)
+def test_quoted_fields_of_several_lines(rows):
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder)
+        with (path / "a.facts").open("w", newline="") as file:
+            csv.writer(file, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n").writerows(rows)
+        program = path / "p.dl"
+        text = ".decl a(s:symbol, x:number) .input a(rfc4180=true)\n.decl b(s:symbol, x:number)\n"
+        program.write_text(
+            text + '.output b(rfc4180=false, filename="b", delimiter="|") b(s, x) :- a(s, x).'
+        )
+        run_files(program, path, path)
+        expected = sorted(set(rows), key=lambda row: (row[0].encode(), row[1]))
+        assert (path / "b").read_text() == "".join(f"{s}|{x}\n" for s, x in expected)
+
+
+def test_a_field_that_is_never_closed_is_named_by_its_first_line(go):
+    text = ".decl a(s:symbol, x:number) .input a(rfc4180=true) .output a"
+    with pytest.raises(TensologError, match=r"a.facts:2: a quoted field is never closed"):
+        go(text, a='"b",1\n"c\nd,2\n')
+    with pytest.raises(TensologError, match=r"a.facts:3: 'x' in field 2 is no number"):
+        go(text, a='"b\nc",1\n"d",x\n')
 
 
 def test_brackets_hide_a_comma(go):

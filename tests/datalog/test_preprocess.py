@@ -43,6 +43,11 @@ def test_text(text, result):
     assert out(text) == result
 
 
+def test_the_size_of_numbers_is_told(run):
+    text = "#if RAM_DOMAIN_SIZE == 64\n.decl a(x:number) a(RAM_DOMAIN_SIZE).\n#else\nno\n#endif"
+    assert run(text)["a"] == {(64,)}
+
+
 def test_definitions_come_from_outside():
     assert out("#if N > 2\na(N).\n#endif", N="3") == "\na(3)."
 

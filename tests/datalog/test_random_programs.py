@@ -3,8 +3,8 @@
 from unittest import mock
 
 import duckdb
-from hypothesis import HealthCheck, given, settings
-from tensolog.catalog.datalog import engine, liveness
+from hypothesis import HealthCheck, given, reject, settings
+from tensolog.catalog.datalog import DatalogError, engine, liveness, parse
 
 from ..campaigns import examples
 from .conftest import sets
@@ -15,6 +15,13 @@ from .reference import run as reference
 @settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs())
 def test_random_programs_agree_with_the_naive_evaluator(text):
+    try:
+        parse(text)
+    except DatalogError as error:
+        # A variable that an extreme hands out may be a name that a count keeps to itself.
+        if "is bound inside" in error.reason or "is not grounded" in error.reason:
+            reject()
+        raise
     expected = reference(text)
     # Every constant is probed; the second run finds the first one's tables, and numbers symbols.
     with (

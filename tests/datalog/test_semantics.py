@@ -136,6 +136,25 @@ def test_constraints(run, constraint, holds):
     assert run(f".decl r(x:number) r(1) :- {constraint}.")["r"] == ({(1,)} if holds else set())
 
 
+def test_an_extreme_hands_out_what_a_nested_one_reads(run):
+    found = run(
+        ".decl p(a:number) p(1). p(2). p(3).\n"
+        ".decl h(a:number, y:number) h(1, 5). h(1, 2). h(2, 3). h(2, 1). h(3, 3).\n"
+        ".decl w(a:number, n:number) w(a, n) :- n = min w : { p(a), w = max y : { h(a, y) } }.\n"
+        ".decl v(a:number, n:number) v(a, n) :- n = min w : { p(_), w = max y : { h(a, y) } }.\n"
+        ".decl u(a:number, y:number, n:number) u(a, y, n) :- n = min a + y : { h(a, y) }.\n"
+        ".decl t(n:number, m:number) t(n, m) :- n = min a : { h(a, m) }.\n"
+        ".decl s(a:number) s(a) :- _n = min y : { h(a, y) }, _m = max y : { h(a, y) }."
+    )
+    assert found["w"] == {(2, 3), (3, 3)}
+    # The greatest of all is 5, of p(_) by itself; only the row of 1 has it.
+    assert found["v"] == {(1, 5)}
+    assert found["u"] == {(1, 2, 3), (2, 1, 3)}
+    assert found["t"] == {(1, 5), (1, 2)}
+    # The row of the least has y = 1, that of the greatest y = 5: no a has both.
+    assert found["s"] == set()
+
+
 FACTS = """
 .decl a(k:symbol, x:number)
 a("p", 1). a("p", 5). a("q", 5). a("q", 7).
@@ -292,6 +311,18 @@ def test_subsumption_inside_recursion(run):
     assert first["d"] == ties["d"] - {(1, 4, 2)}
     last = run(text + "d(x, c, f) <= d(x, b, g) :- b < c.\nd(x, c, f) <= d(x, c, g) :- f < g.")
     assert last["d"] == ties["d"] - {(1, 4, 0)}
+
+
+def test_subsumption_looks_again_when_what_its_body_reads_has_grown(run):
+    found = run(
+        ".decl e(x:number, y:number) e(1, 2). e(2, 3).\n"
+        ".decl a(x:number, c:number) btree_delete a(1, 5). a(1, 3). a(2, 9). a(2, 1).\n"
+        ".decl reached(x:number) reached(x) :- a(x, _).\n"
+        ".decl late(y:number) late(y) :- a(x, _), e(x, y).\n"
+        "a(y, 7) :- reached(x), e(x, y). a(y, 0) :- reached(x), e(x, y).\n"
+        "a(x, c) <= a(x, d) :- d < c, late(x)."
+    )
+    assert found["a"] == {(1, 5), (1, 3), (2, 0), (3, 0)}
 
 
 def test_nonlinear_and_mutual_recursion(run):
