@@ -19,6 +19,7 @@ import pyarrow as pa
 from . import migrations
 from .database_file import SANDBOX, connect_memory, damaged, not_ours, open_file, release
 from .errors import CatalogError
+from .interruption import endable
 from .schema_check import deviation
 from .spool import Spool
 
@@ -75,6 +76,7 @@ class Catalog:
                 _create(Path(os.path.realpath(file)))
             self.connection, opening = open_file(file, read_only=read_only, allow_files=allow_files)
             self._release = weakref.finalize(self, release, self.path, opening)
+        endable(self.connection, duckdb.DuckDBPyConnection.interrupt)
         try:
             self._prepare()
         except duckdb.Error as error:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import onnx
 
 from ..catalog import Catalog
+from ..catalog.interruption import interruptible
 from ..profiles.machine import cores
 from ..rules import Rule
 from ..rules.gate.admit import applicable
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 Source = str | Path | bytes | onnx.ModelProto
 
 
+@interruptible()
 def optimize(
     model: Source | Module | ExportedProgram,
     example_inputs: Any = None,

@@ -15,6 +15,7 @@ from onnx import helper
 
 from ..profiles.faults import DIVISIONS, FATAL_WHEN_EMPTY, fatal_input
 from ..profiles.kernel import element_type, numpy_dtype
+from ..profiles.session import run_session
 from ..rules import ABSENT
 from .convert import model_around, node_proto
 from .graph import Constant, Graph, Node, TensorType
@@ -233,8 +234,9 @@ def _run(graph: Graph, batch: list[int]) -> dict[int, np.ndarray]:
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
-    arrays = session.run(
-        [graph.names[value] for value in wanted],
+    arrays = run_session(
+        session,
         {graph.names[value]: constant.array() for value, constant in feeds.items()},
+        [graph.names[value] for value in wanted],
     )
     return dict(zip(wanted, arrays, strict=True))

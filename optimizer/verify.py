@@ -23,6 +23,7 @@ from ..profiles.session import (
     open_session,
     release_memory,
     resident_bytes,
+    run_session,
     trim_memory,
 )
 
@@ -143,7 +144,7 @@ class Verifier:
                 if name in wide
             }
             start = time.monotonic()
-            results = session.run(None, cast)
+            results = run_session(session, cast)
             run_s = time.monotonic() - start  # the first ones also reserve memory: the last counts
             for position, array in enumerate(results):
                 np.save(self._path(kind, distribution, position), _storable(array))

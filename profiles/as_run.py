@@ -21,7 +21,7 @@ from onnx import numpy_helper
 
 from .extract import kernels_of
 from .kernel import VALUE_LIMIT, Kernel, TensorSpec, dtype_name
-from .session import AS_WRITTEN, DEFAULTS, Execution, open_session
+from .session import AS_WRITTEN, DEFAULTS, Execution, open_session, run_session
 
 Array = np.ndarray[Any, Any]
 Types = dict[str, tuple[str, tuple[int, ...]]]
@@ -118,7 +118,7 @@ def _types_run(
     )
     wanted = {entry.name for entry in session.get_inputs()}
     given = {name: array for name, array in feeds.items() if name in wanted}
-    session.run(None, given)
+    run_session(session, given)
     events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
     types: Types = {name: (array.dtype.name, array.shape) for name, array in given.items()}
     for tensor in model.graph.initializer:

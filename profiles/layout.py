@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from .session import AS_WRITTEN, open_session
+from .session import AS_WRITTEN, open_session, run_session
 
 Array = np.ndarray[Any, Any]
 
@@ -79,7 +79,7 @@ def _run(
     shown.CopyFrom(model)
     shown.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
     session = open_session(shown.SerializeToString(), threads=threads, execution=AS_WRITTEN)
-    return dict(zip(names, session.run(names, dict(feeds)), strict=True))
+    return dict(zip(names, run_session(session, feeds, names), strict=True))
 
 
 def _untyped(value: onnx.ValueInfoProto, name: str) -> onnx.ValueInfoProto:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from .session import DEFAULTS, Execution, open_session
+from .session import DEFAULTS, Execution, open_session, run_session
 
 
 def operators_run(
@@ -26,8 +26,7 @@ def operators_run(
         session = open_session(
             source, threads=threads, execution=execution, profile_prefix=Path(folder) / "run"
         )
-        wanted = {entry.name for entry in session.get_inputs()}
-        session.run(None, {name: array for name, array in feeds.items() if name in wanted})
+        run_session(session, feeds)
         events = json.loads(Path(session.end_profiling()).read_text(encoding="utf-8"))
     return Counter(
         event["args"]["op_name"]

@@ -8,7 +8,7 @@ import mmap
 import statistics
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
+from ..catalog.interruption import endable
 from .denormals import flushed_denormals
 from .execution import AS_WRITTEN, DEFAULTS, LEVELS, Execution
 
@@ -29,11 +30,14 @@ __all__ = [
     "open_session",
     "release_memory",
     "resident_bytes",
+    "run_session",
     "runtime_version",
     "trim_memory",
 ]
 
 RUNTIME = "onnxruntime"
+# Runs of so many nanoseconds end by themselves before anybody has waited.
+_SHORT_NS = 20e6
 # Whether a thread's own time is told finely enough; on some systems it is in steps of 16 ms.
 OWN_TIME = time.get_clock_info("thread_time").resolution <= 1e-6
 
@@ -77,12 +81,37 @@ def open_session(
     values = [_ort_value(array) for array in (constants or {}).values()]
     if constants:
         options.add_external_initializers(list(constants), values)
+    if hasattr(options, "set_load_cancellation_flag"):  # from ONNX Runtime 1.21 on
+        endable(options, lambda waiting: waiting.set_load_cancellation_flag(True))
     model = source if isinstance(source, bytes) else str(source)
     # The option also flips the calling thread, for good, if this is the process's first session.
     with flushed_denormals():
         session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     session.tensolog_constants = values  # the runtime reads them in place: they live as long
     return session
+
+
+def run_session(
+    session: Any, feeds: Mapping[str, Any], names: Sequence[str] | None = None
+) -> list[Any]:
+    """Run a session once, on those of `feeds` that it takes; a signal ends the run.
+
+    Returns the outputs named, by default all. Raises what ONNX Runtime raises.
+    """
+    wanted = {entry.name for entry in session.get_inputs()}
+    given = {name: array for name, array in feeds.items() if name in wanted}
+    return list(session.run(names, given, _endable_options()))
+
+
+def _endable_options() -> Any:
+    """Make the options of a run that a signal ends, between two operators, in a loop's body too."""
+    options = onnxruntime.RunOptions()
+    options.log_severity_level = 4
+    return endable(options, _terminate)
+
+
+def _terminate(options: Any) -> None:
+    options.terminate = True
 
 
 class BoundRun:
@@ -98,22 +127,27 @@ class BoundRun:
         alone = session.get_session_options().intra_op_num_threads == 1
         self._clock = time.thread_time_ns if alone and OWN_TIME else time.perf_counter_ns
         self.feeds = {entry.name: feeds[entry.name] for entry in session.get_inputs()}
+        # Python's wrapper of a run takes longer where it is given options, longer than some models:
+        # only runs that last have them.
+        self._options = _endable_options()
         try:
             self._binding = self._bind()
+            taken = self.time()
         except Exception:  # strings, sequences and optionals can't be bound: run them unbound
             self._binding = None
-            session.run(None, self.feeds)
+            taken = self.time()
+        if taken < _SHORT_NS:
+            self._options = None
 
     def _bind(self) -> Any:
         values = {name: _ort_value(array) for name, array in self.feeds.items()}
         names = [entry.name for entry in self._session.get_outputs()]
-        outputs = self._session.run_with_ort_values(names, values)
+        outputs = self._session.run_with_ort_values(names, values, self._options)
         binding = self._session.io_binding()
         for name, value in values.items():
             binding.bind_ortvalue_input(name, value)
         for name, value in zip(names, outputs, strict=True):
             binding.bind_ortvalue_output(name, value)
-        self._session.run_with_iobinding(binding)
         return binding
 
     def time(self, runs: int = 1) -> float:
@@ -124,13 +158,12 @@ class BoundRun:
         calling thread, its own time counts, which stands still while others have the processor.
         """
         clock = self._clock
+        session, options = self._session, self._options
+        run: Callable[[], object]
         if self._binding is None:
-            session, feeds = self._session, self.feeds
-
-            def run() -> None:
-                session.run(None, feeds)
+            run = partial(session.run, None, self.feeds, options)
         else:
-            run = partial(self._session.run_with_iobinding, self._binding)
+            run = partial(session.run_with_iobinding, self._binding, options)
         times = []
         for _ in range(runs):
             start = clock()

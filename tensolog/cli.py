@@ -11,6 +11,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 from . import interrupts
@@ -23,7 +24,12 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # µ and – on an ASCII terminal
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments, last=True))
+    code = run(sys.argv[1:] if arguments is None else arguments, last=True)
+    if code in (interrupts.INTERRUPTED, interrupts.TERMINATED):
+        with suppress(OSError):
+            sys.stdout.flush()
+        interrupts.leave(code)  # to shut down takes long with so many libraries loaded
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str], *, last: bool = False) -> int:
@@ -104,10 +110,10 @@ def _is_of_the_catalog(error: Exception) -> bool:
 
 
 def _report_interrupt(interrupt: BaseException) -> int:
-    terminated = isinstance(interrupt, interrupts.Terminated)
-    state = getattr(interrupt, "__notes__", ["nothing was written"])[0]
-    print(f"{'terminated' if terminated else 'interrupted'}; {state}", file=sys.stderr)
-    return 143 if terminated else 130
+    state = getattr(interrupt, "__notes__", [interrupts.NOTHING_WRITTEN])[0]
+    line, code = interrupts.describe(type(interrupt), state)
+    print(line, file=sys.stderr)
+    return code
 
 
 def _fail(message: str, code: int) -> int:

@@ -1,12 +1,19 @@
-"""Ctrl-C and its kin: the first one ends the command cleanly, wherever it strikes."""
+"""Ctrl-C and its kin: the first one ends the command cleanly, wherever it strikes; the second one
+ends it at once."""
 
 from __future__ import annotations
 
+import atexit
+import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
+from typing import NoReturn
+
+from .catalog.interruption import Watch
 
 _caught: list[KeyboardInterrupt] = []
 
@@ -14,6 +21,12 @@ _caught: list[KeyboardInterrupt] = []
 # native modules, such as DuckDB's, abort the process where loading them raises anything.
 _LATER_S = 0.02
 _MOST_TIMES = 500
+# What a command that is ended by force has to remove its temporary files.
+_REMOVING_S = 0.3
+INTERRUPTED, TERMINATED = 130, 143
+NOTHING_WRITTEN = "nothing was written"
+# What the blocks of `on_interrupt` say that are under way, the outer ones first.
+_states: list[str] = []
 
 
 class Interrupted(KeyboardInterrupt):
@@ -27,17 +40,22 @@ class Terminated(KeyboardInterrupt):
 
 @contextmanager
 def one_interrupt(*, last: bool = False) -> Iterator[None]:
-    """Turn the first SIGINT, SIGTERM or SIGHUP into an exception; ignore more while cleaning up.
+    """Turn the first SIGINT, SIGTERM or SIGHUP into an exception, also inside of native code.
 
-    `last`: the process ends after the block, and they stay ignored. What is done is done then, and
-    an interpreter that shuts down would end by the signal, whatever its exit code is.
+    More of them are ignored while cleaning up. `last`: the process ends after the block, and they
+    stay ignored. What is done is done then, and an interpreter that shuts down would end by the
+    signal, whatever its exit code is. In the block a second signal ends such a process at once, as
+    does the first one where native code can't be ended.
     """
 
     times, waits = 0, False
+    watch: Watch | None = None
 
     def again(number: int) -> None:
         nonlocal waits
         waits = False
+        if watch is not None:
+            watch.expected += 1
         if hasattr(signal, "pthread_kill"):  # what the main thread waits for ends, too
             signal.pthread_kill(threading.main_thread().ident or 0, number)
         else:
@@ -45,7 +63,7 @@ def one_interrupt(*, last: bool = False) -> Iterator[None]:
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         nonlocal times, waits
-        if waits:
+        if waits or _caught:
             return
         if times < _MOST_TIMES and _is_loading(frame):
             times, waits = times + 1, True
@@ -53,8 +71,11 @@ def one_interrupt(*, last: bool = False) -> Iterator[None]:
             later.daemon = True
             later.start()
             return
-        for handled in before:
-            signal.signal(handled, signal.SIG_IGN)
+        if watch is not None:
+            watch.reach()
+        if not last:  # else a second one is to be heard
+            for handled in before:
+                signal.signal(handled, signal.SIG_IGN)
         _caught.append(Interrupted() if number == signal.SIGINT else Terminated())
         raise _caught[0]
 
@@ -65,13 +86,42 @@ def one_interrupt(*, last: bool = False) -> Iterator[None]:
             number = getattr(signal, name, None)
             if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
                 before[number] = signal.signal(number, interrupt)
+        watch = Watch(before, _end_now if last else None)
     except ValueError:
         pass  # not the main thread: whoever runs us keeps the signals
     try:
         yield
     finally:
+        if watch is not None:
+            watch.close()
         for number, handler in before.items():
             signal.signal(number, signal.SIG_IGN if last else handler)
+
+
+def describe(kind: type[BaseException], state: str) -> tuple[str, int]:
+    """Return the line that an interrupted command ends with, and its exit code."""
+    if issubclass(kind, Terminated):
+        return f"terminated; {state}", TERMINATED
+    return f"interrupted; {state}", INTERRUPTED
+
+
+def _end_now(number: int) -> None:
+    """End the process, from a thread of its own: the main thread may never come back."""
+    kind = Interrupted if number == signal.SIGINT else Terminated
+    line, code = describe(kind, _states[-1] if _states else NOTHING_WRITTEN)
+    # Not through sys.stderr: the main thread may be writing to it.
+    shown = "\x1b[?25h\n" if sys.stderr.isatty() else ""  # progress hides the cursor
+    with suppress(OSError):
+        os.write(2, f"{shown}{line}\n".encode())
+    leave(code)
+
+
+def leave(code: int) -> NoReturn:
+    """End the process; temporary files are removed, as far as that is done soon."""
+    removing = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
+    removing.start()
+    removing.join(_REMOVING_S)
+    os._exit(code)
 
 
 def _is_loading(frame: FrameType | None) -> bool:
@@ -100,9 +150,12 @@ def stop_if_interrupted() -> None:
 @contextmanager
 def on_interrupt(state: str) -> Iterator[None]:
     """Have an interrupt of the block say `state`; what an inner block says goes first."""
+    _states.append(state)
     try:
         yield
     except BaseException:
         if (interrupt := caught()) is not None:
             interrupt.add_note(state)
         raise
+    finally:
+        _states.pop()

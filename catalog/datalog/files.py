@@ -14,6 +14,7 @@ import duckdb
 
 from ..errors import TensologError
 from ..files import replacing
+from ..interruption import endable
 from .engine import Relations, evaluate, explain, needed
 from .facts import delimiter_of, read_facts
 from .program import Program, parse
@@ -71,6 +72,7 @@ def run_files(
     relevant = needed(parsed, wanted)
     report = RunReport(notes=list(parsed.notes))
     with duckdb.connect(":memory:") as connection:
+        endable(connection, duckdb.DuckDBPyConnection.interrupt)
         inputs: dict[str, str] = {}
         for name, directives in parsed.inputs.items():
             if name in relevant:

@@ -90,10 +90,12 @@ def _queried(program: Program, inputs: Mapping[str, list[Row]]) -> dict[str, lis
     import duckdb
     import pyarrow as pa
 
+    from ..interruption import endable
     from .engine import ARROW, evaluate, load
     from .steps import quoted
 
     with duckdb.connect() as connection:
+        endable(connection, duckdb.DuckDBPyConnection.interrupt)
         tables = {}
         for number, (name, rows) in enumerate(inputs.items()):
             kinds = program.kinds[name]

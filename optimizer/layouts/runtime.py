@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from ...profiles.session import AS_WRITTEN, open_session
+from ...profiles.session import AS_WRITTEN, open_session, run_session
 
 # The domain of the operators over blocked values, and its version.
 NCHWC, VERSION = "com.microsoft.nchwc", 1
@@ -79,4 +79,4 @@ def _run(node: onnx.NodeProto, *shapes: tuple[int, ...]) -> tuple[int, ...]:
     feeds = {
         name: np.zeros(shape, np.float32) for name, shape in zip(node.input, shapes, strict=True)
     }
-    return tuple(session.run(None, feeds)[0].shape)
+    return tuple(run_session(session, feeds)[0].shape)

@@ -17,7 +17,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from ...profiles.session import AS_WRITTEN, open_session
+from ...profiles.session import AS_WRITTEN, open_session, run_session
 from ..conditions import FLOATS, types_of
 from ..instance import Instance, instances
 from ..model_view import ModelView, dtype_name
@@ -261,9 +261,8 @@ def _session(model: onnx.ModelProto, refusal: type[Exception]) -> Any:
 
 
 def _run(session: Any, feeds: Feeds, refusal: type[Exception]) -> list[Array]:
-    wanted = {entry.name for entry in session.get_inputs()}
     try:
-        return list(session.run(None, {k: v for k, v in feeds.items() if k in wanted}))
+        return run_session(session, feeds)
     except Exception as error:
         raise _as(refusal, error) from error
 

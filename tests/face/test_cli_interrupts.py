@@ -12,6 +12,7 @@ import tensolog.optimizer
 
 from tensolog import interrupts
 from tensolog.progress import Progress
+from tests.endless import PROGRAM, QUERY, ROUNDS, save_endless, struck
 
 
 def strike(number=signal.SIGINT):
@@ -127,3 +128,87 @@ def test_a_signal_after_the_work_changes_no_exit_code():
 def test_a_later_run_knows_nothing_of_it(cli):
     assert cli("--version").code == 0
     assert interrupts.caught() is None
+
+
+# ---------------------------------------------------------------------------------- native code
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_endless_query_ends_by_a_signal(number, code, cli):
+    assert cli("sql", "SELECT 1").code == 0  # the catalog is there
+    with struck(number):
+        outcome = cli("sql", QUERY)
+    assert outcome.code == code
+    assert outcome.err.splitlines()[-1].endswith("; nothing was written")
+
+
+@pytest.mark.parametrize("text", [PROGRAM, ROUNDS], ids=["recursive", "rounds"])
+def test_an_endless_program_ends_by_a_signal_and_leaves_nothing(text, cli, tmp_path):
+    program = tmp_path / "endless.dl"
+    program.write_text(text)
+    with struck():
+        outcome = cli("datalog", "run", program, "-D", tmp_path / "out")
+    assert outcome.code == 130
+    assert [path.name for path in tmp_path.iterdir()] == ["endless.dl"]
+
+
+def until(process, line):
+    """Wait until a process has said something on standard error; give what it said."""
+    for said in process.stderr:
+        if line in said:
+            return
+    raise AssertionError(f"it ended with {process.wait()} and never said {line!r}")
+
+
+def test_an_original_that_runs_for_ever_ends_by_a_signal(tmp_path):
+    model = save_endless(tmp_path / "endless.onnx")
+    command = [sys.executable, "-m", "tensolog", "optimize", model, "-o", tmp_path / "out.onnx"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        until(process, "running the original")
+        time.sleep(1)
+        process.send_signal(signal.SIGTERM)
+        said = process.stderr.read()
+        assert process.wait(60) == 143
+    assert said == "terminated; no model was written; what was measured is kept\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["endless.onnx"]
+
+
+STUCK = """
+import hashlib, sys, tempfile
+from tensolog import cli, interrupts
+import tensolog.commands as commands
+
+def stuck(_):
+    folder = tempfile.TemporaryDirectory(dir=sys.argv[1])
+    with interrupts.on_interrupt("nothing came of it"):
+        try:
+            print("native", file=sys.stderr, flush=True)
+            {block}
+        except KeyboardInterrupt:
+            print("cleaning up", file=sys.stderr, flush=True)
+            hashlib.pbkdf2_hmac("sha256", b"", b"", 10**9)
+
+commands.tensolog.invoke = stuck
+cli.main(["rules", "list"])
+"""
+NATIVE = 'hashlib.pbkdf2_hmac("sha256", b"", b"", 10**9)'  # can't be ended, lets threads run
+
+
+@pytest.mark.parametrize(
+    ("block", "strikes"),
+    [(NATIVE, 1), (NATIVE, 2), ("import time; time.sleep(600)", 2)],
+    ids=["first, in time", "second", "second, while cleaning up"],
+)
+def test_what_cannot_be_ended_is_left(block, strikes, tmp_path):
+    command = [sys.executable, "-c", STUCK.format(block=block), tmp_path]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        until(process, "native")
+        for strike_number in range(strikes):
+            if strike_number and block != NATIVE:
+                until(process, "cleaning up")
+            time.sleep(0.2)
+            process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+        assert process.wait(60) == 130
+    assert said == "interrupted; nothing came of it\n"
+    assert not list(tmp_path.iterdir())

@@ -1,17 +1,21 @@
 """What sessions leave behind, and the kernels in the runtime's own layout."""
 
+import signal
 import subprocess
 import sys
 
 import numpy as np
 import onnx
 import pytest
+from tensolog.catalog.interruption import interruptible
 from tensolog.optimizer.layouts.runtime import block_size
 from tensolog.profiles.denormals import flushed_denormals, flushes
 from tensolog.profiles.kernel import Kernel, TensorSpec
 from tensolog.profiles.kernel_model import build_model
 from tensolog.profiles.layout import may_be_blocked, without_reorders
-from tensolog.profiles.session import AS_WRITTEN, open_session
+from tensolog.profiles.session import AS_WRITTEN, BoundRun, open_session, run_session
+
+from tests.endless import endless_model, struck
 
 PLACE = TensorSpec("float32", (1, 32, 12, 12))
 
@@ -70,3 +74,39 @@ def test_other_operators_have_no_reorders():
     assert without_reorders(model, feeds, threads=1) is None
     assert may_be_blocked("Conv", "all") and not may_be_blocked("Conv", "extended")
     assert not may_be_blocked("Relu", "all")
+
+
+FEEDS = {"x": np.zeros(4, np.float32)}
+
+
+@pytest.mark.parametrize("kind", ["Loop", "While"])
+@pytest.mark.parametrize("run", [run_session, BoundRun])
+def test_an_interrupt_ends_a_run_without_end(kind, run):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        session = open_session(endless_model(kind).SerializeToString(), threads=1)
+        with pytest.raises(KeyboardInterrupt), struck(), interruptible():
+            run(session, FEEDS)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_runs_that_are_short_cost_what_they_cost_without_interrupts():
+    """Options of a run take Python longer than a small model runs."""
+    model = build_model(Kernel("", "Relu", 13, (), (TensorSpec("float32", (4,)),)), 1)[0]
+    session = open_session(model, threads=1)
+    feeds = {session.get_inputs()[0].name: FEEDS["x"]}
+    calls = []
+
+    class Spy:
+        def __getattr__(self, name):
+            return getattr(session, name)
+
+        def run_with_iobinding(self, binding, options=None):
+            calls.append(options)
+            session.run_with_iobinding(binding, options)
+
+    run = BoundRun(Spy(), feeds)
+    calls.clear()
+    run.time(3)
+    assert calls == [None] * 3
