@@ -76,22 +76,6 @@ def test_commands_exist(page):
                     current = found or current.get_command(None, "table")
 
 
-def anchors(path):
-    """What a link to a heading says behind `#`, as GitHub makes it."""
-    headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-
-
-@pytest.mark.parametrize("page", PAGES, ids=named)
-def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
-        file, _, anchor = target.partition("#")
-        if not target.startswith("http"):
-            path = page.parent / file if file else page
-            assert path.exists(), f"{page.name}: {target}"
-            assert not anchor or anchor in anchors(path), f"{page.name}: {target}"
-
-
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_modules_to_run_exist(page):
     for name in re.findall(r"python -m ((?:benchmarks|tests)\.[\w.]*\w)", page.read_text("utf-8")):
