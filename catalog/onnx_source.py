@@ -69,6 +69,11 @@ def open_source(source: str | Path | bytes | onnx.ModelProto) -> Iterator[Source
         yield _of_message(source)
     elif isinstance(source, bytes | bytearray | memoryview):
         yield _parse(bytes(source), "the model", None)
+    elif not isinstance(source, str | Path):
+        kind = type(source).__name__
+        raise ModelError(
+            f"a model is the path of a file, its bytes or an onnx.ModelProto, and no {kind}"
+        )
     else:
         with _opened(Path(source)) as buffer:
             yield _parse(buffer, str(source), Path(source))

@@ -339,7 +339,7 @@ COMMENT ON COLUMN measurement.runtime_version IS 'Its release.';
 COMMENT ON COLUMN measurement.configuration IS 'Optimization level of the runtime.';
 COMMENT ON COLUMN measurement.threads IS 'Threads used.';
 COMMENT ON COLUMN measurement.median_ns IS 'Median time of a call.';
-COMMENT ON COLUMN measurement.spread_ns IS 'Interquartile range of the time of a call.';
+COMMENT ON COLUMN measurement.spread_ns IS 'Spread of the time of a call: 1.4826 median absolute deviations.';
 COMMENT ON COLUMN measurement.minimum_ns IS 'Least time of a call.';
 COMMENT ON COLUMN measurement.samples IS 'Calls timed.';
 COMMENT ON COLUMN measurement.failure IS 'Why it could not be measured; NULL if it could.';
@@ -356,7 +356,8 @@ CREATE TABLE rule (
     opset_from INTEGER,
     opset_to INTEGER,
     summary VARCHAR NOT NULL,
-    text VARCHAR NOT NULL
+    text VARCHAR NOT NULL,
+    proof VARCHAR
 );
 COMMENT ON TABLE rule IS 'Rewrite rules that were loaded.';
 COMMENT ON COLUMN rule.rule_hash IS 'SHA-256, in hexadecimal, of the canonical text: without comments, and however it is spaced.';
@@ -370,6 +371,7 @@ COMMENT ON COLUMN rule.opset_from IS 'Least operator set version; NULL for any.'
 COMMENT ON COLUMN rule.opset_to IS 'Greatest operator set version; NULL for any.';
 COMMENT ON COLUMN rule.summary IS 'What it does, in a line.';
 COMMENT ON COLUMN rule.text IS 'The rule in canonical spelling, the comment above it included.';
+COMMENT ON COLUMN rule.proof IS 'How far it is proved: proved, bounded, refuted, refused or unknown, as in proof; stale: by another prover; unproved: no proof is known; NULL until an optimization looks.';
 
 CREATE TABLE rule_node (
     rule_hash VARCHAR NOT NULL,
@@ -588,7 +590,7 @@ COMMENT ON COLUMN plan.plan_id IS 'Key.';
 COMMENT ON COLUMN plan.model_id IS 'Model optimized.';
 COMMENT ON COLUMN plan.result_model_id IS 'Model made; NULL if none was stored.';
 COMMENT ON COLUMN plan.device_id IS 'Machine.';
-COMMENT ON COLUMN plan.target IS 'Target, as onnxruntime-cpu.';
+COMMENT ON COLUMN plan.target IS 'Target, as onnxruntime-cpu; what auto stood for.';
 COMMENT ON COLUMN plan.threads IS 'Threads.';
 COMMENT ON COLUMN plan.options IS 'Options of the run as JSON.';
 COMMENT ON COLUMN plan.chosen IS 'Candidate kept.';
@@ -634,11 +636,11 @@ CREATE TABLE plan_candidate (
 COMMENT ON TABLE plan_candidate IS 'Models that were timed end to end.';
 COMMENT ON COLUMN plan_candidate.plan_id IS 'Plan.';
 COMMENT ON COLUMN plan_candidate.candidate IS 'Name.';
-COMMENT ON COLUMN plan_candidate.nodes IS 'Nodes.';
+COMMENT ON COLUMN plan_candidate.nodes IS 'Nodes in its file, of the main graph; those of the operator Constant count.';
 COMMENT ON COLUMN plan_candidate.predicted_ns IS 'Sum of the costs of its parts.';
 COMMENT ON COLUMN plan_candidate.median_ns IS 'Measured median latency.';
-COMMENT ON COLUMN plan_candidate.spread_ns IS 'Interquartile range of the latency.';
-COMMENT ON COLUMN plan_candidate.ratio IS 'Latency of the original over latency of the candidate, paired by round.';
+COMMENT ON COLUMN plan_candidate.spread_ns IS 'Spread of the latency: 1.4826 median absolute deviations.';
+COMMENT ON COLUMN plan_candidate.ratio IS 'Time of the candidate over that of the original, paired by round: below 1 is faster.';
 COMMENT ON COLUMN plan_candidate.ratio_low IS 'Lower end of the 95 % interval of ratio.';
 COMMENT ON COLUMN plan_candidate.ratio_high IS 'Upper end of the 95 % interval of ratio.';
 COMMENT ON COLUMN plan_candidate.samples IS 'Rounds.';
@@ -650,7 +652,8 @@ CREATE TABLE plan_deviation (
     distribution VARCHAR NOT NULL,
     output VARCHAR NOT NULL,
     max_absolute DOUBLE NOT NULL,
-    max_relative DOUBLE NOT NULL,
+    max_relative DOUBLE,
+    max_error DOUBLE NOT NULL,
     tolerance DOUBLE NOT NULL,
     within BOOLEAN NOT NULL
 );
@@ -660,6 +663,7 @@ COMMENT ON COLUMN plan_deviation.candidate IS 'Name.';
 COMMENT ON COLUMN plan_deviation.distribution IS 'Distribution of the inputs.';
 COMMENT ON COLUMN plan_deviation.output IS 'Output.';
 COMMENT ON COLUMN plan_deviation.max_absolute IS 'Largest absolute difference.';
-COMMENT ON COLUMN plan_deviation.max_relative IS 'Largest difference relative to the scale of the output.';
-COMMENT ON COLUMN plan_deviation.tolerance IS 'Difference allowed.';
+COMMENT ON COLUMN plan_deviation.max_relative IS 'max_absolute over the largest magnitude of the output; NULL where an older release stored it otherwise.';
+COMMENT ON COLUMN plan_deviation.max_error IS 'Largest difference from the model in float64 where that runs, else from the original, in the unit of max_relative.';
+COMMENT ON COLUMN plan_deviation.tolerance IS 'max_error allowed.';
 COMMENT ON COLUMN plan_deviation.within IS 'Whether it is allowed.';

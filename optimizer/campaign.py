@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..catalog import Catalog
+from ..catalog.errors import ModelError
 from ..catalog.onnx_reader import read_model
 from ..catalog.onnx_writer import skeleton_model
 from ..profiles.costs import CostModel
 from ..profiles.execution import AS_WRITTEN
 from ..profiles.kernel import Kernel
-from ..rules import Rule, store_rules
+from ..profiles.session import reason_of
+from ..rules import Rule
+from ..rules.gate.record_rows import store_ledger
 from .contest import ORIGINAL, Contest, Plan
 from .final import ENOUGH_ROUNDS, run_final
 from .infer import infer_types
@@ -36,7 +39,7 @@ from .screening import screen, select
 from .search import bound_types
 from .setting import Setting
 from .signature import signature
-from .sizes import sizes_from
+from .sizes import not_given, sizes_from
 
 if TYPE_CHECKING:
     from .driver import Source
@@ -88,13 +91,18 @@ class Campaign:
         self.kept = kept
         self.catalog, self.setting, self.phases, self.workshop = catalog, setting, phases, workshop
         with phases("reading", str(source) if isinstance(source, (str, Path)) else ""):
-            store_rules(catalog, rules)
+            store_ledger(catalog, rules)
             self.model_id = read_model(catalog, source)
             self.skeleton = skeleton_model(catalog, self.model_id)
             graph = workshop.read(self.skeleton)
             graph.types = infer_types(graph)
             # Like the plans, so that the same weights are mapped and nothing else tells them apart.
-            self.original = Plan(ORIGINAL, graph, source=workshop.place(ORIGINAL, self.skeleton))
+            self.original = Plan(
+                ORIGINAL,
+                graph,
+                source=workshop.place(ORIGINAL, self.skeleton),
+                nodes_in_file=len(self.skeleton.graph.node),
+            )
             self.sizes: dict[str, int] = sizes_from(graph, setting.input_shapes)
             running_s = setting.budget * RUNNING_SHARE
             self.prices = Prices(
@@ -114,7 +122,6 @@ class Campaign:
         self.laid: list[Plan] = []
         self.known = {signature(graph), signature(basis)}
         self.winner = self.original
-        self.problem = ""
 
     def propose(self, plan: Plan) -> None:
         """Let a plan take part if it changes anything that another one does not."""
@@ -123,8 +130,11 @@ class Campaign:
             self.known.add(own)
             self.plans.append(plan)
 
-    def open_contest(self) -> Contest | None:
-        """Run the original on generated inputs; None, and the problem, where it can't be run."""
+    def open_contest(self) -> Contest:
+        """Run the original on generated inputs; ModelError where it can't be run.
+
+        Nothing could be verified or measured then: whoever asked for a faster model gets none.
+        """
         size_bytes = self._size_bytes()
         with self.phases("running the original"):
             widened = self.workshop.place_widened(self.skeleton, size_bytes)
@@ -138,10 +148,18 @@ class Campaign:
                     widened=widened,
                 )
             except Exception as error:  # whatever the runtime raises is its reason to refuse
-                self.problem = " ".join(str(error).split())[:300]
-                return None
+                raise ModelError(self._not_run(error)) from error
         self.sizes = contest.sizes
         return contest
+
+    def _not_run(self, error: Exception) -> str:
+        reason = reason_of(error)
+        if not_given(self.original.graph, self.sizes):
+            reason += "; if its sizes were guessed wrong, give them with --input-shape"
+        return (
+            "ONNX Runtime can't run the model here, so that nothing can be verified or measured, "
+            f"and nothing is written: {reason}"
+        )
 
     def compete(self, contest: Contest) -> None:
         """Search by cost, try rules one by one, verify, and race what came of it."""

@@ -57,7 +57,8 @@ class Plan:
     itself, where that is another one. `run` are the kernels that the runtime runs for it, `like`
     names another plan with the same ones. `base` is the plan that kernels were put into, and
     `gain_ns` what these save, each timed beside the operators that it replaces. `gap` is the share
-    of its cost by which the search that chose it can't rule out a cheaper plan.
+    of its cost by which the search that chose it can't rule out a cheaper plan. `nodes_in_file` is
+    set of the original, whose file isn't written from the graph.
     """
 
     name: str
@@ -75,6 +76,12 @@ class Plan:
     base: Plan | None = None
     gain_ns: float = 0.0
     gap: float = 0.0
+    nodes_in_file: int | None = None
+
+    @property
+    def nodes(self) -> int:
+        """Count the nodes that its file has: in the graph, those named Constant are values."""
+        return len(self.graph.nodes) if self.nodes_in_file is None else self.nodes_in_file
 
 
 class Contest:

@@ -20,7 +20,8 @@ from .outcome import conclude
 from .phases import Phases, Progress
 from .realize import Workshop
 from .result import Optimization
-from .setting import BUDGET_S, CLASSES, SEARCHES, TARGETS, OptionError, Setting
+from .setting import BUDGET_S, CLASSES, SEARCHES, OptionError, Setting, allowed
+from .target import AUTO, TargetChoice, choose_target
 from .torch_modules import export_module, is_module
 
 if TYPE_CHECKING:
@@ -35,10 +36,11 @@ def optimize(
     model: Source | Module | ExportedProgram,
     example_inputs: Any = None,
     *,
-    target: str = TARGETS[0],
+    target: str = AUTO,
+    portable: bool = False,
     threads: int | None = None,
     budget: float | None = None,
-    allow: Collection[str] = CLASSES,
+    allow: str | Collection[str] = CLASSES,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     catalog: Catalog | str | Path | None = None,
     progress: Progress | None = None,
@@ -52,28 +54,33 @@ def optimize(
 
     `model` is a path, serialized bytes, a ModelProto, or a PyTorch module, which is exported in
     evaluation mode for `example_inputs`: a tensor, a tuple of inputs (the last one may be a dict of
-    keyword inputs), or a dict. `target` is "onnxruntime-cpu",
-    "onnxruntime-cpu+kernels" (with native code in `libraries`, which `save` writes beside the
-    model), or "onnx" (standard operators only); `threads` defaults to the machine's cores; `budget`
-    is in seconds, for measuring and races: by default 30, and up to 90 for races alone where those
-    of a large model need it. `allow` names the classes of substitution that may be applied.
-    `input_shapes` binds free dimensions for measuring, by input name: the model itself stays
-    dynamic. `catalog` is an open Catalog, a path, or None for the user's own. `progress` is called
-    with (phase, done, total, detail). `rules` replaces the shipped rules that are proved, and is
-    taken as it is. `fold_limit`, in bytes, bounds a folded constant that is larger than what it was
-    computed from. `seed` draws the inputs and the order in which plans are timed. `search` is
-    "egraph" for the best plans of an e-graph beside single rewrites that gain, or "gains" for those
-    alone. `keep` is a DuckDB file that the plans are written to, and the e-graph if there is one.
+    keyword inputs), or a dict. `target` is "onnxruntime-cpu+kernels"
+    (with native code in `libraries`, which `save` writes beside the model), "onnxruntime-cpu",
+    "onnx" (standard operators only), or "auto": the first where there is a C compiler that works,
+    else the second; `target` of the result says what was chosen and why. `portable` leaves native
+    code out, and lets `save` write one plain file. `threads` defaults to the machine's cores;
+    `budget` is in seconds, for measuring and races: by default 30, and up to 90 for races alone
+    where those of a large model need it. `allow` names the classes of substitution that may be
+    applied, as a list or as "exact,rounding". `input_shapes` binds free dimensions for measuring,
+    by input name: the model itself stays dynamic. `catalog` is an open Catalog, a path, or None for
+    the user's own. `progress` is called with (phase, done, total, detail). `rules` replaces the
+    shipped rules that are proved, and is taken as it is. `fold_limit`, in bytes, bounds a folded
+    constant that is larger than what it was computed from. `seed` draws the inputs and the order in
+    which plans are timed. `search` is "egraph" for the best plans of an e-graph beside single
+    rewrites that gain, or "gains" for those alone. `keep` is a DuckDB file that the plans are
+    written to, and the e-graph if there is one.
 
     Raises ModelError for a model that can't be read, CatalogError for a catalog that can't be used,
-    OptionError for an option with an impossible value.
+    OptionError for an option with an impossible value; ModelError as well where ONNX Runtime can't
+    run the model here: nothing can be verified then.
     """
+    choice = choose_target(target, portable=portable, allow=allowed(allow))
     setting = Setting(
-        target=target,
+        target=choice.target,
         threads=cores() if threads is None else threads,
         budget=BUDGET_S if budget is None else budget,
         stretches=budget is None,
-        allow=tuple(allow),
+        allow=allowed(allow),
         input_shapes={name: tuple(shape) for name, shape in (input_shapes or {}).items()},
         fold_limit=fold_limit,
         seed=seed,
@@ -86,10 +93,10 @@ def optimize(
     base = applicable() if rules is None else tuple(rules)
     source = _source(model, example_inputs, phases)
     if isinstance(catalog, Catalog):
-        return _run(catalog, setting, phases, base, source, kept)
+        return _run(catalog, setting, choice, phases, base, source, kept)
     opened = Catalog(catalog)
     try:
-        result = _run(opened, setting, phases, base, source, kept)
+        result = _run(opened, setting, choice, phases, base, source, kept)
     except BaseException:
         opened.close()
         raise
@@ -116,6 +123,7 @@ def _source(model: Any, example_inputs: Any, phases: Phases) -> Source:
 def _run(
     catalog: Catalog,
     setting: Setting,
+    choice: TargetChoice,
     phases: Phases,
     rules: Sequence[Rule],
     source: Source,
@@ -125,9 +133,8 @@ def _run(
         run = Campaign(catalog, setting, phases, rules, workshop, source, kept)
         run.propose(run.planner.simplify("simplified"))
         contest = run.open_contest()
-        if contest is not None:
-            try:
-                run.compete(contest)
-            finally:
-                contest.close()
-        return conclude(run)
+        try:
+            run.compete(contest)
+        finally:
+            contest.close()
+        return conclude(run, choice)

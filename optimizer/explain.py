@@ -31,7 +31,8 @@ class Explanation:
     would decide, `near_misses` those where all conditions of a rule but one hold, `idle` the rules
     that have no such place, `foreign` those of them about operators that do not occur, `barred`
     those that may not be applied to the model, and why. `reason` says of a rule that was asked for
-    why it has no place.
+    why it has no place. `opset_in_file` is the operator set of the model, `opset` the one in which
+    the rules read it.
     """
 
     model: str
@@ -42,6 +43,8 @@ class Explanation:
     foreign: list[str] = field(default_factory=list)
     barred: dict[str, str] = field(default_factory=dict)
     reason: str = ""
+    opset_in_file: int = 0
+    opset: int = 0
 
     def text(self) -> str:
         """Lay the explanation out for a terminal."""
@@ -51,6 +54,7 @@ class Explanation:
             _section("Nearly fired", _misses(self.near_misses)),
             *self._idle(),
             *(_section(f"Not applied: {why}", _names(of)) for why, of in self._by_reason()),
+            read_as(self.opset_in_file, self.opset),
         ]
         found = [part for part in parts if part]
         return "\n\n".join(found) if found else "No rule has a place in this model."
@@ -87,10 +91,24 @@ class Explanation:
             "foreign": self.foreign,
             "barred": self.barred,
             "reason": self.reason,
+            "opset_in_file": self.opset_in_file,
+            "opset": self.opset,
         }
 
 
-def explain_text(plan: Sequence[Step], near: Sequence[NearMiss], verdict: str = "") -> Text:
+def read_as(opset_before: int, opset_after: int) -> str:
+    """Say that a model was read in a newer operator set than its file's; nothing if it was not."""
+    if opset_before == opset_after:
+        return ""
+    return (
+        f"Operator set {opset_before} became {opset_after}, in which more rules apply: each node "
+        "means there what it meant, or was written anew."
+    )
+
+
+def explain_text(
+    plan: Sequence[Step], near: Sequence[NearMiss], verdict: str = "", raised: str = ""
+) -> Text:
     """Say what an optimization applied, weighed and nearly fired; the verdict comes last."""
     accepted = [step for step in plan if step.accepted]
     refused = [step for step in plan if not step.accepted]
@@ -98,6 +116,7 @@ def explain_text(plan: Sequence[Step], near: Sequence[NearMiss], verdict: str = 
         _section("Applied", _places(accepted)),
         _section("Weighed and left", _places(refused)),
         _section("Nearly fired", _misses(near)),
+        raised,
         verdict,
     ]
     return Text("\n\n".join(part for part in parts if part))

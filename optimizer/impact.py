@@ -19,8 +19,9 @@ from .price import Prices, kernels_of_graph
 from .realize import Workshop
 from .rewrite import Matcher
 from .search import bound_types, judge, order_by_bound, weigh
-from .setting import TARGETS, Setting
+from .setting import Setting
 from .sizes import guesses, sizes_from
+from .target import AUTO, for_rules
 
 if TYPE_CHECKING:
     from .driver import Source
@@ -79,7 +80,7 @@ def impact_of(
     catalog: Catalog,
     budget: float = 10.0,
     threads: int | None = None,
-    target: str = TARGETS[0],
+    target: str = AUTO,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     progress: Progress | None = None,
 ) -> Impact:
@@ -89,10 +90,11 @@ def impact_of(
     is bounded. Raises as `optimize` does.
     """
     tell = progress or (lambda phase, done, total, detail: None)
-    setting = Setting(target=target, threads=cores() if threads is None else threads)
+    setting = Setting(target=for_rules(target), threads=cores() if threads is None else threads)
     with Catalog(":memory:") as scratch, Workshop(scratch) as workshop:
         model_id = read_model(scratch, model)
-        graph = workshop.read(skeleton_model(scratch, model_id))
+        skeleton = skeleton_model(scratch, model_id)
+        graph, nodes = workshop.read(skeleton), len(skeleton.graph.node)
         graph.types = infer_types(graph)
         sizes = next(guesses(graph, sizes_from(graph, input_shapes or {})))
         types = bound_types(graph, sizes)
@@ -100,7 +102,7 @@ def impact_of(
         if not setting.select([rule], graph, rule.tag):
             total = prices.total(list(kernels_of_graph(graph, types).values())).ns
             why = f"it is not for opset {graph.opset()} or not for {target}"
-            return Impact(name, len(graph.nodes), (), (), total, why)
+            return Impact(name, nodes, (), (), total, why)
         tell("matching", 0, 1, name)
         matches = Matcher([rule]).find(graph)
         trials = [(match, weigh(graph, match, types, sizes)) for match in matches]
@@ -111,14 +113,14 @@ def impact_of(
         )
         places = []
         for match, trial in trials:
-            nodes = tuple(graph.node_name(number) for number in match.nodes.values())
+            names = tuple(graph.node_name(number) for number in match.nodes.values())
             if trial is None:
-                places.append(Place(nodes, len(match.nodes), len(rule.rewrite)))
+                places.append(Place(names, len(match.nodes), len(rule.rewrite)))
                 continue
             step = judge(trial, prices)
             places.append(
                 Place(
-                    nodes,
+                    names,
                     trial.removed,
                     trial.added,
                     step.cost_before_ns,
@@ -129,7 +131,7 @@ def impact_of(
         near = near_misses([rule], graph)
         return Impact(
             name,
-            len(graph.nodes),
+            nodes,
             tuple(places),
             tuple(miss.get("detail") or miss["condition"] for miss in near),
             prices.total(list(kernels_of_graph(graph, types).values())).ns,

@@ -20,7 +20,7 @@ from .record import record_plan
 from .result import Optimization
 from .rewrite import Step
 from .search import bound_types
-from .sizes import not_given
+from .target import TargetChoice
 from .view import calls_of, calls_run, drawn_graph, operator_costs
 from .words import candidate_of, details, verdict_of, version_of
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MAPPED_BYTES = 8 << 20
 
 
-def conclude(run: Campaign) -> Optimization:
+def conclude(run: Campaign, choice: TargetChoice) -> Optimization:
     """Explain, record, and hand over."""
     winner, original = run.winner, run.original
     with run.phases("explaining"):
@@ -43,7 +43,7 @@ def conclude(run: Campaign) -> Optimization:
         if winner is original:
             steps = [lost(step, closest) for step in steps]
     candidates = [
-        candidate_of(plan, winner=plan is winner, raced=not run.problem, reference=original.lap)
+        candidate_of(plan, winner=plan is winner, reference=original.lap)
         for plan in (original, *run.plans)
     ]
     deviations = [item for plan in run.plans for item in plan.deviations]
@@ -65,13 +65,12 @@ def conclude(run: Campaign) -> Optimization:
             candidates,
             deviations,
         )
-    nodes = len(original.graph.nodes)
     headline: Headline = {
         "tensolog": version_of("tensolog"),
         "chosen": winner.name,
-        "verdict": verdict_of(winner, run.plans, _problem(run)),
-        "nodes_before": nodes,
-        "nodes_after": nodes if winner is original else len(winner.graph.nodes),
+        "verdict": verdict_of(winner, run.plans),
+        "nodes_before": original.nodes,
+        "nodes_after": winner.nodes,
     }
     return Optimization(
         plan_id=plan_id,
@@ -89,6 +88,8 @@ def conclude(run: Campaign) -> Optimization:
             result_id,
             run.skeleton,
             run.sizes,
+            choice.to_json(),
+            (original.graph.opset(), winner.graph.opset()),
         ),
         near_misses=near,
         execution=winner.execution,
@@ -129,13 +130,6 @@ def _weights_files(run: Campaign) -> frozenset[Path]:
     """Give the files that large weights of the model that was read lie in."""
     constants = (constant for _, constant in referring(run.catalog, run.skeleton))
     return frozenset(Path(one.location).resolve() for one in constants if one.location)
-
-
-def _problem(run: Campaign) -> str:
-    """Say why the original could not be run, and whether sizes may have been guessed wrong."""
-    if run.problem and not_given(run.original.graph, run.sizes):
-        return f"{run.problem}; if its sizes were guessed wrong, give them with --input-shape"
-    return run.problem
 
 
 def _operators(run: Campaign, original: Plan, winner: Plan) -> list[OperatorCost]:

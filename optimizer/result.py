@@ -24,7 +24,7 @@ from .verify import Deviation
 
 if TYPE_CHECKING:
     from .node_story import NodeStory, Question
-    from .report.schema import DrawnGraph, NearMiss, OperatorCost, Summary
+    from .report.schema import DrawnGraph, NearMiss, OperatorCost, Summary, Target
     from .report.schema import Step as ReportStep
 
 
@@ -108,6 +108,11 @@ class Optimization:
         return self.details["verdict"]
 
     @property
+    def target(self) -> Target:
+        """Say what the result was made for, and why; what leaving kernels out loses."""
+        return self.details["target"]
+
+    @property
     def nodes_before(self) -> int:
         """Count the nodes of the model that was read."""
         return self.details["nodes_before"]
@@ -186,11 +191,12 @@ class Optimization:
         With `node`, the name of a node of the model that was read, say what became of that one:
         see `story`.
         """
-        from .explain import explain_text
+        from .explain import explain_text, read_as
 
         if node is not None:
             return Text(self.story(node).text())
-        return explain_text(self.plan, self.near_misses, self.verdict)
+        raised = read_as(self.details["opset_before"], self.details["opset_after"])
+        return explain_text(self.plan, self.near_misses, self.verdict, raised)
 
     def story(self, node: str) -> NodeStory:
         """Look into what became of one node of the model that was read, and why not another thing.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from ..catalog.errors import TensologError
@@ -28,6 +28,23 @@ class OptionError(TensologError, ValueError):
     """An option with a value that there is none of."""
 
 
+def allowed(classes: Collection[str]) -> tuple[str, ...]:
+    """Read the classes of substitutions to allow; a string names them with commas in between."""
+    named = classes.split(",") if isinstance(classes, str) else classes
+    try:
+        words = tuple(dict.fromkeys(word.strip() for word in named))
+    except (TypeError, AttributeError):
+        raise OptionError(
+            f"what is allowed is a list of {' and '.join(CLASSES)}, not {classes!r}"
+        ) from None
+    for word in words:
+        if word not in CLASSES:
+            raise OptionError(f"unknown class {word!r} to allow; known: {', '.join(CLASSES)}")
+    if not words:
+        raise OptionError(f"allow at least one of {', '.join(CLASSES)}")
+    return words
+
+
 @dataclass(frozen=True)
 class Setting:
     """Target, threads, seconds for measuring, allowed classes, shapes, bytes, seed, search.
@@ -46,11 +63,9 @@ class Setting:
     search: str = SEARCHES[0]
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "allow", allowed(self.allow))
         if self.target not in TARGETS:
             raise OptionError(f"unknown target {self.target!r}; known: {', '.join(TARGETS)}")
-        for name in self.allow:
-            if name not in CLASSES:
-                raise OptionError(f"unknown class {name!r} to allow; known: {', '.join(CLASSES)}")
         if self.search not in SEARCHES:
             raise OptionError(f"unknown search {self.search!r}; known: {', '.join(SEARCHES)}")
         if self.threads < 1:

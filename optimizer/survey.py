@@ -28,8 +28,9 @@ from .raising import raised_for
 from .realize import Workshop
 from .rewrite import Matcher, Step, simplify, with_place
 from .search import bound_types
-from .setting import CLASSES, TARGETS, OptionError, Setting
+from .setting import CLASSES, OptionError, Setting, allowed
 from .sizes import guesses, sizes_from
+from .target import AUTO, for_rules
 
 if TYPE_CHECKING:
     from .driver import Source
@@ -39,8 +40,8 @@ def explain_model(
     model: Source,
     *,
     rule: str | None = None,
-    target: str = TARGETS[0],
-    allow: Collection[str] = CLASSES,
+    target: str = AUTO,
+    allow: str | Collection[str] = CLASSES,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     rules: Sequence[Rule] | None = None,
 ) -> Explanation:
@@ -48,7 +49,7 @@ def explain_model(
 
     `rule` restricts the answer to one rule. Arguments are those of `optimize`; it raises the same.
     """
-    setting = Setting(target=target, allow=tuple(allow))
+    setting = Setting(target=for_rules(target), allow=allowed(allow))
     base = applicable() if rules is None else tuple(rules)
     if rule is not None:
         _named(base, rule)
@@ -57,6 +58,7 @@ def explain_model(
         graph = workshop.read(skeleton_model(catalog, model_id))
         graph.types = infer_types(graph)
         sizes_from(graph, input_shapes or {})
+        in_file = graph.opset()
         graph = raised_for(graph, setting, base)
         always = setting.select(base, graph, "always")
         explorative = setting.select(base, graph, "explore")
@@ -81,7 +83,17 @@ def explain_model(
         barred = {name: why for name, why in barred.items() if why}
         at_home = {known.name for known in with_place(base, graph)}
         foreign = [name for name in idle if name not in at_home]
-        explanation = Explanation(_name_of(model), fired, weighed, near, idle, foreign, barred)
+        explanation = Explanation(
+            _name_of(model),
+            fired,
+            weighed,
+            near,
+            idle,
+            foreign,
+            barred,
+            opset_in_file=in_file,
+            opset=graph.opset(),
+        )
         if rule is None:
             return explanation
         reason = "" if rule not in idle else nearest(_named(base, rule), graph).reason
@@ -100,9 +112,9 @@ def explain_node(
     name: str,
     *,
     rule: str | None = None,
-    target: str = TARGETS[0],
+    target: str = AUTO,
     threads: int | None = None,
-    allow: Collection[str] = CLASSES,
+    allow: str | Collection[str] = CLASSES,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     rules: Sequence[Rule] | None = None,
     catalog: Catalog,
@@ -115,7 +127,9 @@ def explain_node(
     it raises the same, and OptionError where there is no such node.
     """
     setting = Setting(
-        target=target, allow=tuple(allow), threads=cores() if threads is None else threads
+        target=for_rules(target),
+        allow=allowed(allow),
+        threads=cores() if threads is None else threads,
     )
     with Catalog(":memory:") as scratch, Workshop(scratch) as workshop:
         model_id = read_model(scratch, model)

@@ -44,8 +44,11 @@ LARGEST_ERROR, LARGEST_SHARE = 1e-2, 1e-2
 class Deviation:
     """Largest difference of one output from the original's, over one input distribution.
 
-    `max_relative` is the difference divided by the output's largest magnitude; `tolerance` bounds
-    it. For integers, booleans and strings both are the share of elements that differ.
+    `max_relative` is `max_absolute` divided by the output's largest magnitude. `max_error` is, in
+    the same unit, how far the candidate is from the yardstick, which differs from the original
+    where that is the model in float64: so it may be above 0 where the other two are not, by what
+    the original rounds. `tolerance` bounds it. For integers, booleans and strings the first three
+    are the share of elements that differ from the original's.
     """
 
     candidate: str
@@ -53,12 +56,13 @@ class Deviation:
     output: str
     max_absolute: float
     max_relative: float
+    max_error: float
     tolerance: float
 
     @property
     def within(self) -> bool:
         """Tell whether the difference is a matter of rounding."""
-        return self.max_relative <= self.tolerance
+        return self.max_error <= self.tolerance
 
 
 @dataclass(frozen=True)
@@ -119,12 +123,12 @@ class Verifier:
                     kind: self._load(kind, distribution, position)
                     for kind in ("original", "plain", self.yardstick, "candidate")
                 }
-                absolute, relative, tolerance = compare(
+                compared = compare(
                     arrays["candidate"],
                     (arrays["original"], arrays["plain"]),
                     arrays[self.yardstick],
                 )
-                found.append(Deviation(name, distribution, output, absolute, relative, tolerance))
+                found.append(Deviation(name, distribution, output, *compared))
         return found
 
     def _store(self, kind: str, source: Source, execution: Execution) -> SessionCost:
@@ -164,25 +168,25 @@ class Verifier:
 
 def compare(
     candidate: Array, originals: Sequence[Array], yardstick: Array
-) -> tuple[float, float, float]:
-    """Return absolute difference, relative difference, and the tolerance for the latter.
+) -> tuple[float, float, float, float]:
+    """Return absolute and relative difference, the error, and the tolerance for it: see Deviation.
 
     Where the original gives NaN or an infinity, the candidate must give the same.
     """
     if candidate.shape != originals[0].shape:
-        return np.inf, np.inf, 0.0
+        return np.inf, np.inf, np.inf, 0.0
     if candidate.dtype.kind not in "fc":
         differs = share(candidate != originals[0])
         own = min(share(originals[1] != originals[0]), LARGEST_SHARE)
-        return differs, differs, ERROR_FACTOR * own
+        return differs, differs, differs, ERROR_FACTOR * own
     if candidate.size == 0:
-        return 0.0, 0.0, 0.0
+        return 0.0, 0.0, 0.0, 0.0
     original = originals[0]
     with np.errstate(all="ignore"):
         finite = np.isfinite(original)
         same = np.array_equal(candidate[~finite], original[~finite], equal_nan=True)
         if not same or not np.isfinite(candidate[finite]).all():
-            return np.inf, np.inf, 0.0
+            return np.inf, np.inf, np.inf, 0.0
         measured = yardstick if np.isfinite(yardstick[finite]).all() else original
         scale = float(np.abs(measured[finite]).max(initial=0.0)) or 1.0
         if largest(original[finite] - measured[finite]) > LARGEST_ERROR * scale:
@@ -193,7 +197,8 @@ def compare(
         own = min(own, LARGEST_ERROR * scale)
         off = largest(candidate[finite] - measured[finite])
         floor = FLOOR_ULPS * float(np.finfo(original.dtype).eps)
-        return absolute, off / scale, ERROR_FACTOR * own / scale + floor
+        relative = absolute / (largest(original[finite]) or 1.0)
+        return absolute, relative, off / scale, ERROR_FACTOR * own / scale + floor
 
 
 def largest(difference: Array) -> float:
@@ -212,7 +217,7 @@ def failures(deviations: Sequence[Deviation]) -> Iterator[str]:
     for deviation in deviations:
         if not deviation.within:
             yield (
-                f"output {deviation.output!r} is off by {deviation.max_relative:.1e} of its scale "
+                f"output {deviation.output!r} is off by {deviation.max_error:.1e} of its scale "
                 f"on {deviation.distribution} inputs (tolerance {deviation.tolerance:.1e})"
             )
 

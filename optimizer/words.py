@@ -23,7 +23,7 @@ from .setting import Setting
 from .shortlist import NO_TIME
 
 if TYPE_CHECKING:
-    from .report.schema import Device, Headline, Summary
+    from .report.schema import Device, Headline, Summary, Target
 
 
 # A smaller gap is within what costs are uncertain by.
@@ -32,9 +32,7 @@ LEAST_GAP = 0.01
 FEW_ROUNDS = 5
 
 
-def candidate_of(
-    plan: Plan, *, winner: bool, raced: bool, reference: Lap | None = None
-) -> Candidate:
+def candidate_of(plan: Plan, *, winner: bool, reference: Lap | None = None) -> Candidate:
     """Describe a plan and how it fared, in nanoseconds of the machine as `reference` found it.
 
     Who dropped out early was timed when the machine may have been quicker or slower: what compares
@@ -47,8 +45,8 @@ def candidate_of(
         lap = replace(lap, median_ns=ns, spread_ns=lap.spread_ns * ns / lap.median_ns)
     return Candidate(
         candidate=plan.name,
-        nodes=len(plan.graph.nodes),
-        verdict=_verdict(plan, winner=winner, raced=raced),
+        nodes=plan.nodes,
+        verdict=_verdict(plan, winner=winner),
         predicted_ns=plan.predicted_ns,
         median_ns=lap.median_ns if lap else None,
         spread_ns=lap.spread_ns if lap else None,
@@ -59,7 +57,7 @@ def candidate_of(
     )
 
 
-def _verdict(plan: Plan, *, winner: bool, raced: bool) -> str:
+def _verdict(plan: Plan, *, winner: bool) -> str:
     if winner:
         return "chosen"
     if plan.name == ORIGINAL:
@@ -68,8 +66,6 @@ def _verdict(plan: Plan, *, winner: bool, raced: bool) -> str:
         return f"refused: {plan.refusal}"
     if plan.like:
         return f"runs what {plan.like} runs"
-    if not raced:
-        return "not raced"
     if plan.lap is None:
         return "beaten"
     if plan.lap.verdict == "noise" and plan.lap.samples < FEW_ROUNDS:
@@ -79,9 +75,9 @@ def _verdict(plan: Plan, *, winner: bool, raced: bool) -> str:
     ]
 
 
-def verdict_of(winner: Plan, plans: Sequence[Plan], problem: str) -> str:
+def verdict_of(winner: Plan, plans: Sequence[Plan]) -> str:
     """Say in one sentence how it ended, and in another what the search left open."""
-    return _ending(winner, plans, problem) + _gap(plans)
+    return _ending(winner, plans) + _gap(plans)
 
 
 def _gap(plans: Sequence[Plan]) -> str:
@@ -94,9 +90,7 @@ def _gap(plans: Sequence[Plan]) -> str:
     )
 
 
-def _ending(winner: Plan, plans: Sequence[Plan], problem: str) -> str:
-    if problem:
-        return f"The original is kept: ONNX Runtime could not run it here ({problem})."
+def _ending(winner: Plan, plans: Sequence[Plan]) -> str:
     if winner.lap is not None and winner in plans:
         lap = winner.lap
         return (
@@ -144,6 +138,8 @@ def details(
     result_id: int,
     skeleton: onnx.ModelProto,
     sizes: Mapping[str, int],
+    target: Target,
+    opsets: tuple[int, int],
 ) -> Summary:
     """Collect what a reader of the numbers has to know: model, options, machine, versions."""
     (name, path, size_bytes), (_, _, size_after_bytes) = (
@@ -175,6 +171,9 @@ def details(
             "outputs": {entry.name: _type_text(entry) for entry in skeleton.graph.output},
         },
         "size_after_bytes": size_after_bytes,
+        "target": target,
+        "opset_before": opsets[0],
+        "opset_after": opsets[1],
         "options": {
             "target": setting.target,
             "threads": setting.threads,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import mmap
+import re
 import statistics
 import sys
 import time
@@ -28,6 +29,7 @@ __all__ = [
     "BoundRun",
     "Execution",
     "open_session",
+    "reason_of",
     "release_memory",
     "resident_bytes",
     "run_session",
@@ -38,6 +40,8 @@ __all__ = [
 RUNTIME = "onnxruntime"
 # Runs of so many nanoseconds end by themselves before anybody has waited.
 _SHORT_NS = 20e6
+_CODES = re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : |Load model from \S+ failed: ?")
+MOST_LETTERS = 300
 # Whether a thread's own time is told finely enough; on some systems it is in steps of 16 ms.
 OWN_TIME = time.get_clock_info("thread_time").resolution <= 1e-6
 
@@ -112,6 +116,11 @@ def _endable_options() -> Any:
 
 def _terminate(options: Any) -> None:
     options.terminate = True
+
+
+def reason_of(error: Exception) -> str:
+    """Say in a line what the runtime says, without its codes and the path of the copy it read."""
+    return _CODES.sub("", " ".join(str(error).split()))[:MOST_LETTERS]
 
 
 class BoundRun:

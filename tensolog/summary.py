@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from .units import format_ratio, format_size, format_spread, format_time
+from .units import format_size, format_speedup, format_spread, format_time
 
 if TYPE_CHECKING:
     from .optimizer.report.schema import Candidate, Deviation, Step, Summary
@@ -26,7 +27,20 @@ def summary_text(summary: Summary, source: str, target: str) -> str:
         _deviations(summary.get("deviations", []), summary["chosen"]),
         _candidates(summary.get("candidates", [])),
     ]
-    return "\n\n".join(part for part in parts if part) + f"\n\n{summary['verdict']}\n"
+    return "\n\n".join([*filter(None, parts), f"{summary['verdict']}\n"])
+
+
+def kernels_text(summary: Summary, source: str, target: str) -> str:
+    """Say what leaving native kernels out loses, and the command that has them; "" if they are in.
+
+    `source` and `target` are paths.
+    """
+    choice = summary.get("target")
+    if choice is None or not choice["advice"]:
+        return ""
+    words = [choice["install"]] if choice["install"] else []
+    words.append(shlex.join(["tensolog", "optimize", source, "-o", target]))
+    return f"{choice['advice']}\n  {one_line(' && '.join(words))}\n"
 
 
 def columns(rows: Iterable[Sequence[str]], right: Sequence[int] = (), indent: str = "  ") -> str:
@@ -62,6 +76,10 @@ def _headline(summary: Summary, source: str, target: str) -> str:
         conditions.append(device)
     before, after = summary["nodes_before"], summary["nodes_after"]
     rows = [("nodes", f"{before} -> {after}")]
+    if (was_set := summary.get("opset_before")) != (now_set := summary.get("opset_after")):
+        rows.append(("operator set", f"{was_set} -> {now_set} (more rules apply to it)"))
+    if (choice := summary.get("target")) and choice["asked"] != choice["chosen"]:
+        rows.append((choice["asked"], f"{choice['chosen']}: {choice['reason']}"))
     if size := summary.get("model", {}).get("size_bytes"):
         sizes = (format_size(size), format_size(summary.get("size_after_bytes", size)))
         rows.insert(0, ("size", " -> ".join(dict.fromkeys(sizes))))
@@ -72,16 +90,16 @@ def _headline(summary: Summary, source: str, target: str) -> str:
         rows.append(("latency", was_text if was == now else f"{was_text} -> {now_text}"))
     for candidate in summary.get("candidates", []):
         if candidate["candidate"] == summary["chosen"] != "original" and candidate["ratio"]:
-            rows.append(("ratio", _ratio(candidate)))
+            rows.append(("speedup", _speedup(candidate)))
     title = f"{one_line(source)} -> {one_line(target)}"
     return "\n".join(
         [f"{title}   ({', '.join(conditions)})" if conditions else title, columns(rows)]
     )
 
 
-def _ratio(candidate: Candidate) -> str:
+def _speedup(candidate: Candidate) -> str:
     interval = _interval(candidate)
-    text = format_ratio(candidate["ratio"])
+    text = format_speedup(candidate["ratio"])
     rounds = f"{candidate['samples']} round" + "s" * (candidate["samples"] != 1)
     return f"{text} ({f'{interval}, ' if interval else ''}{rounds})"
 
@@ -157,7 +175,7 @@ def _operators(summary: Summary) -> str:
     rows = [("operator", "calls", "before", "share", "calls", "after", "share")]
     shown = costs[:TOP_OPERATORS]
     for cost in shown:
-        least = "< " if cost["bounded"] else ""
+        least = ">= " if cost["bounded"] else ""
         rows.append(
             (
                 cost["op_type"],
@@ -170,7 +188,11 @@ def _operators(summary: Summary) -> str:
             )
         )
     table = columns(rows, right=range(1, 7))
-    note = "; <: not all were, a lower bound" if any(cost["bounded"] for cost in shown) else ""
+    note = (
+        "; >=: not all were, a lower bound stands for the others"
+        if any(cost["bounded"] for cost in shown)
+        else ""
+    )
     return f"Where the time goes (kernels measured one by one{note})\n{table}"
 
 
@@ -184,7 +206,7 @@ def _deviations(deviations: Sequence[Deviation], chosen: str) -> str:
                 worst[deviation["distribution"]] = deviation
     if not worst:
         return ""
-    rows = [("inputs", "output", "absolute", "relative", "tolerance", "")]
+    rows = [("inputs", "output", "absolute", "relative", "error", "tolerated", "")]
     for name, deviation in worst.items():
         rows.append(
             (
@@ -192,21 +214,26 @@ def _deviations(deviations: Sequence[Deviation], chosen: str) -> str:
                 deviation["output"],
                 f"{deviation['max_absolute']:.2g}",
                 f"{deviation['max_relative']:.2g}",
+                f"{deviation['max_error']:.2g}",
                 f"{deviation['tolerance']:.2g}",
                 "within" if deviation["within"] else "BEYOND",
             )
         )
-    return f"Largest deviation from the original\n{columns(rows, right=(2, 3, 4))}"
+    title = (
+        "Largest deviation from the original (error: from the model in float64 where it runs, "
+        "which the original rounds off as well)"
+    )
+    return f"{title}\n{columns(rows, right=(2, 3, 4, 5))}"
 
 
-def _excess(deviation: Deviation) -> tuple[bool, float]:
-    return not deviation["within"], deviation["max_absolute"]
+def _excess(deviation: Deviation) -> tuple[bool, float, float]:
+    return not deviation["within"], deviation["max_absolute"], deviation["max_error"]
 
 
 def _candidates(candidates: Sequence[Candidate]) -> str:
     if len(candidates) < 2:
         return ""
-    rows = [("candidate", "nodes", "latency", "speed", "95 % interval", "")]
+    rows = [("candidate", "nodes", "latency", "speedup", "95 % interval", "")]
     for candidate in candidates:
         original = candidate["candidate"] == "original"
         rows.append(
@@ -214,7 +241,7 @@ def _candidates(candidates: Sequence[Candidate]) -> str:
                 candidate["candidate"],
                 str(candidate["nodes"]),
                 format_spread(candidate["median_ns"], candidate["spread_ns"]),
-                "" if original else format_ratio(candidate["ratio"]),
+                "" if original else format_speedup(candidate["ratio"]),
                 "" if original else _interval(candidate),
                 candidate["verdict"],
             )

@@ -31,8 +31,8 @@ def format_size(size_bytes: float) -> str:
     return f"{size_bytes:.0f} B"
 
 
-def format_ratio(ratio: float | None) -> str:
-    """Time over the original's time, as a speedup: 0.5 is "2.00x faster"."""
+def format_speedup(ratio: float | None) -> str:
+    """The speedup of a ratio, its time over the original's: 0.5 is "2.00x faster"."""
     if ratio is None or ratio <= 0:
         return "–"
     if abs(ratio - 1) < 0.005:

@@ -8,6 +8,7 @@ What a fresh run finds becomes a test of its own, or an `@example`.
 
 import gc
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -15,6 +16,20 @@ from hypothesis import settings
 settings.register_profile("same", derandomize=True, database=None, print_blob=True)
 settings.register_profile("fresh", derandomize=False, print_blob=True)
 settings.load_profile("same")
+
+
+# Whole models are optimized there to see something else: compiling kernels would take most time.
+WITHOUT_KERNELS = {"egraph", "face", "models", "optimizer"}
+
+
+@pytest.fixture(autouse=True)
+def kernels_where_they_are_tested(request, monkeypatch):
+    """Let the target "auto" find no compiler, but for tests that are marked `with_kernels`."""
+    folder = request.path.relative_to(Path(__file__).parent).parts[0]
+    if folder in WITHOUT_KERNELS and not request.node.get_closest_marker("with_kernels"):
+        from tensolog.optimizer import target
+
+        monkeypatch.setattr(target, "find_compiler", lambda: None)
 
 
 def pytest_configure(config):

@@ -36,6 +36,9 @@ FLAGS: tuple[str, ...] = (
 )
 
 _TIMEOUT_S = 120.0
+_TRIAL = (
+    "#include <math.h>\n#include <stdint.h>\n#include <stdlib.h>\nint tried(void) { return 0; }\n"
+)
 
 
 class CacheError(TensologError, OSError):
@@ -59,19 +62,21 @@ class Compiler:
         return "clang" in self.version
 
 
-@cache
 def find_compiler(wanted: str | None = None) -> Compiler | None:
     """Return the compiler to use, or None; `wanted` names a command, or "none" for no compiler.
 
-    Asked once in a process: $TENSOLOG_CC counts where `wanted` is None.
+    $TENSOLOG_CC counts where `wanted` is None. Each is asked once in a process.
     """
-    wanted = wanted or os.environ.get("TENSOLOG_CC")
+    return _found(wanted or os.environ.get("TENSOLOG_CC", ""))
+
+
+@cache
+def _found(wanted: str) -> Compiler | None:
     if wanted == "none":
         return None
-    candidates = [words(wanted)] if wanted else _candidates()
-    for command in candidates:
-        version = _version(command)
-        if version is not None:
+    for command in [words(wanted)] if wanted else _candidates():
+        version, _ = _version(command)
+        if version:
             return Compiler(command, version)
     return None
 
@@ -80,7 +85,10 @@ def absence(wanted: str | None = None) -> str:
     """Return why find_compiler found none, and what helps."""
     wanted = wanted or os.environ.get("TENSOLOG_CC")
     if wanted and wanted != "none":
-        return f"{wanted} is named as the C compiler (in $TENSOLOG_CC) and doesn't run"
+        _, problem = _version(words(wanted))
+        return f"{wanted} is named as the C compiler (in $TENSOLOG_CC) and doesn't run: {problem}"
+    if wanted == "none":
+        return "$TENSOLOG_CC says that there is to be no C compiler"
     return "there is no C compiler: install gcc or clang, or pip install 'tensolog[kernels]'"
 
 
@@ -100,14 +108,31 @@ def _candidates() -> list[tuple[str, ...]]:
     return found
 
 
-def _version(command: tuple[str, ...]) -> str | None:
+def refusal(compiler: Compiler) -> str:
+    """Return why a compiler gives nothing that can be loaded, as a line of C shows; or ""."""
     try:
-        done = subprocess.run(
-            [*command, "--version"], capture_output=True, text=True, timeout=_TIMEOUT_S
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip() if done.returncode == 0 and done.stdout else None
+        library(_TRIAL, compiler)
+    except (CompilerError, CacheError) as error:
+        return str(error)
+    return ""
+
+
+def _version(command: tuple[str, ...]) -> tuple[str, str]:
+    """Return the version that a command states, and why it states none: one of them is empty."""
+    asked = [*command, "--version"]
+    try:
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=_TIMEOUT_S)
+    except (OSError, subprocess.SubprocessError) as error:
+        return "", str(error)
+    if done.returncode == 0 and done.stdout.strip():
+        return done.stdout.strip(), ""
+    return "", f"`{shlex.join(asked)}` {_outcome(done)}"
+
+
+def _outcome(done: subprocess.CompletedProcess[str]) -> str:
+    """Say how a command ended, and what it said."""
+    said = (done.stderr or done.stdout).strip()[:2000]
+    return f"ended with exit code {done.returncode} and said {said or 'nothing'}"
 
 
 def cache_folder() -> Path:
@@ -203,8 +228,11 @@ def _build(source: str, compiler: Compiler, flags: Sequence[str], entry: Path) -
         if begin and done.returncode != 0:  # a header that another process removed, or damaged
             done = _run(compiler, [*command, str(unit), "-o", str(target), "-lm"])
         if done.returncode != 0 or not target.exists():
-            said = (done.stderr or done.stdout).strip()[:2000]
-            raise CompilerError(f"{' '.join(compiler.command)} refuses generated code: {said}")
+            wrote = "" if target.exists() else ", and wrote no library"
+            raise CompilerError(
+                f"{' '.join(compiler.command)} refuses generated code: "
+                f"`{shlex.join(done.args)}` {_outcome(done)}{wrote}"
+            )
         target.chmod(0o700)
         checksum = hashlib.sha256(target.read_bytes()).hexdigest()
         (made / _CHECKSUM).write_text(checksum, encoding="ascii")

@@ -17,6 +17,7 @@ from ..codegen.compiler import (
     absence,
     find_compiler,
     library_file,
+    refusal,
 )
 from ..codegen.unit import LEVELS, unit
 from .lower import Kernel
@@ -42,10 +43,11 @@ class Library:
 
 
 def require_compiler() -> Compiler:
-    """Return the C compiler; CompilerError, saying what to install, where there is none."""
+    """Return the C compiler; CompilerError, saying what to do, where none works."""
     compiler = find_compiler()
-    if compiler is None:
-        raise CompilerError(f"the target onnxruntime-cpu+kernels: {absence()}")
+    reason = absence() if compiler is None else refusal(compiler)
+    if compiler is None or reason:
+        raise CompilerError(f"the target onnxruntime-cpu+kernels: {reason}")
     return compiler
 
 

@@ -43,7 +43,7 @@ function formatSmall(number) {
   return Math.abs(number) < 1e-3 ? number.toExponential(1).replace(".0e", "e") : number.toPrecision(2);
 }
 
-function formatRatio(ratio) {
+function formatSpeedup(ratio) {
   if (!ratio) return "–";
   if (Math.abs(ratio - 1) < 0.005) return "as fast";
   return ratio < 1 ? `${(1 / ratio).toFixed(2)}× faster` : `${ratio.toFixed(2)}× slower`;
@@ -113,7 +113,7 @@ function headline() {
       const sure = low
         ? `95 % interval ${(1 / high).toFixed(2)}× to ${(1 / low).toFixed(2)}×, ${plural(candidate.samples, "round")}`
         : candidate?.ratio ? plural(candidate.samples, "round") : "ratio of medians";
-      tiles.push(tile("Against the original", formatRatio(ratio), sure, ratio < 1 ? "good" : ""));
+      tiles.push(tile("Against the original", formatSpeedup(ratio), sure, ratio < 1 ? "good" : ""));
       tiles.push(tile("Latency", `${formatTime(was.median_ns)} → ${formatTime(now.median_ns)}`, `± ${formatTime(was.spread_ns)}, ± ${formatTime(now.spread_ns)}`));
     }
   }
@@ -403,7 +403,7 @@ function operatorSection() {
         "div.row",
         make("div.what", dot(operatorClass(row.op_type)), make("span", row.op_type, make("span.dim", `  ${calls}`))),
         make("div", { title: "above before, below after" }, before, after),
-        make("div.numbers", unchanged ? "" : `${formatTime(row.before_ns)} → `, make("b", row.after_ns ? (row.bounded ? "< " : "") + formatTime(row.after_ns) : "0"), make("span.dim", `  ${((100 * row.before_ns) / total).toFixed(0)} %`)),
+        make("div.numbers", unchanged ? "" : `${formatTime(row.before_ns)} → `, make("b", row.after_ns ? (row.bounded ? "≥ " : "") + formatTime(row.after_ns) : "0"), make("span.dim", `  ${((100 * row.before_ns) / total).toFixed(0)} %`)),
       ),
     );
   };
@@ -495,12 +495,12 @@ function candidateSection() {
     row.nodes,
     formatTime(row.predicted_ns),
     row.median_ns ? `${formatTime(row.median_ns)} ± ${formatTime(row.spread_ns)}` : "–",
-    row.candidate === "original" ? "" : formatRatio(row.ratio),
+    row.candidate === "original" ? "" : formatSpeedup(row.ratio),
     interval(row),
     row.samples,
     row.verdict,
   ]);
-  return section("candidates", "Candidates", "The best plans and the original, run end to end in turns on this machine. The line marks the original; right of it is faster; the bar is the 95 % interval of the ratio.", make("div.panel", table(["candidate", "#nodes", "#predicted", "#measured", "#speed", "against the original", "#rounds", "verdict"], rows)));
+  return section("candidates", "Candidates", "The best plans and the original, run end to end in turns on this machine. The line marks the original; right of it is faster; the bar is the 95 % interval of the speedup.", make("div.panel", table(["candidate", "#nodes", "#predicted", "#measured", "#speedup", "against the original", "#rounds", "verdict"], rows)));
 }
 
 function deviationSection() {
@@ -511,10 +511,11 @@ function deviationSection() {
     make("code", row.output),
     formatSmall(row.max_absolute),
     formatSmall(row.max_relative),
+    formatSmall(row.max_error),
     formatSmall(row.tolerance),
     make("span." + (row.within ? "good" : "bad"), row.within ? "within" : "beyond"),
   ]);
-  return section("deviations", "Deviation", "Largest difference from the original's outputs, on inputs of several distributions.", make("div.panel", table(["candidate", "inputs", "output", "#absolute", "#relative", "#tolerance", ""], rows, 20)));
+  return section("deviations", "Deviation", "Largest difference from the original's outputs, on inputs of several distributions. The error, which the tolerance bounds, is the difference from the model in float64 where that runs: the original has one of its own.", make("div.panel", table(["candidate", "inputs", "output", "#absolute", "#relative", "#error", "#tolerance", ""], rows, 20)));
 }
 
 function missSection() {
@@ -560,6 +561,8 @@ function machineSection() {
   add("Memory bandwidth", device.bandwidth_bytes_per_s && `${formatSize(device.bandwidth_bytes_per_s)}/s`);
   add("Peak", device.peak_flops_per_s && `${(device.peak_flops_per_s / 1e9).toPrecision(3)} GFLOP/s`);
   add("Target", options.target);
+  if (data.target) add("Why this target", data.target.reason);
+  if (data.opset_after !== data.opset_before) add("Operator set", `${data.opset_before} → ${data.opset_after}`);
   add("Threads", options.threads);
   add("Budget", options.budget_s !== undefined ? `${options.budget_s} s` : undefined);
   add("Allowed", options.allow?.join(", "));

@@ -40,6 +40,17 @@ class Options(TypedDict, total=False):
     seed: int
 
 
+class Target(TypedDict):
+    """What the result was made for, and why that was chosen."""
+
+    asked: str  # what `--target` said: auto, or one of the targets
+    chosen: str
+    reason: str
+    portable: bool  # whether one plain file was asked for
+    advice: str  # where native kernels are left out: what they usually gain, and how to have them
+    install: str  # the command that installs what they need; '' where nothing is missing
+
+
 class Step(TypedDict):
     """One substitution (or built-in pass), in the order in which they were tried."""
 
@@ -78,8 +89,9 @@ class Deviation(TypedDict):
     distribution: str
     output: str
     max_absolute: float
-    max_relative: float
-    tolerance: float
+    max_relative: float  # max_absolute / the output's largest magnitude
+    max_error: float  # difference from the model in float64 where that runs, in the same unit
+    tolerance: float  # of max_error: what the original's own error allows
     within: bool
 
 
@@ -161,7 +173,7 @@ class Headline(TypedDict):
     tensolog: str  # version
     chosen: str  # name of the candidate that was written; "original" when nothing won
     verdict: str  # one sentence for people
-    nodes_before: int
+    nodes_before: int  # as in the file: those named Constant count
     nodes_after: int
 
 
@@ -172,7 +184,10 @@ class Summary(Headline, total=False):
     plan_id: int
     model: Model
     size_after_bytes: int  # of the result, as `model.size_bytes` of what was read
+    opset_before: int  # operator set of the file
+    opset_after: int  # of the result: a newer one where more rules can be applied to that
     options: Options
+    target: Target
     latency_before: Latency | None
     latency_after: Latency | None
     steps: list[Step]

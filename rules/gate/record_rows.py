@@ -12,6 +12,7 @@ from ..rows import store_rules
 from ..syntax import Rule
 from .ledger import Entry, Ledger, entry_of, shipped
 from .verdict import Verdict
+from .versions import normaliser
 
 if TYPE_CHECKING:
     from ...catalog import Catalog
@@ -45,6 +46,7 @@ def store_verdicts(catalog: Catalog, verdicts: Iterable[tuple[Rule, Verdict]]) -
             _insert(catalog, "obligation", _obligation_rows(verdict))
             if verdict.floating is not None:
                 _store_floating(catalog, verdict.floating)
+        _note_status(catalog)
         _store_scripts(catalog, [one.script for _, v in found for one in v.obligations])
 
 
@@ -55,7 +57,8 @@ def store_ledger(catalog: Catalog, rules: Sequence[Rule], ledger: Ledger | None 
     """
     ledger = shipped() if ledger is None else ledger
     with catalog.transaction():
-        known = {name for (name,) in catalog.sql("SELECT rule_hash FROM proof").fetchall()}
+        rows = catalog.sql("SELECT rule_hash FROM proof WHERE prover = ?", [normaliser()])
+        known = {name for (name,) in rows.fetchall()}
         entries = [
             (rule, ledger.entries[rule.hash])
             for rule in rules
@@ -63,6 +66,18 @@ def store_ledger(catalog: Catalog, rules: Sequence[Rule], ledger: Ledger | None 
         ]
         store_rules(catalog, rules)
         _store_entries(catalog, [(r, e) for r, e in entries if ledger.holds(r)])
+        _note_status(catalog)
+
+
+def _note_status(catalog: Catalog) -> None:
+    """Say in each row of a rule how far it is proved, as the table of proofs has it now."""
+    catalog.connection.execute(
+        "UPDATE rule SET proof = status FROM ("
+        "  SELECT rule_hash, CASE WHEN prover IS NULL THEN 'unproved' WHEN prover <> ? THEN 'stale'"
+        "    ELSE status END AS status FROM rule LEFT JOIN proof USING (rule_hash)"
+        ") known WHERE known.rule_hash = rule.rule_hash AND rule.proof IS DISTINCT FROM status",
+        [normaliser()],
+    )
 
 
 def _store_entries(catalog: Catalog, entries: Sequence[tuple[Rule, Entry]]) -> None:

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 )
 @click.option("--in-place", is_flag=True, help="Write the result over IN.onnx.")
 @shared.target_option
+@click.option(
+    "--portable", is_flag=True, help="One plain ONNX file that opens anywhere: no native kernels."
+)
 @shared.threads_option
 @click.option(
     "--budget",
@@ -71,6 +74,7 @@ def optimize(
     output: Path | None,
     in_place: bool,
     target: str,
+    portable: bool,
     threads: int | None,
     budget: float | None,
     allow: tuple[str, ...],
@@ -127,6 +131,7 @@ def optimize(
             result = run(
                 model,
                 target=target,
+                portable=portable,
                 threads=threads,
                 budget=budget,
                 allow=allow,
@@ -149,9 +154,10 @@ def optimize(
 
         click.echo(json_text({**summary, "output": str(written), "files": files}))
     elif not quiet:
-        from ..summary import summary_text
+        from ..summary import kernels_text, summary_text
 
         click.echo(summary_text(summary, str(model), str(written)), nl=False)
+        click.echo(kernels_text(summary, str(model), str(written)), nl=False)
         if beside := [Path(file).name for file in files if file != str(written)]:
             click.echo(f"Keep beside it: {', '.join(beside)}")
 

@@ -78,11 +78,12 @@ budget_option = click.option(
 )
 target_option = click.option(
     "--target",
-    type=click.Choice(["onnxruntime-cpu", "onnxruntime-cpu+kernels", "onnx"]),
-    default="onnxruntime-cpu",
+    type=click.Choice(["auto", "onnxruntime-cpu", "onnxruntime-cpu+kernels", "onnx"]),
+    default="auto",
     show_default=True,
-    help="'onnx' keeps to standard operators; 'onnxruntime-cpu' may use its own as well; with "
-    "'+kernels' fused ones come as a library of native code beside the model.",
+    help="'onnx' keeps to standard operators; 'onnxruntime-cpu' may use ONNX Runtime's own as "
+    "well; with '+kernels' fused ones come as a library of native code. 'auto': with kernels where "
+    "there is a C compiler, else without.",
 )
 allow_option = click.option(
     "--allow",

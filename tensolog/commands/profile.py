@@ -35,7 +35,7 @@ def profile(
 
     A kernel is an operator with its attributes, shapes and dtypes. What was measured once on this
     machine, under this ONNX Runtime, is not measured again; Ctrl-C keeps what was measured so far.
-    A cost marked '<' is not measured: it is a lower bound from the machine's speed.
+    A cost marked '>=' is not measured: it is a lower bound from the machine's speed.
 
     \b
     Examples:
@@ -77,7 +77,7 @@ def _table(rows: Sequence[dict[str, Any]]) -> str:
     total = sum(row["median_ns"] * row["calls"] for row in rows) or 1.0
     cells = [("kernel", "calls", "median", "spread", "total", "share")]
     for row in sorted(rows, key=lambda row: -row["median_ns"] * row["calls"]):
-        bound = "" if row["source"] == "measured" else "< "
+        bound = "" if row["source"] == "measured" else ">= "
         cost = row["median_ns"] * row["calls"]
         cells.append(
             (

@@ -263,6 +263,23 @@ DROP TABLE floating_behaviour;
 DROP TABLE floating_special;
 DROP TABLE floating_proof;
 """
+BEFORE_3 = """
+ALTER TABLE rule DROP COLUMN proof;
+DROP TABLE plan_deviation;
+CREATE TABLE plan_deviation (
+    plan_id BIGINT NOT NULL,
+    candidate VARCHAR NOT NULL,
+    distribution VARCHAR NOT NULL,
+    output VARCHAR NOT NULL,
+    max_absolute DOUBLE NOT NULL,
+    max_relative DOUBLE NOT NULL,
+    tolerance DOUBLE NOT NULL,
+    within BOOLEAN NOT NULL
+);
+INSERT INTO plan_deviation VALUES (1, 'a', 'n', 'y', 0, 3e-7, 1e-5, true),
+    (1, 'b', 'n', 'y', 0.5, 3e-7, 1e-5, true), (1, 'c', 'n', 'y', 0.25, 0.25, 0, false);
+COMMENT ON COLUMN plan_candidate.ratio IS 'Latency of the original over latency of the candidate.';
+"""
 COLUMNS = """
 SELECT table_name, column_index, column_name, data_type, is_nullable, column_default, c.comment,
        t.comment, t.sql
@@ -274,12 +291,14 @@ WHERE NOT c.internal ORDER BY 1, 2
 def test_a_catalog_of_version_1_becomes_one_of_the_schema(path):
     with Catalog(path) as catalog:
         expected = catalog.sql(COLUMNS).fetchall()
-        catalog.connection.execute("DROP TABLE proof;" + PROOF_1)
+        catalog.connection.execute("DROP TABLE proof;" + PROOF_1 + BEFORE_3)
         catalog.connection.execute("UPDATE catalog_version SET version = 1")
         assert catalog.sql(COLUMNS).fetchall() != expected
     with Catalog(path) as catalog:
         assert migrations.version_of(catalog.connection) == NEWEST
         assert catalog.sql(COLUMNS).fetchall() == expected
+        kept = catalog.sql("SELECT max_relative, max_error, within FROM plan_deviation")
+        assert kept.fetchall() == [(0.0, 3e-7, True), (None, 3e-7, True), (0.25, 0.25, False)]
 
 
 def test_a_migration_that_leads_elsewhere_leaves_the_catalog_as_it_was(path, monkeypatch):

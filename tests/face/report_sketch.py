@@ -218,6 +218,7 @@ def report(before, after, chosen="plan 1"):
                 "output": after["outputs"][0],
                 "max_absolute": size,
                 "max_relative": size * 3,
+                "max_error": size * 2,
                 "tolerance": 1e-4,
                 "within": True,
             }

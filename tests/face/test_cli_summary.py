@@ -4,7 +4,7 @@ import pytest
 from report_sketch import report, residual_network
 from tensolog.optimizer.explain import explain_text
 
-from tensolog.summary import columns, one_line, summary_text
+from tensolog.summary import columns, kernels_text, one_line, summary_text
 
 
 def sample(**changes):
@@ -74,10 +74,10 @@ def test_operators_that_come_and_go():
     text = summary_text(data, "in.onnx", "out.onnx")
     assert text.index("Old") < text.index("New")
     old = next(line.split() for line in text.splitlines() if line.split()[:1] == ["Old"])
-    assert old[2:5] == ["<", "10.0", "µs"] and "<: not all were" in text
+    assert old[2:5] == [">=", "10.0", "µs"] and ">=: not all were" in text
     only = sample(operators=[{"op_type": "New", **row}])
     assert "New" in summary_text(only, "in.onnx", "out.onnx")
-    assert "<" not in summary_text(only, "in.onnx", "out.onnx").partition("Where the time")[2]
+    assert ">=" not in summary_text(only, "in.onnx", "out.onnx").partition("Where the time")[2]
 
 
 def test_a_beyond_deviation_stands_out():
@@ -106,3 +106,31 @@ def test_a_model_that_grew_says_so(after, shown):
     assert [line.split("size")[1].strip() for line in text.splitlines() if "  size " in line] == [
         shown
     ]
+
+
+def chosen(**changes):
+    """What is said of the target."""
+    known = {"asked": "auto", "chosen": "onnxruntime-cpu", "reason": "no compiler is here"}
+    return {**known, "portable": False, "advice": "", "install": "", **changes}
+
+
+def test_what_auto_stood_for_and_why():
+    text = summary_text(sample(target=chosen()), "in.onnx", "out.onnx")
+    assert "auto" in text and "onnxruntime-cpu: no compiler is here" in text
+    named = chosen(asked="onnxruntime-cpu")
+    assert "auto" not in summary_text(sample(target=named), "in.onnx", "out.onnx")
+
+
+def test_a_result_without_kernels_names_what_that_loses_and_the_command_that_has_them():
+    assert kernels_text(sample(target=chosen()), "in.onnx", "out") == ""
+    left_out = chosen(advice="They gain much.", install="pip install x")
+    assert kernels_text(sample(target=left_out), "in it.onnx", "out").splitlines() == [
+        "They gain much.",
+        "  pip install x && tensolog optimize 'in it.onnx' -o out",
+    ]
+
+
+def test_an_operator_set_that_was_raised_is_told():
+    text = summary_text(sample(opset_before=13, opset_after=18), "in.onnx", "out.onnx")
+    assert "operator set  13 -> 18" in text
+    assert "operator set" not in summary_text(sample(), "in.onnx", "out.onnx")

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tensolog.units import format_ratio, format_size, format_spread, format_time
+from tensolog.units import format_size, format_speedup, format_spread, format_time
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_times_keep_their_value(time_ns):
     ],
 )
 def test_ratios(ratio, text):
-    assert format_ratio(ratio) == text
+    assert format_speedup(ratio) == text
 
 
 def test_spread():

@@ -18,7 +18,7 @@ EPS = float(np.finfo(np.float32).eps)
 def within(candidate, original=OUTPUT, plain=None, yardstick=None):
     plain = original if plain is None else plain
     yardstick = original if yardstick is None else yardstick
-    _, relative, tolerance = compare(candidate, (original, plain), yardstick)
+    *_, relative, tolerance = compare(candidate, (original, plain), yardstick)
     return relative <= tolerance
 
 

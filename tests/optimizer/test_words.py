@@ -15,7 +15,7 @@ EARLY = Lap(12.8e6, 2e5, 0.99, 0.98, 1.0, 12)  # of a plan that dropped out when
 
 def told(lap, name="plan"):
     plan = Plan(name, Graph(base=None, names=[]), lap=lap)
-    return candidate_of(plan, winner=False, raced=True, reference=FINAL)
+    return candidate_of(plan, winner=False, reference=FINAL)
 
 
 def test_who_dropped_out_early_is_told_at_the_final_speed_of_the_machine():
@@ -27,9 +27,7 @@ def test_who_dropped_out_early_is_told_at_the_final_speed_of_the_machine():
 
 def test_the_original_is_told_as_it_was():
     assert told(FINAL, ORIGINAL).median_ns == 20e6
-    assert (
-        candidate_of(Plan("p", Graph(base=None, names=[])), winner=False, raced=True).ratio is None
-    )
+    assert candidate_of(Plan("p", Graph(base=None, names=[])), winner=False).ratio is None
 
 
 @pytest.mark.parametrize(
@@ -59,13 +57,13 @@ def test_who_had_too_little_time_to_win_is_told_of(lap, refusal, is_open):
     original = Plan(ORIGINAL, Graph(base=None, names=[]), lap=FINAL)
     plan = Plan("plan", Graph(base=None, names=[]), lap=lap, refusal=refusal)
     other = Plan("other", Graph(base=None, names=[]), lap=EARLY)
-    assert ("a larger budget" in verdict_of(original, [plan, other], "")) == is_open
+    assert ("a larger budget" in verdict_of(original, [plan, other])) == is_open
 
 
 @pytest.mark.parametrize(("gap", "told"), [(0.0, ""), (0.004, ""), (0.46, "up to 46% less")])
 def test_what_the_search_left_open_is_told(gap, told):
     original = Plan(ORIGINAL, Graph(base=None, names=[]), lap=FINAL)
     plan = Plan("e-graph", Graph(base=None, names=[]), lap=EARLY, gap=gap)
-    text = verdict_of(original, [plan], "")
+    text = verdict_of(original, [plan])
     assert ("The search ended" in text) == bool(told)
     assert told in text
