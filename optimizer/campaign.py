@@ -26,6 +26,7 @@ from .kernels.candidates import fused_plans
 from .layouts.blocking import BLOCKED
 from .layouts.plans import LEAST_MOVES, is_news, moves
 from .layouts.runtime import NCHWC
+from .nonfinite import leave_out_losing
 from .openings import alternatives, promising
 from .phases import Phases
 from .planner import Planner
@@ -35,6 +36,7 @@ from .purse import Purse
 from .qualifying import is_roomy, qualify
 from .raising import raised_for
 from .realize import Workshop
+from .rewrite import Step
 from .screening import screen, select
 from .search import bound_types
 from .setting import Setting
@@ -121,6 +123,8 @@ class Campaign:
         # Plans with blocked values, those too that the runtime lays out the same by itself.
         self.laid: list[Plan] = []
         self.known = {signature(graph), signature(basis)}
+        # Steps of rules that lose NaN or infinities, and are in no plan.
+        self.losing: list[Step] = []
         self.winner = self.original
 
     def propose(self, plan: Plan) -> None:
@@ -165,6 +169,8 @@ class Campaign:
         """Search by cost, try rules one by one, verify, and race what came of it."""
         laying_s = self.setting.budget * LAYING_SHARE if self._may_lay_out() else 0.0
         self.prices.left_s -= laying_s
+        if not self.setting.finite_math:
+            self._leave_out_losing(contest)
         simplified = self._first()
         explored = self._search(contest)
         left_s = max(0.0, self.prices.left_s)
@@ -226,6 +232,14 @@ class Campaign:
         self.winner = run_final(contest, finalists, purse.left, self._promise)
         prediction.ask([self.winner], ASKING_WAYS_SHARE * seconds)
         prediction.measure([self.winner])
+
+    def _leave_out_losing(self, contest: Contest) -> None:
+        """Derive the first plan again without the rules that lose NaN or infinities."""
+        first = self._first()
+        self.losing = leave_out_losing(self.planner, contest, self.workshop, first)
+        if self.losing:
+            self.plans.remove(first)
+            self.propose(self.planner.simplify(first.name))
 
     def _first(self) -> Plan:
         """Return the first plan; where there is none, the model as the rules read it."""

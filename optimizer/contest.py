@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..profiles.as_run import as_run
-from ..profiles.feeds import DISTRIBUTIONS, random_feeds
+from ..profiles.feeds import DISTRIBUTIONS, NONFINITE, random_feeds
 from ..profiles.kernel import Kernel
 from ..profiles.machine import memory_bytes
 from ..profiles.opening import race_openings
@@ -132,7 +132,7 @@ class Contest:
         graph = self.original.graph
         bound = self.sizes if sizes is None else sizes
         defaults = {tensor.name for tensor in graph.base.graph.initializer}
-        seed = self.setting.seed + DISTRIBUTIONS.index(distribution)
+        seed = self.setting.seed + (*DISTRIBUTIONS, *NONFINITE).index(distribution)
         feeds: dict[str, Array] = {}
         for value in graph.graph_inputs:
             name, type_ = graph.names[value], graph.types.get(value)
@@ -166,6 +166,14 @@ class Contest:
         plan.refusal = next(failures(plan.deviations), "")
         if plan.naive is not None and plan.naive.refusal:
             plan.refusal = f"opened without its options: {plan.naive.refusal}"
+
+    def keeps_nonfinite(self, plan: Plan) -> bool:
+        """Tell whether a plan gives NaN and infinities where the original does, on drawn inputs."""
+        try:
+            found = self._verifier.deviations(plan.name, plan.source, among=NONFINITE)
+        except Exception:  # what does not run loses nothing: `verify` says why it is refused
+            return True
+        return all(deviation.within for deviation in found)
 
     def time(
         self,
@@ -317,7 +325,9 @@ class Contest:
         """Choose distributions; where no input is a float they differ in the seed alone."""
         graph = self.original.graph
         dtypes = {type_.dtype for v in graph.graph_inputs if (type_ := graph.types.get(v))}
-        return DISTRIBUTIONS if any("float" in dtype for dtype in dtypes) else DISTRIBUTIONS[:2]
+        if not any("float" in dtype for dtype in dtypes):
+            return DISTRIBUTIONS[:2]
+        return DISTRIBUTIONS if self.setting.finite_math else (*DISTRIBUTIONS, *NONFINITE)
 
     def _verifier_of(
         self, feeds: Mapping[str, Feeds], sizes: Mapping[str, int], widened: Path | None

@@ -61,7 +61,8 @@ def optimize(
     code out, and lets `save` write one plain file. `threads` defaults to the machine's cores;
     `budget` is in seconds, for measuring and races: by default 30, and up to 90 for races alone
     where those of a large model need it. `allow` names the classes of substitution that may be
-    applied, as a list or as "exact,rounding". `input_shapes` binds free dimensions for measuring,
+    applied, as a list or as "exact,rounding"; with "finite_math" beside them, NaN and infinities
+    may come out otherwise than the original gives them. `input_shapes` binds free dimensions for measuring,
     by input name: the model itself stays dynamic. `catalog` is an open Catalog, a path, or None for
     the user's own. `progress` is called with (phase, done, total, detail). `rules` replaces the
     shipped rules that are proved, and is taken as it is. `fold_limit`, in bytes, bounds a folded

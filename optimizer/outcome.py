@@ -42,6 +42,7 @@ def conclude(run: Campaign, choice: TargetChoice) -> Optimization:
         steps = closest.steps
         if winner is original:
             steps = [lost(step, closest) for step in steps]
+        steps = [*steps, *run.losing]
     candidates = [
         candidate_of(plan, winner=plan is winner, reference=original.lap)
         for plan in (original, *run.plans)
@@ -68,7 +69,7 @@ def conclude(run: Campaign, choice: TargetChoice) -> Optimization:
     headline: Headline = {
         "tensolog": version_of("tensolog"),
         "chosen": winner.name,
-        "verdict": verdict_of(winner, run.plans),
+        "verdict": verdict_of(winner, run.plans, run.losing),
         "nodes_before": original.nodes,
         "nodes_after": winner.nodes,
     }

@@ -46,6 +46,13 @@ class Planner:
         # What `grow` found and from which plan, until its layouts are chosen.
         self.held: tuple[Plan, Found] | None = None
 
+    def forbid(self, names: Collection[str]) -> None:
+        """Leave rules out of all plans that are derived from now on."""
+        self.always, self.explorative, self.naming = (
+            [rule for rule in rules if rule.name not in names]
+            for rules in (self.always, self.explorative, self.naming)
+        )
+
     def _matcher(self, rules: Sequence[Rule]) -> Matcher:
         return Matcher(rules)
 

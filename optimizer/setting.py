@@ -20,6 +20,9 @@ TARGETS = (RUNTIME_TARGET, KERNELS_TARGET, "onnx")
 # Seconds for measuring and races where none were asked for.
 BUDGET_S = 30.0
 CLASSES = ("exact", "rounding")
+# Beside the classes, that NaN and infinities may come out otherwise than the original gives them.
+FINITE_MATH = "finite_math"
+ALLOWED = (*CLASSES, FINITE_MATH)
 # How plans are found: by an e-graph beside single gains, or by single gains alone.
 SEARCHES = ("egraph", "gains")
 
@@ -35,13 +38,13 @@ def allowed(classes: Collection[str]) -> tuple[str, ...]:
         words = tuple(dict.fromkeys(word.strip() for word in named))
     except (TypeError, AttributeError):
         raise OptionError(
-            f"what is allowed is a list of {' and '.join(CLASSES)}, not {classes!r}"
+            f"what is allowed is a list of {' and '.join(ALLOWED)}, not {classes!r}"
         ) from None
     for word in words:
-        if word not in CLASSES:
-            raise OptionError(f"unknown class {word!r} to allow; known: {', '.join(CLASSES)}")
+        if word not in ALLOWED:
+            raise OptionError(f"unknown class {word!r} to allow; known: {', '.join(ALLOWED)}")
     if not words:
-        raise OptionError(f"allow at least one of {', '.join(CLASSES)}")
+        raise OptionError(f"allow at least one of {', '.join(ALLOWED)}")
     return words
 
 
@@ -82,6 +85,11 @@ class Setting:
     def for_runtime(self) -> bool:
         """Tell whether the result is for ONNX Runtime, with kernels or without."""
         return self.target in (RUNTIME_TARGET, KERNELS_TARGET)
+
+    @property
+    def finite_math(self) -> bool:
+        """Tell whether NaN and infinities may come out otherwise than the original gives them."""
+        return FINITE_MATH in self.allow
 
     @property
     def contributes(self) -> bool:

@@ -2,20 +2,23 @@
 
 The yardstick is the model in float64 where ONNX Runtime has the kernels (widen.py). A candidate may
 be off from it by a small multiple of what the original itself is off, at two levels of the
-runtime's optimizer, plus a few units in the last place of the output's scale.
+runtime's optimizer, plus a few units in the last place of the output's scale. On inputs with NaN
+and infinities, which elements of the outputs are such is compared, and with what either of the two
+levels gives: they differ there between themselves.
 """
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..profiles.feeds import NONFINITE
 from ..profiles.session import (
     AS_WRITTEN,
     DEFAULTS,
@@ -26,6 +29,7 @@ from ..profiles.session import (
     run_session,
     trim_memory,
 )
+from .setting import FINITE_MATH
 
 Array = np.ndarray[Any, Any]
 Feeds = Mapping[str, Array]
@@ -48,7 +52,8 @@ class Deviation:
     the same unit, how far the candidate is from the yardstick, which differs from the original
     where that is the model in float64: so it may be above 0 where the other two are not, by what
     the original rounds. `tolerance` bounds it. For integers, booleans and strings the first three
-    are the share of elements that differ from the original's.
+    are the share of elements that differ from the original's; on the distributions NONFINITE, of
+    those that are NaN or infinite in another way, and only those.
     """
 
     candidate: str
@@ -97,12 +102,13 @@ class Verifier:
         self._feeds = dict(feeds)
         self._threads = threads
         self.outputs: list[str] = []
-        self.session = self._store("original", original, DEFAULTS)
-        self._store("plain", original, AS_WRITTEN)
+        self.session = self._store("original", original, DEFAULTS, self._feeds)
+        self._store("plain", original, AS_WRITTEN, self._feeds)
         self.yardstick = "original"
         if wide is not None:
             try:
-                self._store("wide", wide, AS_WRITTEN)
+                finite = [name for name in self._feeds if name not in NONFINITE]
+                self._store("wide", wide, AS_WRITTEN, finite)
                 self.yardstick = "wide"
             except Exception:  # an operator without a double kernel: the original must do
                 self.yardstick = "original"
@@ -112,26 +118,44 @@ class Verifier:
         self._folder.cleanup()
 
     def deviations(
-        self, name: str, candidate: Source, execution: Execution = DEFAULTS
+        self,
+        name: str,
+        candidate: Source,
+        execution: Execution = DEFAULTS,
+        *,
+        among: Collection[str] | None = None,
     ) -> list[Deviation]:
-        """Compare a candidate's outputs; raises what ONNX Runtime raises where it can't run."""
-        self._store("candidate", candidate, execution)
+        """Compare a candidate's outputs; raises what ONNX Runtime raises where it can't run.
+
+        On all distributions, or on those `among` some.
+        """
+        chosen = [name for name in self._feeds if among is None or name in among]
+        self._store("candidate", candidate, execution, chosen)
         found = []
-        for distribution in self._feeds:
+        for distribution in chosen:
             for position, output in enumerate(self.outputs):
+                nonfinite = distribution in NONFINITE
+                yardstick = "original" if nonfinite else self.yardstick
                 arrays = {
                     kind: self._load(kind, distribution, position)
-                    for kind in ("original", "plain", self.yardstick, "candidate")
+                    for kind in ("original", "plain", yardstick, "candidate")
                 }
+                if nonfinite:
+                    originals = (arrays["original"], arrays["plain"])
+                    differing = nonfinite_share(arrays["candidate"], originals)
+                    found.append(Deviation(name, distribution, output, *3 * [differing], 0.0))
+                    continue
                 compared = compare(
                     arrays["candidate"],
                     (arrays["original"], arrays["plain"]),
-                    arrays[self.yardstick],
+                    arrays[yardstick],
                 )
                 found.append(Deviation(name, distribution, output, *compared))
         return found
 
-    def _store(self, kind: str, source: Source, execution: Execution) -> SessionCost:
+    def _store(
+        self, kind: str, source: Source, execution: Execution, distributions: Iterable[str]
+    ) -> SessionCost:
         trim_memory()  # what was freed before must not hide what the session takes
         before, start = resident_bytes(), time.monotonic()
         session = open_session(
@@ -140,7 +164,8 @@ class Verifier:
         opening_s, run_s = time.monotonic() - start, 0.0
         opening_bytes = resident_bytes() - before
         self.outputs = [entry.name for entry in session.get_outputs()]
-        for distribution, feeds in self._feeds.items():
+        for distribution in distributions:
+            feeds = self._feeds[distribution]
             wide = {entry.name: entry.type for entry in session.get_inputs()}
             cast = {
                 name: array.astype(np.float64) if wide.get(name) == "tensor(double)" else array
@@ -201,6 +226,27 @@ def compare(
         return absolute, relative, off / scale, ERROR_FACTOR * own / scale + floor
 
 
+def nonfinite_share(candidate: Array, originals: Sequence[Array]) -> float:
+    """Give the share of elements that are NaN or infinite as in none of the originals.
+
+    Of what holds no floats, it is the share of elements that are as in none of them.
+    """
+    if any(candidate.shape != original.shape for original in originals):
+        return 1.0
+    kinds = [_kinds(array) for array in (candidate, *originals)]
+    return share(np.logical_and.reduce([kinds[0] != kind for kind in kinds[1:]]))
+
+
+def _kinds(array: Array) -> Array:
+    """Number the kinds of floats: finite, NaN, and the infinities by their signs."""
+    if array.dtype.kind not in "fcV":
+        return array
+    if array.dtype.kind == "V":  # types of 16 bits and fewer that NumPy does not have
+        array = array.astype(np.float32)
+    kinds: Array = np.isnan(array) + 2 * np.isinf(array)
+    return kinds if array.dtype.kind == "c" else np.add(kinds, np.isposinf(array))
+
+
 def largest(difference: Array) -> float:
     """Give the largest magnitude, 0 of nothing, infinity where it is not a number."""
     value = float(np.abs(difference).max(initial=0.0))
@@ -215,7 +261,13 @@ def share(differs: Array) -> float:
 def failures(deviations: Sequence[Deviation]) -> Iterator[str]:
     """Say of each deviation beyond its tolerance what it is."""
     for deviation in deviations:
-        if not deviation.within:
+        if not deviation.within and deviation.distribution in NONFINITE:
+            yield (
+                f"output {deviation.output!r} is NaN or infinite where the original is not, or the "
+                f"other way round, in {deviation.max_relative:.1%} of its elements on "
+                f"{deviation.distribution} inputs (--allow {FINITE_MATH} lets that pass)"
+            )
+        elif not deviation.within:
             yield (
                 f"output {deviation.output!r} is off by {deviation.max_error:.1e} of its scale "
                 f"on {deviation.distribution} inputs (tolerance {deviation.tolerance:.1e})"

@@ -19,7 +19,8 @@ from .contest import ORIGINAL, Plan
 from .convert import tensor_type
 from .phases import Phases
 from .result import Candidate
-from .setting import Setting
+from .rewrite import Step
+from .setting import CLASSES, FINITE_MATH, Setting
 from .shortlist import NO_TIME
 
 if TYPE_CHECKING:
@@ -75,9 +76,22 @@ def _verdict(plan: Plan, *, winner: bool) -> str:
     ]
 
 
-def verdict_of(winner: Plan, plans: Sequence[Plan]) -> str:
-    """Say in one sentence how it ended, and in another what the search left open."""
-    return _ending(winner, plans) + _gap(plans)
+def verdict_of(winner: Plan, plans: Sequence[Plan], losing: Sequence[Step] = ()) -> str:
+    """Say in one sentence how it ended, and in others what was left out and left open.
+
+    `losing` are steps of rules that lose NaN or infinities of this model.
+    """
+    return _ending(winner, plans) + _left_out(losing) + _gap(plans)
+
+
+def _left_out(losing: Sequence[Step]) -> str:
+    names = list(dict.fromkeys(step.rule for step in losing))
+    if not names:
+        return ""
+    return (
+        f" {', '.join(names)} had a place, and would lose NaN or infinities: "
+        f"--allow {','.join((*CLASSES, FINITE_MATH))} applies such rules."
+    )
 
 
 def _gap(plans: Sequence[Plan]) -> str:

@@ -14,6 +14,7 @@ Array = np.ndarray[Any, Any]
 
 # Values are drawn once up to here and repeated beyond: random numbers take longer than most models.
 _PERIOD = 1 << 20
+_MOST_REPLACED = 4
 
 
 def _normal(rng: np.random.Generator, size: int) -> Array:
@@ -36,14 +37,30 @@ def _integers(rng: np.random.Generator, size: int) -> Array:
     return rng.integers(-3, 4, size).astype(np.float64)
 
 
+def _with(values: tuple[float, ...]) -> Callable[[np.random.Generator, int], Array]:
+    """Draw normal numbers, a few of which are replaced: others must stay to be compared."""
+
+    def draw(rng: np.random.Generator, size: int) -> Array:
+        drawn = rng.standard_normal(size)
+        count = min(size, max(1, min(_MOST_REPLACED, size // 8)))
+        drawn[rng.choice(size, count, replace=False)] = np.resize(values, count)
+        return drawn
+
+    return draw
+
+
 _DRAW: dict[str, Callable[[np.random.Generator, int], Array]] = {
     "normal": _normal,
     "uniform": _uniform,
     "large_mean": _large_mean,
     "sparse": _sparse,
     "integers": _integers,
+    "nan": _with((np.nan,)),
+    "infinite": _with((np.inf, -np.inf)),
 }
-DISTRIBUTIONS: tuple[str, ...] = tuple(_DRAW)
+NONFINITE: tuple[str, ...] = ("nan", "infinite")
+"""Normal numbers with up to four NaN, or infinities of both signs, among them."""
+DISTRIBUTIONS: tuple[str, ...] = tuple(name for name in _DRAW if name not in NONFINITE)
 """normal N(0, 1), uniform [-1, 1), large_mean N(100, 1), sparse 95 % zeros, integers -3 .. 3."""
 
 
@@ -56,7 +73,8 @@ def random_feeds(
 ) -> dict[str, Array]:
     """Return one array for each input {name: (dtype, shape)}.
 
-    Floats and complex numbers follow `distribution` (one of DISTRIBUTIONS, else ValueError).
+    Floats and complex numbers follow `distribution`, one of DISTRIBUTIONS or NONFINITE, else
+    ValueError.
     Integers lie in [0, high), which is a valid index, token or length in nearly every model.
     Booleans are even odds, strings short words. An input's values depend on its name and the seed,
     not on the other inputs.
@@ -98,7 +116,8 @@ def random_array(
         values = rng.integers(low, max(low + 1, high), drawn)
     elif target.kind == "c":
         draw = _DRAW[distribution]
-        values = draw(rng, drawn) + 1j * draw(rng, drawn)
+        values = np.empty(drawn, np.complex128)  # a product with 1j makes NaN of infinities
+        values.real, values.imag = draw(rng, drawn), draw(rng, drawn)
     else:
         values = _DRAW[distribution](rng, drawn)
     values = values.astype(target)

@@ -13,7 +13,7 @@ from . import completion
 if TYPE_CHECKING:
     from ..catalog import Catalog
 
-EQUALITIES = ("exact", "rounding")
+EQUALITIES = ("exact", "rounding", "finite_math")
 
 
 Shapes = dict[str, tuple[int, ...]]
@@ -92,7 +92,8 @@ allow_option = click.option(
     shell_complete=completion.one_of(*EQUALITIES),
     default="exact,rounding",
     show_default=True,
-    help="Substitutions by how equal they are: bit for bit, or up to rounding.",
+    help="Substitutions by how equal they are: bit for bit, or up to rounding; with finite_math "
+    "NaN and infinities may come out otherwise.",
 )
 input_shape_option = click.option(
     "--input-shape",

@@ -1,10 +1,11 @@
 """Deviations: rounding passes, anything else does not; each negative test breaks one thing."""
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensolog.optimizer.verify import Verifier, compare, failures
+from tensolog.optimizer.verify import Verifier, compare, failures, nonfinite_share
 from tensolog.optimizer.widen import widen
 
 from ..campaigns import examples
@@ -164,3 +165,45 @@ def test_models_whose_sums_have_no_double_kernel_are_not_widened():
         {"w": np.ones((1, 1, 3, 3), np.float32)},
     )
     assert widen(built, lambda tensor: tensor) is None
+
+
+# ------------------------------------------------------------------------------ NaN and infinities
+
+NONE = np.zeros((3, 4), np.float32)
+KINDS = (np.nan, np.inf, -np.inf, 1.0)
+
+
+def holding(value, dtype=np.float32):
+    array = NONE.astype(dtype)
+    array[1, 2] = value
+    return array
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("candidate", KINDS)
+@pytest.mark.parametrize("original", KINDS)
+def test_kinds_of_floats_are_compared_by_element(candidate, original, dtype):
+    originals = (holding(original, dtype), holding(original, dtype))
+    same = np.array_equal(candidate, original, equal_nan=True)
+    assert nonfinite_share(holding(candidate, dtype), originals) == (0.0 if same else 1 / 12)
+
+
+@pytest.mark.parametrize("candidate", [np.nan, 1.0])
+def test_either_level_of_the_runtime_may_be_followed(candidate):
+    originals = (holding(np.nan), holding(1.0))
+    assert nonfinite_share(holding(candidate), originals) == 0.0
+    assert nonfinite_share(holding(np.inf), originals) == 1 / 12
+
+
+def test_finite_numbers_are_another_distributions_matter():
+    assert nonfinite_share(holding(7.0), (holding(1.0), holding(1.0))) == 0.0
+
+
+def test_integers_are_compared_as_they_are():
+    """The place of a largest element is another one where NaN is largest."""
+    assert nonfinite_share(np.array([1, 2]), (np.array([1, 2]), np.array([0, 2]))) == 0.0
+    assert nonfinite_share(np.array([1, 3]), (np.array([1, 2]), np.array([0, 2]))) == 0.5
+
+
+def test_another_shape_is_wrong_throughout():
+    assert nonfinite_share(NONE[:2], (NONE, NONE)) == 1.0

@@ -1,14 +1,14 @@
 import numpy as np
 import pytest
 from onnx import TensorProto
-from tensolog.profiles.feeds import DISTRIBUTIONS, random_array, random_feeds
+from tensolog.profiles.feeds import DISTRIBUTIONS, NONFINITE, random_array, random_feeds
 from tensolog.profiles.kernel import dtype_name, numpy_dtype
 
 DTYPES = [dtype_name(element) for element in TensorProto.DataType.values() if element != 0]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("distribution", (*DISTRIBUTIONS, *NONFINITE))
 def test_every_dtype_and_distribution(dtype, distribution):
     feeds = random_feeds(
         {"x": (dtype, (3, 5)), "s": (dtype, ()), "e": (dtype, (0, 2))}, distribution
@@ -27,6 +27,10 @@ def test_distributions_are_what_they_are_called():
     assert abs(draw("large_mean").mean() - 100) < 0.1
     assert 0.9 < np.mean(draw("sparse") == 0) < 0.99
     assert set(draw("integers").tolist()) == {-3, -2, -1, 0, 1, 2, 3}
+    nan, infinite = draw("nan"), draw("infinite")
+    assert 0 < np.isnan(nan).sum() < 9 and not np.isinf(nan).any()
+    assert {-np.inf, np.inf} < set(infinite.tolist()) and not np.isnan(infinite).any()
+    assert np.isinf(infinite).sum() < 9
     with pytest.raises(ValueError, match="known: normal, uniform"):
         draw("cauchy")
 
