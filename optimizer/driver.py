@@ -62,14 +62,14 @@ def optimize(
     `budget` is in seconds, for measuring and races: by default 30, and up to 90 for races alone
     where those of a large model need it. `allow` names the classes of substitution that may be
     applied, as a list or as "exact,rounding"; with "finite_math" beside them, NaN and infinities
-    may come out otherwise than the original gives them. `input_shapes` binds free dimensions for measuring,
-    by input name: the model itself stays dynamic. `catalog` is an open Catalog, a path, or None for
-    the user's own. `progress` is called with (phase, done, total, detail). `rules` replaces the
-    shipped rules that are proved, and is taken as it is. `fold_limit`, in bytes, bounds a folded
-    constant that is larger than what it was computed from. `seed` draws the inputs and the order in
-    which plans are timed. `search` is "egraph" for the best plans of an e-graph beside single
-    rewrites that gain, or "gains" for those alone. `keep` is a DuckDB file that the plans are
-    written to, and the e-graph if there is one.
+    may come out otherwise than the original gives them. `input_shapes` binds free dimensions for
+    measuring, by input name: the model itself stays dynamic. `catalog` is an open Catalog, a path,
+    or None for the user's own. `progress` is called with (phase, done, total, detail). `rules`
+    replaces the shipped rules that are proved, and is taken as it is. `fold_limit`, in bytes,
+    bounds a folded constant that is larger than what it was computed from. `seed` draws the inputs
+    and the order in which plans are timed. `search` is "egraph" for the best plans of an e-graph
+    beside single rewrites that gain, or "gains" for those alone. `keep` is a DuckDB file that the
+    plans are written to, and the e-graph if there is one.
 
     Raises ModelError for a model that can't be read, CatalogError for a catalog that can't be used,
     OptionError for an option with an impossible value; ModelError as well where ONNX Runtime can't
