@@ -142,8 +142,8 @@ class Verifier:
                 }
                 if nonfinite:
                     originals = (arrays["original"], arrays["plain"])
-                    differing = nonfinite_share(arrays["candidate"], originals)
-                    found.append(Deviation(name, distribution, output, *3 * [differing], 0.0))
+                    off = nonfinite_share(arrays["candidate"], originals)
+                    found.append(Deviation(name, distribution, output, off, off, off, 0.0))
                     continue
                 compared = compare(
                     arrays["candidate"],
