@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 _CUT_BYTES = 1 << 16
 # So many kinds of calls of a function are known not to need tracing.
 _DIRECT = 1024
+# Of lists and dicts so many items are looked at to tell calls.
+_LOOKED_AT = 16
+_PLAIN = frozenset([bool, int, float, complex, str, bytes, type(None)])
 # So many are done again without tracing them.
 _AGAIN = 64
 # Looked at in every call, however short.
@@ -80,7 +83,9 @@ class Fused(Generic[P, R]):
         if plain or mode == "plain":
             return self._as_it_is(plain or "asked for by mode=plain", args, kwargs)
         signature = _signature(args, kwargs)
-        known = self._direct.get(signature)
+        known = None
+        if self._direct:
+            known = self._direct.get(signature or _likeness((args, kwargs)))
         if known is not None:
             self._last.runner = self._latest = known
             return self._function(*args, **kwargs)
@@ -118,10 +123,12 @@ class Fused(Generic[P, R]):
         finally:
             trace.closed = True
             self._last.runner = self._latest = runner
-        if sketch is not None and self._remembers(trace, signature, sketch, read, args, kwargs):
+        if sketch is None or runner.stopped:
+            pass
+        elif self._remembers(trace, signature, sketch, read, args, kwargs):
             return cast(R, found)
-        if signature is not None and runner.needless and len(self._direct) < _DIRECT:
-            self._direct[signature] = runner
+        if (runner.needless or runner.stopped) and len(self._direct) < _DIRECT:
+            self._direct[signature or _likeness((args, kwargs))] = runner
         return cast(R, found)
 
     def _as_it_is(self, why: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> R:
@@ -276,6 +283,20 @@ def _signature(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
         else:
             return None
     return tuple(parts)
+
+
+def _likeness(value: Any) -> Hashable:
+    """Return what a value has in common with those for which as much is gained by tracing."""
+    kind: type = type(value)
+    if kind in _PLAIN:
+        return int(value) if kind is int else kind
+    if kind is _ARRAY:
+        return value.shape, value.dtype
+    if kind in (tuple, list):
+        return (kind, len(value), *map(_likeness, value[:_LOOKED_AT]))
+    if kind is dict:
+        return (kind, len(value), *map(_likeness, [*value.items()][:_LOOKED_AT]))
+    return kind, id(value)
 
 
 def _numbers(given: tuple[Any, ...]) -> Hashable:

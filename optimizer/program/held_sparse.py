@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from typing import Any
 
 import numpy as np
@@ -53,7 +52,7 @@ class HeldSparse:
         self._repeated = repeated
         self._family = None
         self._exposed = exposed
-        trace.arrays.append(weakref.ref(self))
+        trace.add(self)
 
     def _tensolog_real(self) -> Any:
         """Return the object that it stands for; not to be written."""

@@ -36,7 +36,7 @@ class LazyArray(Lazy):
         self._scalar = scalar
         self._family: Family | None = None
         self._views: tuple[View, ...] = ()
-        trace.arrays.append(weakref.ref(self))
+        trace.add(self)
 
     # -- families --------------------------------------------------------------------------------
 
@@ -49,7 +49,7 @@ class LazyArray(Lazy):
 
     def _join(self, family: Family, views: tuple[View, ...] = ()) -> None:
         self._family, self._views = family, views
-        family.members.append(weakref.ref(self))
+        family.join(weakref.ref(self))
 
     def _seen_in(self, array: Any) -> Any:
         for view in self._views:
@@ -194,7 +194,7 @@ class LazyArray(Lazy):
     def __iter__(self) -> Iterator[Any]:
         if not self.shape:
             raise TypeError("iteration over a 0-d array")
-        return (self[position] for position in range(self.shape[0]))
+        return views.iterated(self)
 
     # -- copies ----------------------------------------------------------------------------------
 

@@ -26,6 +26,13 @@ def result(value: Any) -> Any:
     return _Leaving().value(value, _DEPTH)
 
 
+def in_variable(value: Any) -> Any:
+    """Return what a local variable is to hold instead of a value from now on."""
+    if type(value) in _PLAIN:
+        return value
+    return _Leaving().value(value, 1)
+
+
 class _Leaving:
     """Goes through a value once; `seen` holds containers by their identity, and what they become.
 

@@ -7,12 +7,14 @@ over its bytecode), so that such a value need not be computed.
 
 from __future__ import annotations
 
+import ctypes
 import dis
 import sys
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from inspect import CO_OPTIMIZED
 from types import CodeType, FrameType
+from typing import Any
 
 # Names through which a function can reach its own variables in ways that its code doesn't show.
 _REFLECTION = frozenset(["locals", "eval", "exec", "vars", "dir", "_getframe", "currentframe"])
@@ -47,6 +49,33 @@ def unread_references(frame: FrameType | None, top: CodeType) -> dict[int, int]:
             # A snapshot that the frame keeps: it would hold every array until the function returns.
             held.clear()
     return found
+
+
+def put_in_variables(
+    frame: FrameType | None,
+    top: CodeType,
+    put: Callable[[Any], Any],
+    is_own: Callable[[str], bool],
+) -> None:
+    """Put other values into the local variables of a frame and its callers, up to `top`.
+
+    Frames whose module `is_own` keep theirs.
+    """
+    while frame is not None:
+        own = is_own(frame.f_globals.get("__name__", ""))
+        if frame.f_code.co_flags & CO_OPTIMIZED and not own:
+            held = frame.f_locals
+            for name, value in [*held.items()]:
+                instead = put(value)
+                if instead is not value:
+                    held[name] = instead
+            if sys.version_info < (3, 13):
+                # Before, these were a copy, which is written back as debuggers do it.
+                ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
+                held.clear()
+        if frame.f_code is top:
+            return
+        frame = frame.f_back
 
 
 @lru_cache(maxsize=1024)

@@ -49,6 +49,9 @@ def explain(name: str, runner: Runner) -> Text:
         lines += [f"  {line}" for line in region_text(one.prepared)]
     if runner.repeats:
         lines += ["", "Later calls like this one run the region at once: they can do nothing else."]
+    elif runner.stopped:
+        lines += ["", f"Tracing stopped in the call: {runner.stopped}."]
+        lines += ["Later calls like this one run as they are."]
     elif runner.needless:
         lines += ["", "Later calls like this one aren't traced: NumPy is done sooner."]
     if runner.notes:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # Rounds of matching, each of which leaves the program cheaper by one rule.
 _ROUNDS = 12
+# Matches tried on a program: what each leads to is built, which takes as long as the program is.
+_TRIED = 64
 
 # Operators that every part of a program can be computed with: here, by kernels, in blocks.
 _KNOWN = frozenset(
@@ -75,6 +77,8 @@ def _round(
         key = (match.rule.name, tuple(sorted(match.nodes.values())))
         if key in refused:
             continue
+        if len(refused) + len(applied) >= _TRIED:
+            return None
         changed = graph.copy()
         try:
             apply_match(changed, match)

@@ -27,6 +27,8 @@ _LITERAL = 8
 _KEPT = 256
 # Ways to its regions.
 _WAYS = 1024
+# What a region gains at least that is worth while whatever its tracing takes.
+GAINED_S = 1e-3
 
 
 @dataclass
@@ -47,6 +49,8 @@ class Runner:
     notes: dict[str, int] = field(default_factory=dict)
     repeats: bool = False  # calls like this one run its region without being traced
     plain: str = ""  # why the function ran as it is
+    stopped: str = ""  # why tracing stopped before the function returned
+    lost_s: float = 0.0  # what the call takes longer than NumPy alone would, by the model of costs
 
     @property
     def needless(self) -> bool:
@@ -54,6 +58,13 @@ class Runner:
         return needless(
             [one.prepared if isinstance(one.prepared, Prepared) else None for one in self.regions]
         )
+
+    def _count(self, prepared: Prepared | BlockPlan) -> None:
+        seconds = prepared.seconds if isinstance(prepared, Prepared) else None
+        if seconds is None:
+            self.lost_s = min(self.lost_s, 0.0) - GAINED_S
+        else:
+            self.lost_s += seconds[0] - seconds[1]
 
     def note(self, text: str) -> None:
         """Remember something that explain should say."""
@@ -66,6 +77,7 @@ class Runner:
         prepared, inputs, cached = self.engine.prepared(record, wanted)
         if len(self.regions) < _KEPT:
             self.regions.append(Computed(why, prepared, cached))
+        self._count(prepared)
         taken = list(inputs)
         if type(prepared) is not Prepared:  # of blocks: what runs otherwise reads none
             taken += [one.source for one in inputs if isinstance(one, Partitioned)]

@@ -16,8 +16,10 @@ from __future__ import annotations
 import itertools
 import sys
 import weakref
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cache
+from inspect import CO_GENERATOR
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -28,7 +30,7 @@ from . import room
 from .evaluate import is_sparse
 from .expression import Expression, type_name
 from .held import Held, Record, leaf
-from .liveness import caller_outside, unread_references
+from .liveness import caller_outside, put_in_variables, unread_references
 
 if TYPE_CHECKING:
     from .lazy import LazyArray
@@ -38,6 +40,15 @@ if TYPE_CHECKING:
 COPIED_BYTES = 1 << 20
 # A chain of more waiting operators than this is computed.
 DEPTH = 64
+# So is a region of more operators: planning takes longer than in proportion to them.
+OPERATORS = 128
+# Of the regions that end at one place in the code, so many may be new to the function in one call.
+# Each is planned, and perhaps compiled: in a loop whose iterations differ that would go on.
+NEW_REGIONS = 8
+# And by so many seconds may a call be slower, by the model of costs, than NumPy alone.
+LOST_S = 5e-3
+# So long takes it to trace a view of what is there.
+VIEW_S = 3e-6
 
 View = Callable[[Any], Any]
 
@@ -51,13 +62,19 @@ class Family:
     `array` is the root's memory where it exists; `exposed` says that code outside may write it.
     """
 
-    __slots__ = ("array", "exposed", "members", "root")
+    __slots__ = ("array", "exposed", "loose", "members", "root")
 
     def __init__(self, root: Held, array: Any = None) -> None:
         self.root = root
         self.array = array
         self.exposed = False
         self.members: list[weakref.ref[LazyArray]] = []
+        self.loose: list[weakref.ref[LazyArray]] = []  # may have values that aren't the memory
+
+    def join(self, member: weakref.ref[LazyArray]) -> None:
+        """Take an array as a member."""
+        self.members.append(member)
+        self.loose.append(member)
 
     def living(self) -> list[LazyArray]:
         """Return the members that Python still holds."""
@@ -99,8 +116,13 @@ class Trace:
         self.places = runner.engine.places()
         self.record = Record(self.places)
         self.epoch = next(_epochs)  # the number of the region that is being traced
-        self.arrays: list[weakref.ref[Any]] = []  # the lazy ones; each adds itself
-        self._last_instruction = -1
+        self._arrays: list[weakref.ref[Any]] = []  # the lazy ones; each adds itself
+        self._crowded = 256  # when there are so many, those that are gone are left out
+        self._pending: list[weakref.ref[Any]] = []  # those that may wait
+        self._steps = 0  # operators in the region
+        self._new: Counter[tuple[CodeType, int]] = Counter()  # regions by where they ended
+        # Of the function, and by their identity of the generators that it runs.
+        self._last_instructions: dict[int, int] = {}
         self._computed = False  # since the last iteration began
 
     # -- arrays ------------------------------------------------------------------------------
@@ -111,29 +133,48 @@ class Trace:
 
     def living(self) -> list[Any]:
         """Return the lazy arrays that Python still holds."""
-        found = [lazy for reference in self.arrays if (lazy := reference()) is not None]
-        self.arrays = [weakref.ref(lazy) for lazy in found]
+        found = [lazy for reference in self._arrays if (lazy := reference()) is not None]
+        self._arrays = [weakref.ref(lazy) for lazy in found]
         return found
+
+    def add(self, lazy: Any) -> None:
+        """Know of a lazy array, or of one that stands for another value from now on."""
+        reference = weakref.ref(lazy)
+        self._arrays.append(reference)
+        self._pending.append(reference)
+        if len(self._arrays) > self._crowded:
+            self._arrays = [one for one in self._arrays if one() is not None]
+            self._crowded = 2 * len(self._arrays) + 256
 
     def step(self) -> None:
         """Look at where the program stands before an operator is added.
 
-        Going back in the function's code means another iteration. A loop that asks for a value in
-        each, for its condition, ends regions there; any other ends one where it comes around.
+        Going back in the function's code, or in that of a generator, means another iteration. A
+        loop that asks for a value in each, for its condition, ends regions there; any other ends
+        one where it comes around.
+        Raises UnsupportedError where tracing stops with that.
         """
+        self._steps += 1
+        if self._steps > OPERATORS:
+            self.flush(f"{OPERATORS} operators")
+            self.stop_if_it_loses()
         # Between here and the program lie who asks and what Python, or NumPy, called.
         frame: FrameType | None = sys._getframe(3)
         code = self.code
         while frame is not None:
-            if frame.f_code is code:
-                at = frame.f_lasti
-                if at < self._last_instruction:
+            own = frame.f_code is code
+            if own or frame.f_code.co_flags & CO_GENERATOR:
+                place, at = 0 if own else id(frame), frame.f_lasti
+                if at < self._last_instructions.get(place, -1):
                     if not self._computed:
                         self.flush("the loop's next iteration")
                     self._computed = False
-                self._last_instruction = at
-                return
+                self._last_instructions[place] = at
+            if own:
+                break
             frame = frame.f_back
+        if self.closed:
+            raise UnsupportedError("tracing stopped")
 
     def read(self, held: Held) -> Expression:
         """Return what stands for a value in the region that is being traced."""
@@ -237,6 +278,39 @@ class Trace:
                 held.left, held.epoch = self.record.only(held.expression), -1
         self.record = Record(self.places)
         self.epoch = next(_epochs)
+        self._pending = [one for one in self._pending if _waits(one())]
+        steps, self._steps = self._steps, 0
+        if found and not self.closed:
+            self._look_at_the_cost(why)
+        elif not found:
+            self.runner.lost_s += VIEW_S * steps  # they made views alone
+
+    def _look_at_the_cost(self, why: str) -> None:
+        """Stop where tracing the call takes longer than it can gain."""
+        if not self.runner.regions[-1].cached:
+            frame = caller_outside(_is_own)
+            place = (self.code if frame is None else frame.f_code, frame.f_lasti if frame else 0)
+            self._new[place] += 1
+            if self._new[place] > NEW_REGIONS:
+                self.stop(f"more than {NEW_REGIONS} different regions end at one place ({why})")
+                return
+        self.stop_if_it_loses()
+
+    def stop_if_it_loses(self) -> None:
+        """Stop where NumPy alone would be further by now."""
+        if self.runner.lost_s > LOST_S and not self.closed:
+            self.stop("NumPy alone was done sooner with what was traced")
+
+    def stop(self, why: str) -> None:
+        """Go on without tracing: what waits is computed, and variables get real arrays."""
+        if self.closed or self.runner.stopped:
+            return
+        self.runner.stopped = why
+        self.close("tracing stops")
+        if not self.returned:
+            from .leaving import in_variable
+
+            put_in_variables(caller_outside(_is_own), self.code, in_variable, _is_own)
 
     def _compute_left(self, held: Held) -> None:
         """Compute what was left out of its region, from the values that this one read."""
@@ -269,7 +343,7 @@ class Trace:
 
         Then that which waits in an array that only local variables hold which are never read again.
         """
-        waiting = [lazy for lazy in self.living() if _waits(lazy)]
+        waiting = _waiting_of(self._pending)
         found: list[Held] = []
         left: list[Held] = []
         if not waiting:
@@ -303,8 +377,11 @@ class Trace:
         if family.array is None:
             _rebase(lazy, family)
             family.array = self.force(family.root, why)
-        for member in family.living():
-            self.settle(member._held, member._seen_in(family.array))
+        loose, family.loose = family.loose, []
+        for reference in loose:
+            member = reference()
+            if member is not None and not _is_memory(member._held.value, family.array):
+                self.settle(member._held, member._seen_in(family.array))
         return lazy._held.value
 
     def writable(self, lazy: LazyArray, why: str) -> Any:
@@ -319,7 +396,7 @@ class Trace:
         lazy._joined().exposed = self.exposed = True
         return array
 
-    def close(self) -> None:
+    def close(self, why: str = "kept beyond the call") -> None:
         """End the trace: what still waits and is still held somewhere is computed."""
         if self.closed:
             return
@@ -330,8 +407,8 @@ class Trace:
             for lazy in [one for one in self.living() if one._held.value is None]:
                 family = lazy._family
                 if family is not None and len(family.living()) > 1:
-                    self.memory(lazy, "kept beyond the call")
-            self.flush("kept beyond the call")
+                    self.memory(lazy, why)
+            self.flush(why)
         finally:
             self.closed = True
 
@@ -350,6 +427,8 @@ def _has_lazy(value: list[Any] | tuple[Any, ...]) -> bool:
 
 def _waits(lazy: Any) -> bool:
     """Whether the value, or the memory that it would share with its views, isn't there."""
+    if lazy is None:
+        return False
     if lazy._held.value is None:
         return True
     family = lazy._family
@@ -360,6 +439,16 @@ def _rebase(lazy: Any, family: Family) -> None:
     """Let the last member of a family be its root: of what it was a view, nobody will see again."""
     if family.array is None and len(family.living()) == 1:
         family.root, lazy._views = lazy._held, ()
+
+
+def _waiting_of(pending: Sequence[weakref.ref[Any]]) -> list[Any]:
+    # By their identity: arrays, and references to them, are compared by elements.
+    return list({id(lazy): lazy for one in pending if _waits(lazy := one())}.values())
+
+
+def _is_memory(value: Any, memory: Any) -> bool:
+    """Whether a value is memory, or a view of it."""
+    return isinstance(value, np.ndarray) and np.may_share_memory(value, memory)
 
 
 def _is_sparse_view(expression: Expression) -> bool:

@@ -214,6 +214,7 @@ def _into(trace: Trace, out: Any, expression: Expression) -> Any:
     target._held = trace.hold(
         remembered(expression, ("as", dtype), lambda: cast(expression, dtype))
     )
+    trace.add(target)
     return target
 
 
@@ -428,8 +429,8 @@ def astype(lazy: Any, dtype: Any, arguments: Sequence[Any], options: Mapping[str
         return eager.method(lazy, "astype", (dtype, *arguments), options)
     if not options.get("copy", True) and target == lazy.dtype:
         return lazy
-    lazy._trace.step()
     try:
+        lazy._trace.step()
         x = operand(lazy._trace, lazy)
     except UnsupportedError:
         return eager.method(lazy, "astype", (dtype, *arguments), options)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import index
 from typing import Any
 
@@ -17,6 +17,9 @@ from .held import leaf
 from .trace import UnsupportedError, View, is_lazy
 from .ufuncs import made, operand
 
+# The parts of an array of no more are made as views that wait.
+_SHORT = 8
+
 
 def _view(
     lazy: Any, op: str, shape: tuple[int, ...], attributes: Attributes, view: View, scalar: bool
@@ -25,7 +28,10 @@ def _view(
     if lazy._trace.closed:
         return view(lazy._value("a view"))
     trace, family = lazy._trace, lazy._joined()
-    trace.step()
+    try:
+        trace.step()
+    except UnsupportedError:
+        return view(lazy._value("a view"))
     if family.exposed:
         found = trace.kind(trace, leaf(view(lazy._held.value), trace.places), scalar)
     else:
@@ -67,8 +73,10 @@ def identity(lazy: Any) -> Any:
 
 def copied(lazy: Any) -> Any:
     """Return a copy."""
-    lazy._trace.step()
+    if lazy._trace.closed:
+        return eager.method(lazy, "copy", (), {})
     try:
+        lazy._trace.step()
         x = operand(lazy._trace, lazy)
     except UnsupportedError:
         return eager.method(lazy, "copy", (), {})
@@ -134,12 +142,38 @@ def item(lazy: Any, key: Any) -> Any:
     found = lazy
     for step in steps:
         found = _view(found, step.op, step.shape, step.attributes, step.view, False)
+        if not is_lazy(found):  # tracing stopped
+            return _index(eager.real(lazy), key)
     if scalar:
         try:
             return made(lazy._trace, operand(lazy._trace, found), True)
         except UnsupportedError:
             return found._value("an index")
     return identity(found) if found is lazy else found
+
+
+def iterated(lazy: Any) -> Iterator[Any]:
+    """Return ndarray.__iter__: numbers, and rows each of which is read as an array of its own.
+
+    So the regions of all iterations are alike. The parts of a short array wait, as they are
+    assigned to several names at once.
+    """
+    count = lazy.shape[0]
+    if count <= _SHORT:
+        return (lazy[place] for place in range(count))
+    memory = lazy._trace.memory(lazy, "a loop over it")
+    return iter(memory) if lazy.ndim == 1 else _rows(lazy, memory)
+
+
+def _rows(lazy: Any, memory: Any) -> Iterator[Any]:
+    for place in range(len(memory)):
+        trace = lazy._trace
+        if trace.closed:
+            yield memory[place]
+            continue
+        row = trace.kind(trace, leaf(memory[place], trace.places))
+        row._join(lazy._family, (*lazy._views, partial(_index, key=place)))
+        yield row
 
 
 def _told(one: Any) -> tuple[Any, ...] | None:
