@@ -205,13 +205,15 @@ def deviation(expected: Sequence[Any], actual: Sequence[Any]) -> float:
     return largest
 
 
-def rewrite(peer: str, path: str, out: str) -> dict[str, Any]:
-    """Write what a peer makes of a model."""
+def rewrite(peer: str, path: str, out: str, *, threads: int) -> dict[str, Any]:
+    """Write what a peer makes of a model, for so many threads if it measures."""
     import onnx
 
-    from .peers.rewriters import REWRITERS
+    from .peers.rewriters import REWRITERS, TUNERS
 
-    onnx.save(REWRITERS[peer](onnx.load(path)), out)
+    tuner = TUNERS.get(peer)
+    model = REWRITERS[peer](onnx.load(path)) if tuner is None else tuner(Path(path), threads)
+    onnx.save(model, out)
     return {}
 
 

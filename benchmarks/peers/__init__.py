@@ -17,6 +17,7 @@ PEERS: Mapping[str, str | None] = {
     "onnxslim": "onnxslim",
     "onnxoptimizer": "onnxoptimizer",
     "onnxscript": "onnxscript",
+    "olive": "olive",
     "openvino": "openvino",
     "torch.compile": "torch",
     "tensolog": None,

@@ -25,7 +25,7 @@ from ..frame import Row, Steps, collect, options
 from ..zoo import ARCHITECTURES
 from . import PEERS, REFERENCE, TARGETS, WORTH, installed
 from .report import table, write_results
-from .rewriters import REWRITERS
+from .rewriters import REWRITERS, TUNERS
 
 # Of a race's seconds, as many again may go by until all models are open.
 OPENING_FACTOR = 2
@@ -134,9 +134,9 @@ class Entries:
             )
             if found["chosen"] == "original":
                 self.kept.append(peer)
-        elif peer in REWRITERS:
+        elif peer in REWRITERS or peer in TUNERS:
             where = {"path": str(self.original), "out": str(made)}
-            run_step("rewrite", timeout_s=self._left(), peer=peer, **where)
+            run_step("rewrite", timeout_s=self._left(), peer=peer, threads=self.threads, **where)
         else:
             return self.original
         return made

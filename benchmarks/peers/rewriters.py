@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import onnx
+
+from .olive import optimize_with_olive
 
 
 def simplify_with_onnxsim(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -41,3 +44,5 @@ REWRITERS: Mapping[str, Callable[[onnx.ModelProto], onnx.ModelProto]] = {
     "onnxoptimizer": optimize_with_onnxoptimizer,
     "onnxscript": optimize_with_onnxscript,
 }
+# These measure: they take the model's file and the number of threads.
+TUNERS: Mapping[str, Callable[[Path, int], onnx.ModelProto]] = {"olive": optimize_with_olive}
