@@ -90,7 +90,9 @@ def import_model(catalog_path: str | None, model: Path, name: str | None) -> Non
         click.echo(read_model(opened, model, name=name))
 
 
-@catalog.command(name="export", no_args_is_help=True)
+@catalog.command(
+    name="export", no_args_is_help=True, short_help="Write a model of the catalog as ONNX."
+)
 @click.argument("model_id", type=int)
 @click.option(
     "-o",
@@ -116,7 +118,7 @@ def export_model(catalog_path: str | None, model_id: int, output: Path) -> None:
         write_model(opened, model_id, output)
 
 
-@catalog.command(name="forget", no_args_is_help=True)
+@catalog.command(name="forget", no_args_is_help=True, short_help="Remove a model and its plans.")
 @click.argument("model_id", type=int)
 @click.pass_obj
 def forget(catalog_path: str | None, model_id: int) -> None:

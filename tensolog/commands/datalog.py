@@ -37,10 +37,18 @@ define_option = click.option(
 
 @click.group()
 def datalog() -> None:
-    """Run or explain a Datalog program in Soufflé's dialect."""
+    """Run or explain a Datalog program in Soufflé's dialect.
+
+    docs/datalog.md says which part of the dialect it is.
+
+    \b
+    Examples:
+      tensolog datalog run reach.dl --facts facts --out results
+      tensolog datalog explain reach.dl
+    """
 
 
-@datalog.command(no_args_is_help=True)
+@datalog.command(no_args_is_help=True, short_help="Evaluate a program on files of facts.")
 @click.argument("program", metavar="FILE.dl", type=shared.FILE)
 @click.option(
     "-F",
@@ -48,8 +56,7 @@ def datalog() -> None:
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     default=Path(),
-    show_default="the current folder",
-    help="Folder of the NAME.facts files.",
+    help="Folder of the NAME.facts files.  [default: the current folder]",
 )
 @click.option(
     "-D",
@@ -57,8 +64,7 @@ def datalog() -> None:
     metavar="DIR",
     type=FOLDER,
     default=Path(),
-    show_default="the current folder",
-    help="Folder for the NAME.csv files; made when missing.",
+    help="Folder for the NAME.csv files; made when missing.  [default: the current folder]",
 )
 @click.option(
     "--engine",

@@ -31,6 +31,14 @@ def rules() -> None:
     A rule is one block of text that says which piece of a graph may take the place of another
     (docs/rules.md). It is admitted by a proof for all sizes, which the ledger keeps
     (docs/contributing-a-rule.md).
+
+    \b
+    Examples:
+      tensolog rules list
+      tensolog rules show EliminateIdentity
+      tensolog rules new EliminateAddOfZero
+      tensolog rules check EliminateAddOfZero.rules
+      tensolog rules prove EliminateAddOfZero.rules
     """
 
 

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from ..rules.foreign.imported import Report
 
 
-@click.command(name="import", no_args_is_help=True)
+@click.command(
+    name="import", no_args_is_help=True, short_help="Read rules of TASO or TENSAT, and prove each."
+)
 @click.argument("file", metavar="FILE", type=shared.FILE)
 @click.option(
     "--out",

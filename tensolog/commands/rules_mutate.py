@@ -8,7 +8,7 @@ from . import options as shared
 from .rules_named import chosen, counted, refuse, rules_argument
 
 
-@click.command()
+@click.command(short_help="Test the gate with rules that were changed in one place.")
 @rules_argument
 @click.option(
     "--count",
@@ -19,7 +19,12 @@ from .rules_named import chosen, counted, refuse, rules_argument
     help="Mutants to draw.",
 )
 @click.option("--seed", type=int, metavar="S", default=0, show_default=True, help="Other mutants.")
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="[default: all cores]")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Mutants to prove at a time.  [default: all cores]",
+)
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..rules.gate.verdict import Verdict
 
 
-@click.command(no_args_is_help=True)
+@click.command(no_args_is_help=True, short_help="Prove rules for all sizes, or refute them.")
 @rules_argument
 @click.option("--all", "everything", is_flag=True, help="All shipped rules.")
 @click.option(

@@ -13,7 +13,7 @@ from . import options as shared
 from .rules_named import counted, refuse
 
 
-@click.command()
+@click.command(short_help="Ask solvers again what the proofs rest on.")
 @click.argument("names", metavar="[NAME]...", nargs=-1, shell_complete=completion.shipped_rule)
 @click.option(
     "--solver",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     "--format",
     "form",
     type=click.Choice(["table", "csv", "json", "parquet"]),
-    help="[default: by the ending of -o FILE, else table]",
+    help="How rows are written.  [default: by the ending of -o FILE, else table]",
 )
 @click.option(
     "-o",
