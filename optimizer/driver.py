@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from torch.nn import Module
 
 Source = str | Path | bytes | onnx.ModelProto
+# How models of other frameworks become ONNX, by the package of one of their classes.
+ADVICE = {
+    "keras": "model.export('model.onnx', format='onnx') writes it, once it was called",
+    "sklearn": "skl2onnx.to_onnx(model, X[:1].astype('float32')) gives it",
+}
 
 
 @interruptible()
@@ -117,6 +122,9 @@ def _source(model: Any, example_inputs: Any, phases: Phases) -> Source:
         raise OptionError(
             "example inputs are for PyTorch modules: give sizes of an ONNX model by input_shapes"
         )
+    for kind in type(model).__mro__:
+        if advice := ADVICE.get(kind.__module__.partition(".")[0]):
+            raise OptionError(f"{type(model).__name__} is no ONNX model yet: {advice}")
     source: Source = model
     return source
 

@@ -33,6 +33,16 @@ def test_example_inputs_are_for_modules():
         tensolog.optimize("model.onnx", np.zeros(2), catalog=":memory:")
 
 
+@pytest.mark.parametrize(
+    ("home", "advice"), [("sklearn.base", "skl2onnx"), ("keras.src.models.model", "model.export")]
+)
+def test_models_of_other_frameworks_are_told_the_way(home, advice):
+    base = type("Base", (), {"__module__": home})
+    own = type("Own", (base,), {"__module__": "their.code"})
+    with pytest.raises(OptionError, match=f"Own is no ONNX model yet: .*{advice}"):
+        tensolog.optimize(own(), catalog=":memory:")
+
+
 @pytest.fixture
 def torch():
     return pytest.importorskip("torch", reason="needs the torch extra")
