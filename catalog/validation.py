@@ -52,8 +52,12 @@ def check_versions(model: onnx.ModelProto) -> None:
 
 
 def check_structure(model: onnx.ModelProto) -> None:
-    """Raise ModelError unless names are defined once, before use, and without cycles."""
+    """Raise ModelError unless names are defined once, before use, and without cycles.
+
+    Attributes refer to those of functions inside of functions alone.
+    """
     check_graph(model.graph, ())
+    _check_attributes(model.graph)
     for function in model.functions:
         names = [*function.input]
         where = f"function {function.name!r}"
@@ -64,6 +68,19 @@ def check_structure(model: onnx.ModelProto) -> None:
         for name in function.output:
             if name not in defined:
                 raise ModelError(f"output {name!r} of {where} is not computed by any node")
+
+
+def _check_attributes(main: onnx.GraphProto) -> None:
+    """Refuse attributes that refer to one of a function, where there is none around them."""
+    for graph in _graphs(main):
+        for index, node in enumerate(graph.node):
+            for attribute in node.attribute:
+                if attribute.ref_attr_name:
+                    raise ModelError(
+                        f"attribute {attribute.name!r} of {describe(node, index)} refers to "
+                        f"{attribute.ref_attr_name!r}, an attribute of a function, and stands in "
+                        f"graph {graph.name!r}, which is in none: give it a value"
+                    )
 
 
 def check_graph(graph: onnx.GraphProto, outer: Sequence[set[str]]) -> None:

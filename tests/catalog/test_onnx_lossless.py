@@ -107,27 +107,10 @@ def declare(draw, values, name, known=None):
 
 
 @st.composite
-def attributes(draw, name, depth, outer):
+def attributes(draw, name, depth, outer, *, in_function=False):
     attribute = AttributeProto(name=name)
-    kind = draw(
-        st.sampled_from(
-            [
-                "i",
-                "f",
-                "s",
-                "t",
-                "ints",
-                "floats",
-                "strings",
-                "tensors",
-                "tp",
-                "sparse",
-                "ref",
-                "g",
-                "gs",
-            ]
-        )
-    )
+    kinds = ["i", "f", "s", "t", "ints", "floats", "strings", "tensors", "tp", "sparse", "g", "gs"]
+    kind = draw(st.sampled_from([*kinds, "ref"] if in_function else kinds))
     if kind == "i":
         attribute.i = draw(st.integers(-(2**63), 2**63 - 1))
     elif kind == "f":
@@ -160,13 +143,15 @@ def attributes(draw, name, depth, outer):
     return attribute
 
 
-def nodes(draw, target, names, depth, outer, prefix):
+def nodes(draw, target, names, depth, outer, prefix, *, in_function=False):
     for index in range(draw(st.integers(0, 3))):
         node = target.add(op_type=draw(st.sampled_from(["Op", "Other", "Ö"])))
         known = [*outer, *names, ""]
         node.input.extend(draw(st.lists(st.sampled_from(known), max_size=3)))
         for slot in range(draw(st.integers(0, 2))):
-            node.attribute.append(draw(attributes(f"a{slot}", depth, [*outer, *names])))
+            around = [*outer, *names]
+            attribute = attributes(f"a{slot}", depth, around, in_function=in_function)
+            node.attribute.append(draw(attribute))
         for slot in range(draw(st.integers(0, 2))):
             name = draw(st.sampled_from(["", f"{prefix}{index}_{slot}"]))
             node.output.append(name)
@@ -229,7 +214,7 @@ def models(draw):
         function = model.functions.add(name=f"f{index}", domain="my.functions")
         function.input.extend(["x", "y"])
         names = ["x", "y"]
-        nodes(draw, function.node, names, 0, [], "f_")
+        nodes(draw, function.node, names, 0, [], "f_", in_function=True)
         function.output.extend(draw(st.lists(st.sampled_from(names), max_size=2)))
         function.opset_import.add(domain="my.ops", version=1)
         function.attribute.extend(["alpha"])

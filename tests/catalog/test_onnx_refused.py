@@ -195,6 +195,29 @@ def test_an_attribute_that_the_operator_does_not_have(refuses):
     refuses(model, "Relu node 0: Unrecognized attribute: alpha")
 
 
+def referring(model: onnx.ModelProto) -> onnx.ModelProto:
+    alpha = onnx.AttributeProto(name="alpha", type=onnx.AttributeProto.FLOAT, ref_attr_name="a")
+    model.graph.node[0].op_type = "LeakyRelu"
+    model.graph.node[0].attribute.append(alpha)
+    return model
+
+
+def test_an_attribute_that_refers_to_one_of_no_function(refuses, relu):
+    refuses(referring(relu), "attribute 'alpha' of LeakyRelu node .* refers to 'a'")
+
+
+def test_an_attribute_of_a_subgraph_that_refers_to_one_of_no_function(refuses, relu):
+    inner = referring(relu).graph
+    inner.name = "inner"
+    del inner.input[:]
+    inner.node[0].input[0] = "outer"
+    model = graph("g (bool c, float[2] outer) => (float[2] out) { out = Relu(outer) }")
+    node = helper.make_node("If", ["c"], ["out"], then_branch=inner, else_branch=inner)
+    del model.graph.node[:]
+    model.graph.node.append(node)
+    refuses(model, "refers to 'a', .* stands in graph 'inner'")
+
+
 def test_too_few_inputs(refuses):
     refuses(graph("g (float[2] x) => (float[2] y) { y = Add(x) }"), "Add")
 
