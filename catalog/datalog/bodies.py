@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from .expressions import (
@@ -11,13 +11,17 @@ from .expressions import (
     check_pattern,
     constant,
     cut,
+    field_sql,
     functor_sql,
     literal_value,
     match_sql,
     quote,
+    shape_sql,
+    structure_sql,
 )
 from .kinds import FLOAT, NUMBER, UNSIGNED, Kinds
 from .scope import counts_rows, grounded, literal_required, required
+from .structures import builds, fields, is_pattern
 from .syntax import (
     Aggregate,
     Atom,
@@ -267,7 +271,8 @@ class Body:
             return True
         if isinstance(right, Functor) and right.name == "range":
             return self._range(left, right)
-        left_bound, right_bound = self._bound(left), self._bound(right)
+        left_bound = self._bound(left) and not is_pattern(left)
+        right_bound = self._bound(right) and not is_pattern(right)
         if left_bound and right_bound:
             self._condition(lambda: self._compare(literal))
             return True
@@ -277,7 +282,37 @@ class Body:
                     value = self.sql(other)
                     self.values[side.name] = self.share(value)
                     return True
+                if ready and isinstance(side, Functor) and builds(side) and self._opens(side):
+                    self.conditions.extend(self._apart(self.share(self.sql(other)), side))
+                    return True
         return False
+
+    def _opens(self, node: Functor) -> bool:
+        """Say whether each field of a structure is known or gets its value from it."""
+        return all(
+            isinstance(a, Variable | Wildcard)
+            or (isinstance(a, Functor) and builds(a) and self._opens(a))
+            or self._bound(a)
+            for a in node.arguments
+        )
+
+    def _apart(self, value: str, node: Functor) -> Iterator[str]:
+        """Take a value apart: bind variables among the fields, and give tests of the rest."""
+        yield shape_sql(node.name, value)
+        for place, argument in fields(node):
+            if isinstance(argument, Wildcard):
+                continue
+            field = field_sql(value, place, self.kinds.of(argument))
+            if isinstance(argument, Variable) and argument.name not in self.values:
+                self.values[argument.name] = self.share(field)
+            elif (
+                isinstance(argument, Functor)
+                and builds(argument)
+                and is_open(argument, self.values)
+            ):
+                yield from self._apart(self.share(field), argument)
+            else:
+                yield f"{field} = {self.sql(argument)}"
 
     def _condition(self, build: object) -> None:
         before = len(self.faults)
@@ -334,7 +369,10 @@ class Body:
                     tests.append(f"{value} = {seen[argument.name]}")
                 seen.setdefault(argument.name, value)
                 continue
-            tests.append(f"{value} = {self.sql(argument)}")
+            if isinstance(argument, Functor) and is_pattern(argument):
+                tests.extend(self._apart(value, argument))
+            else:
+                tests.append(f"{value} = {self.sql(argument)}")
         where = f" WHERE {' AND '.join(tests)}" if tests else ""
         self.conditions.append(f"{word} (SELECT 1 FROM {table.sql} AS {alias}{where})")
 
@@ -358,6 +396,9 @@ class Body:
             return value if source == kind else cut(f"({value})::HUGEINT", kind)
         if isinstance(node, Functor):
             arguments = [self.sql(a) for a in node.arguments]
+            if builds(node):
+                kinds = map(self.kinds.of, node.arguments)
+                return structure_sql(node.name, list(zip(arguments, kinds, strict=True)))
             return functor_sql(node, arguments, self.kinds, self.share, self._fault)
         if isinstance(node, Aggregate):
             return self._aggregate(node)
@@ -444,6 +485,11 @@ def _named(literal: Literal, prefix: str) -> Literal:
         for i, a in enumerate(literal.arguments)
     )
     return Atom(literal.name, arguments, literal.position)
+
+
+def is_open(node: Functor, values: Collection[str]) -> bool:
+    """Say whether a structure has fields without value: underscores and variables to be bound."""
+    return is_pattern(node) or not required(node) <= set(values)
 
 
 def _rowlike(literals: Sequence[Literal]) -> bool:

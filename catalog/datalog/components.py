@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from .structures import BRANCH
 from .syntax import (
     Aggregate,
     Atom,
     Attribute,
     Block,
+    Branch,
     Cast,
     Clause,
     Comparison,
@@ -162,7 +164,8 @@ def _prefixed(content: Block, name: str) -> Block:
     """Copy an instance's content with its relations and types moved under its name."""
     relations = {d.name: f"{name}.{d.name}" for d in content.declarations}
     types = {t.name: f"{name}.{t.name}" for t in content.types}
-    renaming = _Renaming(relations, types)
+    branches = {b.name: f"{name}.{b.name}" for t in content.types for b in t.branches if b.name}
+    renaming = _Renaming(relations, types, branches)
     return Block(
         declarations=[renaming.declaration(d) for d in content.declarations],
         types=[renaming.type(t) for t in content.types],
@@ -176,22 +179,33 @@ def _prefixed(content: Block, name: str) -> Block:
 class _Renaming:
     """Copies items with relation and type names replaced."""
 
-    def __init__(self, relations: Mapping[str, str], types: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        relations: Mapping[str, str],
+        types: Mapping[str, str],
+        branches: Mapping[str, str] | None = None,
+    ) -> None:
         self.relations = relations
         self.types = types
+        self.branches = branches or {}
 
     def declaration(self, item: Declaration) -> Declaration:
-        attributes = tuple(
-            Attribute(a.name, self.types.get(a.type_name, a.type_name), a.position)
-            for a in item.attributes
-        )
         name = self.relations.get(item.name, item.name)
-        return Declaration(name, attributes, item.qualifiers, item.position)
+        return Declaration(name, self._attributes(item.attributes), item.qualifiers, item.position)
 
     def type(self, item: TypeDeclaration) -> TypeDeclaration:
         parts = tuple(self.types.get(p, p) for p in item.parts)
-        return TypeDeclaration(
-            self.types.get(item.name, item.name), item.form, parts, item.position
+        name = self.types.get(item.name, item.name)
+        branches = tuple(
+            Branch(self.branches.get(b.name, b.name), self._attributes(b.attributes), b.position)
+            for b in item.branches
+        )
+        return TypeDeclaration(name, item.form, parts, item.position, branches)
+
+    def _attributes(self, attributes: Sequence[Attribute]) -> tuple[Attribute, ...]:
+        return tuple(
+            Attribute(a.name, self.types.get(a.type_name, a.type_name), a.position)
+            for a in attributes
         )
 
     def directive(self, item: Directive) -> Directive:
@@ -224,7 +238,10 @@ class _Renaming:
     def expression(self, item: Expression) -> Expression:
         if isinstance(item, Functor):
             arguments = tuple(self.expression(a) for a in item.arguments)
-            return Functor(item.name, arguments, item.position, item.depth)
+            name = item.name
+            if name.startswith(BRANCH):
+                name = BRANCH + self.branches.get(name[1:], name[1:])
+            return Functor(name, arguments, item.position, item.depth)
         if isinstance(item, Cast):
             type_name = self.types.get(item.type_name, item.type_name)
             return Cast(self.expression(item.value), type_name, item.position)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import duckdb
 import pyarrow as pa
 
-from .expressions import SQL_TYPE
+from .expressions import STRUCTURE_TYPE
 from .liveness import Liveness
 from .plan import union
 from .program import Program
 from .steps import MAX_VALUES, Loop, Numbered, Relation, Step, create, quoted
+from .structures import decode
 from .syntax import DatalogError, Position
 
 ARROW = {
@@ -22,6 +23,13 @@ ARROW = {
     "float": pa.float64(),
     "symbol": pa.string(),
 }
+
+
+def arrow_type(kind: str) -> pa.DataType:
+    """Name the Arrow type of a kind; a structure comes as the text of its JSON."""
+    return ARROW.get(kind, ARROW["symbol"])
+
+
 _PREFIX = "dl:"
 MANY_ROWS = 1_000  # symbols of a recursion that reads fewer rows stay strings
 
@@ -165,13 +173,14 @@ class _Run:
             source = f"({source})"
         names = ", ".join(f"i{n}" for n in range(len(relation.columns)))
         values = ", ".join(
-            f"coalesce(i{n}, error('NULL in column {n + 1}'))::{kind} AS {column}"
+            f"{_cast(f'coalesce(i{n}, {_null(n, kind)})', kind)} AS {column}"
             for n, (column, kind) in enumerate(zip(relation.columns, relation.types, strict=True))
         )
         if not relation.kinds:
             query = f"SELECT DISTINCT TRUE AS present FROM {source} AS i"
         else:
             query = f"SELECT DISTINCT {values} FROM {source} AS i({names})"
+        self._check(relation, source)
         alone = relation.is_input and not (
             relation.rules or relation.facts or relation.dominances or relation.is_equivalence
         )
@@ -185,6 +194,30 @@ class _Run:
                 relation.name,
                 f"can't read the input of relation {relation.name}: {text}",
             ) from None
+
+    def _check(self, relation: Relation, source: str) -> None:
+        """Refuse inputs with texts that are no values of the column's record or algebraic type."""
+        structures = self.program.structures
+        for place, kind in enumerate(relation.kinds):
+            if kind not in structures:
+                continue
+            names = ", ".join(f"i{n}" for n in range(len(relation.columns)))
+            query = f"SELECT DISTINCT i{place}::VARCHAR FROM {source} AS i({names}) "
+            try:
+                rows = self.connection.execute(f"{query} WHERE i{place} IS NOT NULL").fetchall()
+            except duckdb.Error as error:
+                reason = f"can't read the input of relation {relation.name}: {_first_line(error)}"
+                raise _error(self.program, relation.name, reason) from None
+            for (text,) in rows:
+                try:
+                    decode(text, kind, structures)
+                except ValueError:
+                    shown = text if len(text) <= 60 else text[:57] + "..."
+                    reason = (
+                        f"can't read the input of relation {relation.name}: {shown} in column "
+                        f"{place + 1} is no {kind} as JSON"
+                    )
+                    raise _error(self.program, relation.name, reason) from None
 
     def step(self, step: Step) -> None:
         """Compute the relations of a step; raises DatalogError."""
@@ -245,21 +278,38 @@ class _Run:
         return rows
 
 
+def _null(place: int, kind: str) -> str:
+    message = f"error('NULL in column {place + 1}')"
+    return f"{message}::VARCHAR" if kind == STRUCTURE_TYPE else message
+
+
+def _cast(value: str, kind: str) -> str:
+    """Cast to a SQL type; JSON in the one spelling that equal values have."""
+    return f"json({value})" if kind == STRUCTURE_TYPE else f"{value}::{kind}"
+
+
 def _load_facts(relation: Relation, connection: duckdb.DuckDBPyConnection) -> None:
     rows = list(dict.fromkeys(relation.facts))
     columns = [
-        pa.array(values, type=ARROW[kind])
+        pa.array(values, type=arrow_type(kind))
         for values, kind in zip(zip(*rows, strict=True), relation.kinds, strict=True)
     ]
-    load(relation.facts_sql, pa.table(columns, names=list(relation.columns)), connection)
+    load(relation.facts_sql, columns, relation, connection)
 
 
-def load(table: str, data: pa.Table, connection: duckdb.DuckDBPyConnection) -> None:
-    """Copy an Arrow table into a temporary table."""
+def load(
+    table: str,
+    columns: Sequence[pa.Array],
+    relation: Relation,
+    connection: duckdb.DuckDBPyConnection,
+) -> None:
+    """Copy columns of a relation into a temporary table."""
     view = f"{_PREFIX}arrow"
-    connection.register(view, data)
+    connection.register(view, pa.table(list(columns), names=list(relation.columns)))
+    named = zip(relation.columns, relation.types, strict=True)
+    values = ", ".join(f"{_cast(column, kind)} AS {column}" for column, kind in named)
     try:
-        connection.execute(create(table, f"SELECT * FROM {quoted(view)}")).fetchall()
+        connection.execute(create(table, f"SELECT {values} FROM {quoted(view)}")).fetchall()
     finally:
         connection.unregister(view)
 
@@ -330,4 +380,4 @@ def explain(program: Program) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-__all__ = ["SQL_TYPE", "Relations", "evaluate", "explain", "load", "needed"]
+__all__ = ["Relations", "arrow_type", "evaluate", "explain", "load", "needed"]

@@ -9,18 +9,25 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from .kinds import FLOAT, NUMBER, SYMBOL, UNSIGNED, Kinds
+from .structures import BRANCH, NIL
 from .syntax import Cast, DatalogError, Expression, Functor, Number, Position, String
 
 SQL_TYPE = {NUMBER: "BIGINT", UNSIGNED: "UBIGINT", FLOAT: "DOUBLE", SYMBOL: "VARCHAR"}
+STRUCTURE_TYPE = "JSON"
 _HALF = "9223372036854775808::HUGEINT"
 _MASK = "18446744073709551615::HUGEINT"
 _LARGE = "9223372036854775808.0::DOUBLE"
 
 Fault = Callable[[str, str], None]
 Share = Callable[[str], str]
+
+
+def sql_type(kind: str) -> str:
+    """Name the SQL type of a kind; what is none of the four is a structure."""
+    return SQL_TYPE.get(kind, STRUCTURE_TYPE)
 
 
 def signed(huge: str) -> str:
@@ -42,6 +49,8 @@ def constant(value: int | float | str, kind: str) -> str:
     """Spell a constant of a kind."""
     if kind == SYMBOL:
         return quote(str(value))
+    if kind not in SQL_TYPE:
+        return f"json({quote(str(value))})"
     if kind == FLOAT:
         return f"'{float(value)!r}'::DOUBLE"
     return f"({value})::{SQL_TYPE[kind]}" if value < 0 else f"{value}::{SQL_TYPE[kind]}"  # type: ignore[operator]
@@ -92,6 +101,35 @@ def functor_sql(
     if kind == FLOAT:
         return f"pow({left}, {right})" if name == "^" else f"({left} {name} {right})"
     return _integer(name, left, right, kind, share, fault)
+
+
+def structure_sql(name: str, fields: Sequence[tuple[str, str]]) -> str:
+    """Build a value of a structure from the SQL of its fields and their kinds."""
+    if name == NIL:
+        return "'null'::JSON"
+    parts = [quote(name[1:])] if name[0] == BRANCH else []
+    parts += [_float_text(sql) if kind == FLOAT else sql for sql, kind in fields]
+    return f"json_array({', '.join(parts)})"
+
+
+def _float_text(value: str) -> str:
+    return f"CASE WHEN isnan({value}) THEN 'nan' ELSE ({value})::VARCHAR END"
+
+
+def field_sql(value: str, place: int, kind: str) -> str:
+    """Take a field out of a structure; NULL where it has no such field."""
+    path = quote(f"$[{place}]")
+    if kind not in SQL_TYPE:
+        return f"json_extract({value}, {path})"
+    text = f"json_extract_string({value}, {path})"
+    return text if kind == SYMBOL else f"TRY_CAST({text} AS {SQL_TYPE[kind]})"
+
+
+def shape_sql(name: str, value: str) -> str:
+    """Test whether a value is a record, nil, or of a branch."""
+    if name[0] == BRANCH:
+        return f"json_extract_string({value}, '$[0]') = {quote(name[1:])}"
+    return f"{value} {'=' if name == NIL else '<>'} 'null'::JSON"
 
 
 def _integer(name: str, left: str, right: str, kind: str, share: Share, fault: Fault) -> str:

@@ -10,17 +10,12 @@ import duckdb
 import pyarrow as pa
 
 from ..errors import TensologError
-from .engine import load
+from .engine import arrow_type, load
 from .steps import Relation
+from .structures import Structures, read
 from .syntax import DatalogError, Directive
 
 _SPACE = " \t\n\v\f\r"
-_ARROW = {
-    "number": pa.int64(),
-    "unsigned": pa.uint64(),
-    "float": pa.float64(),
-    "symbol": pa.string(),
-}
 
 
 def delimiter_of(directive: Directive) -> str:
@@ -35,6 +30,7 @@ def read_facts(
     folder: Path,
     table: str,
     connection: duckdb.DuckDBPyConnection,
+    structures: Structures,
 ) -> None:
     """Read a relation's facts file, or standard input, into a temporary table.
 
@@ -60,18 +56,22 @@ def read_facts(
     if parameters.get("headers") == "true":
         lines = lines[1:]
     lines = [line.removesuffix("\r") for line in lines]
-    columns = _columns(relation, directive, lines, path)
+    columns = _columns(relation, directive, lines, path, structures)
     arrays = [
-        pa.array(values, type=_ARROW[kind])
+        pa.array(values, type=arrow_type(kind))
         for values, kind in zip(columns, relation.kinds, strict=True)
     ]
     if not relation.kinds:
         arrays = [pa.array([True] * min(1, len(lines)), type=pa.bool_())]
-    load(table, pa.table(arrays, names=list(relation.columns)), connection)
+    load(table, arrays, relation, connection)
 
 
 def _columns(
-    relation: Relation, directive: Directive, lines: Sequence[str], path: Path
+    relation: Relation,
+    directive: Directive,
+    lines: Sequence[str],
+    path: Path,
+    structures: Structures,
 ) -> list[list[int | float | str]]:
     """Split lines into the relation's columns, by kind."""
     places = _places(relation, directive)
@@ -94,7 +94,7 @@ def _columns(
             continue
         values: list[int | float | str] = []
         for number, text in zip(numbers, texts, strict=True):
-            value = read_value(text, kind)
+            value = _value(text, kind, structures)
             if value is None:
                 raise TensologError(
                     f"{path}:{number}: {text!r} in field {place + 1} is no {kind} "
@@ -103,6 +103,15 @@ def _columns(
             values.append(value)
         out.append(values)
     return out
+
+
+def _value(text: str, kind: str, structures: Structures) -> int | float | str | None:
+    if kind not in structures:
+        return read_value(text, kind)
+    try:
+        return read(text, kind, structures, read_value)
+    except ValueError:
+        return None
 
 
 def _places(relation: Relation, directive: Directive) -> list[int]:

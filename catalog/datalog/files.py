@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -19,6 +18,7 @@ from .engine import Relations, evaluate, explain, needed
 from .facts import delimiter_of, read_facts
 from .program import Program, parse
 from .steps import Relation, quoted
+from .structures import decode, spell, spell_float
 from .syntax import DatalogError, Directive
 
 _BATCH = 50_000
@@ -78,7 +78,10 @@ def run_files(
             if name in relevant:
                 tables = [quoted(f"file:{len(inputs)}:{i}") for i in range(len(directives))]
                 for directive, table in zip(directives, tables, strict=True):
-                    read_facts(parsed.relations[name], directive, Path(facts), table, connection)
+                    relation = parsed.relations[name]
+                    read_facts(
+                        relation, directive, Path(facts), table, connection, parsed.structures
+                    )
                 inputs[name] = " UNION ALL ".join(f"SELECT * FROM {table}" for table in tables)
         relations = evaluate(parsed, connection, inputs=inputs, only=wanted)
         pieces: list[str] = []
@@ -134,7 +137,7 @@ def _write(
     if parameters.get("headers") == "true":
         labels = [a.name for a in program.declarations[name].attributes]
         header = parameters.get("attributeNames", delimiter_of(directive).join(labels)) + "\n"
-    lines = _lines(relation, directive, relations, connection)
+    lines = _lines(program, relation, directive, relations, connection)
     if parameters.get("IO") == "stdout":
         pieces.append(f"---------------\n{name}\n{header}===============\n")
         pieces.extend(lines)
@@ -169,6 +172,7 @@ def _write_file(path: Path, header: str, lines: Iterator[str]) -> None:
 
 
 def _lines(
+    program: Program,
     relation: Relation,
     directive: Directive,
     relations: Relations,
@@ -182,30 +186,43 @@ def _lines(
     quoting = directive.parameters.get("rfc4180") == "true"
     delimiter = delimiter_of(directive)
     result = connection.execute(f"SELECT * FROM {relations.sql(relation.name)} ORDER BY ALL")
-    plain = [not (k == "float" or (quoting and k == "symbol")) for k in relation.kinds]
+    plain = [k in ("number", "unsigned") or (k == "symbol" and not quoting) for k in relation.kinds]
+
+    def spelled(value: int | float | str, kind: str) -> str:
+        if kind in program.structures:
+            return _spell_structure(str(value), kind, program, quoting)
+        return _spell(value)
+
     while rows := result.fetchmany(_BATCH):
         if all(plain):
             yield "\n".join(delimiter.join(map(str, row)) for row in rows) + "\n"
             continue
         for row in rows:
             yield (
-                delimiter.join(str(v) if p else _spell(v) for v, p in zip(row, plain, strict=True))
+                delimiter.join(
+                    str(v) if p else spelled(v, k)
+                    for v, p, k in zip(row, plain, relation.kinds, strict=True)
+                )
                 + "\n"
             )
 
 
-def _spell(value: float | str) -> str:
+def _spell(value: int | float | str) -> str:
     if isinstance(value, str):
         # As Souffle has it: a backslash before a quote, and the quote doubled by nothing else.
         return '"' + value.replace('"', '\\""') + '"'
     return spell_float(value)
 
 
-def spell_float(value: float) -> str:
-    """Spell a float with 17 significant digits, as its CSV writer does."""
-    if math.isnan(value):
-        return "-nan" if math.copysign(1.0, value) < 0 else "nan"
-    return f"{value:.17g}"
+def _spell_structure(text: str, kind: str, program: Program, quoting: bool) -> str:
+    """Spell a record or branch; with quotes around it and around its symbols where asked."""
+
+    def symbol(value: str) -> str:
+        return '""' + value.replace('"', '\\""') + '""' if quoting else value
+
+    value = decode(text, kind, program.structures)
+    spelled = spell(value, kind, program.structures, symbol)
+    return f'"{spelled}"' if quoting else spelled
 
 
 def _run_souffle(program: Path, facts: Path, out: Path, define: Mapping[str, str]) -> RunReport:

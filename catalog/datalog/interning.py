@@ -15,6 +15,7 @@ from .bodies import Table
 from .expressions import quote
 from .kinds import SYMBOL
 from .steps import Relation, Rule, create, quoted
+from .structures import builds
 from .syntax import (
     Aggregate,
     Atom,
@@ -61,6 +62,8 @@ def moves_symbols(rule: Rule) -> bool:
             return False
         for expression in literal_expressions(literal):
             for node in walk(expression):
+                if builds(node):
+                    return False
                 parts = (node, *children(node)) if isinstance(node, Functor | Cast) else ()
                 if isinstance(node, Aggregate) or SYMBOL in map(kinds.of, parts):
                     return False

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from .scope import shown
+from .structures import BRANCH, NIL, RECORD, Structures, builds
+from .structures import declared as structures_of
 from .syntax import (
     Aggregate,
     Atom,
@@ -21,6 +24,7 @@ from .syntax import (
     String,
     TypeDeclaration,
     Variable,
+    Wildcard,
 )
 
 NUMBER, UNSIGNED, FLOAT, SYMBOL = "number", "unsigned", "float", "symbol"
@@ -52,7 +56,15 @@ _ARITY = {
 }
 
 
-def resolve_types(types: Iterable[TypeDeclaration]) -> dict[str, str]:
+@dataclass(frozen=True)
+class Types:
+    """What type names mean: their kinds, and the structures that are kinds of their own."""
+
+    kinds: Mapping[str, str]
+    structures: Structures
+
+
+def resolve_types(types: Iterable[TypeDeclaration]) -> Types:
     """Map every type name to its kind; raises DatalogError for unknown, cyclic or mixed types."""
     declared: dict[str, TypeDeclaration] = {}
     for declaration in types:
@@ -66,9 +78,10 @@ def resolve_types(types: Iterable[TypeDeclaration]) -> dict[str, str]:
             )
         declared[declaration.name] = declaration
     kinds = {kind: kind for kind in KINDS}
+    kinds.update((d.name, d.name) for d in declared.values() if d.branches)
     for start in declared.values():
         _resolve_type(start, declared, kinds)
-    return kinds
+    return Types(kinds, structures_of(declared, kinds))
 
 
 def _resolve_type(
@@ -114,23 +127,30 @@ class Kinds:
     def __init__(
         self,
         columns: Mapping[str, tuple[str, ...]],
-        types: Mapping[str, str],
+        types: Types,
     ) -> None:
         self._columns = columns
-        self._types = types
+        self._types = types.kinds
+        self._structures = types.structures
+        self._all = _ALL.union(types.structures)
+        self._records: list[Functor] = []
         self._parent: dict[object, object] = {}
         self._options: dict[object, frozenset[str]] = {}
         self._casts: list[Cast] = []
 
     def of(self, expression: Expression) -> str:
         """Name the kind; a constant that could be of several is a number if it may be."""
-        options = self._options.get(self._find(self._key(expression)), _ALL)
-        return next(kind for kind in KINDS if kind in options)
+        options = self._possible(expression)
+        return next(kind for kind in (*KINDS, *self._structures) if kind in options)
+
+    def _possible(self, expression: Expression) -> frozenset[str]:
+        return self._options.get(self._find(self._key(expression)), self._all)
 
     def infer(self, literals: Iterable[Literal]) -> Kinds:
         """Infer over a clause's body and head; raises DatalogError where kinds clash."""
         for literal in literals:
             self._literal(literal)
+        self._resolve_records()
         for cast in self._casts:
             have, want = self.of(cast.value), self.of(cast)
             if have != want and {have, want} != _INTEGRAL:
@@ -140,6 +160,57 @@ class Kinds:
                     "it would expose how values are stored",
                 )
         return self
+
+    def _resolve_records(self) -> None:
+        """Give records' fields their kinds, once what stands around a record says its type."""
+        pending = self._records
+        while pending:
+            known = [node for node in pending if len(self._possible(node)) == 1]
+            for node in known:
+                (name,) = self._possible(node)
+                self._fields(node, self._structures[name].branches[""])
+            pending = [node for node in pending if node not in known]
+            if pending and not known:
+                node = pending[0]
+                names = " or ".join(n for n in self._structures if n in self._possible(node))
+                raise DatalogError.at(
+                    node.position,
+                    f"this record may be of type {names}: say which by as([...], TYPE)",
+                )
+
+    def _fields(self, node: Functor, kinds: tuple[str, ...]) -> None:
+        for argument, kind in zip(node.arguments, kinds, strict=True):
+            if not isinstance(argument, Wildcard):
+                self._restrict(argument, frozenset({kind}))
+
+    def _structure(self, node: Functor) -> None:
+        """Restrict a record, nil or branch to the types that it can be of."""
+        count = len(node.arguments)
+        for argument in node.arguments:
+            if not isinstance(argument, Wildcard):
+                self._expression(argument)
+        if node.name[0] == BRANCH:
+            for structure in self._structures.values():
+                kinds = structure.branches.get(node.name[1:])
+                if kinds is not None:
+                    if len(kinds) != count:
+                        reason = f"branch {node.name[1:]} has {_count(len(kinds), 'field')}"
+                        raise DatalogError.at(node.position, f"{reason}, not {count}")
+                    self._restrict(node, frozenset({structure.name}))
+                    self._fields(node, kinds)
+                    return
+            raise DatalogError.at(node.position, f"branch {node.name[1:]} is not declared")
+        options = frozenset(
+            s.name
+            for s in self._structures.values()
+            if s.is_record and (node.name == NIL or len(s.branches[""]) == count)
+        )
+        if not options:
+            what = "record type" if node.name == NIL else f"record type of {_count(count, 'field')}"
+            raise DatalogError.at(node.position, f"no {what} is declared")
+        self._restrict(node, options)
+        if node.name == RECORD:
+            self._records.append(node)
 
     @staticmethod
     def _key(expression: Expression) -> object:
@@ -156,7 +227,7 @@ class Kinds:
 
     def _restrict(self, expression: Expression, options: frozenset[str]) -> None:
         key = self._find(self._key(expression))
-        before = self._options.get(key, _ALL)
+        before = self._options.get(key, self._all)
         after = before & options
         if not after:
             self._clash(expression, before, options)
@@ -166,16 +237,15 @@ class Kinds:
         a, b = self._find(self._key(left)), self._find(self._key(right))
         if a is b:
             return
-        before, other = self._options.get(a, _ALL), self._options.get(b, _ALL)
+        before, other = self._options.get(a, self._all), self._options.get(b, self._all)
         if not before & other:
             self._clash(right, other, before)
         self._parent[a] = b
         self._options[b] = before & other
 
-    @staticmethod
-    def _clash(expression: Expression, have: frozenset[str], want: frozenset[str]) -> None:
+    def _clash(self, expression: Expression, have: frozenset[str], want: frozenset[str]) -> None:
         def spell(options: frozenset[str]) -> str:
-            return " or ".join(kind for kind in KINDS if kind in options)
+            return " or ".join(k for k in (*KINDS, *self._structures) if k in options)
 
         if isinstance(expression, Variable):
             what = f"variable {shown(expression.name)}"
@@ -183,6 +253,9 @@ class Kinds:
             what = "this string"
         elif isinstance(expression, Number):
             what = f"the constant {expression.value}"
+        elif isinstance(expression, Functor) and builds(expression):
+            words = {RECORD: "this record", NIL: "nil"}
+            what = words.get(expression.name, f"branch {expression.name[1:]}")
         elif isinstance(expression, Functor):
             what = f"the result of {'-' if expression.name == 'neg' else expression.name}"
         else:
@@ -202,6 +275,9 @@ class Kinds:
                 self._restrict(literal.left, frozenset({SYMBOL}))
                 self._restrict(literal.right, frozenset({SYMBOL}))
             else:
+                if literal.operator not in ("=", "!="):
+                    self._restrict(literal.left, _ALL)
+                    self._restrict(literal.right, _ALL)
                 self._unify(literal.left, literal.right)
 
     def _atom(self, atom: Atom) -> None:
@@ -225,6 +301,8 @@ class Kinds:
             self._restrict(expression, _constant_kinds(expression))
         elif isinstance(expression, Cast):
             self._cast(expression)
+        elif isinstance(expression, Functor) and builds(expression):
+            self._structure(expression)
         elif isinstance(expression, Functor):
             for argument in expression.arguments:
                 self._expression(argument)
@@ -237,7 +315,7 @@ class Kinds:
         if kind is None:
             raise DatalogError.at(cast.position, f"type {cast.type_name} is not defined")
         self._expression(cast.value)
-        if isinstance(cast.value, Number | String):
+        if isinstance(cast.value, Number | String) or builds(cast.value):
             self._restrict(cast.value, frozenset({kind}))
         self._restrict(cast, frozenset({kind}))
         self._casts.append(cast)
@@ -313,14 +391,14 @@ def _constant_kinds(node: Number) -> frozenset[str]:
 
 
 def column_kinds(
-    declarations: Mapping[str, Declaration], types: Mapping[str, str]
+    declarations: Mapping[str, Declaration], types: Types
 ) -> dict[str, tuple[str, ...]]:
     """Map each relation to its columns' kinds; raises DatalogError for unknown types."""
     columns: dict[str, tuple[str, ...]] = {}
     for declaration in declarations.values():
         seen: dict[str, Position] = {}
         for attribute in declaration.attributes:
-            if attribute.type_name not in types:
+            if attribute.type_name not in types.kinds:
                 raise DatalogError.at(
                     attribute.position, f"type {attribute.type_name} is not defined"
                 )
@@ -330,5 +408,5 @@ def column_kinds(
                     f"relation {declaration.name} has two columns named {attribute.name}",
                 )
             seen[attribute.name] = attribute.position
-        columns[declaration.name] = tuple(types[a.type_name] for a in declaration.attributes)
+        columns[declaration.name] = tuple(types.kinds[a.type_name] for a in declaration.attributes)
     return columns

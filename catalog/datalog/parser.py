@@ -20,11 +20,13 @@ from ..kept import cache_path, kept, load_data
 from .bulk import take_facts
 from .formulas import conjunctions
 from .preprocess import Source, preprocess
+from .structures import BRANCH, NIL, RECORD
 from .syntax import (
     Aggregate,
     Atom,
     Attribute,
     Block,
+    Branch,
     Cast,
     Clause,
     Comparison,
@@ -272,14 +274,18 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
     def type_number(self, items: Children) -> TypeDeclaration:
         return TypeDeclaration(str(items[1]), "subset", ("number",), self.at(items[1]))
 
-    def branch(self, items: Children) -> Children:
-        return items
+    def branch(self, items: Children) -> Branch:
+        return Branch(str(items[0]), items[1] or (), self.at(items[0]))
 
     def type_record(self, items: Children) -> TypeDeclaration:
-        raise _refuse(self.at(items[1]), f"the record type {items[1]}")
+        position = self.at(items[1])
+        fields = next((i for i in items[2:] if isinstance(i, tuple)), ())
+        record = Branch("", fields, position)
+        return TypeDeclaration(str(items[1]), "record", (), position, (record,))
 
     def type_sum(self, items: Children) -> TypeDeclaration:
-        raise _refuse(self.at(items[1]), f"the algebraic data type {items[1]}")
+        _, name, *branches = items
+        return TypeDeclaration(str(name), "sum", (), self.at(name), tuple(branches))
 
     def directive(self, items: Children) -> list[Directive]:
         word, targets, parameters = items
@@ -474,14 +480,15 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
         name = {"$": "the counter $", "autoinc": "autoinc()"}.get(str(items[0]), "__ITERATION__()")
         raise _refuse(self.at(items[0]), name, "its values depend on the evaluation order")
 
-    def nil(self, items: Children) -> None:
-        raise _refuse(self.at(items[0]), "nil", "records are not supported")
+    def nil(self, items: Children) -> Functor:
+        return Functor(NIL, (), self.at(items[0]))
 
-    def record(self, items: Children) -> None:
-        raise _refuse(self.at(items[0]), "a record", "give its fields columns of their own")
+    def record(self, items: Children) -> Functor:
+        return self._functor(RECORD, items[1] or (), self.at(items[0]))
 
-    def branch_value(self, items: Children) -> None:
-        raise _refuse(self.at(items[0]), "a value of an algebraic data type")
+    def branch_value(self, items: Children) -> Functor:
+        dollar, (name, _), arguments = items
+        return self._functor(BRANCH + name, arguments or (), self.at(dollar))
 
     def user_functor(self, items: Children) -> None:
         raise _refuse(self.at(items[0]), "a user-defined functor")

@@ -6,15 +6,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from .components import expand
-from .expressions import literal_value
+from .expressions import SQL_TYPE, literal_value
 from .inline import inline
-from .kinds import Kinds, column_kinds, resolve_types
+from .kinds import Kinds, Types, column_kinds, resolve_types
 from .liveness import Place, Value, probes
 from .parser import parse_block
 from .plan import Compiler
 from .scope import check_grounded, resolve
 from .steps import Dominance, Relation, Row, Rule, Step
 from .stratify import Stratum, stratify
+from .structures import BRANCH, NIL, Structures, builds, encode
 from .syntax import (
     Atom,
     Block,
@@ -22,6 +23,8 @@ from .syntax import (
     DatalogError,
     Declaration,
     Directive,
+    Expression,
+    Functor,
     Number,
     Position,
     String,
@@ -36,8 +39,9 @@ class Program:
     """A checked program.
 
     `declarations` and `kinds` are keyed by relation name; `kinds` gives each column's kind
-    (number, unsigned, float, symbol). `inputs`, `outputs` and `printsizes` are its directives,
-    `strata` the order of evaluation, `steps` the SQL, `notes` what was accepted and ignored.
+    (number, unsigned, float, symbol, or the name of one of the `structures`, its records and
+    algebraic types). `inputs`, `outputs` and `printsizes` are its directives, `strata` the order
+    of evaluation, `steps` the SQL, `notes` what was accepted and ignored.
     """
 
     path: str
@@ -51,6 +55,7 @@ class Program:
     steps: tuple[Step, ...]
     probes: dict[Place, frozenset[Value]]
     notes: list[str]
+    structures: Structures
 
 
 def parse(text: str, path: str = "<program>", define: Mapping[str, str] | None = None) -> Program:
@@ -73,7 +78,7 @@ def build(block: Block, path: str) -> Program:
         name: Relation(
             name,
             # The kinds are part of the name: tables of one name have one shape.
-            f"dl:{index}:{name}:{''.join(kind[0] for kind in columns[name])}",
+            f"dl:{index}:{name}:{''.join(map(_letter, columns[name]))}",
             columns[name],
             is_input=name in inputs,
             is_equivalence="eqrel" in declarations[name].qualifiers,
@@ -82,7 +87,7 @@ def build(block: Block, path: str) -> Program:
     }
     clauses: list[Clause] = []
     for clause in block.clauses:
-        fact = None if clause.body else _fact(clause.head, columns)
+        fact = None if clause.body else _fact(clause.head, columns, types.structures)
         if fact is None:
             clauses.append(clause)
         else:
@@ -118,7 +123,12 @@ def build(block: Block, path: str) -> Program:
         steps,
         probes(part.needs for step in steps for part in step.parts),
         block.notes,
+        types.structures,
     )
+
+
+def _letter(kind: str) -> str:
+    return kind[0] if kind in SQL_TYPE else "j"
 
 
 def _declared(declarations: Iterable[Declaration]) -> dict[str, Declaration]:
@@ -195,20 +205,51 @@ def _directives(
     return inputs, outputs, printsizes
 
 
-def _fact(head: Atom, columns: Mapping[str, tuple[str, ...]]) -> Row | None:
+def _fact(head: Atom, columns: Mapping[str, tuple[str, ...]], structures: Structures) -> Row | None:
     """Read a fact of constants; None where it has to be computed, or is wrong."""
     kinds = columns.get(head.name)
     if kinds is None or len(kinds) != len(head.arguments):
         return None
     row: list[int | float | str] = []
     for argument, kind in zip(head.arguments, kinds, strict=True):
-        if isinstance(argument, String) and kind == "symbol":
-            row.append(argument.value)
-        elif isinstance(argument, Number) and _fits(argument, kind):
-            row.append(literal_value(argument, kind))
-        else:
+        value = _constant(argument, kind, structures)
+        if value is None:
             return None
+        row.append(value)
     return tuple(row)
+
+
+def _constant(node: Expression, kind: str, structures: Structures) -> int | float | str | None:
+    """Read a constant of a kind, a structure as its JSON; None where it is none."""
+    if isinstance(node, String) and kind == "symbol":
+        return node.value
+    if isinstance(node, Number) and _fits(node, kind):
+        return literal_value(node, kind)
+    if kind in structures and isinstance(node, Functor) and builds(node):
+        try:
+            return encode(_contents(node, kind, structures), kind, structures)
+        except ValueError:
+            return None
+    return None
+
+
+def _contents(node: Expression, kind: str, structures: Structures) -> object:
+    """Give the value of a constant; raises ValueError where it is none of the kind."""
+    structure = structures.get(kind)
+    if structure is None or not isinstance(node, Functor) or not builds(node):
+        value = _constant(node, kind, structures)
+        if value is None:
+            raise ValueError("no constant")
+        return value
+    if node.name == NIL:
+        return None
+    name = node.name[1:] if node.name[0] == BRANCH else ""
+    kinds = structure.branches.get(name, ())
+    if len(kinds) != len(node.arguments):
+        raise ValueError("another number of fields")
+    parts = zip(node.arguments, kinds, strict=True)
+    values = tuple(_contents(argument, field, structures) for argument, field in parts)
+    return (name, *values) if name else values
 
 
 def _fits(node: Number, kind: str) -> bool:
@@ -256,7 +297,7 @@ def _laws(name: str) -> list[Clause]:
 
 
 def _dominance(
-    subsumption: Subsumption, columns: Mapping[str, tuple[str, ...]], types: Mapping[str, str]
+    subsumption: Subsumption, columns: Mapping[str, tuple[str, ...]], types: Types
 ) -> Dominance:
     """Resolve a subsumption's scopes and infer its kinds."""
     place = subsumption.position

@@ -49,6 +49,8 @@ class _Module:
 
     def text(self) -> str:
         """Write it."""
+        if self.program.structures:
+            raise BeyondLoopsError("records or algebraic data types")
         for stratum in self.program.strata:
             members = [self.program.relations[name] for name in stratum.relations]
             self._add(0, f"# {', '.join(stratum.relations)}")

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 from .program import Program
 from .steps import Row
+from .structures import Structures, decode, encode
 from .syntax import DatalogError, Position
 
 # From so many rows on a database's joins make up for the planning of its statements.
@@ -27,7 +28,8 @@ def derive(program: Program, given: Mapping[str, Iterable[Row]]) -> dict[str, li
     """Return the rows of every relation, each once, from those of the inputs.
 
     An input that isn't `given` is empty. Rows are tuples of int, float and str as the relation's
-    columns are declared; a relation without columns holds where it has the row (). Raises
+    columns are declared. A record is a tuple, nil None, and a branch a tuple that begins with its
+    name; a relation without columns holds where it has the row (). Raises
     DatalogError as evaluate does.
     """
     inputs: dict[str, list[Row]] = {n: [] for n, one in program.relations.items() if one.is_input}
@@ -67,12 +69,19 @@ def _check(program: Program, name: str, rows: Iterable[Row]) -> None:
         reason = f"there is no relation {name} with .input to give rows to"
         raise DatalogError.at(Position(program.path, 1, 1), reason)
     for row in rows:
-        if len(row) != len(relation.kinds) or not all(map(_fits, row, relation.kinds)):
+        fits = [_fits(v, k, program.structures) for v, k in zip(row, relation.kinds, strict=False)]
+        if len(row) != len(relation.kinds) or not all(fits):
             reason = f"{row!r} is no row of {name}({', '.join(relation.kinds)})"
             raise DatalogError.at(program.declarations[name].position, reason)
 
 
-def _fits(value: object, kind: str) -> bool:
+def _fits(value: object, kind: str, structures: Structures) -> bool:
+    if kind in structures:
+        try:
+            encode(value, kind, structures)
+        except ValueError:
+            return False
+        return True
     if type(value) is not _TYPES[kind]:
         return False
     least = _LEAST.get(kind)
@@ -91,7 +100,7 @@ def _queried(program: Program, inputs: Mapping[str, list[Row]]) -> dict[str, lis
     import pyarrow as pa
 
     from ..interruption import endable
-    from .engine import ARROW, evaluate, load
+    from .engine import arrow_type, evaluate, load
     from .steps import quoted
 
     with duckdb.connect() as connection:
@@ -100,16 +109,31 @@ def _queried(program: Program, inputs: Mapping[str, list[Row]]) -> dict[str, lis
         for number, (name, rows) in enumerate(inputs.items()):
             kinds = program.kinds[name]
             columns = [
-                pa.array([row[at] for row in rows], type=ARROW[kind])
+                pa.array([_stored(row[at], kind, program) for row in rows], type=arrow_type(kind))
                 for at, kind in enumerate(kinds)
             ]
             if not kinds:
                 columns = [pa.array([True] * len(rows), type=pa.bool_())]
             tables[name] = quoted(f"given {number}")
-            names = [f"c{at}" for at in range(len(columns))]
-            load(tables[name], pa.table(columns, names=names), connection)
+            load(tables[name], columns, program.relations[name], connection)
         relations = evaluate(program, connection, inputs=tables)
         return {
-            name: [row if program.kinds[name] else () for row in relations[name].fetchall()]
+            name: [_returned(program, name, row) for row in relations[name].fetchall()]
             for name in relations
         }
+
+
+def _stored(value: Any, kind: str, program: Program) -> Any:
+    if kind in program.structures:
+        return encode(value, kind, program.structures)
+    return value
+
+
+def _returned(program: Program, name: str, row: Row) -> Row:
+    kinds = program.kinds[name]
+    if not program.structures:
+        return row if kinds else ()
+    return tuple(
+        decode(str(value), kind, program.structures) if kind in program.structures else value
+        for value, kind in zip(row, kinds, strict=False)
+    )

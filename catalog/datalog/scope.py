@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 
+from .structures import builds, is_pattern
 from .syntax import (
     Aggregate,
     Atom,
@@ -23,6 +24,7 @@ from .syntax import (
     Variable,
     Wildcard,
     aggregates,
+    children,
     literal_expressions,
     literal_variables,
     variables,
@@ -44,29 +46,38 @@ def grounded(literals: Iterable[Literal], bound: frozenset[str] = frozenset()) -
     binds a variable to an expression whose variables are bound.
     """
     names = set(bound)
-    pending: list[tuple[str, set[str]]] = []
+    pending: list[tuple[set[str], set[str]]] = []
     for literal in literals:
         if isinstance(literal, Atom):
-            names.update(a.name for a in literal.arguments if isinstance(a, Variable))
+            for argument in literal.arguments:
+                names |= bindable(argument)
         elif isinstance(literal, Comparison) and literal.operator == "=":
             for side, other in ((literal.left, literal.right), (literal.right, literal.left)):
-                if isinstance(side, Variable):
-                    if any(isinstance(node, Wildcard) for node in walk(other)):
-                        continue
+                given = bindable(side)
+                if given and not is_pattern(other):
                     needed = {v.name for v in variables(other, inside=False)}
-                    pending.append((side.name, needed))
+                    pending.append((given, needed))
     changed = True
     while changed and pending:
         changed = False
         rest = []
-        for name, needed in pending:
+        for given, needed in pending:
             if needed <= names:
-                changed = changed or name not in names
-                names.add(name)
+                changed = changed or not given <= names
+                names |= given
             else:
-                rest.append((name, needed))
+                rest.append((given, needed))
         pending = rest
     return names
+
+
+def bindable(expression: Expression) -> set[str]:
+    """Name the variables that get a value where an expression is equated: itself, or its fields."""
+    if isinstance(expression, Variable):
+        return {expression.name}
+    if isinstance(expression, Functor) and builds(expression):
+        return set().union(*(bindable(argument) for argument in expression.arguments))
+    return set()
 
 
 def rename(expression: Expression, change: Callable[[Expression], Expression | None]) -> Expression:
@@ -147,17 +158,56 @@ class _Resolver:
         def change(node: Expression) -> Expression | None:
             return self._expression(node, inside, hoisted)
 
-        body = [self._literal(b, change) for b in literals]
+        body = [self._flat(self._literal(b, change), hoisted) for b in self._equated(literals)]
         changed = tuple(rename(e, change) for e in expressions)
         return (*body, *hoisted), changed
+
+    @staticmethod
+    def _equated(literals: Iterable[Literal]) -> Iterator[Literal]:
+        """Replace the equality of two structures by those of their fields."""
+        pending = list(literals)[::-1]
+        while pending:
+            literal = pending.pop()
+            if not isinstance(literal, Comparison) or literal.operator != "=":
+                yield literal
+                continue
+            left, right = literal.left, literal.right
+            if not (
+                isinstance(left, Functor)
+                and isinstance(right, Functor)
+                and builds(left)
+                and builds(right)
+                and left.name == right.name
+                and 0 < len(left.arguments) == len(right.arguments)
+            ):
+                yield literal
+                continue
+            for one, other in zip(left.arguments, right.arguments, strict=True):
+                if not isinstance(one, Wildcard) and not isinstance(other, Wildcard):
+                    pending.append(Comparison("=", one, other, literal.position))
+
+    def _flat(self, literal: Literal, hoisted: list[Literal]) -> Literal:
+        """Take structures with variables out of an atom's arguments: they take its values apart."""
+        if not isinstance(literal, Atom):
+            return literal
+        arguments: list[Expression] = []
+        for argument in literal.arguments:
+            names = {v.name for v in variables(argument)}
+            if builds(argument) and (names or is_pattern(argument)):
+                whole = Variable(f"record{LOCAL}{next(self.numbers)}", argument.position)
+                hoisted.append(Comparison("=", whole, argument, argument.position))
+                argument = Variable(whole.name, argument.position)
+            arguments.append(argument)
+        return Atom(literal.name, tuple(arguments), literal.position)
 
     def _literal(
         self, literal: Literal, change: Callable[[Expression], Expression | None]
     ) -> Literal:
         if isinstance(literal, Comparison):
             for side in literal_expressions(literal):
+                fields = {a for n in walk(side) if builds(n) for a in children(n)}
                 for node in walk(side):
-                    if isinstance(node, Wildcard):
+                    if isinstance(node, Wildcard) and node not in fields:
                         raise DatalogError.at(
                             node.position, "an underscore can't stand in a constraint"
                         )

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import duckdb
 
-from .expressions import SQL_TYPE
+from .expressions import sql_type
 from .kinds import Kinds
 from .liveness import Need
 from .syntax import Clause, Subsumption
 
 MAX_VALUES = 64  # more facts than these are loaded through Arrow, not parsed as SQL
 KEYED = int(duckdb.__version__.split(".")[0]) >= 2  # USING KEY takes aggregates since 2.0
-Row = tuple[int | float | str, ...]
+Row = tuple[Any, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +54,7 @@ class Relation:
     @property
     def types(self) -> tuple[str, ...]:
         """SQL types of its table."""
-        return tuple(SQL_TYPE[k] for k in self.kinds) or ("BOOLEAN",)
+        return tuple(map(sql_type, self.kinds)) or ("BOOLEAN",)
 
     @property
     def sql(self) -> str:

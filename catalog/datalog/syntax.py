@@ -187,13 +187,23 @@ class Declaration:
 
 
 @dataclass(eq=False, slots=True)
+class Branch:
+    """A branch of an algebraic data type with its fields; that of a record has no name."""
+
+    name: str
+    attributes: tuple[Attribute, ...]
+    position: Position
+
+
+@dataclass(eq=False, slots=True)
 class TypeDeclaration:
-    """A declared type: `form` is alias, subset or union over the `parts`."""
+    """A declared type: alias, subset or union over `parts`, or record or sum of branches."""
 
     name: str
     form: str
     parts: tuple[str, ...]
     position: Position
+    branches: tuple[Branch, ...] = ()
 
 
 @dataclass(eq=False, slots=True)

@@ -2,6 +2,7 @@ import duckdb
 import pytest
 from tensolog.catalog.datalog import derive, evaluate, parse
 from tensolog.catalog.datalog.python import beyond
+from tensolog.catalog.datalog.structures import decode
 
 
 @pytest.fixture
@@ -20,6 +21,14 @@ def run(connection):
     return evaluated
 
 
+def _plain(program, name, row):
+    kinds = program.kinds[name]
+    return tuple(
+        decode(value, kind, program.structures) if kind in program.structures else value
+        for value, kind in zip(row, kinds, strict=False)
+    )
+
+
 def sets(text, connection, inputs=None):
     """Evaluate by DuckDB, and, where a program is one for them, by loops: both must agree."""
     program = parse(text)
@@ -34,7 +43,7 @@ def sets(text, connection, inputs=None):
         sources[name] = f"given{index}"
     relations = evaluate(program, connection, inputs=sources)
     found = {
-        name: {() if not program.kinds[name] else row for row in relations[name].fetchall()}
+        name: {_plain(program, name, row) for row in relations[name].fetchall()}
         for name in relations
     }
     if beyond(program) is None:

@@ -259,3 +259,120 @@ def programs(draw, subsumption=True):
                 lines.append(draw(rule(f"q{group}", "nn", [("e", "nn"), *own], lower, {own[0][0]})))
             lower = [*lower, (f"q{group}", "nn")]
     return "\n".join(lines)
+
+
+# -- records and algebraic types
+
+STRUCTURES = """.type P = [a:number, s:symbol]
+.type L = [head:number, tail:L]
+.type T = Leaf {x:number} | Fork {left:T, right:T} | Named {s:symbol, l:L} | None_ {}
+.type F = [f:float, u:unsigned, p:P]"""
+FIELDS = {"P": ["ns"], "L": ["nL"], "T": ["n", "TT", "sL", ""], "F": ["fuP"]}
+BUILDERS = {"P": ["["], "L": ["["], "T": ["$Leaf(", "$Fork(", "$Named(", "$None_("], "F": ["["]}
+TYPES = {"n": "number", "s": "symbol", "f": "float", "u": "unsigned", **{k: k for k in FIELDS}}
+SCALARS = {
+    "n": st.sampled_from(["-1", "0", "1", "2", "9223372036854775807"]),
+    "s": st.sampled_from(['""', '"a"', '"b"', r'"a\\b"', '"]"', r'"\""', '"é, (1"', r'"\n"']),
+    "f": st.sampled_from(["0.5", "1", "-2.25", "1000000.0 * 1000000000000000.0", "1.0 / 3.0"]),
+    "u": st.sampled_from(["0", "3", "18446744073709551615"]),
+}
+
+
+@st.composite
+def built(draw, kind, leaves, depth=3):
+    """An expression or pattern of a kind: its `leaves` are variables, constants or underscores."""
+    if kind in SCALARS or depth == 0 or draw(st.integers(0, 2)) == 0:
+        return draw(leaves(kind))
+    if kind == "L" and draw(st.integers(0, 3)) == 0:
+        return "nil"
+    index = draw(st.integers(0, len(FIELDS[kind]) - 1))
+    parts = ", ".join(draw(built(k, leaves, depth - 1)) for k in FIELDS[kind][index])
+    begin = BUILDERS[kind][index]
+    return f"{begin}{parts}{']' if begin == '[' else ')'}"
+
+
+def constants(kind):
+    """Leaves that are constants: the smallest value of a structure."""
+    small = {"P": '[0, "p"]', "L": "nil", "T": "$None_()", "F": '[0.0, 1, [2, "q"]]'}
+    return SCALARS[kind] if kind in SCALARS else st.just(small[kind])
+
+
+@st.composite
+def structured_programs(draw):
+    """Relations over structures: facts, rules that build, a recursion that takes apart."""
+    lines = [STRUCTURES]
+    relations = []
+
+    def declare(name):
+        kinds = draw(st.lists(st.sampled_from("nsfuPLTF"), min_size=1, max_size=3))
+        lines.append(f".decl {name}({', '.join(f'c{i}:{TYPES[k]}' for i, k in enumerate(kinds))})")
+        return name, kinds
+
+    def pattern(name, kinds, bound):
+        def leaves(kind):
+            fresh = [f"v{kind}{i}" for i in range(2)]
+            return st.one_of(st.sampled_from([*fresh, "_"]), st.just(fresh[0]), constants(kind))
+
+        text = ", ".join(draw(built(k, leaves, 2)) for k in kinds)
+        for kind in TYPES:
+            names = re.findall(rf"\bv{kind}[01]\b", re.sub(r'"(?:\\.|[^"\\])*"', "", text))
+            bound.setdefault(kind, set()).update(names)
+        return f"{name}({text})"
+
+    def values(bound):
+        def leaves(kind):
+            names = sorted(bound.get(kind, ()))
+            return st.sampled_from(names) if names else constants(kind)
+
+        return leaves
+
+    for index in range(draw(st.integers(2, 3))):
+        name, kinds = declare(f"a{index}")
+        for _ in range(draw(st.integers(1, 5))):
+            lines.append(f"{name}({', '.join(draw(built(k, constants)) for k in kinds)}).")
+        relations.append((name, kinds))
+    for index in range(draw(st.integers(1, 3))):
+        name, kinds = declare(f"b{index}")
+        for _ in range(draw(st.integers(1, 2))):
+            bound = {}
+            body = [pattern(*draw(st.sampled_from(relations)), bound)]
+            if draw(st.booleans()):
+                body.append(pattern(*draw(st.sampled_from(relations)), bound))
+            if draw(st.integers(0, 2)) == 0:
+                other, other_kinds = draw(st.sampled_from(relations))
+                parts = (draw(built(k, values(bound), 1)) for k in other_kinds)
+                body.append(f"!{other}({', '.join(parts)})")
+            names = [(k, n) for k, ns in bound.items() for n in sorted(ns) if k in FIELDS]
+            if names:
+                kind, variable = draw(st.sampled_from(names))
+                choice = draw(st.integers(0, 3))
+                if choice == 0:
+                    body.append(f"{variable} != {draw(built(kind, values(bound), 2))}")
+                elif choice == 1:
+                    index_ = draw(st.integers(0, len(FIELDS[kind]) - 1))
+                    begin = BUILDERS[kind][index_]
+                    fresh = [f"v{k}1" if k in "nsL" else "_" for k in FIELDS[kind][index_]]
+                    for k in FIELDS[kind][index_]:
+                        if k in "nsL":
+                            bound.setdefault(k, set()).add(f"v{k}1")
+                    end = "]" if begin == "[" else ")"
+                    body.append(f"{variable} = {begin}{', '.join(fresh)}{end}")
+                elif choice == 2:
+                    word = f"count : {{ {pattern(*draw(st.sampled_from(relations)), {})} }}"
+                    body.append(f"k = {word}")
+                    bound.setdefault("n", set()).add("k")
+            head = ", ".join(draw(built(k, values(bound), 2)) for k in kinds)
+            lines.append(f"{name}({head}) :- {', '.join(draw(st.permutations(body)))}.")
+        relations.append((name, kinds))
+    name, kind = draw(st.sampled_from([("parts", "L"), ("parts", "T")]))
+    lines.append(f".decl {name}(x:{kind}, n:number)")
+    for other, kinds in relations:
+        if kind in kinds:
+            row = ", ".join("x" if i == kinds.index(kind) else "_" for i in range(len(kinds)))
+            lines.append(f"{name}(x, 0) :- {other}({row}).")
+    if kind == "L":
+        lines.append(f"{name}(t, (n + h) band 7) :- {name}([h, t], n).")
+    else:
+        lines.append(f"{name}(t, min(n + 1, 5)) :- {name}($Fork(t, _), n).")
+        lines.append(f"{name}(t, 6) :- {name}(x, _), x = $Fork(_, t), t != $None_().")
+    return "\n".join(lines)

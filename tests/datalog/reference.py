@@ -23,6 +23,11 @@ from tensolog.catalog.datalog.syntax import (
     Wildcard,
 )
 
+
+def builds(node):
+    return isinstance(node, Functor) and (node.name in ("[]", "nil") or node.name[0] == "$")
+
+
 KINDS = {"number", "unsigned", "float", "symbol"}
 
 
@@ -175,6 +180,13 @@ class Evaluator:
                 found = [types[p] for p in declared.parts if p in types]
                 if found:
                     types[declared.name] = found[0]
+        self.structures = {
+            d.name: {b.name: [a.type_name for a in b.attributes] for b in d.branches}
+            for d in block.types
+            if d.branches
+        }
+        types.update((name, name) for name in self.structures)
+        self.types = types
         self.kinds = {
             d.name: [types[a.type_name] for a in d.attributes] for d in block.declarations
         }
@@ -194,8 +206,13 @@ class Evaluator:
                 for row in rows
             }
 
-    @staticmethod
-    def typed(value, kind):
+    def typed(self, value, kind):
+        """Give a value its kind; structures are tuples that begin with how they are built."""
+        if kind in self.structures:
+            name, *parts = value
+            fields = self.structures[kind].get(name.removeprefix("$").removeprefix("[]"), [])
+            kinds = [self.types[f] for f in fields]
+            return (name, *(self.typed(v, k) for v, k in zip(parts, kinds, strict=True)))
         return {"number": int, "unsigned": Unsigned, "float": float, "symbol": str}[kind](value)
 
     # -- strata
@@ -304,12 +321,8 @@ class Evaluator:
         env = dict(env)
         later = []
         for argument, value in zip(atom.arguments, row, strict=True):
-            if isinstance(argument, Wildcard):
-                continue
-            if isinstance(argument, Variable) and argument.name not in env:
-                env[argument.name] = value
-            else:
-                later.append((argument, value))
+            if not self.unify(argument, value, env, later):
+                return None
         for argument, value in later:
             try:
                 if self.value(argument, env) != value:
@@ -318,6 +331,19 @@ class Evaluator:
                 env.setdefault("later", [])
                 env["later"] = [*env["later"], (argument, value)]
         return env
+
+    def unify(self, argument, value, env, later):
+        """Bind the variables of an argument; False where a structure has another form."""
+        if isinstance(argument, Variable) and argument.name not in env:
+            env[argument.name] = value
+        elif builds(argument):
+            if not isinstance(value, tuple) or value[0] != argument.name:
+                return False
+            parts = zip(argument.arguments, value[1:], strict=True)
+            return all(self.unify(a, v, env, later) for a, v in parts)
+        elif not isinstance(argument, Wildcard):
+            later.append((argument, value))
+        return True
 
     def solve(self, literals, env):
         """Yield the environments that satisfy a conjunction."""
@@ -372,8 +398,8 @@ class Evaluator:
                 yield env
         elif isinstance(literal, Negation):
             for argument in literal.atom.arguments:
-                if not isinstance(argument, Wildcard):
-                    self.value(argument, env)
+                for name in self._names(argument):
+                    self.value(Variable(name, argument.position), env)
             rows = self.relations[literal.atom.name]
             if not any(self.match(literal.atom, row, env) is not None for row in rows):
                 yield env
@@ -421,6 +447,17 @@ class Evaluator:
                 if isinstance(side, Variable) and side.name not in env:
                     yield {**env, side.name: self.value(other, env)}
                     return
+                if builds(side):
+                    try:
+                        value = self.value(other, env)
+                    except UnboundError:
+                        continue
+                    extended, later = dict(env), []
+                    if self.unify(side, value, extended, later) and all(
+                        self.value(a, extended) == v for a, v in later
+                    ):
+                        yield extended
+                    return
         a, b = self.value(left, env), self.value(right, env)
         if isinstance(a, str):
             a, b = a.encode(), b.encode()
@@ -465,11 +502,15 @@ class Evaluator:
             return wrap(int(value), kinds[node.type_name]) if node.type_name in kinds else value
         if isinstance(node, Known):
             return node.value
+        if isinstance(node, Wildcard):
+            raise UnboundError("_")
         return self.functor(node, [self.value(a, env) for a in node.arguments])
 
     @staticmethod
     def functor(node, values):
         name = node.name
+        if builds(node):
+            return (name, *values)
         if name in ("to_number", "to_float", "to_string", "to_unsigned", "ord"):
             return convert(name, values[0])
         if name == "cat":
@@ -580,14 +621,19 @@ class Evaluator:
             before = len(names)
             for b in literals:
                 if isinstance(b, Atom):
-                    names |= {a.name for a in b.arguments if isinstance(a, Variable)}
+                    names = names.union(*(self.inside(a) for a in b.arguments))
                 elif isinstance(b, Comparison) and b.operator == "=":
                     for side, other in ((b.left, b.right), (b.right, b.left)):
                         needed = set(self._names(other, inside=False))
-                        if isinstance(side, Variable) and needed <= names:
-                            names.add(side.name)
+                        if needed <= names:
+                            names |= self.inside(side)
             if len(names) == before:
                 return names
+
+    def inside(self, node):
+        if builds(node):
+            return set().union(*(self.inside(a) for a in node.arguments))
+        return {node.name} if isinstance(node, Variable) else set()
 
     @staticmethod
     def _tops(literal):
@@ -643,9 +689,19 @@ class Evaluator:
                 yield from self._names(node.target)
 
 
+def plain(value):
+    """Spell a value as `derive` does."""
+    if isinstance(value, tuple):
+        name, *parts = value
+        if name == "nil":
+            return None
+        return tuple(map(plain, parts if name == "[]" else [name[1:], *parts]))
+    return int(value) if isinstance(value, int) else value
+
+
 def run(text, inputs=None):
     """Evaluate a program; gives each relation as a set of tuples."""
     return {
-        name: {tuple(int(v) if isinstance(v, int) else v for v in row) for row in rows}
+        name: {tuple(map(plain, row)) for row in rows}
         for name, rows in Evaluator(text, inputs).run().items()
     }

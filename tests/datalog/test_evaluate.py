@@ -2,7 +2,9 @@
 
 import duckdb
 import pytest
-from tensolog.catalog.datalog import DatalogError, evaluate, explain, parse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tensolog.catalog.datalog import DatalogError, derive, evaluate, explain, parse, structures
 
 
 def test_inputs_come_by_position_from_tables_and_queries(connection):
@@ -54,6 +56,58 @@ def test_inputs_that_do_not_fit_are_named(connection, sql, reason):
     with pytest.raises(DatalogError, match=reason) as error:
         evaluate(program, connection, inputs={"a": sql})
     assert (error.value.line, error.value.column) == (1, 7)
+
+
+STRUCTURED = (
+    ".type P = [x:number, f:float] .type T = A {p:P} | B {} .decl a(p:P, t:T) .input a\n"
+    ".decl b(x:number, f:float) b(x, f) :- a([x, f], $B())."
+)
+
+
+def test_structures_come_and_go_as_json(connection):
+    program = parse(
+        STRUCTURED + ".decl c(p:P) c([1, 0.1 + 0.2]). c([2, 1e]).".replace("1e", "-0.5")
+    )
+    rows = "VALUES ('[1, \"0.5\"]', '[\"B\" ]'), ('null', '[\"A\",null]')"
+    relations = evaluate(program, connection, inputs={"a": rows})
+    assert sorted(relations["a"].fetchall()) == [('[1,"0.5"]', '["B"]'), ("null", '["A",null]')]
+    assert relations["b"].fetchall() == [(1, 0.5)]
+    assert sorted(relations["c"].fetchall()) == [('[1,"0.30000000000000004"]',), ('[2,"-0.5"]',)]
+    found = derive(program, {"a": [((3, 0.25), ("B",)), (None, ("A", (1, 2.0)))]})
+    assert found["b"] == [(3, 0.25)]
+    assert set(found["a"]) == {((3, 0.25), ("B",)), (None, ("A", (1, 2.0)))}
+
+
+@pytest.mark.parametrize(
+    "text", ["[1]", "[1,0.5]", '[1,"x"]', "{}", "1", '[1,"0.5"', "[null,null]"]
+)
+def test_structures_that_are_none_are_refused(connection, text):
+    with pytest.raises(DatalogError, match="in column 1 is no P as JSON"):
+        program = parse(STRUCTURED)
+        evaluate(program, connection, inputs={"a": f"VALUES ('{text}', '[\"B\"]')"})
+
+
+@pytest.mark.parametrize("row", [((1,), ("B",)), ((1, 2), ("B",)), ((1, 2.0), ("C",)), (1, ("B",))])
+def test_rows_that_are_no_structures_are_refused(row):
+    with pytest.raises(DatalogError, match="is no row of a"):
+        derive(parse(STRUCTURED), {"a": [row]})
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.floats(), min_size=1, max_size=20))
+def test_floats_inside_of_structures_are_spelled_one_way(values):
+    program = parse(
+        ".type P = [f:float] .decl a(f:float) .input a .decl p(p:P) .input p\n"
+        ".decl missing(f:float) missing(f) :- a(f), !p([f])."
+    )
+    with duckdb.connect(":memory:") as connection:
+        connection.execute("CREATE TABLE a (f DOUBLE); CREATE TABLE p (p VARCHAR)")
+        connection.executemany("INSERT INTO a VALUES (?)", [(value,) for value in values])
+        texts = [(structures.encode((value,), "P", program.structures),) for value in values]
+        connection.executemany("INSERT INTO p VALUES (?)", texts)
+        missing = evaluate(program, connection)["missing"].fetchall()
+    # A zero without sign in the column may stand for both.
+    assert all(value == 0 for (value,) in missing)
 
 
 def test_unknown_inputs_are_refused(connection):

@@ -1,6 +1,7 @@
 """Facts in, relations out: the file formats of the souffle command."""
 
 import csv
+import functools
 import io
 import os
 import shutil
@@ -13,7 +14,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensolog.catalog.datalog import DatalogError
+from tensolog.catalog.datalog import DatalogError, parse, structures
+from tensolog.catalog.datalog.facts import read_value
 from tensolog.catalog.datalog.files import explain_file, run_files
 from tensolog.catalog.errors import TensologError
 
@@ -102,6 +104,71 @@ def test_quoted_fields_of_several_lines(rows):
         run_files(program, path, path)
         expected = sorted(set(rows), key=lambda row: (row[0].encode(), row[1]))
         assert (path / "b").read_text() == "".join(f"{s}|{x}\n" for s, x in expected)
+
+
+STRUCTURED = """.type L = [h:number, t:L] .type P = [s:symbol, f:float, u:unsigned]
+.type T = Leaf {} | Fork {l:T, r:T} | Pair {p:P, l:L} | One {n:number}
+.decl a(x:L, y:T, s:symbol) a(nil, $Leaf(), "s").
+"""
+
+
+def test_structures_are_spelled_as_souffle_does(go):
+    text = STRUCTURED + 'a([1, [-2, nil]], $Fork($Leaf(), $Pair(["x", 0.5, 3], nil)), "t").\n'
+    _, out = go(text + '.output a .output a(rfc4180=true, filename="q")')
+    lines = ["nil\t$Leaf\ts\n", "[1, [-2, nil]]\t$Fork($Leaf, $Pair([x, 0.5, 3], nil))\tt\n"]
+    assert sorted((out / "a.csv").read_text().splitlines(True)) == sorted(lines)
+    pair = '"$Fork($Leaf, $Pair([""x"", 0.5, 3], nil))"'
+    assert f'"[1, [-2, nil]]",{pair},"t"\n' in (out / "q").read_text()
+
+
+LISTS = st.lists(st.integers(-(1 << 63), (1 << 63) - 1), max_size=4).map(
+    lambda values: functools.reduce(lambda tail, value: (value, tail), values, None)
+)
+PAIRS = st.tuples(
+    st.text("ab .é", max_size=3).map(str.strip), st.floats(), st.integers(0, (1 << 64) - 1)
+)
+TREES = st.recursive(
+    st.one_of(
+        st.just(("Leaf",)),
+        st.tuples(st.just("Pair"), PAIRS, LISTS),
+        st.tuples(st.just("One"), st.integers(-9, 9)),
+    ),
+    lambda inner: st.tuples(st.just("Fork"), inner, inner),
+    max_leaves=4,
+)
+TYPES = parse(STRUCTURED).structures
+
+
+@given(LISTS, TREES)
+def test_structures_survive_json_and_text(listed, tree):
+    for value, kind in ((listed, "L"), (tree, "T")):
+        text = structures.encode(value, kind, TYPES)
+        assert repr(structures.decode(text, kind, TYPES)) == repr(value)
+        spelled = structures.spell(value, kind, TYPES, lambda symbol: symbol)
+        assert structures.read(spelled, kind, TYPES, read_value) == text
+
+
+def test_facts_over_structures_are_read(go):
+    text = STRUCTURED + ".input a .decl b(n:number, s:symbol) .output b\n"
+    text += "b(n, s) :- a([n, _], $Pair([s, _, 18446744073709551615], nil), _)."
+    facts = "[7,[ 1 , nil ] ]\t$Pair( [x y, inf, 18446744073709551615] , nil)\ts\n"
+    _, out = go(text, a=facts + "nil\t$Leaf()\tt\n")
+    assert (out / "b.csv").read_text() == "7\tx y\n"
+
+
+@pytest.mark.parametrize("field", ["[1]", "[1, nil] x", "[1, nil", "[1 nil]", "1", "[x, nil]", ""])
+def test_facts_that_are_no_structures_are_named(go, field):
+    with pytest.raises(TensologError, match=r"a.facts:1: .* in field 1 is no L \(relation a\)"):
+        go(STRUCTURED + ".input a .output a", a=f"{field}\t$Leaf\ts\n")
+
+
+def test_lists_of_any_depth_are_written_and_read(go):
+    text = ".type L = [h:number, t:L] .decl a(x:L) a(nil). .decl n(x:number) n(0).\n"
+    text += ".decl l(n:number, x:L) l(0, nil). l(n + 1, [n, x]) :- l(n, x), n < 1500.\n"
+    _, out = go(text + "a(x) :- l(1500, x). .output a")
+    facts = (out / "a.csv").read_text()
+    _, out = go(".type L = [h:number, t:L] .decl a(x:L) .input a .output a", a=facts)
+    assert (out / "a.csv").read_text() == facts
 
 
 def test_a_field_that_is_never_closed_is_named_by_its_first_line(go):

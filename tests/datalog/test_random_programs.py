@@ -8,7 +8,7 @@ from tensolog.catalog.datalog import DatalogError, engine, liveness, parse
 
 from ..campaigns import examples
 from .conftest import sets
-from .programs import programs
+from .programs import programs, structured_programs
 from .reference import run as reference
 
 
@@ -31,3 +31,11 @@ def test_random_programs_agree_with_the_naive_evaluator(text):
         assert sets(text, connection) == expected
         with mock.patch.object(engine, "MANY_ROWS", 0):
             assert sets(text, connection) == expected
+
+
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
+@given(structured_programs())
+def test_random_programs_over_structures_agree_with_the_naive_evaluator(text):
+    expected = reference(text)
+    with duckdb.connect(":memory:") as connection:
+        assert sets(text, connection) == expected

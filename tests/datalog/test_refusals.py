@@ -7,6 +7,11 @@ from tensolog.catalog.datalog import DatalogError, parse
 
 D = ".decl a(x:number)\n.decl b(x:number, y:symbol)\n"
 
+S = (
+    ".type P = [x:number, y:symbol]\n.type Q = [x:number, y:symbol]\n"
+    ".type T = A {x:number} | B {p:P}\n.decl r(x:P) .decl t(x:T)\n"
+)
+
 CASES = [
     # syntax
     ("a(x) :- b(x", 1, 12, "ends in the middle"),
@@ -78,15 +83,32 @@ CASES = [
         32,
         "aggregation of a in the cycle c <- a <- c",
     ),
+    # records and algebraic types
+    (".type P = [x:nmber]", 1, 14, "type nmber is not defined"),
+    (".type P = [x:number, x:symbol]", 1, 24, "type P has two fields named x"),
+    (".type P = A {} | A {x:number}", 1, 18, "branch A is declared twice"),
+    (".type P = A {}\n.type Q = A {}", 2, 11, "branch A is declared twice (first in line 1)"),
+    (".type P = [x:number] .type Q = P | number", 1, 28, "mixes P and number"),
+    (D + "a(x) :- a(x), nil = nil.", 3, 15, "no record type is declared"),
+    (D + "a(x) :- a(x), _ = [x, 1].", 3, 15, "underscore can't stand in a constraint"),
+    (D + "a(x) :- a(x), [x, 1] != [1, 1].", 3, 15, "no record type of 2 fields is declared"),
+    (S + "r([1]).", 5, 3, "no record type of 1 field is declared"),
+    (S + "r([1, 2]).", 5, 7, "the constant 2 is number or unsigned or float, but symbol"),
+    (S + "r($A(1)).", 5, 3, "branch A is T, but P is needed"),
+    (S + "t($A()).", 5, 3, "branch A has 1 field, not 0"),
+    (S + "t($C(1)).", 5, 3, "branch C is not declared"),
+    (S + "r(nil).\nt(nil).", 6, 3, "nil is P or Q, but T is needed"),
+    (S + "r(x) :- r([y, _]).", 5, 3, "variable x is not grounded"),
+    (S + "r([1, _]) :- r(_).", 5, 7, "underscore can't stand in a head"),
+    (S + "r(x) :- r(x), r(y), x < y.", 5, 21, "variable x is P, but number or unsigned or"),
+    (S + 'r(x) :- r(x), [1, y] != [1, z], y = "", z = y.', 5, 15, "may be of type P or Q"),
+    (S + "r(x) :- x = [1, y].", 5, 9, "variable x is not grounded"),
+    (S + "r(x) :- r(x), !r([y, _]).", 5, 19, "variable y is not grounded"),
     # outside the dialect
-    (".type P = [x:number]", 1, 7, "the record type P is outside the dialect"),
-    (".type P = A {} | B {x:number}", 1, 7, "the algebraic data type P is outside"),
     (".functor f(x:number):number", 1, 1, "the user-defined functor f is outside"),
     (D + "a(@f(1)).", 3, 3, "a user-defined functor is outside"),
     (D + "a(autoinc()).", 3, 3, "autoinc() is outside"),
     (D + "a($) :- a(_).", 3, 3, "the counter $ is outside"),
-    (D + "a(x) :- a(x), nil = nil.", 3, 15, "nil is outside"),
-    (D + "a(x) :- a(x), [x, 1] = [1, 1].", 3, 15, "a record is outside"),
     (D + ".limitsize a(n=10)", 3, 1, ".limitsize is outside"),
     (".decl c(x:number) choice-domain x", 1, 19, "choice-domain is outside"),
     (D + "a(ord(y)) :- b(_, y).", 3, 3, "ord of a symbol is outside"),
