@@ -15,19 +15,23 @@ from setuptools import setup
 HERE = Path(__file__).parent
 
 
+# Fenced code, links (whose labels may hold code), and other code, in which nothing is a link.
+PARTS = re.compile(
+    r"^```.*?^```|\[((?:`[^`\n]*`|[^\]`])*)\]\(([^)\s]+)\)|`[^`\n]*`", re.MULTILINE | re.DOTALL
+)
+AWAY = re.compile(r"[a-z]+:|#")
+
+
 def shown_elsewhere(text: str, source: str | None) -> str:
     """Make the relative links of a page absolute, or plain text where nobody knows to where."""
 
-    def link(match: re.Match[str]) -> str:
+    def part(match: re.Match[str]) -> str:
         label, target = match.groups()
-        if re.match(r"[a-z]+:|#", target):
+        if target is None or AWAY.match(target):
             return match[0]
-        return f"[{label}]({source.rstrip('/')}/blob/main/{target})" if source else label
+        return f"[{label}]({source.rstrip('/')}/blob/main/{target})" if source else str(label)
 
-    # Code is left as it is: in it, brackets before parentheses are no link.
-    parts = re.split(r"(^```.*?^```|`[^`\n]*`)", text, flags=re.MULTILINE | re.DOTALL)
-    parts[::2] = [re.sub(r"\[([^\]]*)\]\(([^)\s]+)\)", link, part) for part in parts[::2]]
-    return "".join(parts)
+    return PARTS.sub(part, text)
 
 
 def long_description() -> str:

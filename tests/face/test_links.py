@@ -80,6 +80,13 @@ def test_every_page_is_reached_from_the_readme():
     assert {page.resolve() for page in PAGES} <= reached
 
 
+def test_every_page_has_its_place_in_the_site():
+    contents = (ROOT / "docs" / "conf.py").read_text(encoding="utf-8").splitlines()
+    for page in PAGES:
+        name = page.relative_to(ROOT).with_suffix("").as_posix()
+        assert name in contents or name == "README", f"add {name} to CONTENTS of docs/conf.py"
+
+
 PAGE = """# Title of `code`, and more
 
 ## Twice
@@ -132,5 +139,6 @@ def test_no_link_of_the_package_page_needs_the_repository(source, package):
 
 
 def test_only_links_change_on_the_package_page(package):
-    text = "[a](b.md) `[c](d.md)` [e](https://f) [g](#h)\n```py\nx[i](j)\n```\n"
-    assert package.shown_elsewhere(text, None) == text.replace("[a](b.md)", "a")
+    text = "[a](b.md) `[c](d.md)` [e](https://f) [g](#h) [`k` l](m.md)\n```py\nx[i](j)\n```\n"
+    shown = text.replace("[a](b.md)", "a").replace("[`k` l](m.md)", "`k` l")
+    assert package.shown_elsewhere(text, None) == shown
