@@ -29,6 +29,7 @@ _AGAIN_S = 0.05
 _PATIENCE_S = 1.5
 
 _endable: weakref.WeakKeyDictionary[Any, Callable[[Any], object]] = weakref.WeakKeyDictionary()
+_watches: list[Watch] = []  # the one that hears comes last
 _lock = threading.RLock()  # a handler may run while the main thread has it
 
 
@@ -64,6 +65,7 @@ class Watch:
     ) -> None:
         """Raises ValueError where this isn't the main thread: others never get signals."""
         self._reached = threading.Event()
+        self.is_answered = False
         # Signals to come that the process sends to itself, and that count for nothing.
         self.expected = 0
         self._numbers, self._force = numbers, force
@@ -77,6 +79,7 @@ class Watch:
             raise
         self._thread = threading.Thread(target=self._watch, name="tensolog-signals", daemon=True)
         self._thread.start()
+        _watches.append(self)
 
     def reach(self) -> None:
         """Say that Python's handler runs, in the main thread.
@@ -92,8 +95,13 @@ class Watch:
         """Whether a signal has come and its handler was run."""
         return self._reached.is_set()
 
+    def answer(self) -> None:
+        """Say that the signal was done justice to: it is not raised again."""
+        self.is_answered = True
+
     def close(self) -> None:
         """Hear nothing any more; who heard before does again."""
+        _watches.remove(self)
         signal.set_wakeup_fd(self._before)
         self._writer.close()
         self._thread.join(_AGAIN_S)
@@ -131,6 +139,12 @@ class Watch:
                 os.write(self._before, data)
 
 
+def interrupted() -> Watch | None:
+    """Return the watch that has heard of a signal which nobody has answered yet."""
+    open_ = (watch for watch in _watches if watch.is_reached and not watch.is_answered)
+    return next(open_, None)
+
+
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Let Ctrl-C end what the block runs in native code, and raise KeyboardInterrupt.
@@ -154,11 +168,11 @@ def interruptible() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if watch.is_reached:  # DuckDB makes a RuntimeError of it
+        if watch.is_reached and not watch.is_answered:  # DuckDB makes a RuntimeError of it
             raise KeyboardInterrupt from error
         raise
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         watch.close()
-    if watch.is_reached:  # somebody took it for a passing failure
+    if watch.is_reached and not watch.is_answered:  # somebody took it for a passing failure
         raise KeyboardInterrupt

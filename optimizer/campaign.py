@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
+import contextlib
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from ..profiles.session import reason_of
 from ..rules import Rule
 from ..rules.gate.record_rows import store_ledger
 from .contest import ORIGINAL, Contest, Plan
+from .deadline import OutOfTimeError, cut_at
 from .final import ENOUGH_ROUNDS, run_final
 from .infer import infer_types
 from .kernels.candidates import fused_plans
@@ -37,11 +38,13 @@ from .qualifying import is_roomy, qualify
 from .raising import raised_for
 from .realize import Workshop
 from .rewrite import Step
-from .screening import screen, select
+from .screening import Screening, screen, select
 from .search import bound_types
 from .setting import Setting
+from .shortlist import NO_TIME
 from .signature import signature
 from .sizes import not_given, sizes_from
+from .verify import EndlessError, NoTimeError
 
 if TYPE_CHECKING:
     from .driver import Source
@@ -58,8 +61,9 @@ FINAL_SHARE = 0.4
 ASKING_SHARE, ASKING_WAYS_SHARE = 0.08, 0.04
 # What races take at the most where no budget was asked for: as long as a model's final needs.
 STRETCHED_S = 90.0
-# What reading, searching and verifying may take beside the budget before races have less for it.
-GRACE_S = 20.0
+# Of the budget, what a race of the newest plan may take while others are still to come, and the
+# rounds without which it tells nothing.
+EARLY_SHARE, EARLY_ROUNDS = 0.1, 5
 # Of the budget, what measuring kernels on blocked values may take, in models that have such, and
 # what measuring the kernels that run may: as much again if the search has left it.
 LAYING_SHARE, RUNNING_SHARE = 0.08, 0.08
@@ -89,7 +93,11 @@ class Campaign:
         kept: Path | None,
     ) -> None:
         """Read the model."""
-        self._start = time.monotonic()
+        # When all has to be over, and the final race has to begin.
+        self._end = self._final_at = phases.start + setting.most_s
+        # What was left out because its time was over.
+        self.cut: list[str] = []
+        self.is_interrupted = False
         self.kept = kept
         self.catalog, self.setting, self.phases, self.workshop = catalog, setting, phases, workshop
         with phases("reading", str(source) if isinstance(source, (str, Path)) else ""):
@@ -126,6 +134,9 @@ class Campaign:
         # Steps of rules that lose NaN or infinities, and are in no plan.
         self.losing: list[Step] = []
         self.winner = self.original
+        # Why there is no contest, where there is none.
+        self.problem = ""
+        self._contest: Contest | None = None
 
     def propose(self, plan: Plan) -> None:
         """Let a plan take part if it changes anything that another one does not."""
@@ -134,10 +145,11 @@ class Campaign:
             self.known.add(own)
             self.plans.append(plan)
 
-    def open_contest(self) -> Contest:
+    def open_contest(self) -> Contest | None:
         """Run the original on generated inputs; ModelError where it can't be run.
 
         Nothing could be verified or measured then: whoever asked for a faster model gets none.
+        None, and the problem, where there is no time for that. EndlessError where it never ends.
         """
         size_bytes = self._size_bytes()
         with self.phases("running the original"):
@@ -150,10 +162,16 @@ class Campaign:
                     given=self.sizes,
                     size_bytes=size_bytes,
                     widened=widened,
+                    end=self._end,
                 )
+            except EndlessError:
+                raise
+            except NoTimeError as error:
+                self.problem = str(error)
+                return None
             except Exception as error:  # whatever the runtime raises is its reason to refuse
                 raise ModelError(self._not_run(error)) from error
-        self.sizes = contest.sizes
+        self._contest, self.sizes = contest, contest.sizes
         return contest
 
     def _not_run(self, error: Exception) -> str:
@@ -165,58 +183,72 @@ class Campaign:
             f"and nothing is written: {reason}"
         )
 
+    def simplify(self) -> None:
+        """Derive the first plan: what is always an improvement."""
+        with self._share_of_rest("rewriting"):
+            self.propose(self.planner.simplify("simplified"))
+
     def compete(self, contest: Contest) -> None:
         """Search by cost, try rules one by one, verify, and race what came of it."""
         laying_s = self.setting.budget * LAYING_SHARE if self._may_lay_out() else 0.0
         self.prices.left_s -= laying_s
         if not self.setting.finite_math:
             self._leave_out_losing(contest)
-        simplified = self._first()
-        explored = self._search(contest)
+        simplified = explored = self._first()
+        with self._share_of_rest("a first race"):
+            self._race_early(contest)
+        with self._share_of_rest("the search"):
+            explored = self._search(contest)
+        with self._share_of_rest("a first race"):
+            self._race_early(contest)
         left_s = max(0.0, self.prices.left_s)
         further_s = min(left_s, self.setting.budget * RUNNING_SHARE)
         self.run_prices.left_s += further_s
         seconds = self.setting.budget * (1 - MEASURING_SHARE) + left_s - further_s
         seconds += stretch_s(self.setting, contest, seconds)
-        # Who asked for no budget waits for a decision, however long the search took.
-        end = math.inf if self.setting.stretches else self._start + self.setting.budget + GRACE_S
-        purse = Purse(seconds, reserve=FINAL_SHARE, end=end)
-        with purse.share(SCREENING_SHARE) as share_s:
+        purse = Purse(seconds, reserve=FINAL_SHARE, end=self._end)
+        self._final_at = purse.end
+        start, screening = self._first(), Screening({})
+        with self._share_of_rest("trying rules alone"), purse.share(SCREENING_SHARE) as share_s:
             screening = screen(self.planner, contest, self.workshop, share_s)
-        start = self._first()
-        if screening.laps:
-            start = select(self.planner, contest, screening)
-            self.propose(start)
-        if laying_s:
-            self.prices.left_s = laying_s
-            self._lay_out(contest, start, screening.harmful())
+        with self._share_of_rest("choosing rules and layouts"):
+            if screening.laps:
+                start = select(self.planner, contest, screening)
+                self.propose(start)
+            if laying_s:
+                self.prices.left_s = laying_s
+                self._lay_out(contest, start, screening.harmful())
         if "rounding" in self.setting.allow:
-            self.propose(self.planner.attend("by blocks", (*self.plans[::-1], self.original)))
-            self.propose(self.planner.gather("one table", explored))
-            self.propose(self.planner.join_rows("one product a matrix", simplified, self.sizes))
-        for plan in self.plans:
-            plan.source = self.workshop.place_plan(plan.name, plan.graph)
+            with self._share_of_rest("rewriting"):
+                self.propose(self.planner.attend("by blocks", (*self.plans[::-1], self.original)))
+                self.propose(self.planner.gather("one table", explored))
+                self.propose(self.planner.join_rows("one product a matrix", simplified, self.sizes))
         prediction = Prediction(contest, self.run_prices, self.phases)
-        with purse.share(ASKING_SHARE) as share_s:
-            prediction.ask([self.original, *self.plans], share_s)
-        rivals = prediction.rivals(self.plans)
+        rivals = self.plans
+        with self._share_of_rest("predicting"):
+            for plan in self.plans:
+                self._place(plan)
+            with purse.share(ASKING_SHARE) as share_s:
+                prediction.ask([self.original, *self.plans], share_s)
+            rivals = prediction.rivals(self.plans)
         for plan in self.plans:
-            if not plan.refusal:
-                with self.phases("verifying", plan.name):
-                    contest.verify(plan)
-        with purse.share(QUALIFYING_SHARE) as share_s:
+            if not (plan.refusal or plan.is_verified):
+                self._verify(contest, plan)
+        finalists = [plan for plan in rivals if not plan.refusal]
+        with self._share_of_rest("qualifying"), purse.share(QUALIFYING_SHARE) as share_s:
             finalists = qualify(contest, rivals, share_s)
         # Plans that run the same may differ where they are opened another way, or get kernels.
         like = [plan for plan in self.plans if plan.like and not plan.refusal]
         if self.setting.for_runtime:
-            with purse.share(ASKING_WAYS_SHARE) as share_s:
-                sound = promising(prediction, (contest.original, *finalists), like, share_s)
-            with purse.share(OPENING_SHARE) as share_s:
-                opened = alternatives(contest, sound, share_s)
-            self.plans += opened
-            finalists += opened
+            with self._share_of_rest("opening plans in other ways"):
+                with purse.share(ASKING_WAYS_SHARE) as share_s:
+                    sound = promising(prediction, (contest.original, *finalists), like, share_s)
+                with purse.share(OPENING_SHARE) as share_s:
+                    opened = alternatives(contest, sound, share_s)
+                self.plans += opened
+                finalists += opened
         if self.setting.fuses:
-            with purse.share(KERNELS_SHARE) as share_s:
+            with self._share_of_rest("kernels", 1.0), purse.share(KERNELS_SHARE) as share_s:
                 bases = (*finalists, *like)
                 fused = fused_plans(
                     contest,
@@ -227,11 +259,61 @@ class Campaign:
                     share_s,
                     self.prices.fused,
                 )
-            self.plans += fused
-            finalists += fused
+                self.plans += fused
+                finalists += fused
+        if self._end - time.monotonic() < contest.rounds_s(1):
+            self.cut.append("the final race")
+            self.winner = contest.incumbent or self.original
+            return
         self.winner = run_final(contest, finalists, purse.left, self._promise)
-        prediction.ask([self.winner], ASKING_WAYS_SHARE * seconds)
-        prediction.measure([self.winner])
+        with self._share_of_rest("predicting", 1.0, self._end):
+            prediction.ask([self.winner], ASKING_WAYS_SHARE * seconds)
+            prediction.measure([self.winner])
+
+    def end_early(self) -> None:
+        """Take the best plan that was verified and raced so far, after an interrupt."""
+        self.phases.mute()
+        self.is_interrupted = True
+        best = None if self._contest is None else self._contest.incumbent
+        self.winner = best or self.original
+
+    @contextlib.contextmanager
+    def _share_of_rest(
+        self, what: str, share: float = 0.5, end: float | None = None
+    ) -> Iterator[None]:
+        """Cut the block after a share of the time until the final race; note that it was cut."""
+        now, end = time.monotonic(), self._final_at if end is None else end
+        try:
+            with cut_at(now + share * (end - now)):
+                yield
+        except OutOfTimeError:
+            self.cut.append(what)
+
+    def _place(self, plan: Plan) -> None:
+        if not plan.source:
+            plan.source = self.workshop.place_plan(plan.name, plan.graph)
+
+    def _verify(self, contest: Contest, plan: Plan, phase: str = "verifying") -> None:
+        """Verify a plan where that leaves time for the final."""
+        self._place(plan)
+        if time.monotonic() + contest.verifying_s > self._final_at:
+            plan.refusal = f"{NO_TIME}: give a larger budget"
+            return
+        with self.phases(phase, plan.name):
+            contest.verify(plan)
+
+    def _race_early(self, contest: Contest) -> None:
+        """Race the newest plan shortly, where that takes little of the time: an answer early on."""
+        short_s = contest.rounds_s(EARLY_ROUNDS)
+        if not self.plans or short_s > EARLY_SHARE * self.setting.budget:
+            return
+        plan = self.plans[-1]
+        if plan.is_verified or plan.refusal:
+            return
+        self._verify(contest, plan, "first race")
+        if plan.is_verified:
+            raced = [contest.original, plan]
+            contest.time_what_runs(raced, short_s, phase="first race", reference=ORIGINAL)
 
     def _leave_out_losing(self, contest: Contest) -> None:
         """Derive the first plan again without the rules that lose NaN or infinities."""

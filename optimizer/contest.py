@@ -15,7 +15,7 @@ from ..profiles.kernel import Kernel
 from ..profiles.machine import memory_bytes
 from ..profiles.opening import race_openings
 from ..profiles.operators_run import operators_run
-from ..profiles.race import Lap, RaceError, race
+from ..profiles.race import Lap, RaceError, race, verdict
 from ..profiles.session import (
     DEFAULTS,
     Execution,
@@ -24,13 +24,22 @@ from ..profiles.session import (
     trim_memory,
 )
 from .graph import Graph
-from .phases import Phases
+from .phases import BEST, Phases
 from .rewrite import Step
 from .search import bound_types
 from .setting import Setting
 from .sizes import guesses, other_sizes
 from .trial import is_risky, try_apart
-from .verify import Array, Deviation, Feeds, Verifier, failures
+from .verify import (
+    LEAST_RUN_S,
+    Array,
+    Deviation,
+    EndlessError,
+    Feeds,
+    NoTimeError,
+    Verifier,
+    failures,
+)
 
 ORIGINAL = "original"
 MOVES_INTEGERS = frozenset(
@@ -58,7 +67,8 @@ class Plan:
     names another plan with the same ones. `base` is the plan that kernels were put into, and
     `gain_ns` what these save, each timed beside the operators that it replaces. `gap` is the share
     of its cost by which the search that chose it can't rule out a cheaper plan. `nodes_in_file` is
-    set of the original, whose file isn't written from the graph.
+    set of the original, whose file isn't written from the graph. What `is_verified` was found to
+    compute what the original does.
     """
 
     name: str
@@ -77,6 +87,7 @@ class Plan:
     gain_ns: float = 0.0
     gap: float = 0.0
     nodes_in_file: int | None = None
+    is_verified: bool = False
 
     @property
     def nodes(self) -> int:
@@ -96,18 +107,23 @@ class Contest:
         given: Mapping[str, int],
         size_bytes: int,
         widened: Path | None,
+        end: float = math.inf,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Run the original on likely sizes of its free dimensions, `given` ones kept.
 
-        `clock` is for tests. Raises what ONNX Runtime raises where the model runs on none of them.
+        `end`, a time of the clock, bounds its runs; `clock` is for tests. Raises what ONNX Runtime
+        raises where the model runs on none of the sizes, and what a Verifier raises.
         """
         self.original = original
         self.setting = setting
         self.phases = phases
         self.clock = clock
         self.size_bytes = size_bytes
+        self._end = end
         self.sizes: dict[str, int] = dict(given)
+        # The best plan so far: verified, and faster than the original when they raced last.
+        self.incumbent: Plan | None = None
         self._verifier = self._first_that_runs(given, widened)
         self._others: Verifier | None = None
         other = other_sizes(self.sizes)
@@ -166,6 +182,7 @@ class Contest:
         plan.refusal = next(failures(plan.deviations), "")
         if plan.naive is not None and plan.naive.refusal:
             plan.refusal = f"opened without its options: {plan.naive.refusal}"
+        plan.is_verified = not plan.refusal
 
     def keeps_nonfinite(self, plan: Plan) -> bool:
         """Tell whether a plan gives NaN and infinities where the original does, on drawn inputs."""
@@ -193,7 +210,7 @@ class Contest:
         """
         with self.phases(phase):
             release_memory()  # what others have left free counts as taken
-            return race(
+            laps = race(
                 {plan.name: plan.source for plan in plans},
                 dict(self.feeds("normal")),
                 threads=self.setting.threads,
@@ -208,6 +225,27 @@ class Contest:
                 least_rounds=least_rounds,
                 seed=self.setting.seed + seed,
             )
+        if reference == ORIGINAL:
+            self._note_best(plans, laps)
+        return laps
+
+    def _note_best(self, plans: Sequence[Plan], laps: Mapping[str, Lap]) -> None:
+        """Remember the best plan that may be written as it is, as a race has shown it."""
+        best = self.incumbent
+        for plan in plans:
+            if plan.name not in laps or not plan.is_verified or plan.naive is not None:
+                continue
+            lap = laps[plan.name]
+            if verdict(lap) != "faster":
+                best = None if plan is best else best
+            elif best is None or best.lap is None or plan is best or lap.ratio < best.lap.ratio:
+                best, plan.lap = plan, lap
+                self.original.lap = laps[ORIGINAL]
+        known, self.incumbent = self.incumbent, best
+        if best is not None and best.lap is not None:
+            self.phases.tell(BEST, 0, 0, f"{1 / best.lap.ratio:.2f}x, plan {best.name!r}")
+        elif known is not None:
+            self.phases.tell(BEST, 0, 0, "")
 
     def time_what_runs(
         self,
@@ -274,6 +312,12 @@ class Contest:
         return self._verifier.session.opening_s + self._verifier.session.run_s
 
     @property
+    def verifying_s(self) -> float:
+        """Seconds that verifying a plan takes at least."""
+        verifiers = [each for each in (self._verifier, self._others) if each is not None]
+        return sum(each.verifying_s for each in verifiers)
+
+    @property
     def seats(self) -> int:
         """How many plans may race the reference at once without breaking the memory promise."""
         return max(1, self._room - 1)
@@ -316,6 +360,8 @@ class Contest:
             feeds = {name: self.feeds(name) for name in self._distributions()}
             try:
                 return self._verifier_of(feeds, sizes, widened)
+            except (EndlessError, NoTimeError):
+                raise
             except Exception as error:  # another guess may suit the model
                 failure = failure or error
         assert failure is not None
@@ -334,8 +380,15 @@ class Contest:
     ) -> Verifier:
         graph = self.original.graph
         if is_risky(graph, bound_types(graph, sizes)):
-            try_apart(self.original.source, list(feeds.values()), self.setting.threads)
-        return Verifier(self.original.source, feeds, threads=self.setting.threads, wide=widened)
+            limit_s = max(LEAST_RUN_S, self._end - time.monotonic())
+            try_apart(self.original.source, list(feeds.values()), self.setting.threads, limit_s)
+        return Verifier(
+            self.original.source,
+            feeds,
+            threads=self.setting.threads,
+            wide=widened,
+            end=self._end,
+        )
 
 
 def table_rows(graph: Graph, value: int) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import onnx
 
 from ..catalog import Catalog
-from ..catalog.interruption import interruptible
+from ..catalog.interruption import interrupted, interruptible
 from ..profiles.machine import cores
 from ..rules import Rule
 from ..rules.gate.admit import applicable
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from torch.export import ExportedProgram
     from torch.nn import Module
 
+# What an interrupt does: KeyboardInterrupt, or a result with the best verified plan so far.
+ON_INTERRUPT = ("raise", "keep")
 Source = str | Path | bytes | onnx.ModelProto
 # How models of other frameworks become ONNX, by the package of one of their classes.
 ADVICE = {
@@ -54,6 +56,7 @@ def optimize(
     seed: int = 0,
     search: str = SEARCHES[0],
     keep: str | Path | None = None,
+    on_interrupt: str = ON_INTERRUPT[0],
 ) -> Optimization:
     """Find a model that computes the same and runs faster on this machine, or keep the original.
 
@@ -64,22 +67,26 @@ def optimize(
     "onnx" (standard operators only), or "auto": the first where there is a C compiler that works,
     else the second; `target` of the result says what was chosen and why. `portable` leaves native
     code out, and lets `save` write one plain file. `threads` defaults to the machine's cores;
-    `budget` is in seconds, for measuring and races: by default 30, and up to 90 for races alone
-    where those of a large model need it. `allow` names the classes of substitution that may be
+    `budget` is in seconds, for all but 10 more that reading and verifying may take: by default 30
+    for measuring and races, up to 90 for races alone where those of a large model need it, and 120
+    for everything. `allow` names the classes of substitution that may be
     applied, as a list or as "exact,rounding"; with "finite_math" beside them, NaN and infinities
     may come out otherwise than the original gives them. `input_shapes` binds free dimensions for
     measuring, by input name: the model itself stays dynamic. `catalog` is an open Catalog, a path,
-    or None for the user's own. `progress` is called with (phase, done, total, detail). `rules`
+    or None for the user's own. `progress` is called with (phase, done, total, detail); the
+    phase "best so far" has the best plan yet as its detail. `rules`
     replaces the shipped rules that are proved, and is taken as it is. `fold_limit`, in bytes,
     bounds a folded constant that is larger than what it was computed from. `seed` draws the inputs
     and the order in which plans are timed. `search` is "egraph" for the best plans of an e-graph
     beside single rewrites that gain, or "gains" for those alone. `keep` is a DuckDB file that the
-    plans are written to, and the e-graph if there is one.
+    plans are written to, and the e-graph if there is one. `on_interrupt` is "raise", or "keep" for
+    the best plan that was verified and raced by then, in a result that says `interrupted`.
 
     Raises ModelError for a model that can't be read, CatalogError for a catalog that can't be used,
     OptionError for an option with an impossible value; ModelError as well where ONNX Runtime can't
     run the model here: nothing can be verified then.
     """
+    phases = Phases(progress)
     choice = choose_target(target, portable=portable, allow=allowed(allow))
     setting = Setting(
         target=choice.target,
@@ -94,15 +101,18 @@ def optimize(
     )
     if setting.fuses:
         require_compiler()
-    kept = None if keep is None else Path(keep)
-    phases = Phases(progress)
+    if on_interrupt not in ON_INTERRUPT:
+        raise OptionError(
+            f"unknown on_interrupt {on_interrupt!r}; known: {', '.join(ON_INTERRUPT)}"
+        )
+    kept, keeps = None if keep is None else Path(keep), on_interrupt == "keep"
     base = applicable() if rules is None else tuple(rules)
     source = _source(model, example_inputs, phases)
     if isinstance(catalog, Catalog):
-        return _run(catalog, setting, choice, phases, base, source, kept)
+        return _run(catalog, setting, choice, phases, base, source, kept, keeps=keeps)
     opened = Catalog(catalog)
     try:
-        result = _run(opened, setting, choice, phases, base, source, kept)
+        result = _run(opened, setting, choice, phases, base, source, kept, keeps=keeps)
     except BaseException:
         opened.close()
         raise
@@ -137,13 +147,25 @@ def _run(
     rules: Sequence[Rule],
     source: Source,
     kept: Path | None,
+    *,
+    keeps: bool,
 ) -> Optimization:
     with Workshop(catalog) as workshop:
         run = Campaign(catalog, setting, phases, rules, workshop, source, kept)
-        run.propose(run.planner.simplify("simplified"))
-        contest = run.open_contest()
         try:
-            run.compete(contest)
-        finally:
-            contest.close()
+            run.simplify()
+            contest = run.open_contest()
+            if contest is not None:
+                try:
+                    run.compete(contest)
+                finally:
+                    contest.close()
+            return conclude(run, choice)
+        except BaseException as error:
+            watch = interrupted()
+            if not keeps or not (watch or isinstance(error, KeyboardInterrupt)):
+                raise
+            if watch is not None:
+                watch.answer()
+        run.end_early()
         return conclude(run, choice)

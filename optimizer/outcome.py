@@ -22,7 +22,7 @@ from .rewrite import Step
 from .search import bound_types
 from .target import TargetChoice
 from .view import calls_of, calls_run, drawn_graph, operator_costs
-from .words import candidate_of, details, verdict_of, version_of
+from .words import candidate_of, details, time_over, verdict_of, version_of
 
 if TYPE_CHECKING:
     from .report.schema import DrawnGraph, Headline, OperatorCost
@@ -69,7 +69,13 @@ def conclude(run: Campaign, choice: TargetChoice) -> Optimization:
     headline: Headline = {
         "tensolog": version_of("tensolog"),
         "chosen": winner.name,
-        "verdict": verdict_of(winner, run.plans, run.losing),
+        "verdict": " ".join(
+            [
+                *(["Interrupted."] if run.is_interrupted else ()),
+                verdict_of(winner, run.plans, run.losing, run.problem),
+                *time_over(run.cut, run.phases, run.setting),
+            ]
+        ),
         "nodes_before": original.nodes,
         "nodes_after": winner.nodes,
     }
@@ -102,6 +108,7 @@ def conclude(run: Campaign, choice: TargetChoice) -> Optimization:
         question=Question(run.setting, run.planner.base, dict(run.sizes)),
         catalog=run.catalog,
         catalog_path=run.catalog.path,
+        interrupted=run.is_interrupted,
     )
 
 

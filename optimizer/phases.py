@@ -6,8 +6,35 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 
+from .deadline import checkpoint
+
 Progress = Callable[[str, int, int, str], None]
 """Called with (phase, done, total, detail); a total of 0 means that the end is not known."""
+
+# What a report of progress is called that has the best plan so far as its detail.
+BEST = "best so far"
+# The steps of an optimization, in order, and the one that each phase is part of. Some phases come
+# again in later steps.
+STEPS = {
+    "exporting": "read",
+    "reading": "read",
+    "running the original": "run",
+    "first race": "run",
+    "searching": "search",
+    "screening": "search",
+    "predicting": "search",
+    "verifying": "verify",
+    "qualifying": "verify",
+    "opening": "verify",
+    "fusing": "kernels",
+    "measuring kernels": "kernels",
+    "racing": "race",
+    "opening sessions": "race",
+    "confirming": "race",
+    "explaining": "write",
+    "recording": "write",
+    "writing": "write",
+}
 
 
 class Phases:
@@ -15,6 +42,7 @@ class Phases:
 
     def __init__(self, progress: Progress | None = None) -> None:
         self._progress = progress
+        self.start = time.monotonic()
         self.seconds: dict[str, float] = {}
 
     @contextlib.contextmanager
@@ -31,3 +59,8 @@ class Phases:
         """Report progress inside a phase."""
         if self._progress is not None:
             self._progress(phase, done, total, detail)
+        checkpoint()
+
+    def mute(self) -> None:
+        """Report nothing any more: who hears of it might end what is still to be done."""
+        self._progress = None

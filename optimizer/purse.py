@@ -12,7 +12,8 @@ class Purse:
     """So many seconds: a phase is granted a share, and what it leaves is for those after it.
 
     `reserve` of them are kept for the last phase, however long the others took. At `end`, in the
-    clock's time, only these are left: work that nothing was granted for comes out of the shares.
+    clock's time, nothing is left: work that nothing was granted for comes out of the shares, and
+    in the end out of what is kept.
     """
 
     def __init__(
@@ -31,7 +32,12 @@ class Purse:
     @property
     def left(self) -> float:
         """Seconds that are left, those kept for the last phase among them."""
-        return max(self._reserved, min(self._left, self._end - self._clock()))
+        return max(0.0, min(max(self._reserved, self._left), self._end - self._clock()))
+
+    @property
+    def end(self) -> float:
+        """When the last phase has to begin, in the clock's time."""
+        return self._end - self._reserved
 
     @contextlib.contextmanager
     def share(self, part: float) -> Iterator[float]:

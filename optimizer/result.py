@@ -73,6 +73,7 @@ class Optimization:
     question: Question | None = None
     catalog: Catalog | None = None
     catalog_path: str = ""
+    interrupted: bool = False
 
     def __repr__(self) -> str:
         """Say how it ended: all that there is would be megabytes."""

@@ -19,6 +19,7 @@ from ..rules import (
     match_of,
 )
 from .clauses import derived, readings, stated
+from .deadline import checkpoint
 from .fold import fold_constants
 from .graph import Graph, Node, TensorType
 from .infer import infer_node, refine_types, same_type, sharpen
@@ -228,6 +229,7 @@ def simplify(
     steps: list[Step] = []
     refused: set[tuple[str, tuple[int, ...]]] = set()
     for round_ in range(ROUNDS):
+        checkpoint()
         steps += clean(graph, fold_limit)
         if on_round:
             on_round(round_, len(steps))

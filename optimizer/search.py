@@ -10,6 +10,7 @@ from onnx.shape_inference import InferenceError
 from ..profiles.costs import Cost
 from ..profiles.kernel import Kernel
 from ..rules import ABSENT, Match
+from .deadline import checkpoint
 from .fold import becomes_constant
 from .graph import Graph, TensorType, constant_of
 from .infer import bind, infer_node, infer_types, same_type, sharpen
@@ -109,6 +110,7 @@ def weigh(
     graph: Graph, match: Match, types: Mapping[int, TensorType], sizes: Mapping[str, int]
 ) -> Trial | None:
     """Apply a match to a copy and list the kernels that go and come; None where it can't apply."""
+    checkpoint()
     trial = graph.copy()
     trial.shelve = constant_of
     try:

@@ -17,8 +17,10 @@ RUNTIME_TARGET = "onnxruntime-cpu"
 # The same with kernels of its own: the result comes with a library of native code.
 KERNELS_TARGET = "onnxruntime-cpu+kernels"
 TARGETS = (RUNTIME_TARGET, KERNELS_TARGET, "onnx")
-# Seconds for measuring and races where none were asked for.
-BUDGET_S = 30.0
+# Seconds for measuring and races where none were asked for, and what all may take then.
+BUDGET_S, MOST_S = 30.0, 120.0
+# What may come on top of seconds that were asked for: reading, running the original, verifying.
+GRACE_S = 10.0
 CLASSES = ("exact", "rounding")
 # Beside the classes, that NaN and infinities may come out otherwise than the original gives them.
 FINITE_MATH = "finite_math"
@@ -80,6 +82,11 @@ class Setting:
             )
         if not 0 <= self.budget < math.inf:
             raise OptionError(f"the budget is in seconds and can't be {self.budget}")
+
+    @property
+    def most_s(self) -> float:
+        """Seconds after which all has to be over, as far as it can be cut."""
+        return MOST_S if self.stretches else self.budget + GRACE_S
 
     @property
     def for_runtime(self) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..catalog import Catalog
 from ..catalog.errors import ModelError
+from ..catalog.interruption import interruptible
 from ..catalog.onnx_reader import read_model
 from ..catalog.onnx_writer import skeleton_model
 from ..profiles.costs import CostModel
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from .driver import Source
 
 
+@interruptible()
 def explain_model(
     model: Source,
     *,
@@ -107,6 +109,7 @@ def _named(rules: Sequence[Rule], name: str) -> Rule:
     return found
 
 
+@interruptible()
 def explain_node(
     model: Source,
     name: str,
@@ -175,6 +178,7 @@ def _name_of(model: Source) -> str:
     return str(model) if isinstance(model, (str, Path)) else "model"
 
 
+@interruptible()
 def profile_model(
     model: Source,
     *,

@@ -6,6 +6,7 @@ with a fatal input shows only when it runs, so a model that might is run by some
 
 from __future__ import annotations
 
+import math
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from ..catalog.errors import ModelError
 from ..profiles.faults import DIVISIONS, FATAL_WHEN_EMPTY, fatal_input
 from ..rules import ABSENT
 from .graph import Graph, Node, TensorType
+from .verify import EndlessError
 
 Array = np.ndarray[Any, Any]
 
@@ -65,8 +67,13 @@ def _may_be_empty(type_: TensorType | None) -> bool:
     return any(not isinstance(size, int) or size == 0 for size in type_.shape)
 
 
-def try_apart(source: Path | bytes, runs: list[Mapping[str, Array]], threads: int) -> None:
-    """Run a model on each of `runs` in another process; ModelError where that process dies."""
+def try_apart(
+    source: Path | bytes, runs: list[Mapping[str, Array]], threads: int, limit_s: float = math.inf
+) -> None:
+    """Run a model on each of `runs` in another process; ModelError where that process dies.
+
+    One that hasn't ended after `limit_s` seconds is ended: whether it dies is not known then.
+    """
     with tempfile.TemporaryDirectory(prefix="tensolog-trial-") as name:
         folder = Path(name)
         if isinstance(source, bytes):
@@ -79,12 +86,16 @@ def try_apart(source: Path | bytes, runs: list[Mapping[str, Array]], threads: in
             arrays: dict[str, Any] = dict(feeds)
             paths.append(folder / f"{number}.npz")
             np.savez(paths[-1], **arrays)
-        done = subprocess.run(
-            [sys.executable, "-c", _RUN, str(model), str(threads), *map(str, paths)],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                [sys.executable, "-c", _RUN, str(model), str(threads), *map(str, paths)],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=False,
+                timeout=None if math.isinf(limit_s) else limit_s,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise EndlessError(limit_s) from error
     if done.returncode not in _RAISED:
         raise ModelError(
             f"ONNX Runtime ends the process that runs this model ({_cause(done.returncode)}); "

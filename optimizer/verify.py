@@ -9,6 +9,7 @@ levels gives: they differ there between themselves.
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -18,11 +19,13 @@ from typing import Any
 
 import numpy as np
 
+from ..catalog.errors import TensologError
 from ..profiles.feeds import NONFINITE
 from ..profiles.session import (
     AS_WRITTEN,
     DEFAULTS,
     Execution,
+    RunLimitError,
     open_session,
     release_memory,
     resident_bytes,
@@ -42,6 +45,11 @@ FLOOR_ULPS = 64.0
 # An original that differs more from itself than this does so for another reason than rounding:
 # relative to the output's scale, and as a share of the elements that are no floats.
 LARGEST_ERROR, LARGEST_SHARE = 1e-2, 1e-2
+# What a run of the original may take however little time there is, in seconds, and of the time that
+# there is: what takes longer could be compared with nothing.
+LEAST_RUN_S, RUN_SHARE = 10.0, 0.25
+# Runs of a model in the shortest race of two, with those that warm up.
+RACE_RUNS = 10
 
 
 @dataclass(frozen=True)
@@ -70,6 +78,20 @@ class Deviation:
         return self.max_error <= self.tolerance
 
 
+class EndlessError(TensologError):
+    """The original does not end in a time that is any use."""
+
+    def __init__(self, limit_s: float) -> None:
+        super().__init__(
+            f"the original had not ended after {limit_s:.0f} s on inputs that were generated: "
+            "where it does end, give a larger --budget, or smaller sizes with --input-shape"
+        )
+
+
+class NoTimeError(TensologError):
+    """The original takes so long that no plan could be compared with it in the time there is."""
+
+
 @dataclass(frozen=True)
 class SessionCost:
     """What a session takes: memory, activations included, and seconds to open it and to run.
@@ -96,14 +118,24 @@ class Verifier:
         *,
         threads: int,
         wide: Source | None = None,
+        end: float = math.inf,
     ) -> None:
-        """Run the original; raises what ONNX Runtime raises where it can't run on these feeds."""
+        """Run the original; raises what ONNX Runtime raises where it can't run on these feeds.
+
+        `end`, a time of the clock, bounds what that may take: raises EndlessError where a run does
+        not end, NoTimeError where it is so long that nothing else could be done by then.
+        """
         self._folder = tempfile.TemporaryDirectory(prefix="tensolog-verify-")
         self._feeds = dict(feeds)
         self._threads = threads
+        self._end = end
         self.outputs: list[str] = []
-        self.session = self._store("original", original, DEFAULTS, self._feeds)
-        self._store("plain", original, AS_WRITTEN, self._feeds)
+        try:
+            self.session = self._store("original", original, DEFAULTS, self._feeds)
+            self._check_time()
+            self._store("plain", original, AS_WRITTEN, self._feeds)
+        except RunLimitError as error:
+            raise EndlessError(error.limit_s) from error
         self.yardstick = "original"
         if wide is not None:
             try:
@@ -112,6 +144,11 @@ class Verifier:
                 self.yardstick = "wide"
             except Exception:  # an operator without a double kernel: the original must do
                 self.yardstick = "original"
+
+    @property
+    def verifying_s(self) -> float:
+        """Seconds that a candidate takes at least: a session opened, and a run on each input."""
+        return self.session.opening_s + len(self._feeds) * self.session.run_s
 
     def close(self) -> None:
         """Remove the stored outputs."""
@@ -164,7 +201,7 @@ class Verifier:
         opening_s, run_s = time.monotonic() - start, 0.0
         opening_bytes = resident_bytes() - before
         self.outputs = [entry.name for entry in session.get_outputs()]
-        for distribution in distributions:
+        for distribution in list(distributions):
             feeds = self._feeds[distribution]
             wide = {entry.name: entry.type for entry in session.get_inputs()}
             cast = {
@@ -173,7 +210,14 @@ class Verifier:
                 if name in wide
             }
             start = time.monotonic()
-            results = run_session(session, cast)
+            try:
+                results = run_session(session, cast, limit_s=self._limit_s())
+            except RunLimitError:
+                if kind != "original" or distribution not in NONFINITE:
+                    raise
+                # A loop that waits for a number never ends: there is nothing to compare with.
+                del self._feeds[distribution]
+                continue
             run_s = time.monotonic() - start  # the first ones also reserve memory: the last counts
             for position, array in enumerate(results):
                 np.save(self._path(kind, distribution, position), _storable(array))
@@ -182,6 +226,21 @@ class Verifier:
         del session
         release_memory()
         return cost
+
+    def _limit_s(self) -> float | None:
+        """Give the seconds that a run may take now; None where nothing bounds it."""
+        left_s = self._end - time.monotonic()
+        return None if math.isinf(left_s) else max(LEAST_RUN_S, RUN_SHARE * left_s)
+
+    def _check_time(self) -> None:
+        """Raise NoTimeError where verifying a plan and racing it takes longer than there is."""
+        cost, often = self.session, len(self._feeds)
+        needed_s = 5 * cost.opening_s + (3 * often + 2 * RACE_RUNS) * cost.run_s
+        if time.monotonic() + needed_s > self._end and needed_s > LEAST_RUN_S:
+            raise NoTimeError(
+                f"a run of it takes {cost.run_s:.1f} s, and to verify and race a plan takes "
+                f"{needed_s:.0f} s or more, which a larger budget gives"
+            )
 
     def _load(self, kind: str, distribution: str, position: int) -> Array:
         path = self._path(kind, distribution, position)

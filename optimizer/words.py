@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import metadata
@@ -20,7 +21,7 @@ from .convert import tensor_type
 from .phases import Phases
 from .result import Candidate
 from .rewrite import Step
-from .setting import CLASSES, FINITE_MATH, Setting
+from .setting import CLASSES, FINITE_MATH, MOST_S, Setting
 from .shortlist import NO_TIME
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 LEAST_GAP = 0.01
 # Of fewer rounds than this an interval is so wide that it says nothing.
 FEW_ROUNDS = 5
+# By so many seconds a budget may be passed without a word; the phases that took most are told.
+UNTOLD_S, TOLD_PHASES = 1.0, 5
 
 
 def candidate_of(plan: Plan, *, winner: bool, reference: Lap | None = None) -> Candidate:
@@ -68,7 +71,7 @@ def _verdict(plan: Plan, *, winner: bool) -> str:
     if plan.like:
         return f"runs what {plan.like} runs"
     if plan.lap is None:
-        return "beaten"
+        return "beaten" if plan.is_verified else "not raced"
     if plan.lap.verdict == "noise" and plan.lap.samples < FEW_ROUNDS:
         return "too few rounds to tell"
     return {"faster": "faster, but not the fastest", "slower": "slower", "noise": "no faster"}[
@@ -76,11 +79,16 @@ def _verdict(plan: Plan, *, winner: bool) -> str:
     ]
 
 
-def verdict_of(winner: Plan, plans: Sequence[Plan], losing: Sequence[Step] = ()) -> str:
+def verdict_of(
+    winner: Plan, plans: Sequence[Plan], losing: Sequence[Step] = (), problem: str = ""
+) -> str:
     """Say in one sentence how it ended, and in others what was left out and left open.
 
-    `losing` are steps of rules that lose NaN or infinities of this model.
+    `losing` are steps of rules that lose NaN or infinities of this model; `problem` says why
+    nothing was raced.
     """
+    if problem:
+        return f"The original is kept: {problem}."
     return _ending(winner, plans) + _left_out(losing) + _gap(plans)
 
 
@@ -92,6 +100,21 @@ def _left_out(losing: Sequence[Step]) -> str:
         f" {', '.join(names)} had a place, and would lose NaN or infinities: "
         f"--allow {','.join((*CLASSES, FINITE_MATH))} applies such rules."
     )
+
+
+def time_over(cut: Sequence[str], phases: Phases, setting: Setting) -> Iterator[str]:
+    """Say what was cut, and where the time went, in a sentence each, if it was over."""
+    if cut:
+        yield (
+            f"There was no time to end {' and '.join(dict.fromkeys(cut))}; "
+            "a larger budget gives more."
+        )
+    seconds = time.monotonic() - phases.start
+    asked_s = MOST_S if setting.stretches else setting.budget
+    if seconds > asked_s + UNTOLD_S:
+        longest = sorted(phases.seconds.items(), key=lambda entry: -entry[1])[:TOLD_PHASES]
+        parts = ", ".join(f"{name} {taken:.0f} s" for name, taken in longest if taken >= 0.5)
+        yield f"All took {seconds:.0f} s, the budget being {asked_s:.0f} s: {parts}."
 
 
 def _gap(plans: Sequence[Plan]) -> str:

@@ -8,6 +8,7 @@ import mmap
 import re
 import statistics
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
+from ..catalog.errors import TensologError
 from ..catalog.interruption import endable
 from .denormals import flushed_denormals
 from .execution import AS_WRITTEN, DEFAULTS, LEVELS, Execution
@@ -28,6 +30,7 @@ __all__ = [
     "RUNTIME",
     "BoundRun",
     "Execution",
+    "RunLimitError",
     "open_session",
     "reason_of",
     "release_memory",
@@ -95,16 +98,42 @@ def open_session(
     return session
 
 
+class RunLimitError(TensologError):
+    """A run had not ended in the time that it was given."""
+
+    def __init__(self, limit_s: float) -> None:
+        super().__init__(f"it had not ended after {limit_s:.0f} s")
+        self.limit_s = limit_s
+
+
 def run_session(
-    session: Any, feeds: Mapping[str, Any], names: Sequence[str] | None = None
+    session: Any,
+    feeds: Mapping[str, Any],
+    names: Sequence[str] | None = None,
+    *,
+    limit_s: float | None = None,
 ) -> list[Any]:
     """Run a session once, on those of `feeds` that it takes; a signal ends the run.
 
-    Returns the outputs named, by default all. Raises what ONNX Runtime raises.
+    Returns the outputs named, by default all. Raises RunLimitError where the run takes longer than
+    `limit_s` seconds, and what ONNX Runtime raises.
     """
     wanted = {entry.name for entry in session.get_inputs()}
     given = {name: array for name, array in feeds.items() if name in wanted}
-    return list(session.run(names, given, _endable_options()))
+    options = _endable_options()
+    if limit_s is None:
+        return list(session.run(names, given, options))
+    late = threading.Timer(limit_s, _terminate, (options,))
+    late.daemon = True
+    late.start()
+    try:
+        return list(session.run(names, given, options))
+    except Exception as error:
+        if options.terminate:
+            raise RunLimitError(limit_s) from error
+        raise
+    finally:
+        late.cancel()
 
 
 def _endable_options() -> Any:

@@ -23,7 +23,8 @@ _LATER_S = 0.02
 _MOST_TIMES = 500
 # What a command that is ended by force has to remove its temporary files.
 _REMOVING_S = 0.3
-INTERRUPTED, TERMINATED = 130, 143
+# Exit codes of what was interrupted; the last one where the best so far was written all the same.
+INTERRUPTED, TERMINATED, WRITTEN = 130, 143, 3
 NOTHING_WRITTEN = "nothing was written"
 # What the blocks of `on_interrupt` say that are under way, the outer ones first.
 _states: list[str] = []
@@ -139,6 +140,11 @@ def caught() -> KeyboardInterrupt | None:
     DuckDB does: an interrupted query ends in a RuntimeError.
     """
     return _caught[0] if _caught else None
+
+
+def answer() -> None:
+    """Say that what struck was done justice to: it neither ends anything nor is the exit code."""
+    _caught.clear()
 
 
 def stop_if_interrupted() -> None:

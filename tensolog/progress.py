@@ -1,41 +1,73 @@
-"""Progress on standard error: one live line per phase on a terminal, plain lines elsewhere."""
+"""Progress on standard error: one display on a terminal, a line every few seconds elsewhere.
+
+Both say what is being done, what is left of the steps and of the budget, and the best found so far.
+The display stays where it is, however many phases there are, and is gone at the end.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
 from .interrupts import stop_if_interrupted
+from .summary import one_line
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as Bars
-    from rich.progress import TaskID
+    from rich.console import RenderableType
+    from rich.live import Live
 
 PLAIN_INTERVAL_S = 5.0
+# A display that is drawn more often would take time from what is being measured.
+DRAWN_PER_S = 4
+MOST_PLAIN_LETTERS = 120
 
 
 class Progress:
     """Callable with (phase, done, total, detail); use as a context manager.
 
-    `total` 0 means that the end is not known. A new phase ends the one before.
+    `total` 0 means that the end is not known. `steps` names the step that a phase belongs to, in
+    the order of the steps: a phase that comes again leads back to none. `budget_s` is what all may
+    take. The phase `best` has the best found so far as its detail.
     """
 
-    def __init__(self, *, quiet: bool = False, stream: TextIO | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        quiet: bool = False,
+        stream: TextIO | None = None,
+        steps: Mapping[str, str] | None = None,
+        budget_s: float | None = None,
+        best: str = "",
+    ) -> None:
         self.stream = stream if stream is not None else sys.stderr
         self.quiet = quiet
-        self.phase = ""
+        self.steps = dict(steps or {})
+        self.budget_s = budget_s
         self.started = time.monotonic()
-        self.printed = 0.0
-        self.bars: Bars | None = None
-        self.task: TaskID | None = None
+        self._best_phase = best
+        self._best = ""
+        self._doing = ("", 0, 0, "")
+        self._names = list(dict.fromkeys(self.steps.values()))
+        self._step = 0
+        self._printed: float | None = None
+        self._live: Live | None = None
 
     def __enter__(self) -> Self:
-        """Draw bars on a terminal."""
+        """Open the display where there is a terminal."""
         if not self.quiet and self.stream.isatty():
-            self.bars = _bars(self.stream)
-            self.bars.start()
+            from rich.console import Console
+            from rich.live import Live
+
+            self._live = Live(
+                console=Console(file=self.stream),
+                get_renderable=self._drawn,
+                refresh_per_second=DRAWN_PER_S,
+                transient=True,
+            )
+            self._live.start()
         return self
 
     def __exit__(
@@ -44,69 +76,88 @@ class Progress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Leave finished phases on the screen; an unfinished one disappears."""
-        if self.bars is None:
-            return
-        if self.task is not None:
-            if kind is None:
-                self._finish()
-            else:
-                self.bars.remove_task(self.task)
-        self.bars.stop()
+        """Take the display away."""
+        if self._live is not None:
+            self._live.stop()
 
     def __call__(self, phase: str, done: int, total: int, detail: str = "") -> None:
         """Report that `done` of `total` parts of `phase` are done; `detail` is the current one."""
         stop_if_interrupted()
         if self.quiet:
             return
-        if self.bars is None:
-            self._plain(phase, done, total, detail)
-            return
-        if phase != self.phase:
-            if self.task is not None:
-                self._finish()
-            self.phase = phase
-            self.task = self.bars.add_task(phase, total=total or None, detail=detail)
-        assert self.task is not None
-        count = f"{done}/{total} " if total > 1 else ""
-        self.bars.update(self.task, completed=done, total=total or None, detail=count + detail)
+        if self._best_phase and phase == self._best_phase:
+            self._best = one_line(detail)
+        else:
+            self._doing = (phase, done, total, one_line(detail))
+            if phase in self.steps:
+                self._step = max(self._step, self._names.index(self.steps[phase]))
+        if self._live is None:
+            self._print()
 
-    def _finish(self) -> None:
-        """Show the running phase as complete: what a budget left out is not an error."""
-        assert self.bars is not None and self.task is not None
-        total = self.bars.tasks[-1].total or 1
-        self.bars.update(self.task, completed=total, total=total, detail="")
+    # ---------------------------------------------------------------------------- plain lines
 
-    def _plain(self, phase: str, done: int, total: int, detail: str) -> None:
+    def _print(self) -> None:
         now = time.monotonic()
-        if phase == self.phase and now - self.printed < PLAIN_INTERVAL_S:
+        if self._printed is not None and now - self._printed < PLAIN_INTERVAL_S:
             return
-        self.phase, self.printed = phase, now
+        self._printed = now
+        best = f"; {self._best_phase} {self._best}" if self._best else ""
+        line = f"[{self._time()}] {self._what()}"
+        print(f"{_cut(line, MOST_PLAIN_LETTERS - len(best))}{best}", file=self.stream, flush=True)
+
+    def _time(self) -> str:
+        """Say how much time has passed, and of how much."""
+        seconds = time.monotonic() - self.started
+        if self.budget_s is None:
+            return f"{seconds:6.1f} s"
+        return f"{seconds:4.0f} of {self.budget_s:.0f} s"
+
+    def _what(self) -> str:
+        phase, done, total, detail = self._doing
         count = f" {done}/{total}" if total > 1 else ""
-        line = f"[{now - self.started:6.1f} s] {phase}{count} {detail}".rstrip()
-        print(line, file=self.stream, flush=True)
+        return f"{phase}{count} {detail}".rstrip()
+
+    # ------------------------------------------------------------------------------- terminal
+
+    def _drawn(self) -> RenderableType:
+        """Draw as many lines at any time, each cut to the width that there is."""
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.spinner import Spinner
+        from rich.table import Table
+        from rich.text import Text
+
+        def line(text: str, style: str = "") -> Text:
+            return Text(text, style, no_wrap=True, overflow="ellipsis")
+
+        first = Table.grid(expand=True, padding=(0, 1))
+        first.add_column(width=1)
+        first.add_column(ratio=1, no_wrap=True, overflow="ellipsis")
+        first.add_column(justify="right", no_wrap=True)
+        spinner = Spinner("dots")
+        spinner.start_time = 0.0  # a new one is drawn each time
+        first.add_row(spinner, line(self._what()), line(self._time().strip(), "progress.elapsed"))
+        seconds, (_, done, total, _) = time.monotonic() - self.started, self._doing
+        if self.budget_s is not None:
+            bar = ProgressBar(self.budget_s, min(seconds, self.budget_s))
+        else:
+            bar = ProgressBar(total or None, done, pulse=not total)
+        second = Table.grid(expand=True, padding=(0, 1))  # a bar by itself ends no line
+        second.add_column(width=1)
+        second.add_column(ratio=1)
+        second.add_row("", bar)
+        lines: list[RenderableType] = [first, second]
+        if self._names:
+            steps = Text("  ", no_wrap=True, overflow="ellipsis")
+            for number, name in enumerate(self._names):
+                mark = "✓ " if number < self._step else "· " if number > self._step else "▸ "
+                style = "green" if number < self._step else "dim" if number > self._step else "bold"
+                steps.append(f"{mark}{name}  ", style)
+            lines.append(steps)
+        if self._best_phase:
+            lines.append(line(f"  {self._best_phase}: {self._best or 'the original'}"))
+        return Group(*lines)
 
 
-def _bars(stream: TextIO) -> Bars:
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
-    from rich.table import Column
-    from rich.text import Text
-
-    class Seconds(ProgressColumn):
-        def render(self, task: Task) -> Text:
-            seconds = task.finished_time if task.finished_time is not None else task.elapsed
-            return Text(f"{seconds or 0:5.1f} s", style="progress.elapsed")
-
-    return Progress(
-        SpinnerColumn(finished_text="[green]✓"),
-        TextColumn("{task.description}", table_column=Column(min_width=17)),
-        BarColumn(bar_width=24),
-        Seconds(),
-        # Kernel labels hold brackets: no markup.
-        TextColumn(
-            "{task.fields[detail]}", markup=False, table_column=Column(ratio=1, no_wrap=True)
-        ),
-        console=Console(file=stream),
-        expand=True,
-    )
+def _cut(text: str, letters: int) -> str:
+    return text if len(text) <= letters else f"{text[: letters - 1]}…"

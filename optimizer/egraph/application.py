@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...rules import Match, Replacement, RuleError, instantiate
+from ..deadline import checkpoint
 from ..graph import constant_of
 from ..rewrite import attribute_proto
 from .columns import NONE, Row
@@ -36,6 +37,7 @@ def apply_matches(egraph: EGraph, found: Sequence[Match]) -> list[Application]:
     pending: list[_Pending] = []
     applied: list[Application] = []
     for match in found:
+        checkpoint()
         application = Application(
             match.rule.name,
             tuple(match.nodes.values()),

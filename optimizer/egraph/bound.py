@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..deadline import checkpoint
 from .greedy import MOST_CLASSES, computed, greedy, improved, shared_out, value_of
 from .problem import Choice, Selection
 from .regions import Region, parents_of
@@ -174,6 +175,7 @@ class _Search:
         if root_bound < best_cost - TOLERANCE:
             frames.append(self._frame(pending))
         while frames:
+            checkpoint()
             class_, left, pending = frames[-1]
             self._undo(class_)
             if not left:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, combinations
 
+from ..deadline import checkpoint
 from .alike import Decisions
 from .bound import Decision
 from .greedy import computed, value_of
@@ -35,6 +36,7 @@ def decide_cut(
     best, cost, bound, spent = dict(incumbent), value_of(region, incumbent), float("inf"), 0
     cases = chain.from_iterable(combinations(shared, n) for n in range(len(shared) + 1))
     for case in cases:
+        checkpoint()
         given = _given(problem, case, set(shared) - set(case))
         if given is None:
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ..deadline import checkpoint
 from .alike import Decisions
 from .cutset import decide_cut
 from .problem import Choice, Problem, Selection, cost_of, in_order, reduced
@@ -50,6 +51,7 @@ def extract(problem: Problem, incumbent: Selection, steps: int = MOST_STEPS) -> 
     slack = 0.0
     decisions = Decisions()
     for region in sorted(regions, key=lambda region: (len(region.choices), region.roots)):
+        checkpoint()
         own = region.part_of(incumbent)
         decision = decide_cut(region, own, min(STEPS, max(0, steps - spent)), decisions)
         spent += decision.steps

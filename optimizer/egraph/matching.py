@@ -11,6 +11,7 @@ from ...rules import Match, Rule, check_conditions, match_of
 from ...rules.compile import columns
 from ..arrays import Ints
 from ..clauses import Row, derived, readings, stated
+from ..deadline import checkpoint
 from ..joins import Tables
 from .egraph import EGraph
 from .facts import Facts
@@ -81,6 +82,7 @@ class EMatcher:
         view = View(self.egraph)
         found: list[Match] = []
         for rule, rows in self._patterns.rows(tables, due):
+            checkpoint()
             self._asked[rule.name] = self.egraph.columns.now
             found += self._rationed(rule, rows, view, round_)
         self.found += len(found)

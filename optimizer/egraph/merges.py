@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...rules import Match, Rule, check_conditions, match_of
+from ..deadline import checkpoint
 from .application import apply_matches
 from .columns import NONE
 from .costs import UNUSABLE, Costs, free_classes
@@ -159,6 +160,7 @@ class _Search:
         """Make the most promising candidate and queue what it leads to, until none promises."""
         self._expand(start)
         while self.queue and self.made < pops:
+            checkpoint()
             promised, _, parent, found = heapq.heappop(self.queue)
             if promised > SLACK * self.best.cost:
                 break

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ...rules import Rule
+from ..deadline import left_s
 from .application import apply_matches
 from .chains import Chains
 from .egraph import EGraph
@@ -14,6 +15,7 @@ from .matching import EMatcher, operators_in, reachable
 from .provenance import Application
 
 SATURATED = "saturated"
+OUT_OF_TIME = "the time for it is over"
 
 Report = Callable[[str, int, int, str], None]
 
@@ -21,7 +23,7 @@ Report = Callable[[str, int, int, str], None]
 @dataclass(frozen=True)
 class Budget:
     """Limits of growth. Those that count decide alike on any machine; seconds, of the
-    processor, are the last resort.
+    processor, are the last resort, as is the share of the time that the search has left.
 
     `nodes` is the number of e-nodes that do not depend on constants alone, or `factor` times that
     of all at the start if that is more; `matches` is what one rule may have in a round before it
@@ -33,6 +35,7 @@ class Budget:
     factor: int = 6
     matches: int = 1_000
     seconds: float = 10.0
+    share: float = 0.4
 
 
 @dataclass
@@ -67,6 +70,7 @@ def saturate(
     matcher = EMatcher(egraph, reachable(rules, operators_in(egraph)), budget.matches)
     most = max(budget.nodes, budget.factor * egraph.columns.size)
     deadline = time.process_time() + budget.seconds
+    late = time.monotonic() + budget.share * left_s()
     chains = Chains(rounding=rounding)
     for round_ in range(budget.rounds):
         egraph.columns.now += 1
@@ -86,6 +90,9 @@ def saturate(
             break
         if time.process_time() > deadline:
             growth.ended = f"{budget.seconds} seconds are over"
+            break
+        if time.monotonic() > late:
+            growth.ended = OUT_OF_TIME
             break
     growth.ended = growth.ended or f"{budget.rounds} rounds are over"
     growth.paused = matcher.paused

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..interrupts import on_interrupt, stop_if_interrupted
+from ..interrupts import WRITTEN, answer, on_interrupt, stop_if_interrupted
 from . import options as shared
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     "--budget",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="Time for measuring and races.  [default: 30; races of a large model may take 90 alone]",
+    help="Time for everything; reading and verifying may take 10 more.  [default: 30 for measuring "
+    "and races, those of a large model 90 alone, and 120 for everything]",
 )
 @shared.allow_option
 @shared.input_shape_option
@@ -68,6 +69,15 @@ if TYPE_CHECKING:
     help="Write an HTML report: graphs, costs, steps, candidates.",
 )
 @shared.json_option
+@click.option(
+    "--on-interrupt",
+    "when_interrupted",
+    type=click.Choice(["discard", "write"]),
+    default="discard",
+    show_default=True,
+    help="What Ctrl-C does: write nothing, or the best plan that was verified and raced by then "
+    f"(exit code {WRITTEN}).",
+)
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no summary.")
 def optimize(
     model: Path,
@@ -86,6 +96,7 @@ def optimize(
     catalog_path: str | None,
     report: Path | None,
     as_json: bool,
+    when_interrupted: str,
     quiet: bool,
 ) -> None:
     """Write a model that computes the same and is not slower.
@@ -115,16 +126,20 @@ def optimize(
         if keep.resolve() in taken:
             raise click.UsageError("--keep names the same file as a model or the report")
 
+    from ..optimizer.phases import BEST, STEPS
     from ..progress import Progress
 
     with (
         on_interrupt("no model was written; what was measured is kept"),
-        Progress(quiet=quiet) as progress,
+        Progress(quiet=quiet, steps=STEPS, best=BEST) as progress,
     ):
         progress("reading", 0, 1, str(model))
         from ..catalog import Catalog
+        from ..optimizer import ORIGINAL
         from ..optimizer import optimize as run
+        from ..optimizer.setting import MOST_S
 
+        progress.budget_s = MOST_S if budget is None else budget
         with Catalog(catalog_path) as catalog:
             shared.refuse_catalog(catalog, written, report)
             rules = _rules(catalog, rule_files, unproven)
@@ -141,7 +156,10 @@ def optimize(
                 rules=rules,
                 search=search,
                 keep=keep,
+                on_interrupt="keep" if when_interrupted == "write" else "raise",
             )
+            if result.interrupted:
+                answer()
             stop_if_interrupted()
             progress("writing", 0, 1, str(written))
             files = [str(file) for file in result.save(written)]
@@ -160,6 +178,10 @@ def optimize(
         click.echo(kernels_text(summary, str(model), str(written)), nl=False)
         if beside := [Path(file).name for file in files if file != str(written)]:
             click.echo(f"Keep beside it: {', '.join(beside)}")
+    if result.interrupted:
+        best = "the original" if result.chosen == ORIGINAL else f"the plan {result.chosen!r}"
+        click.echo(f"interrupted; {best}, the best by then, was written to {written}", err=True)
+        raise click.exceptions.Exit(WRITTEN)
 
 
 def _rules(catalog: Catalog, files: tuple[Path, ...], unproven: bool) -> list[Rule]:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import onnx
 import pytest
 import tensolog.optimizer
 
@@ -25,6 +26,7 @@ def heard():
     before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     yield
     signal.signal(signal.SIGHUP, before)
+    interrupts.answer()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
@@ -160,9 +162,15 @@ def until(process, line):
     raise AssertionError(f"it ended with {process.wait()} and never said {line!r}")
 
 
+TALKATIVE = (
+    "import sys\nfrom tensolog import cli, progress\n"
+    "progress.PLAIN_INTERVAL_S = 0.0\ncli.main(sys.argv[1:])"
+)
+
+
 def test_an_original_that_runs_for_ever_ends_by_a_signal(tmp_path):
     model = save_endless(tmp_path / "endless.onnx")
-    command = [sys.executable, "-m", "tensolog", "optimize", model, "-o", tmp_path / "out.onnx"]
+    command = [sys.executable, "-c", TALKATIVE, "optimize", model, "-o", tmp_path / "out.onnx"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         until(process, "running the original")
         time.sleep(1)
@@ -212,3 +220,33 @@ def test_what_cannot_be_ended_is_left(block, strikes, tmp_path):
         assert process.wait(60) == 130
     assert said == "interrupted; nothing came of it\n"
     assert not list(tmp_path.iterdir())
+
+
+# ------------------------------------------------------------------------- the best by then
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_writes_the_best_by_then_where_that_is_asked_for(
+    number, cli, monkeypatch, small_model, tmp_path
+):
+    from tensolog.optimizer.campaign import Campaign
+
+    monkeypatch.setattr(Campaign, "open_contest", lambda *_: strike(number))
+    out = tmp_path / "out.onnx"
+    options = ("--budget", "0", "--portable", "--on-interrupt", "write")
+    outcome = cli("optimize", small_model, "-o", out, *options)
+    assert outcome.code == interrupts.WRITTEN, outcome.err
+    assert outcome.err.splitlines()[-1].endswith(f"the best by then, was written to {out}")
+    assert "Interrupted." in outcome.out
+    assert onnx.load(out).graph.output[0].name == "y"
+
+
+def test_before_the_model_is_read_there_is_nothing_to_write(
+    cli, monkeypatch, small_model, tmp_path
+):
+    from tensolog.optimizer import campaign
+
+    monkeypatch.setattr(campaign, "read_model", lambda *_: strike())
+    out = tmp_path / "out.onnx"
+    outcome = cli("optimize", small_model, "-o", out, "--on-interrupt", "write")
+    assert outcome.code == 130 and not out.exists()

@@ -31,7 +31,7 @@ def test_what_a_phase_leaves_is_for_the_next_and_what_is_kept_is_for_the_last(ta
 def test_work_that_nothing_was_granted_for_comes_out_of_the_shares():
     now = [0.0]
     purse = Purse(10.0, reserve=0.4, end=20.0, clock=lambda: now[0])
-    for passed, granted, left in ((9.0, 3.0, 10.0), (14.0, 2.0, 6.0), (25.0, 0.0, 4.0)):
+    for passed, granted, left in ((9.0, 3.0, 10.0), (14.0, 2.0, 6.0), (25.0, 0.0, 0.0)):
         now[0] = passed
         assert purse.left == left
         with purse.share(0.3) as share_s:

@@ -30,6 +30,11 @@ def test_the_original_is_told_as_it_was():
     assert candidate_of(Plan("p", Graph(base=None, names=[])), winner=False).ratio is None
 
 
+def test_who_dropped_out_without_a_lap_was_beaten():
+    plan = Plan("p", Graph(base=None, names=[]), is_verified=True)
+    assert candidate_of(plan, winner=False).verdict == "beaten"
+
+
 @pytest.mark.parametrize(
     ("lap", "verdict"),
     [
@@ -37,7 +42,7 @@ def test_the_original_is_told_as_it_was():
         (replace(EARLY, samples=3, ratio_low=0.5, ratio_high=2.0), "too few rounds to tell"),
         (replace(EARLY, ratio=0.8, ratio_low=0.7, ratio_high=0.9), "faster, but not the fastest"),
         (replace(EARLY, samples=3, ratio=2.0, ratio_low=1.5, ratio_high=2.5), "slower"),
-        (None, "beaten"),
+        (None, "not raced"),
     ],
 )
 def test_verdicts(lap, verdict):
