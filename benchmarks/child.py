@@ -118,12 +118,13 @@ def optimize(
 
 
 def race(original: str, optimized: str, *, threads: int, budget: float) -> dict[str, Any]:
-    """Time two models interleaved, the original under full optimization; ratios are speedups.
+    """Time two models interleaved, the original under full optimization.
 
     The other one is opened as its metadata says, and by the runtime's defaults too where they are
     not the same: users who know nothing of it must lose nothing. Opening them is raced as well.
     """
     import onnx
+    from tensolog.profiles.deployed import model_file
     from tensolog.profiles.execution import DEFAULTS, embedded
     from tensolog.profiles.opening import race_openings
     from tensolog.profiles.race import race as race_models
@@ -131,11 +132,12 @@ def race(original: str, optimized: str, *, threads: int, budget: float) -> dict[
     from .zoo import random_feeds
 
     feeds = random_feeds(onnx.load(original), dimensions={"batch": 1, "tokens": 128})
-    execution = embedded(Path(optimized))
-    models = {"original": Path(original), "optimized": Path(optimized)}
+    file = model_file(Path(optimized))
+    execution = embedded(file)
+    models = {"original": Path(original), "optimized": file}
     plain = execution != DEFAULTS and not execution.libraries
     if plain:
-        models["plain"] = Path(optimized)
+        models["plain"] = file
     laps = race_models(
         models,
         feeds,

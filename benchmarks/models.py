@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -100,7 +101,9 @@ def measure(plan: Plan, folder: Path, row: Row) -> Steps:
     original = folder / f"{case.model}.onnx"
     optimized = folder / "optimized.onnx"
     for stale in folder.glob("*.onnx"):
-        if stale != original:
+        if stale.is_dir():
+            shutil.rmtree(stale)
+        elif stale != original:
             stale.unlink()
     yield "building", {}
     if not original.exists():

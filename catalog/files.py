@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -34,6 +35,24 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         yield file
         file.close()
         temporary.replace(target)
+
+
+def put_in_place(new: Path, target: Path) -> None:
+    """Move a file or a folder to a name, in the place of what has it; on failure that is back."""
+    if not os.path.lexists(target):
+        new.rename(target)
+        return
+    older = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.old")
+    target.rename(older)
+    try:
+        new.rename(target)
+    except BaseException:
+        older.rename(target)
+        raise
+    if older.is_dir():
+        shutil.rmtree(older, ignore_errors=True)
+    else:
+        older.unlink(missing_ok=True)
 
 
 def replace_together(moves: list[tuple[Path, Path]]) -> None:

@@ -41,16 +41,7 @@ def write_model(
     gone.
     """
     path = Path(path)
-    (model,) = reference_models(catalog, [model_id])
-    by_tensor = referring(catalog, model)
-    outside = _outside(model, by_tensor, external_data, outside_bytes)
-    inside = sum(constant.size_bytes for tensor, constant in by_tensor if id(tensor) not in outside)
-    if inside + model.ByteSize() > PROTOBUF_BYTES:
-        if external_data is False:
-            raise ModelError(
-                f"{path} would be over 2 GB, more than one ONNX file can hold: allow external data"
-            )
-        outside |= _initializers_above(model, by_tensor, _STREAMED_BYTES)
+    model, by_tensor, outside = _planned(catalog, model_id, external_data, outside_bytes, path)
     if outside and _side_of(path).resolve() in spared:
         raise ModelError(
             f"{_side_of(path)} holds weights of the model that was read: write to another name"
@@ -62,6 +53,39 @@ def write_model(
 
 
 TensorConstant = tuple[onnx.TensorProto, Constant]
+
+
+def has_side_file(
+    catalog: Catalog,
+    model_id: int,
+    *,
+    external_data: bool | None = None,
+    outside_bytes: int | None = None,
+) -> bool:
+    """Tell whether `write_model` would write a second file; ModelError where one can't hold all."""
+    _, _, outside = _planned(catalog, model_id, external_data, outside_bytes, Path("the model"))
+    return bool(outside)
+
+
+def _planned(
+    catalog: Catalog,
+    model_id: int,
+    external_data: bool | None,
+    outside_bytes: int | None,
+    path: Path,
+) -> tuple[onnx.ModelProto, list[TensorConstant], set[int]]:
+    """Return a model of references, its constants, and which tensors, by id, go outside."""
+    (model,) = reference_models(catalog, [model_id])
+    by_tensor = referring(catalog, model)
+    outside = _outside(model, by_tensor, external_data, outside_bytes)
+    inside = sum(constant.size_bytes for tensor, constant in by_tensor if id(tensor) not in outside)
+    if inside + model.ByteSize() > PROTOBUF_BYTES:
+        if external_data is False:
+            raise ModelError(
+                f"{path} would be over 2 GB, more than one ONNX file can hold: allow external data"
+            )
+        outside |= _initializers_above(model, by_tensor, _STREAMED_BYTES)
+    return model, by_tensor, outside
 
 
 def _outside(

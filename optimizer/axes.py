@@ -13,9 +13,9 @@ from dataclasses import replace
 import numpy as np
 from onnx import helper
 
+from ..profiles.deployed import DOMAIN
 from ..rules import ABSENT
 from .graph import Graph, Node
-from .kernels.library import DOMAIN
 
 CHOICES = ("ArgMax", "ArgMin")
 

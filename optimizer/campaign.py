@@ -14,6 +14,7 @@ from ..catalog.errors import ModelError
 from ..catalog.onnx_reader import read_model
 from ..catalog.onnx_writer import skeleton_model
 from ..profiles.costs import CostModel
+from ..profiles.deployed import DOMAIN
 from ..profiles.execution import AS_WRITTEN
 from ..profiles.kernel import Kernel
 from ..profiles.session import reason_of
@@ -175,6 +176,8 @@ class Campaign:
         return contest
 
     def _not_run(self, error: Exception) -> str:
+        if any(entry.domain.startswith(DOMAIN) for entry in self.skeleton.opset_import):
+            return "the model is a result of tensolog with native code: optimize its original"
         reason = reason_of(error)
         if not_given(self.original.graph, self.sizes):
             reason += "; if its sizes were guessed wrong, give them with --input-shape"

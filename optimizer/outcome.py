@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..catalog.constants import LARGE_BYTES
 from ..catalog.onnx_reader import store_model
 from ..catalog.side_file import referring
+from ..profiles.deployed import LIBRARY
 from ..profiles.execution import embed
 from .campaign import Campaign
 from .contest import Plan
@@ -35,6 +36,10 @@ MAPPED_BYTES = 8 << 20
 def conclude(run: Campaign, choice: TargetChoice) -> Optimization:
     """Explain, record, and hand over."""
     winner, original = run.winner, run.original
+    libraries: dict[str, bytes] = {}
+    for path in winner.execution.libraries:  # a plan has one for all of its kernels
+        libraries[LIBRARY] = run.workshop.file(path.name)
+        winner.execution = replace(winner.execution, libraries=(Path(LIBRARY),))
     with run.phases("explaining"):
         rules = (*run.planner.always, *run.planner.explorative)
         closest = _closest(run) if winner is original else winner
@@ -100,7 +105,7 @@ def conclude(run: Campaign, choice: TargetChoice) -> Optimization:
         ),
         near_misses=near,
         execution=winner.execution,
-        libraries={path.name: run.workshop.file(path.name) for path in winner.execution.libraries},
+        libraries=libraries,
         outside_bytes=outside_bytes(original, winner),
         weights_files=_weights_files(run),
         operators=_operators(run, original, winner),

@@ -8,18 +8,20 @@ import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import onnx
 import onnxruntime
 
 from ..catalog import Catalog
 from ..catalog.files import replacing
-from ..catalog.onnx_writer import build_model, write_model
+from ..catalog.onnx_writer import build_model
+from ..profiles.deployed import open_deployed
 from ..profiles.execution import DEFAULTS, Execution
 from .contest import ORIGINAL
 from .notebook import Text, heading, page, paragraphs, table
 from .rewrite import Step
+from .saving import Deliverable
 from .verify import Deviation
 
 if TYPE_CHECKING:
@@ -135,47 +137,44 @@ class Optimization:
         return [candidate for candidate in self.candidates if candidate.median_ns is not None]
 
     def save(self, path: str | Path) -> list[Path]:
-        """Write the model, whole or not at all, and what has to lie beside it; returns all files.
+        """Write the result, whole or not at all, as one thing to move; returns the files.
 
-        That is libraries of operators, which are written first, and weights in PATH.data: those of
-        at least `outside_bytes`, which the runtime maps from there where it would read and copy
-        them, and beyond 2 GB all. Weights that were outside of the original stay outside. Raises
-        ModelError where a file can't be written, or another model's weights are in PATH.data.
+        That is one ONNX file where `path` ends in .onnx and that is enough, else a folder: of a
+        result with native code, of one that has larger weights than the original, which the runtime
+        maps from a file of their own, and of a path that doesn't end so. `tensolog.open_session`
+        opens either; README.txt in a folder says how others do. What was written there before is
+        replaced if it is a model file or a result of tensolog. Raises ModelError where it can't be
+        written, and where that would replace anything else or the model that was read.
         """
-        libraries = [Path(path).parent / name for name in self.libraries]
-        for library, data in zip(libraries, self.libraries.values(), strict=True):
-            with replacing(library) as file:
-                file.write(data)
+        source = self.details.get("model", {}).get("path")
+        made = Deliverable(
+            self.result_model_id,
+            self.execution,
+            self.libraries,
+            self.outside_bytes,
+            self.target["portable"],
+            Path(source) if source and Path(source).exists() else None,
+            self.weights_files,
+            self.details["tensolog"],
+        )
         with self._open() as catalog:
-            written = write_model(
-                catalog,
-                self.result_model_id,
-                path,
-                outside_bytes=self.outside_bytes,
-                spared=() if self._is_source(Path(path)) else self.weights_files,
-            )
-        return [*libraries, *written]
+            return made.write(catalog, path)
 
-    def session(self, options: Any = None) -> Any:
+    def session(
+        self, options: onnxruntime.SessionOptions | None = None
+    ) -> onnxruntime.InferenceSession:
         """Open the result as it was measured, from files that go with the session.
 
-        `options` are onnxruntime.SessionOptions of your own, threads for instance. Returns an
-        onnxruntime.InferenceSession. Models that are kept are opened by `tensolog.open_session`.
+        `options` are onnxruntime.SessionOptions of your own, threads for instance. Models that are
+        kept are opened by `tensolog.open_session`.
         """
         # Windows removes no file that is mapped: what is left is left to it.
         folder = tempfile.TemporaryDirectory(prefix="tensolog-result-", ignore_cleanup_errors=True)
-        path = Path(folder.name) / "model.onnx"
+        path = Path(folder.name) / "result"
         self.save(path)
-        options = onnxruntime.SessionOptions() if options is None else options
-        self.execution.apply(options, path.parent)
-        session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+        session = open_deployed(path, options)
         weakref.finalize(session, folder.cleanup)
         return session
-
-    def _is_source(self, path: Path) -> bool:
-        """Tell whether a path is the file that the model was read from."""
-        source = Path(self.details.get("model", {}).get("path") or "")
-        return path.exists() and source.exists() and path.samefile(source)
 
     def report(self, path: str | Path) -> None:
         """Write the HTML report: one file that needs nothing else."""

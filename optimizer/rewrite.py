@@ -243,7 +243,6 @@ def simplify(
 def clean(graph: Graph, fold_limit: int) -> list[Step]:
     """Do what needs no rule: folding, common subexpressions, dead code."""
     steps = []
-    before = len(graph.nodes)
     folded = last = fold_constants(graph, fold_limit)
     for _ in range(REFINEMENTS):  # one size may tell the next, layer by layer
         if not last or not _tells_shapes(graph) or not refine_types(graph):
@@ -259,8 +258,8 @@ def clean(graph: Graph, fold_limit: int) -> list[Step]:
         reason = f"{len(shared)} nodes compute what another one does"
         steps.append(Step("share subexpressions", names, len(shared), 0, True, reason))
     if dead := remove_dead(graph):
-        removed = f"{dead} of {before} nodes feed no output"
-        steps.append(Step("drop dead code", (), dead, 0, True, removed))
+        reason = f"{dead} nodes feed no output"
+        steps.append(Step("drop dead code", (), dead, 0, True, reason))
     remove_dead_constants(graph)
     return steps
 

@@ -1,8 +1,8 @@
 """The `tensolog` command: what leaves it, in every case, is a result or one clear line.
 
-Exit codes: 0 done; 2 bad input or options; 3 interrupted, and the best so far written as asked for;
-70 a defect of tensolog; 130 interrupted; 141 the reader of standard output went away; 143
-terminated.
+Exit codes: 0 done; 2 bad input or options, or a model that the runtime can't run; 3 interrupted,
+and the best so far written as asked for; 70 a defect of tensolog; 130 interrupted; 141 the reader
+of standard output went away; 143 terminated.
 """
 
 from __future__ import annotations

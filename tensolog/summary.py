@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .units import format_size, format_speedup, format_spread, format_time
@@ -28,6 +29,14 @@ def summary_text(summary: Summary, source: str, target: str) -> str:
         _candidates(summary.get("candidates", [])),
     ]
     return "\n\n".join([*filter(None, parts), f"{summary['verdict']}\n"])
+
+
+def files_text(written: str, files: Sequence[str], *, is_folder: bool) -> str:
+    """Say what was written where, where that is not the one file that was named."""
+    if not is_folder:
+        return ""
+    names = ", ".join(Path(file).name for file in files)
+    return one_line(f"Written: the folder {written} ({names}); move it as a whole.") + "\n"
 
 
 def kernels_text(summary: Summary, source: str, target: str) -> str:

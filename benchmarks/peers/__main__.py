@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from tensolog.profiles.deployed import model_file
 
 from ..child import StepError, run_step
 from ..frame import Row, Steps, collect, options
@@ -134,6 +135,7 @@ class Entries:
             )
             if found["chosen"] == "original":
                 self.kept.append(peer)
+            return model_file(made)
         elif peer in REWRITERS or peer in TUNERS:
             where = {"path": str(self.original), "out": str(made)}
             run_step("rewrite", timeout_s=self._left(), peer=peer, threads=self.threads, **where)

@@ -10,6 +10,7 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
+from ...profiles.deployed import DOMAIN
 from ..codegen.compiler import (
     FLAGS,
     Compiler,
@@ -24,8 +25,6 @@ from .lower import Kernel
 from .tables import operation, registration
 
 SUFFIX = ".dll" if os.name == "nt" else ".so"
-# Each library has a domain of its own: two of them can be loaded by one session.
-DOMAIN = "tensolog.kernels."
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,15 @@ if TYPE_CHECKING:
 @click.option(
     "-o",
     "--output",
-    metavar="OUT.onnx",
-    type=click.Path(path_type=Path),
-    help="Where the result goes; an older file there is replaced.",
+    metavar="OUT",
+    type=click.Path(),
+    help="Where the result goes: OUT.onnx is one file where that is enough, and a folder where "
+    "native code or mapped weights belong to it; any other name is a folder. An older result there "
+    "is replaced.",
 )
-@click.option("--in-place", is_flag=True, help="Write the result over IN.onnx.")
+@click.option(
+    "--in-place", is_flag=True, help="Write the result over IN.onnx, as one portable file."
+)
 @shared.target_option
 @click.option(
     "--portable", is_flag=True, help="One plain ONNX file that opens anywhere: no native kernels."
@@ -81,7 +85,7 @@ if TYPE_CHECKING:
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no summary.")
 def optimize(
     model: Path,
-    output: Path | None,
+    output: str | None,
     in_place: bool,
     target: str,
     portable: bool,
@@ -103,19 +107,21 @@ def optimize(
 
     Proved rules are matched, the plans they lead to are priced with kernels measured on this
     machine, and the best plans race the original. When none wins beyond the noise, the original is
-    kept.
+    kept. What is written is one thing to move, and tensolog.open_session(OUT) opens it.
 
     \b
     Examples:
-      tensolog optimize model.onnx -o fast.onnx
+      tensolog optimize model.onnx -o fast
+      tensolog optimize model.onnx -o fast.onnx --portable
       tensolog optimize model.onnx -o fast.onnx --threads 1 --report report.html
       tensolog optimize bert.onnx -o fast.onnx --input-shape input_ids=1,128
       tensolog optimize model.onnx -o fast.onnx --target onnx --allow exact
       tensolog optimize model.onnx -o fast.onnx --rules my.rules
       tensolog optimize model.onnx -o fast.onnx --json | jq .nodes_after
     """
-    written = shared.output_file(_output(model, output, in_place), what="the model")
-    taken = {model.resolve(), written.resolve()}
+    written = _output(model, output, in_place)
+    place = shared.output_file(Path(written), what="the model", may_be_folder=True)
+    taken = {model.resolve(), place.resolve()}
     if report is not None:
         report = shared.output_file(report, what="the report")
         if report.resolve() in taken:
@@ -137,16 +143,18 @@ def optimize(
         from ..catalog import Catalog
         from ..optimizer import ORIGINAL
         from ..optimizer import optimize as run
+        from ..optimizer.saving import check_place
         from ..optimizer.setting import MOST_S
 
+        check_place(written)
         progress.budget_s = MOST_S if budget is None else budget
         with Catalog(catalog_path) as catalog:
-            shared.refuse_catalog(catalog, written, report)
+            shared.refuse_catalog(catalog, place, report)
             rules = _rules(catalog, rule_files, unproven)
             result = run(
                 model,
                 target=target,
-                portable=portable,
+                portable=portable or in_place,
                 threads=threads,
                 budget=budget,
                 allow=allow,
@@ -161,7 +169,7 @@ def optimize(
             if result.interrupted:
                 answer()
             stop_if_interrupted()
-            progress("writing", 0, 1, str(written))
+            progress("writing", 0, 1, written)
             files = [str(file) for file in result.save(written)]
             if report is not None:
                 with on_interrupt(f"{written} was written, the report was not"):
@@ -170,14 +178,14 @@ def optimize(
     if as_json:
         from ..json_text import json_text
 
-        click.echo(json_text({**summary, "output": str(written), "files": files}))
+        form = "folder" if place.is_dir() else "file"
+        click.echo(json_text({**summary, "output": written, "form": form, "files": files}))
     elif not quiet:
-        from ..summary import kernels_text, summary_text
+        from ..summary import files_text, kernels_text, summary_text
 
-        click.echo(summary_text(summary, str(model), str(written)), nl=False)
-        click.echo(kernels_text(summary, str(model), str(written)), nl=False)
-        if beside := [Path(file).name for file in files if file != str(written)]:
-            click.echo(f"Keep beside it: {', '.join(beside)}")
+        click.echo(summary_text(summary, str(model), written), nl=False)
+        click.echo(kernels_text(summary, str(model), written), nl=False)
+        click.echo(files_text(written, files, is_folder=place.is_dir()), nl=False)
     if result.interrupted:
         best = "the original" if result.chosen == ORIGINAL else f"the plan {result.chosen!r}"
         click.echo(f"interrupted; {best}, the best by then, was written to {written}", err=True)
@@ -204,15 +212,15 @@ def _rules(catalog: Catalog, files: tuple[Path, ...], unproven: bool) -> list[Ru
     return [*own, *(rule for rule in shipped if rule.name not in names)]
 
 
-def _output(model: Path, output: Path | None, in_place: bool) -> Path:
-    """Decide which file is written; the input only when that was asked for."""
+def _output(model: Path, output: str | None, in_place: bool) -> str:
+    """Decide what is written; the input only when that was asked for."""
     if in_place:
         if output is not None:
             raise click.UsageError("--in-place and -o exclude each other")
-        return model
+        return str(model)
     if output is None:
         raise click.UsageError("say where the result goes: -o OUT.onnx (or --in-place)")
-    if output.exists() and output.samefile(model):
+    if Path(output).exists() and Path(output).samefile(model):
         raise click.ClickException(
             f"{output} is the input: name another file, or say --in-place to replace it"
         )

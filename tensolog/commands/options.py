@@ -108,10 +108,10 @@ json_option = click.option(
 )
 
 
-def output_file(path: Path, *, what: str) -> Path:
+def output_file(path: Path, *, what: str, may_be_folder: bool = False) -> Path:
     """Refuse a path that can't be written, before any work is done.
 
-    Of a symbolic link it gives the file behind: that is replaced, not the link.
+    Of a symbolic link it gives what is behind: that is replaced, not the link.
     """
     if path.is_symlink():
         path = Path(os.path.realpath(path))
@@ -120,9 +120,11 @@ def output_file(path: Path, *, what: str) -> Path:
     folder = path.parent
     if not folder.is_dir():
         raise click.ClickException(f"{folder} is not a folder: make it first, then write {what}")
-    if path.is_dir():
+    if path.is_dir() and not may_be_folder:
         raise click.ClickException(f"{path} is a folder: name a file for {what}")
-    if path.exists() and not path.is_file():  # a device would be replaced, not written to
+    if path.exists() and not (
+        path.is_file() or path.is_dir()
+    ):  # a device would be replaced, not written to
         raise click.ClickException(f"{path} is no regular file: name another for {what}")
     if not os.access(folder, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
         raise click.ClickException(f"{path} can't be written: {_refusal(folder)}")

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -16,6 +17,8 @@ from onnx import helper
 
 import tensolog
 from tensolog.progress import Progress
+
+KERNELS = ("--target", "onnxruntime-cpu+kernels")
 
 
 def run_model(path, x):
@@ -49,6 +52,58 @@ def test_json_is_one_object_and_nothing_else(cli, small_model, tmp_path):
     assert "graphs" not in summary
     names = [candidate["candidate"] for candidate in summary["candidates"]]
     assert "original" in names and summary["chosen"] in names
+
+
+def test_any_other_name_is_a_folder(cli, small_model, tmp_path):
+    folder = tmp_path / "fast"
+    for _ in range(2):  # its own result is replaced
+        outcome = cli("optimize", small_model, "-o", f"{folder}/", "--budget", "0", "--json")
+        summary = json.loads(outcome.out)
+        assert summary["form"] == "folder"
+        assert {Path(file) for file in summary["files"]} == set(folder.iterdir())
+    x = np.random.default_rng(1).normal(size=(1, 8)).astype(np.float32)
+    (given,) = tensolog.open_session(folder).run(None, {"x": x})
+    np.testing.assert_allclose(given, run_model(small_model, x), rtol=1e-5, atol=1e-5)
+    outcome = cli("optimize", small_model, "-o", folder, "--budget", "0")
+    assert f"the folder {folder} (model.onnx, README.txt)" in outcome.out
+    assert leftovers(tmp_path, "small.onnx", "fast") == []
+
+
+@pytest.mark.parametrize("name", ["fast", "fast.onnx"])
+def test_a_folder_of_somebody_is_refused_before_any_work(name, cli, small_model, tmp_path):
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "notes.txt").touch()
+    outcome = cli("optimize", small_model, "-o", tmp_path / name)
+    assert "notes.txt" in outcome.refused()
+    assert "racing" not in outcome.err
+
+
+def test_what_auto_stands_for_and_what_it_loses(cli, small_model, tmp_path):
+    out = tmp_path / "fast.onnx"
+    asked = ("optimize", small_model, "-o", out, "--budget", "0")
+    told = cli(*asked)  # there is no compiler: see tests/conftest.py
+    assert "auto" in told.out and "no C compiler" in told.out
+    assert "0.79" in told.out
+    assert (
+        f"pip install 'tensolog[kernels]' && tensolog optimize {small_model} -o {out}" in told.out
+    )
+    target = json.loads(cli(*asked, "--json").out)["target"]
+    assert (target["asked"], target["chosen"]) == ("auto", "onnxruntime-cpu")
+    portable = cli(*asked, "--portable")
+    assert "one plain file was asked for" in portable.out and "--portable" in portable.out
+    both = cli(*asked, "--portable", *KERNELS)
+    assert "no native code" in both.refused()
+    assert "no native code" in cli(*asked[:2], "--in-place", *KERNELS).refused()
+
+
+@pytest.mark.with_kernels
+def test_a_compiler_that_compiles_nothing_is_told(cli, small_model, tmp_path, monkeypatch):
+    monkeypatch.setenv("TENSOLOG_CC", f"{sys.executable} -c pass")
+    asked = ("optimize", small_model, "-o", tmp_path / "fast.onnx", "--budget", "0")
+    told = cli(*asked)
+    assert told.code == 0, told.err
+    assert "said nothing" in told.out and "TENSOLOG_CC" in told.out
+    assert "said nothing" in cli(*asked, *KERNELS).refused()
 
 
 @pytest.mark.parametrize("option", ["-o", "--report", "--keep"])

@@ -32,7 +32,7 @@ def test_one_command_to_try_and_one_to_test():
     assert install == ["pip", "install", "."]
     assert build[:2] == ["python", "examples/build_model.py"]
     assert (ROOT / build[1]).exists()
-    assert optimize == ["tensolog", "optimize", build[3], "-o", "fast.onnx"]
+    assert optimize == ["tensolog", "optimize", build[3], "-o", "fast", "--budget", "10"]
     assert test_it in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert test_it == "pip install -e '.[test]' && pytest -n 2\n"
 
@@ -87,9 +87,9 @@ def test_modules_to_run_exist(page):
 def workplace(tmp_path, monkeypatch):
     """A folder with the model that the examples read."""
     build = [sys.executable, str(ROOT / "examples" / "build_model.py")]
-    for name in ("resnet50.onnx", "model.onnx"):
+    for name in ("unet.onnx", "model.onnx"):
         subprocess.run(
-            [*build, "resnet50", str(tmp_path / name), "--tiny"], check=True, capture_output=True
+            [*build, "unet", str(tmp_path / name), "--tiny"], check=True, capture_output=True
         )
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -100,7 +100,7 @@ def test_readme_examples(workplace, cli, capsys):
     for code in blocks(ROOT / "README.md", "python"):
         exec(compile(code.replace("budget=10", "budget=1"), "README.md", "exec"), scope)
     assert scope["result"].verdict in capsys.readouterr().out
-    assert (workplace / "fast.onnx").exists() and (workplace / "report.html").exists()
+    assert (workplace / "fast" / "model.onnx").exists() and (workplace / "report.html").exists()
     queries = blocks(ROOT / "README.md", "sh")[2].splitlines()
     assert len(queries) >= 3
     for query in queries:
@@ -111,7 +111,7 @@ def test_readme_examples(workplace, cli, capsys):
 
 def test_readme_shows_what_explain_prints(tmp_path, cli):
     """The model of the README itself, in full size."""
-    build = [sys.executable, str(ROOT / "examples" / "build_model.py"), "resnet50"]
+    build = [sys.executable, str(ROOT / "examples" / "build_model.py"), "unet"]
     subprocess.run([*build, str(tmp_path / "m.onnx")], check=True, capture_output=True)
     (shown,) = blocks(ROOT / "README.md", "text")
     assert cli("explain", tmp_path / "m.onnx").out.startswith(shown)

@@ -14,8 +14,8 @@ typedef struct { const slot *(*get_api)(uint32_t); const char *(*version)(void);
 
 enum {
   GET_ERROR_MESSAGE = 2, CREATE_ENV = 3, CREATE_SESSION = 7, RUN = 9, CREATE_SESSION_OPTIONS = 10,
-  SET_INTRA_OP_NUM_THREADS = 24, REGISTER_CUSTOM_OPS_LIBRARY = 29, CREATE_TENSOR_WITH_DATA = 49,
-  GET_TENSOR_MUTABLE_DATA = 51, CREATE_CPU_MEMORY_INFO = 69
+  SET_INTRA_OP_NUM_THREADS = 24, CREATE_TENSOR_WITH_DATA = 49,
+  GET_TENSOR_MUTABLE_DATA = 51, CREATE_CPU_MEMORY_INFO = 69, REGISTER_CUSTOM_OPS_LIBRARY_V2 = 228
 };
 enum { VERSION = 17, WARNING = 2, FLOAT = 1, ARENA = 1, DEFAULT = 0, MOST = 8 };
 
@@ -49,11 +49,11 @@ int main(int count, char **words) {
   if (fread(x, sizeof(float), cells, file) != (size_t)cells) return 1;
   fclose(file);
 
-  void *environment, *options, *library, *session, *memory, *in, *out = NULL;
+  void *environment, *options, *session, *memory, *in, *out = NULL;
   CALL(CREATE_ENV, (int, const char *, void **), WARNING, "host", &environment);
   CALL(CREATE_SESSION_OPTIONS, (void **), &options);
   CALL(SET_INTRA_OP_NUM_THREADS, (void *, int), options, 2);
-  CALL(REGISTER_CUSTOM_OPS_LIBRARY, (void *, const char *, void **), options, words[2], &library);
+  CALL(REGISTER_CUSTOM_OPS_LIBRARY_V2, (void *, const char *), options, words[2]);
   CALL(CREATE_SESSION, (void *, const char *, void *, void **), environment, words[3], options, &session);
   CALL(CREATE_CPU_MEMORY_INFO, (int, int, void **), ARENA, DEFAULT, &memory);
   CALL(CREATE_TENSOR_WITH_DATA, (void *, void *, size_t, const int64_t *, size_t, int, void **),

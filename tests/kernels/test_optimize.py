@@ -20,6 +20,7 @@ from tensolog.optimizer.kernels.trial import KERNEL, OPERATORS
 from tensolog.optimizer.kernels.whole import regions
 from tensolog.optimizer.phases import Phases
 from tensolog.optimizer.setting import KERNELS_TARGET
+from tensolog.profiles.deployed import MODEL, NOTE
 from tensolog.profiles.race import Lap
 
 import tensolog
@@ -87,13 +88,14 @@ def assert_same(path, width=16):
 
 @needs_compiler
 def test_what_helps_is_fused_and_the_library_lies_beside_the_model(fast_kernels, tmp_path):
-    result = optimized(target=KERNELS_TARGET)
+    result = optimized()  # the target is kernels where nobody says another
     assert result.chosen == "kernels"
+    assert result.target["chosen"] == KERNELS_TARGET and not result.target["advice"]
     path = tmp_path / "fast.onnx"
     result.save(path)
     (name,) = result.libraries
-    assert {entry.name for entry in tmp_path.iterdir()} == {"fast.onnx", name}
-    proto = onnx.load(path)
+    assert {entry.name for entry in path.iterdir()} == {MODEL, NOTE, name}
+    proto = onnx.load(path / MODEL)
     assert [one.split("_")[0] for one in kernels_of(proto)] == ["Mish"]
     onnx.checker.check_model(proto)
     assert_same(path)
@@ -106,40 +108,38 @@ def test_what_helps_is_fused_and_the_library_lies_beside_the_model(fast_kernels,
 @needs_compiler
 def test_large_weights_lie_beside_a_model_that_has_a_library_there(fast_kernels, tmp_path):
     result = optimized(network(160), target=KERNELS_TARGET)
-    path = tmp_path / "fast.onnx"
+    path = tmp_path / "fast"
     written = {entry.name for entry in result.save(path)}
-    assert written == {"fast.onnx", "fast.onnx.data", *result.libraries}
-    assert written == {entry.name for entry in tmp_path.iterdir()}
-    proto = onnx.load(path, load_external_data=False)
+    assert written == {MODEL, f"{MODEL}.data", NOTE, *result.libraries}
+    assert written == {entry.name for entry in path.iterdir()}
+    proto = onnx.load(path / MODEL, load_external_data=False)
     (weight,) = (one for one in proto.graph.initializer if one.data_location == one.EXTERNAL)
     place = {entry.key: entry.value for entry in weight.external_data}
-    assert (place["location"], int(place["offset"]) % 4096) == ("fast.onnx.data", 0)
+    assert (place["location"], int(place["offset"]) % 4096) == (f"{MODEL}.data", 0)
     assert_same(path, 160)
     assert all(one.data_location == one.DEFAULT for one in result.model.graph.initializer)
 
 
 @needs_compiler
 def test_weights_of_the_model_that_was_read_are_not_replaced(fast_kernels, tmp_path):
-    """As where a result was renamed, and its data file was not."""
-    source, data = tmp_path / "model.onnx", tmp_path / "fast.onnx.data"
+    source, data = tmp_path / "model.onnx", tmp_path / "weights.onnx"
     onnx.save(network(160), source, save_as_external_data=True, location=data.name)
     result = optimized(source, target=KERNELS_TARGET)
     assert result.chosen == "kernels"
-    before = data.read_bytes()
-    with pytest.raises(ModelError, match=r"fast.onnx.data holds weights .* write to another name"):
-        result.save(tmp_path / "fast.onnx")
-    assert data.read_bytes() == before
-    assert not (tmp_path / "fast.onnx").exists()
-    result.save(tmp_path / "faster.onnx")
-    assert_same(tmp_path / "faster.onnx", 160)
+    before = source.read_bytes(), data.read_bytes()
+    for path in (source, data):
+        with pytest.raises(ModelError, match="write to another name"):
+            result.save(path)
+    assert (source.read_bytes(), data.read_bytes()) == before
+    result.save(tmp_path / "fast")
+    assert_same(tmp_path / "fast", 160)
 
 
-@needs_compiler
-def test_a_model_with_weights_beside_it_is_replaced_if_that_is_asked_for(fast_kernels, tmp_path):
+def test_a_model_with_weights_beside_it_is_replaced_in_its_form(tmp_path):
     source = tmp_path / "model.onnx"
     onnx.save(network(160), source, save_as_external_data=True, location="model.onnx.data")
-    result = optimized(source, target=KERNELS_TARGET)
-    result.save(source)
+    optimized(source, portable=True).save(source)
+    assert {entry.name for entry in tmp_path.iterdir()} == {"model.onnx", "model.onnx.data"}
     assert_same(source, 160)
 
 
@@ -163,7 +163,10 @@ def test_a_kernel_that_the_compiler_refuses_is_left_out(everywhere, fast_kernels
     assert "the compiler refuses it" in reasons
 
 
-@pytest.mark.parametrize("options", [{}, {"target": "onnx"}, {"allow": ("exact",)}])
+@pytest.mark.parametrize(
+    "options",
+    [{"target": "onnxruntime-cpu"}, {"portable": True}, {"target": "onnx"}, {"allow": ("exact",)}],
+)
 def test_without_the_target_or_rounding_there_is_no_native_code(fast_kernels, options):
     if "allow" in options:
         options = {**options, "target": KERNELS_TARGET}
