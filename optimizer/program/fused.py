@@ -14,6 +14,7 @@ from ..blocks.partitioned import SHARE, Partitioned, cut, is_dask_array, of_arra
 from .again import MISSED, Again, again, leaves_of, may_repeat, sketched
 from .callables import FuseError, target
 from .eager import shown
+from .escaping import release, release_from
 from .evaluate import is_sparse
 from .expression import type_name
 from .held import leaf
@@ -100,25 +101,35 @@ class Fused(Generic[P, R]):
             return self._function(*args, **kwargs)  # part of the function around it
         runner = Runner(self._engine)
         trace = Trace(runner, self._code, LazyArray)
+        wrapped: list[Any] = []
         try:
-            arguments, named = self._wrapped(trace, args, kwargs)
+            wrapped += self._wrapped(trace, args, kwargs)
             trace.keeps = self._engine.repeats = (
                 signature is not None
                 and mode != "traced"
                 and all(map(may_repeat, (*args, *kwargs.values())))
                 and self._is_straight()
             )
-            read = leaves_of((*arguments, *named.values())) if trace.keeps else {}
-            found = self._function(*arguments, **named)
-            sketch = sketched(found, (*arguments, *named.values())) if trace.keeps else None
-            del arguments, named
+            read = leaves_of((*wrapped[0], *wrapped[1].values())) if trace.keeps else {}
+            found = self._function(*wrapped[0], **wrapped[1])
+            sketch = sketched(found, (*wrapped[0], *wrapped[1].values())) if trace.keeps else None
+            wrapped.clear()
             trace.returned = True
             found = result(found)
             trace.close()
             if trace.held():
                 result([*args, *kwargs.values()])
-        except Exception:
+            if trace.held():
+                release(trace, cast(FunctionType, self._function))
+        except Exception as error:
+            wrapped.clear()
+            trace.returned = True
             trace.abandon()
+            if trace.held():
+                release_from(error)
+                result([*args, *kwargs.values()])
+            if trace.held():
+                release(trace, cast(FunctionType, self._function))
             raise
         finally:
             trace.closed = True

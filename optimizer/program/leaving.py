@@ -7,16 +7,31 @@ that were passed to the function are looked through only where something is stil
 from __future__ import annotations
 
 from collections import deque
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from functools import partial
+from types import (
+    AsyncGeneratorType,
+    BuiltinFunctionType,
+    CellType,
+    CoroutineType,
+    FunctionType,
+    GeneratorType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any
 
 import numpy as np
 
 from ..blocks.partitioned import Partitioned
+from .liveness import put_in_frame
 from .trace import is_lazy
 
 _PLAIN = frozenset([bool, int, float, complex, str, bytes, type(None)])
-_NO_CONTAINERS = (type, ModuleType, FunctionType, BuiltinFunctionType, MethodType)
+_NO_CONTAINERS = (type, ModuleType, BuiltinFunctionType, MethodType)
+_FRAMES = {GeneratorType: "gi_frame", CoroutineType: "cr_frame", AsyncGeneratorType: "ag_frame"}
+# Of exceptions: what a generator returned, what a process ends with.
+_OF_EXCEPTIONS = ("value", "code")
+_FIXED = frozenset(["__weakref__", "__dict__"])
 # Objects within objects are looked through to this depth.
 _DEPTH = 4
 
@@ -31,6 +46,11 @@ def in_variable(value: Any) -> Any:
     if type(value) in _PLAIN:
         return value
     return _Leaving().value(value, 1)
+
+
+def in_holder(value: Any) -> None:
+    """Put real arrays into what holds lazy ones, directly or in a tuple."""
+    _Leaving().value(value, 2)
 
 
 class _Leaving:
@@ -73,6 +93,12 @@ class _Leaving:
             self._dict(value, depth)
         elif isinstance(value, set):
             self._set(value, depth)
+        elif isinstance(value, FunctionType):
+            self._function(value, depth - 1)
+        elif isinstance(value, CellType):
+            self._cell(value, depth)
+        elif kind in _FRAMES:
+            put_in_frame(getattr(value, _FRAMES[kind]), lambda held: self.value(held, depth - 1))
         elif not isinstance(value, _NO_CONTAINERS):
             self._object(value, depth - 1)
         return value
@@ -111,15 +137,46 @@ class _Leaving:
             if found is not item:
                 value[place] = found
 
+    def _function(self, value: FunctionType, depth: int) -> None:
+        """Look through what a function keeps: variables of functions around it, and defaults."""
+        for cell in value.__closure__ or ():
+            self._cell(cell, depth)
+        defaults = self.value(value.__defaults__, depth)
+        if defaults is not value.__defaults__:
+            value.__defaults__ = defaults
+        if value.__kwdefaults__:
+            self.value(value.__kwdefaults__, depth)
+        self._object(value, depth)
+
+    def _cell(self, cell: CellType, depth: int) -> None:
+        try:
+            held = cell.cell_contents
+        except ValueError:
+            return  # nothing in it yet
+        found = self.value(held, depth)
+        if found is not held:
+            cell.cell_contents = found
+
     def _object(self, value: Any, depth: int) -> None:
         """Look through the attributes that an object has of its own."""
+        if isinstance(value, partial):
+            given = self.value(value.args, depth + 1)
+            self.value(value.keywords, depth + 1)
+            if given is not value.args:
+                state = (value.func, given, value.keywords, value.__dict__ or None)
+                value.__setstate__(state)  # type: ignore[attr-defined]
         names = [*getattr(value, "__dict__", ())]
-        slots = getattr(type(value), "__slots__", ())
-        names += [slots] if isinstance(slots, str) else [*slots]
+        if isinstance(value, BaseException):
+            names += ["args", "__cause__", "__context__", *_OF_EXCEPTIONS]
+        for one in type(value).__mro__:
+            slots = one.__dict__.get("__slots__", ())
+            for name in [slots] if isinstance(slots, str) else slots:
+                hidden = name.startswith("__") and not name.endswith("__")
+                names.append(f"_{one.__name__.lstrip('_')}{name}" if hidden else name)
         for name in names:
             item = getattr(value, name, None)
             found = self.value(item, depth)
-            if found is not item:
+            if found is not item and name not in _FIXED:
                 object.__setattr__(value, name, found)
 
 

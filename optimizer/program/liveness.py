@@ -55,27 +55,32 @@ def put_in_variables(
     frame: FrameType | None,
     top: CodeType,
     put: Callable[[Any], Any],
-    is_own: Callable[[str], bool],
 ) -> None:
-    """Put other values into the local variables of a frame and its callers, up to `top`.
-
-    Frames whose module `is_own` keep theirs.
-    """
+    """Put other values into the local variables of a frame and its callers, up to `top`."""
     while frame is not None:
-        own = is_own(frame.f_globals.get("__name__", ""))
-        if frame.f_code.co_flags & CO_OPTIMIZED and not own:
-            held = frame.f_locals
-            for name, value in [*held.items()]:
-                instead = put(value)
-                if instead is not value:
-                    held[name] = instead
-            if sys.version_info < (3, 13):
-                # Before, these were a copy, which is written back as debuggers do it.
-                ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
-                held.clear()
+        put_in_frame(frame, put)
         if frame.f_code is top:
             return
         frame = frame.f_back
+
+
+def put_in_frame(frame: FrameType | None, put: Callable[[Any], Any]) -> None:
+    """Put other values into the local variables of a frame that isn't one of this package's."""
+    if frame is None or not frame.f_code.co_flags & CO_OPTIMIZED:
+        return
+    if frame.f_globals.get("__name__", "").startswith("tensolog."):
+        return
+    held = frame.f_locals
+    changed = False
+    for name, value in [*held.items()]:
+        instead = put(value)
+        if instead is not value:
+            held[name], changed = instead, True
+    if sys.version_info < (3, 13):
+        if changed:
+            # Before, these were a copy, which is written back as debuggers do it.
+            ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
+        held.clear()
 
 
 @lru_cache(maxsize=1024)

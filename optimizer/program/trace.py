@@ -310,7 +310,7 @@ class Trace:
         if not self.returned:
             from .leaving import in_variable
 
-            put_in_variables(caller_outside(_is_own), self.code, in_variable, _is_own)
+            put_in_variables(caller_outside(_is_own), self.code, in_variable)
 
     def _compute_left(self, held: Held) -> None:
         """Compute what was left out of its region, from the values that this one read."""

@@ -166,13 +166,14 @@ def iterated(lazy: Any) -> Iterator[Any]:
 
 
 def _rows(lazy: Any, memory: Any) -> Iterator[Any]:
+    trace, family, views = lazy._trace, lazy._family, lazy._views
+    del lazy  # which the caller may not hold any more
     for place in range(len(memory)):
-        trace = lazy._trace
         if trace.closed:
             yield memory[place]
             continue
         row = trace.kind(trace, leaf(memory[place], trace.places))
-        row._join(lazy._family, (*lazy._views, partial(_index, key=place)))
+        row._join(family, (*views, partial(_index, key=place)))
         yield row
 
 
