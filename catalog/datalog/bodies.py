@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 from .expressions import (
     SQL_TYPE,
+    Fault,
     check_pattern,
     constant,
     cut,
+    fault_text,
     field_sql,
     functor_sql,
     literal_value,
@@ -33,6 +35,7 @@ from .syntax import (
     Literal,
     Negation,
     Number,
+    Position,
     String,
     Truth,
     Variable,
@@ -345,7 +348,8 @@ class Body:
             return "FALSE"
         left, right = self.sql(literal.left), self.sql(literal.right)
         if pattern is not None and not isinstance(pattern, String):
-            return match_sql(self.share(left), right, operator.startswith("!"), self._fault)
+            fault = self._fault_at(literal.position)
+            return match_sql(self.share(left), right, operator.startswith("!"), fault)
         if operator.endswith("match"):
             test = f"regexp_full_match({right}, {left})"
         elif operator.endswith("contains"):
@@ -399,14 +403,20 @@ class Body:
             if builds(node):
                 kinds = map(self.kinds.of, node.arguments)
                 return structure_sql(node.name, list(zip(arguments, kinds, strict=True)))
-            return functor_sql(node, arguments, self.kinds, self.share, self._fault)
+            fault = self._fault_at(node.position)
+            return functor_sql(node, arguments, self.kinds, self.share, fault)
         if isinstance(node, Aggregate):
             return self._aggregate(node)
         raise DatalogError.at(node.position, "an underscore can't be a value")
 
-    def _fault(self, condition: str, message: str) -> None:
-        if (condition, message) not in self.faults:
-            self.faults.append((condition, message))
+    def _fault_at(self, position: Position) -> Fault:
+        """Note faults of what stands at a position; one condition is told once."""
+
+        def note(condition: str, message: str) -> None:
+            if condition not in (known for known, _ in self.faults):
+                self.faults.append((condition, fault_text(position, message)))
+
+        return note
 
     def _aggregate(self, node: Aggregate) -> str:
         inner = Body(self.kinds, self.tables, self.special, self)

@@ -23,11 +23,11 @@ from .syntax import (
     DatalogError,
     Declaration,
     Directive,
+    Errors,
     Expression,
     Functor,
     Literal,
     Negation,
-    Position,
     Subsumption,
     TypeDeclaration,
 )
@@ -42,14 +42,32 @@ def expand(block: Block) -> None:
     if not block.components and not block.instances:
         return
     scope: Scope = (_named(block.components),)
-    seen: dict[str, Position] = {}
+    seen: set[str] = set()
+    errors = Errors()
+    for component in block.components:
+        with errors.collected():
+            _check_own_overrides(component)
     for instance in block.instances:
-        if instance.name in seen:
-            raise DatalogError.at(instance.position, f"{instance.name} is instantiated twice")
-        seen[instance.name] = instance.position
-        component, arguments, inner = _find(instance.component, scope, {})
-        content = _content(component, arguments, inner, frozenset(), 0)
-        _merge(block, _prefixed(content, instance.name))
+        with errors.collected():
+            if instance.name in seen:
+                raise DatalogError.at(instance.position, f"{instance.name} is instantiated twice")
+            seen.add(instance.name)
+            component, arguments, inner = _find(instance.component, scope, {})
+            content = _content(component, arguments, inner, frozenset(), 0)
+            _merge(block, _prefixed(content, instance.name))
+    errors.check()
+
+
+def _check_own_overrides(component: Component) -> None:
+    """Refuse to override what a component declares itself, whether it is instantiated or not."""
+    for declaration in component.block.declarations:
+        if declaration.name in component.block.overrides:
+            raise DatalogError.at(
+                component.position,
+                f"{component.type.name} overrides {declaration.name}, which it does not inherit",
+            )
+    for nested in component.block.components:
+        _check_own_overrides(nested)
 
 
 def _named(components: Sequence[Component]) -> dict[str, Component]:

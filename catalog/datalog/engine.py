@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import duckdb
 import pyarrow as pa
 
-from .expressions import STRUCTURE_TYPE
+from .expressions import STRUCTURE_TYPE, fault_of
 from .liveness import Liveness
 from .plan import union
 from .program import Program
@@ -229,6 +229,9 @@ class _Run:
                 with _simpler_plans(self.connection):
                     self._step(step)
         except duckdb.Error as error:
+            fault = fault_of(_first_line(error))
+            if fault is not None:
+                raise fault from None
             names = ", ".join(step.relations)
             raise _error(
                 self.program,

@@ -25,6 +25,23 @@ Fault = Callable[[str, str], None]
 Share = Callable[[str], str]
 
 
+_FAULT = re.compile(r"at (\d+):(\d+) of (.*): ([^:]*)", re.DOTALL)
+
+
+def fault_text(position: Position, message: str) -> str:
+    """Spell what a query raises where a fault is met."""
+    return f"at {position.line}:{position.column} of {position.path}: {message}"
+
+
+def fault_of(text: str) -> DatalogError | None:
+    """Read what a query raised; None where it is no fault of the program's."""
+    found = _FAULT.search(text)
+    if found is None:
+        return None
+    line, column, path, message = found.groups()
+    return DatalogError(path, int(line), int(column), message)
+
+
 def sql_type(kind: str) -> str:
     """Name the SQL type of a kind; what is none of the four is a structure."""
     return SQL_TYPE.get(kind, STRUCTURE_TYPE)

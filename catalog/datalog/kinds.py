@@ -15,12 +15,12 @@ from .syntax import (
     Comparison,
     DatalogError,
     Declaration,
+    Errors,
     Expression,
     Functor,
     Literal,
     Negation,
     Number,
-    Position,
     String,
     TypeDeclaration,
     Variable,
@@ -391,22 +391,23 @@ def _constant_kinds(node: Number) -> frozenset[str]:
 
 
 def column_kinds(
-    declarations: Mapping[str, Declaration], types: Types
+    declarations: Mapping[str, Declaration], types: Types, errors: Errors
 ) -> dict[str, tuple[str, ...]]:
-    """Map each relation to its columns' kinds; raises DatalogError for unknown types."""
+    """Map each relation to its columns' kinds, but for those of a type that is not defined."""
     columns: dict[str, tuple[str, ...]] = {}
     for declaration in declarations.values():
-        seen: dict[str, Position] = {}
+        seen: set[str] = set()
+        unknown = False
         for attribute in declaration.attributes:
             if attribute.type_name not in types.kinds:
-                raise DatalogError.at(
-                    attribute.position, f"type {attribute.type_name} is not defined"
-                )
+                unknown = True
+                reason = f"type {attribute.type_name} is not defined"
+                errors.found.append(DatalogError.at(attribute.position, reason))
             if attribute.name in seen:
-                raise DatalogError.at(
-                    attribute.position,
-                    f"relation {declaration.name} has two columns named {attribute.name}",
-                )
-            seen[attribute.name] = attribute.position
+                reason = f"relation {declaration.name} has two columns named {attribute.name}"
+                errors.found.append(DatalogError.at(attribute.position, reason))
+            seen.add(attribute.name)
+        if unknown:
+            continue
         columns[declaration.name] = tuple(types.kinds[a.type_name] for a in declaration.attributes)
     return columns

@@ -8,11 +8,11 @@ import importlib.resources
 import io
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import lark
-from lark import Lark, Token
+from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput, UnexpectedToken, VisitError
 from lark.visitors import Transformer_NonRecursive
 
@@ -35,6 +35,7 @@ from .syntax import (
     DatalogError,
     Declaration,
     Directive,
+    Errors,
     Expression,
     Formula,
     Functor,
@@ -43,15 +44,18 @@ from .syntax import (
     Number,
     Override,
     Position,
+    Pragma,
     String,
     Subsumption,
     Truth,
     TypeDeclaration,
     Variable,
     Wildcard,
+    literal_variables,
 )
 
 MAX_DEPTH = 100
+MAX_SYNTAX_ERRORS = 20
 _ESCAPES = {
     '"': '"',
     "'": "'",
@@ -78,17 +82,43 @@ def parse_block(text: str, path: str, define: Mapping[str, str] | None = None) -
     """Parse a whole program into its declarations and clauses; raises DatalogError."""
     source = preprocess(text, path, define)
     facts, text = take_facts(source)
-    try:
-        tree = _parser().parse(text)
-    except UnexpectedInput as error:
-        raise _syntax_error(error, source) from None
-    try:
-        block: Block = _Builder(source).transform(tree)
-    except VisitError as error:
-        raise error.orig_exc from None
+    errors = Errors()
+    builder = _Builder(source, errors)
+    block: Block = builder.transform(_tree(text, source, errors))
+    errors.check()
     block.clauses.extend(facts)
     block.notes.extend(source.notes)
     return block
+
+
+def _tree(text: str, source: Source, errors: Errors) -> Tree[Token]:
+    """Parse a program; after an error once more without the statement it is in, for the next."""
+    while True:
+        try:
+            return _parser().parse(text)
+        except UnexpectedInput as error:
+            at = error.pos_in_stream
+            # What closes a component is left over where its beginning was the error.
+            if not errors.found or text[at or 0 : (at or 0) + 1] != "}":
+                errors.found.append(_syntax_error(error, source))
+            shorter = None if at is None else _without_statement(text, at)
+            if shorter is None or len(errors.found) >= MAX_SYNTAX_ERRORS:
+                return Tree("program", [])
+            text = shorter
+
+
+def _without_statement(text: str, at: int) -> str | None:
+    """Blank the statement around a place, lines kept; None where nothing is left to blank."""
+    begin = max((match.end() for match in _BETWEEN.finditer(text, 0, at)), default=0)
+    after = _BETWEEN.search(text, at)
+    end = after.end() if after else len(text)
+    statement = text[begin:end]
+    if not statement.strip():
+        return None
+    return text[:begin] + re.sub(r"[^\n]", " ", statement) + text[end:]
+
+
+_BETWEEN = re.compile(r"\.(?=\s)|\n(?=[ \t]*\.[a-z])")
 
 
 @functools.cache
@@ -198,14 +228,31 @@ def _integer(text: str) -> int:
 
 
 Children = list[Any]
+_BROKEN = object()
 
 
 class _Builder(Transformer_NonRecursive[Token, Block]):
     """One method a grammar rule, of the same name."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, errors: Errors) -> None:
         super().__init__()
         self.source = source
+        self.errors = errors
+
+    def _call_userfunc(self, tree: Tree[Token], new_children: Children | None = None) -> Any:
+        """Build a node; what holds an error is built no further, up to its statement."""
+        children: Children = tree.children if new_children is None else new_children
+        broken = any(child is _BROKEN for child in children)
+        if broken and tree.data not in ("program", "component"):
+            return _BROKEN
+        try:
+            whole = [child for child in children if child is not _BROKEN]
+            return super()._call_userfunc(tree, whole)  # type: ignore[no-untyped-call]
+        except VisitError as error:
+            if not isinstance(error.orig_exc, DatalogError):
+                raise
+            self.errors.found.extend(error.orig_exc.errors)
+            return _BROKEN
 
     def at(self, token: Token) -> Position:
         return self.source.position(token.line or 1, token.column or 1)
@@ -308,9 +355,11 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
             return str(key), self._text(value)
         return str(key), str(value)
 
-    def pragma(self, items: Children) -> str:
+    def pragma(self, items: Children) -> str | Pragma:
         words = " ".join(str(item) for item in items if item is not None)
         position = self.at(items[0])
+        if items[1] == '"legacy"':
+            return Pragma("legacy")
         return f"{position.path}:{position.line}: {words} ignored"
 
     def component_type(self, items: Children) -> ComponentType:
@@ -354,15 +403,18 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
         head = items[0]
         return Clause(head, (), head.position)
 
-    def clause(self, items: Children) -> list[Clause]:
+    def clause(self, items: Children) -> list[Clause | str]:
         heads, body = items[0], items[1]
         bodies = conjunctions(body)
-        return [Clause(head, b, head.position) for head in heads for b in bodies]
+        clauses = [Clause(head, b, head.position) for head in heads for b in bodies]
+        return [*clauses, *_lonely(heads, body)]
 
-    def subsumption(self, items: Children) -> list[Subsumption]:
+    def subsumption(self, items: Children) -> list[Subsumption | str]:
         dominated, _, dominating, body = items[:4]
         position = dominated.position
-        return [Subsumption(dominated, dominating, b, position) for b in conjunctions(body)]
+        bodies = conjunctions(body)
+        subsumptions = [Subsumption(dominated, dominating, b, position) for b in bodies]
+        return [*subsumptions, *_lonely((dominated, dominating), body)]
 
     def body(self, items: Children) -> Formula | Literal:
         if len(items) == 1:
@@ -497,6 +549,28 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
 _ACTIONS = frozenset({"input", "output", "printsize"})
 
 
+def _lonely(heads: Sequence[Atom], body: Formula | Literal) -> Iterator[str]:
+    """Warn of variables that stand once, and of those marked by an underscore that don't."""
+    literals: list[Literal] = [*heads]
+    parts: list[Formula | Literal] = [body]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, Formula):
+            parts.extend(part.parts)
+        else:
+            literals.append(part)
+    places: dict[str, list[Position]] = {}
+    for literal in literals:
+        for variable in literal_variables(literal):
+            places.setdefault(variable.name, []).append(variable.position)
+    for name, found in sorted(places.items(), key=lambda item: min(item[1])):
+        path, line, column = min(found)
+        if len(found) == 1 and not name.startswith("_"):
+            yield f"{path}:{line}:{column}: variable {name} stands only once: _ or _{name} says so"
+        elif len(found) > 1 and name.startswith("_"):
+            yield f"{path}:{line}:{column}: variable {name} is marked as single, and is not"
+
+
 def _block(items: Children) -> Block:
     block = Block()
     for item in items:
@@ -504,7 +578,9 @@ def _block(items: Children) -> Block:
             block.notes.append(item)
             continue
         for part in item if isinstance(item, list) else [item]:
-            if isinstance(part, Declaration):
+            if isinstance(part, str):
+                block.notes.append(part)
+            elif isinstance(part, Declaration):
                 block.declarations.append(part)
             elif isinstance(part, Directive):
                 block.directives.append(part)
@@ -520,4 +596,6 @@ def _block(items: Children) -> Block:
                 block.instances.append(part)
             elif isinstance(part, Override):
                 block.overrides.append(part.relation)
+            elif isinstance(part, Pragma):
+                block.pragmas.add(part.name)
     return block

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from .components import expand
@@ -14,8 +14,9 @@ from .parser import parse_block
 from .plan import Compiler
 from .scope import check_grounded, resolve
 from .steps import Dominance, Relation, Row, Rule, Step
-from .stratify import Stratum, stratify
+from .stratify import Stratum, Use, stratify, uses
 from .structures import BRANCH, NIL, Structures, builds, encode
+from .subtypes import Subtypes
 from .syntax import (
     Atom,
     Block,
@@ -23,6 +24,7 @@ from .syntax import (
     DatalogError,
     Declaration,
     Directive,
+    Errors,
     Expression,
     Functor,
     Number,
@@ -31,6 +33,7 @@ from .syntax import (
     Subsumption,
     Variable,
     Wildcard,
+    walk,
 )
 
 
@@ -61,6 +64,7 @@ class Program:
 def parse(text: str, path: str = "<program>", define: Mapping[str, str] | None = None) -> Program:
     """Parse, check and compile a program; raises DatalogError(path, line, column, reason).
 
+    The error's `errors` are all that were found, unless the syntax is wrong: then those of it.
     `path` names the file in errors and anchors #include; `define` gives macros, as -D does.
     """
     return build(parse_block(text, path, define), path)
@@ -68,12 +72,18 @@ def parse(text: str, path: str = "<program>", define: Mapping[str, str] | None =
 
 def build(block: Block, path: str) -> Program:
     """Check and compile a syntax tree."""
-    expand(block)
-    declarations = _declared(block.declarations)
-    types = resolve_types(block.types)
-    columns = column_kinds(declarations, types)
-    _check_qualifiers(declarations, columns, block.subsumptions)
-    inputs, outputs, printsizes = _directives(block.directives, declarations)
+    errors = Errors()
+    with errors.collected():
+        expand(block)
+    declarations = _declared(block.declarations, errors)
+    with errors.collected():
+        types = resolve_types(block.types)
+    errors.check()
+    columns = column_kinds(declarations, types, errors)
+    # What reads a relation of which nothing is known can't be checked.
+    unknown = declarations.keys() - columns.keys()
+    _check_qualifiers(declarations, columns, errors)
+    inputs, outputs, printsizes = _directives(block.directives, declarations, errors)
     relations = {
         name: Relation(
             name,
@@ -84,33 +94,65 @@ def build(block: Block, path: str) -> Program:
             is_equivalence="eqrel" in declarations[name].qualifiers,
         )
         for index, name in enumerate(declarations)
+        if name not in unknown
     }
     clauses: list[Clause] = []
     for clause in block.clauses:
+        if unknown & _mentioned(clause):
+            continue
         fact = None if clause.body else _fact(clause.head, columns, types.structures)
         if fact is None:
             clauses.append(clause)
         else:
             relations[clause.head.name].facts.append(fact)
+    headed = []
     for clause in clauses:
-        _check_atoms((clause.head,), columns)
-    clauses = inline(clauses, declarations)
+        with errors.collected():
+            _check_atoms((clause.head,), columns)
+            headed.append(clause)
+    clauses = headed
+    try:
+        clauses = inline(clauses, declarations)
+    except DatalogError as error:
+        # Nothing below speaks of a program that can't be unfolded.
+        errors.found.append(error)
+        errors.check()
     clauses.extend(_equivalences(clauses, relations))
     resolved = []
+    subtypes = Subtypes(block.types)
     for clause in clauses:
-        scoped = resolve(clause)
-        kinds = Kinds(columns, types).infer((*scoped.body, scoped.head))
-        check_grounded(scoped)
-        relations[clause.head.name].rules.append(Rule(scoped, kinds))
-        resolved.append(scoped)
+        with errors.collected():
+            scoped = resolve(clause)
+            resolved.append(scoped)
+            with errors.collected():
+                check_grounded(scoped)
+            kinds = Kinds(columns, types).infer((*scoped.body, scoped.head))
+            if "legacy" not in block.pragmas:
+                subtypes.check(scoped, declarations)
+            _check_divisors(scoped, kinds)
+            relations[clause.head.name].rules.append(Rule(scoped, kinds))
     subsumptions = []
     for subsumption in block.subsumptions:
-        dominance = _dominance(subsumption, columns, types)
-        relations[subsumption.dominated.name].dominances.append(dominance)
-        subsumptions.append(dominance.subsumption)
-    strata = stratify(list(declarations), resolved, subsumptions)
+        heads = (subsumption.dominated, subsumption.dominating)
+        if unknown & {atom.name for atom in heads}:
+            continue
+        with errors.collected():
+            _check_subsumption(subsumption, columns)
+            dominance = _dominance(subsumption, columns, types)
+            relations[subsumption.dominated.name].dominances.append(dominance)
+            subsumptions.append(dominance.subsumption)
+    strata: tuple[Stratum, ...] = ()
+    known = [c for c in resolved if {u.relation for u in _reads(c)} <= relations.keys()]
+    with errors.collected():
+        strata = stratify(list(relations), known, subsumptions)
+    errors.check()
     compiler = Compiler(relations)
-    steps = tuple(step for stratum in strata if (step := compiler.step(stratum)) is not None)
+    compiled = []
+    for stratum in strata:
+        with errors.collected():
+            compiled.append(compiler.step(stratum))
+    errors.check()
+    steps = tuple(step for step in compiled if step is not None)
     return Program(
         path,
         declarations,
@@ -127,49 +169,65 @@ def build(block: Block, path: str) -> Program:
     )
 
 
+def _reads(clause: Clause) -> Iterator[Use]:
+    return uses(clause.body, clause.head.arguments)
+
+
+def _mentioned(clause: Clause) -> set[str]:
+    return {clause.head.name, *(use.relation for use in _reads(clause))}
+
+
+def _check_divisors(clause: Clause, kinds: Kinds) -> None:
+    """Refuse a fact that divides by zero: no solution is needed to meet it."""
+    for node in () if clause.body else (n for a in clause.head.arguments for n in walk(a)):
+        if isinstance(node, Functor) and node.name in ("/", "%") and kinds.of(node) != "float":
+            divisor = node.arguments[1]
+            if isinstance(divisor, Number) and divisor.value == 0:
+                raise DatalogError.at(node.position, "division by zero")
+
+
 def _letter(kind: str) -> str:
     return kind[0] if kind in SQL_TYPE else "j"
 
 
-def _declared(declarations: Iterable[Declaration]) -> dict[str, Declaration]:
+def _declared(declarations: Iterable[Declaration], errors: Errors) -> dict[str, Declaration]:
     out: dict[str, Declaration] = {}
     for declaration in declarations:
-        if declaration.name in out:
-            first = out[declaration.name].position
-            raise DatalogError.at(
-                declaration.position,
-                f"relation {declaration.name} is declared twice (first in line {first.line})",
+        first = out.setdefault(declaration.name, declaration)
+        if first is not declaration:
+            reason = f"relation {declaration.name} is declared twice"
+            line = first.position.line
+            errors.found.append(
+                DatalogError.at(declaration.position, f"{reason} (first in line {line})")
             )
-        out[declaration.name] = declaration
     return out
 
 
 def _check_qualifiers(
     declarations: Mapping[str, Declaration],
     columns: Mapping[str, tuple[str, ...]],
-    subsumptions: Iterable[Subsumption],
+    errors: Errors,
 ) -> None:
-    for declaration in declarations.values():
-        if "eqrel" in declaration.qualifiers:
-            kinds = columns[declaration.name]
-            if len(kinds) != 2 or kinds[0] != kinds[1]:
-                raise DatalogError.at(
-                    declaration.position,
-                    f"eqrel relation {declaration.name} needs two columns of one type",
-                )
-    for subsumption in subsumptions:
-        dominated, dominating = subsumption.dominated, subsumption.dominating
-        _check_atoms((dominated, dominating), columns)
-        if dominated.name != dominating.name:
-            raise DatalogError.at(
-                dominating.position,
-                f"subsumption compares tuples of one relation, not of {dominated.name} "
-                f"and {dominating.name}",
-            )
-        if not columns[dominated.name]:
-            raise DatalogError.at(
-                dominated.position, f"subsumption needs columns, {dominated.name} has none"
-            )
+    for name, kinds in columns.items():
+        declaration = declarations[name]
+        if "eqrel" in declaration.qualifiers and (len(kinds) != 2 or kinds[0] != kinds[1]):
+            reason = f"eqrel relation {name} needs two columns of one type"
+            errors.found.append(DatalogError.at(declaration.position, reason))
+
+
+def _check_subsumption(subsumption: Subsumption, columns: Mapping[str, tuple[str, ...]]) -> None:
+    dominated, dominating = subsumption.dominated, subsumption.dominating
+    _check_atoms((dominated, dominating), columns)
+    if dominated.name != dominating.name:
+        raise DatalogError.at(
+            dominating.position,
+            f"subsumption compares tuples of one relation, not of {dominated.name} "
+            f"and {dominating.name}",
+        )
+    if not columns[dominated.name]:
+        raise DatalogError.at(
+            dominated.position, f"subsumption needs columns, {dominated.name} has none"
+        )
 
 
 def _check_atoms(atoms: Iterable[Atom], columns: Mapping[str, tuple[str, ...]]) -> None:
@@ -186,16 +244,16 @@ def _check_atoms(atoms: Iterable[Atom], columns: Mapping[str, tuple[str, ...]]) 
 
 
 def _directives(
-    directives: Iterable[Directive], declarations: Mapping[str, Declaration]
+    directives: Iterable[Directive], declarations: Mapping[str, Declaration], errors: Errors
 ) -> tuple[dict[str, list[Directive]], list[Directive], list[Directive]]:
     inputs: dict[str, list[Directive]] = {}
     outputs: list[Directive] = []
     printsizes: list[Directive] = []
     for directive in directives:
         if directive.relation not in declarations:
-            raise DatalogError.at(
-                directive.position, f"relation {directive.relation} is not declared"
-            )
+            reason = f"relation {directive.relation} is not declared"
+            errors.found.append(DatalogError.at(directive.position, reason))
+            continue
         if directive.action == "input":
             inputs.setdefault(directive.relation, []).append(directive)
         elif directive.action == "output":

@@ -10,6 +10,7 @@ from .syntax import (
     Atom,
     Clause,
     DatalogError,
+    Errors,
     Expression,
     Literal,
     Negation,
@@ -86,14 +87,13 @@ def stratify(
             component_of[name] = index
         recursive = len(component) > 1 or component[0] in graph[component[0]]
         strata.append(Stratum(tuple(component), recursive))
+    errors = Errors()
     for head, use in strict:
         if component_of[head] == component_of[use.relation]:
-            cycle = _cycle(graph, head, use.relation)
-            raise DatalogError.at(
-                use.position,
-                f"can't be stratified: {use.how} of {use.relation} in the cycle "
-                + " <- ".join(cycle),
-            )
+            cycle = " <- ".join(_cycle(graph, head, use.relation))
+            reason = f"can't be stratified: {use.how} of {use.relation} in the cycle {cycle}"
+            errors.found.append(DatalogError.at(use.position, reason))
+    errors.check()
     return tuple(strata)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -18,10 +19,16 @@ class Position(NamedTuple):
 
 
 class DatalogError(TensologError):
-    """A program that is wrong, or outside the dialect; says where and why."""
+    """A program that is wrong, or outside the dialect; says where and why.
 
-    def __init__(self, path: str, line: int, column: int, reason: str) -> None:
-        super().__init__(f"{path}:{line}:{column}: {reason}")
+    `errors` are all that were found in the program, in order; the first is this one.
+    """
+
+    def __init__(
+        self, path: str, line: int, column: int, reason: str, others: Sequence[DatalogError] = ()
+    ) -> None:
+        super().__init__("\n".join([f"{path}:{line}:{column}: {reason}", *map(str, others)]))
+        self.errors: tuple[DatalogError, ...] = (self, *others)
         self.path = path
         self.line = line
         self.column = column
@@ -31,6 +38,28 @@ class DatalogError(TensologError):
     def at(cls, position: Position, reason: str) -> DatalogError:
         """Build the error for a position."""
         return cls(position.path, position.line, position.column, reason)
+
+
+class Errors:
+    """The errors found so far, so that a program's are told all at once."""
+
+    def __init__(self) -> None:
+        self.found: list[DatalogError] = []
+
+    @contextmanager
+    def collected(self) -> Iterator[None]:
+        """Keep an error of what is done inside, and go on after it."""
+        try:
+            yield
+        except DatalogError as error:
+            self.found.extend(error.errors)
+
+    def check(self) -> None:
+        """Raise what was found, in the order of places; nothing where nothing was."""
+        places = {(e.path, e.line, e.column): e for e in reversed(self.found)}
+        if places:
+            first, *others = (places[place] for place in sorted(places))
+            raise DatalogError(first.path, first.line, first.column, first.reason, others)
 
 
 # Nodes compare by identity: one text may hold many equal expressions of different kinds.
@@ -242,6 +271,13 @@ class Override:
 
 
 @dataclass(eq=False, slots=True)
+class Pragma:
+    """`.pragma "name"`, one that changes what is checked."""
+
+    name: str
+
+
+@dataclass(eq=False, slots=True)
 class Block:
     """What stands in a program or in a component's braces."""
 
@@ -253,6 +289,7 @@ class Block:
     components: list[Component] = field(default_factory=list)
     instances: list[Instance] = field(default_factory=list)
     overrides: list[str] = field(default_factory=list)
+    pragmas: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
 
 

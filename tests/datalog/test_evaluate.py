@@ -126,7 +126,7 @@ def test_relations_with_attributes_that_differ_by_case(connection):
 def test_explain_shows_strata_and_sql():
     text = explain(
         parse(
-            '.pragma "legacy" .decl e(x:number, y:number) .input e .decl p(x:number, y:number)\n'
+            '.pragma "verbose" .decl e(x:number, y:number) .input e .decl p(x:number, y:number)\n'
             "p(x, y) :- e(x, y). p(x, z) :- p(x, y), e(y, z).\n"
             ".decl d(x:number, y:number, c:number, t:number) btree_delete\n"
             "d(x, y, 1, 1) :- e(x, y). d(x, z, c + 1, t) :- d(x, y, c, t), e(y, z).\n"
@@ -137,7 +137,7 @@ def test_explain_shows_strata_and_sql():
     assert "-- stratum 2: p (recursive)" in text
     assert "WITH RECURSIVE" in text
     assert "-- repeat while something is new" in text
-    assert '.pragma "legacy" ignored' in text
+    assert '.pragma "verbose" ignored' in text
 
 
 def test_a_graph_of_1e5_edges(connection):

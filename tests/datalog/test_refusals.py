@@ -12,6 +12,11 @@ S = (
     ".type T = A {x:number} | B {p:P}\n.decl r(x:P) .decl t(x:T)\n"
 )
 
+N = (
+    ".type Even <: number .type Odd <: number .type Any = Even | Odd\n"
+    ".decl e(x:Even) .decl o(x:Odd) .decl u(x:Any) .decl n(x:number)\n"
+)
+
 CASES = [
     # syntax
     ("a(x) :- b(x", 1, 12, "ends in the middle"),
@@ -83,6 +88,17 @@ CASES = [
         32,
         "aggregation of a in the cycle c <- a <- c",
     ),
+    # subtypes
+    (N + "e(x) :- o(x).", 3, 3, "variable x is Odd, which is no subtype of Even"),
+    (N + "e(x) :- n(x).", 3, 3, "variable x is number, which is no subtype of Even"),
+    (N + "e(x) :- u(x).", 3, 3, "variable x is Any, which is no subtype of Even"),
+    (N + "e(x) :- u(x), x = y, n(y).", 3, 3, "variable x is Any, which is no subtype of Even"),
+    (N + "n(x) :- e(x), o(x).", 3, 17, "variable x would have to be both Even and Odd"),
+    (N + "n(x) :- e(x), n(y), o(y), x = y.", 3, 23, "would have to be both Even and Odd"),
+    (N + "e(as(x, Odd)) :- n(x).", 3, 3, "this value is Odd, which is no subtype of Even"),
+    # arithmetic
+    (D + "a(1). a(1 / 0).", 3, 9, "division by zero"),
+    (D + "a(-(2 % 0)).", 3, 5, "division by zero"),
     # records and algebraic types
     (".type P = [x:nmber]", 1, 14, "type nmber is not defined"),
     (".type P = [x:number, x:symbol]", 1, 24, "type P has two fields named x"),
@@ -103,7 +119,7 @@ CASES = [
     (S + "r(x) :- r(x), r(y), x < y.", 5, 21, "variable x is P, but number or unsigned or"),
     (S + 'r(x) :- r(x), [1, y] != [1, z], y = "", z = y.', 5, 15, "may be of type P or Q"),
     (S + "r(x) :- x = [1, y].", 5, 9, "variable x is not grounded"),
-    (S + "r(x) :- r(x), !r([y, _]).", 5, 19, "variable y is not grounded"),
+    (S + "t(x) :- t(x), !r([y, _]).", 5, 19, "variable y is not grounded"),
     # outside the dialect
     (".functor f(x:number):number", 1, 1, "the user-defined functor f is outside"),
     (D + "a(@f(1)).", 3, 3, "a user-defined functor is outside"),
@@ -130,6 +146,13 @@ CASES = [
         2,
         7,
         "overrides r, which is not overridable",
+    ),
+    (
+        ".comp A { .decl r(x:number) overridable }\n"
+        ".comp B : A { .decl s(x:number) .override s s(2). }",
+        2,
+        7,
+        "B overrides s, which it does not inherit",
     ),
     # inline
     (
@@ -159,6 +182,57 @@ def test_refused_with_place_and_reason(text, line, column, reason):
     assert reason in error.value.reason
     assert (error.value.path, error.value.line, error.value.column) == ("p.dl", line, column)
     assert str(error.value).startswith(f"p.dl:{line}:{column}: ")
+
+
+def test_all_errors_of_a_program_are_told_in_order():
+    text = (
+        ".decl a(x:number)\n.decl b(x:number, y:nmber)\n.decl c(x:symbol)\n"
+        'a("s"). a(x) :- c(x), x > 1. a(x) :- b(x, _).\n'
+        "a(y) :- !a(z), d(y).\nc(x) :- c(x), !c(x).\na(1) :- 1 < a.\n.output q\n"
+    )
+    with pytest.raises(DatalogError) as error:
+        parse(text, "p.dl")
+    places = [(e.line, e.column) for e in error.value.errors]
+    assert places == [(2, 21), (4, 3), (4, 27), (5, 12), (5, 16), (6, 16), (7, 13), (8, 9)]
+    assert str(error.value).splitlines() == [
+        f"p.dl:{e.line}:{e.column}: {e.reason}" for e in error.value.errors
+    ]
+
+
+def test_all_syntax_errors_of_a_program_are_told():
+    text = ".decl a(x:number)\na(1) :- , a(2).\na(2).\na(1 2). a(3).\n.decl b(x)\nb(1)"
+    with pytest.raises(DatalogError) as error:
+        parse(text)
+    places = [(e.line, e.column) for e in error.value.errors]
+    assert places == [(2, 9), (4, 5), (5, 10)]
+    with pytest.raises(DatalogError) as error:
+        parse('.decl s(x:symbol)\ns("\\q").\ns(x) :- s(x), x = "\\w". s(count x : { s(x) }).')
+    assert [(e.line, e.column) for e in error.value.errors] == [(2, 3), (3, 19), (3, 27)]
+
+
+def test_subtypes_that_fit():
+    text = N + (
+        "n(x) :- e(x). u(x) :- e(x). u(x) :- o(x). n(x) :- u(x). e(x) :- u(x), e(x).\n"
+        "e(2). e(x + 1) :- o(x). e(c) :- c = count : { o(_) }. e(as(x, Even)) :- o(x).\n"
+        "n(s) :- s = sum x : { u(x) }, o(y), !e(y)."
+    )
+    parse(text)
+    parse(N + '.pragma "legacy"\ne(x) :- n(x).')
+
+
+def test_variables_that_stand_once_are_noted():
+    program = parse(
+        ".decl a(x:number, y:number)\na(x, 1) :- a(x, y), a(_v, _) ; a(x, _w), _w > 1.\n"
+        "a(x, _n) :- a(x, _n).\na(x, y) <= a(x, z) :- true.",
+        "p.dl",
+    )
+    assert [note.partition(": variable ")[::2] for note in program.notes] == [
+        ("p.dl:2:17", "y stands only once: _ or _y says so"),
+        ("p.dl:2:37", "_w is marked as single, and is not"),
+        ("p.dl:3:6", "_n is marked as single, and is not"),
+        ("p.dl:4:6", "y stands only once: _ or _y says so"),
+        ("p.dl:4:17", "z stands only once: _ or _z says so"),
+    ]
 
 
 PIECES = st.sampled_from(

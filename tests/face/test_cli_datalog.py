@@ -61,7 +61,7 @@ def test_datalog_of_binary_nonsense(cli, tmp_path):
 
 
 def test_what_a_program_prints_is_printed(cli, program, tmp_path):
-    text = REACH + '.printsize reaches\n.output edge(IO=stdout)\n.pragma "legacy"\n'
+    text = REACH + '.printsize reaches\n.output edge(IO=stdout)\n.pragma "verbose"\n'
     program.write_text(text, encoding="utf-8")
     outcome = cli("datalog", "run", program, "-F", tmp_path / "facts", "-D", tmp_path / "out")
     assert outcome.code == 0, outcome.err
