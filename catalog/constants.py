@@ -104,6 +104,15 @@ def spooled(catalog: Catalog, constant: Constant) -> Constant:
     """Return the constant, with its bytes moved to the catalog's spool file if they are many."""
     if constant.data is None or constant.size_bytes <= LARGE_BYTES:
         return constant
+    offset = spool_constant(catalog, constant.constant_hash, [constant.data])
+    location = catalog.spool.location
+    return replace(constant, data=None, location=location, location_offset=offset)
+
+
+def spool_constant(
+    catalog: Catalog, constant_hash: str, chunks: Iterable[bytes | memoryview]
+) -> int:
+    """Write the bytes of a constant to the catalog's spool file, once; return where they start."""
     catalog.check_writable()
     spool = catalog.spool
     if spool.known is None:
@@ -113,10 +122,9 @@ def spooled(catalog: Catalog, constant: Constant) -> Constant:
         ).fetchall()
         there = spool.location is not None and Path(spool.location).exists()
         spool.known = dict(rows) if there else {}
-    if constant.constant_hash not in spool.known:
-        spool.known[constant.constant_hash] = spool.append([constant.data])
-    offset = spool.known[constant.constant_hash]
-    return replace(constant, data=None, location=spool.location, location_offset=offset)
+    if constant_hash not in spool.known:
+        spool.known[constant_hash] = spool.append(chunks)
+    return spool.known[constant_hash]
 
 
 def _store_part(catalog: Catalog, constants: list[Constant]) -> None:

@@ -51,18 +51,20 @@ _guard = threading.Lock()
 
 
 def open_file(
-    path: Path, *, read_only: bool, allow_files: bool = False
+    path: Path, *, read_only: bool, allow_files: bool = False, patience_s: float | None = None
 ) -> tuple[duckdb.DuckDBPyConnection, Opening]:
     """Open a file that is a catalog or an empty database; `release` it when it is closed.
 
-    Raises CatalogError for another file, which is left as it is, and for one that is held.
+    Raises CatalogError for another file, which is left as it is, and LockedError for one that is
+    held for longer than `patience_s`, by default LOCK_PATIENCE_S.
     """
+    patience_s = LOCK_PATIENCE_S if patience_s is None else patience_s
     if not path.exists():
         raise CatalogError(f"there is no catalog at {path}; a command that writes makes one")
     real = os.path.realpath(path)
     opening = Opening(threading.get_ident(), read_only, allow_files)
-    if not _is_open_here(real):  # else it was checked then
-        connection = _connect(path, real, Opening(opening.thread, True, allow_files))
+    if not is_open_here(real):  # else it was checked then
+        connection = _connect(path, real, Opening(opening.thread, True, allow_files), patience_s)
         try:
             _check(connection, path)
         except duckdb.Error as error:
@@ -74,7 +76,15 @@ def open_file(
         if read_only:
             return connection, _held(real, opening)
         connection.close()
-    return _connect(path, real, opening), _held(real, opening)
+    return _connect(path, real, opening, patience_s), _held(real, opening)
+
+
+def make_empty(path: Path) -> None:
+    """Make a database without tables. Raises CatalogError where it can't be made."""
+    try:
+        duckdb.connect(str(path), config=dict(SANDBOX)).close()
+    except duckdb.Error as error:
+        raise damaged(path, error) from error
 
 
 def connect_memory(*, allow_files: bool = False) -> duckdb.DuckDBPyConnection:
@@ -99,9 +109,17 @@ def _held(real: str, opening: Opening) -> Opening:
     return opening
 
 
-def _is_open_here(real: str) -> bool:
+def is_open_here(real: str) -> bool:
+    """Whether this process has a file open, given by its path without links."""
     with _guard:
         return real in _open_here
+
+
+def opening_here(path: Path) -> Opening | None:
+    """Say how this process has a file open; None if it has not."""
+    with _guard:
+        openings = _open_here.get(os.path.realpath(path))
+        return openings[0] if openings else None
 
 
 def _check(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
@@ -122,7 +140,7 @@ def _check(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
         raise not_ours(path, problem)
     version, newest = migrations.version_of(connection), migrations.newest_version()
     if version > newest:
-        raise CatalogError(
+        raise NewerError(
             f"the catalog {path} has schema version {version}, this release knows {newest}: "
             "upgrade tensolog, or give another file with --catalog PATH; it was left as it is"
         )
@@ -138,9 +156,11 @@ def not_ours(path: Path | str, problem: str) -> CatalogError:
     )
 
 
-def _connect(path: Path, real: str, opening: Opening) -> duckdb.DuckDBPyConnection:
+def _connect(
+    path: Path, real: str, opening: Opening, patience_s: float
+) -> duckdb.DuckDBPyConnection:
     config = dict(_NO_EXTENSIONS if opening.allow_files else SANDBOX)
-    deadline = time.monotonic() + LOCK_PATIENCE_S
+    deadline = time.monotonic() + patience_s
     while True:
         try:
             _refuse_empty(path)
@@ -218,3 +238,7 @@ def _locked(path: Path, read_only: bool, error: Exception) -> CatalogError:
 
 class LockedError(CatalogError):
     """Another process has the file open, and does not let go of it."""
+
+
+class NewerError(CatalogError):
+    """A newer release has made the file."""

@@ -11,3 +11,7 @@ class CatalogError(TensologError):
 
 class ModelError(TensologError):
     """A model is missing, damaged, invalid or not supported."""
+
+
+class CatalogWarning(UserWarning):
+    """What was measured is not in the catalog, or not yet; the result is what it would be."""

@@ -17,7 +17,7 @@ import platformdirs
 import pyarrow as pa
 
 from . import migrations
-from .database_file import SANDBOX, connect_memory, damaged, not_ours, open_file, release
+from .database_file import connect_memory, damaged, make_empty, not_ours, open_file, release
 from .errors import CatalogError
 from .interruption import endable
 from .schema_check import deviation
@@ -44,11 +44,13 @@ class Catalog:
 
     `path` is a file, ":memory:", or None for `default_path()`. A file that does not exist is made,
     unless `read_only`. Queries reach no other file, whoever made the catalog, unless `allow_files`.
+    A file that another process holds is waited for, by default for ten seconds.
     Raises CatalogError for a file that is damaged, no catalog, from a newer release, or held by
     another process; such a file is left as it is.
     """
 
     path: str
+    home: str  # where what is stored will be: `path`, but for a run that hands over at its end
     read_only: bool
     connection: duckdb.DuckDBPyConnection
 
@@ -58,8 +60,10 @@ class Catalog:
         *,
         read_only: bool = False,
         allow_files: bool = False,
+        patience_s: float | None = None,
     ) -> None:
         self.path = str(default_path() if path is None else path)
+        self.home = self.path
         self.read_only = read_only
         self.allow_files = allow_files
         self._depth = 0
@@ -73,8 +77,10 @@ class Catalog:
         else:
             file = Path(self.path)
             if not (read_only or file.exists()):
-                _create(Path(os.path.realpath(file)))
-            self.connection, opening = open_file(file, read_only=read_only, allow_files=allow_files)
+                self._make(Path(os.path.realpath(file)))
+            self.connection, opening = open_file(
+                file, read_only=read_only, allow_files=allow_files, patience_s=patience_s
+            )
             self._release = weakref.finalize(self, release, self.path, opening)
         endable(self.connection, duckdb.DuckDBPyConnection.interrupt)
         try:
@@ -86,20 +92,28 @@ class Catalog:
             self.close()
             raise
 
+    def _make(self, path: Path) -> None:
+        """Make the file."""
+        _create(path)
+
     def _prepare(self) -> None:
+        """Make the tables, or bring them up to date."""
         if self.read_only and self.path != ":memory:":
             return
         from .operators.table import fill_operators
+        from .staging import adopt
 
-        if not _has_tables(self.connection):
+        if not has_tables(self.connection):
             with self.transaction():
-                migrations.create(self.connection, _installed_release())
+                migrations.create(self.connection, installed_release())
         elif migrations.version_of(self.connection) < migrations.newest_version():
             with self.transaction():
-                migrations.migrate(self.connection, _installed_release())
+                migrations.migrate(self.connection, installed_release())
                 if (problem := deviation(self.connection)) is not None:
                     raise not_ours(self.path, problem)
         fill_operators(self)
+        if self.path != ":memory:":
+            adopt(self)
 
     def sql(
         self, query: str, parameters: Sequence[object] | None = None
@@ -214,14 +228,16 @@ def _roomy(kind: pa.DataType) -> pa.DataType:
     return {pa.binary(): pa.large_binary(), pa.string(): pa.large_string()}.get(kind, kind)
 
 
-def _installed_release() -> str:
+def installed_release() -> str:
+    """Return the release of tensolog that is installed."""
     try:
         return metadata.version("tensolog")
     except metadata.PackageNotFoundError:
         return "unknown"
 
 
-def _has_tables(connection: duckdb.DuckDBPyConnection) -> bool:
+def has_tables(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Whether a database holds any table."""
     query = "SELECT 1 FROM duckdb_tables() WHERE NOT internal LIMIT 1"
     return bool(connection.execute(query).fetchall())
 
@@ -238,7 +254,7 @@ def _create(path: Path) -> None:
     try:
         with tempfile.TemporaryDirectory(prefix=f"{path.name}.", dir=path.parent) as folder:
             made = Path(folder) / "catalog.duckdb"
-            duckdb.connect(str(made), config=dict(SANDBOX)).close()
+            make_empty(made)
             with Catalog(made):
                 pass
             with suppress(FileExistsError):  # who came first has made the same

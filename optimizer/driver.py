@@ -10,6 +10,7 @@ import onnx
 
 from ..catalog import Catalog
 from ..catalog.interruption import interrupted, interruptible
+from ..catalog.staging import Stage
 from ..profiles.machine import cores
 from ..rules import Rule
 from ..rules.gate.admit import applicable
@@ -110,16 +111,16 @@ def optimize(
     source = _source(model, example_inputs, phases)
     if isinstance(catalog, Catalog):
         return _run(catalog, setting, choice, phases, base, source, kept, keeps=keeps)
-    opened = Catalog(catalog)
+    if str(catalog) == ":memory:":
+        memory = Catalog(":memory:")
+        return _run(memory, setting, choice, phases, base, source, kept, keeps=keeps)
+    staged = Stage(catalog)
     try:
-        result = _run(opened, setting, choice, phases, base, source, kept, keeps=keeps)
-    except BaseException:
-        opened.close()
+        result = _run(staged, setting, choice, phases, base, source, kept, keeps=keeps)
+    except BaseException as error:
+        staged.__exit__(type(error), error, error.__traceback__)
         raise
-    if opened.path != ":memory:":
-        # The result opens the file again when asked for the model; till then others may write.
-        opened.close()
-        result.catalog = None
+    result.hand_over()
     return result
 
 

@@ -16,6 +16,7 @@ import onnxruntime
 from ..catalog import Catalog
 from ..catalog.files import replacing
 from ..catalog.onnx_writer import build_model
+from ..catalog.staging import Stage
 from ..profiles.deployed import open_deployed
 from ..profiles.execution import DEFAULTS, Execution
 from .contest import ORIGINAL
@@ -58,7 +59,7 @@ class Optimization:
     `weights_files` has those of the model that was read, which no other one may replace.
     """
 
-    plan_id: int
+    plan_id: int | None
     model_id: int
     result_model_id: int
     plan: list[Step]
@@ -175,6 +176,25 @@ class Optimization:
         session = open_deployed(path, options)
         weakref.finalize(session, folder.cleanup)
         return session
+
+    def hand_over(self) -> None:
+        """Move what the run has stored from its own catalog into the shared one.
+
+        The model is read from there from now on; `plan_id`, `model_id` and `result_model_id` become
+        the keys that they have there. Where it can't be done now, a CatalogWarning says so, the
+        run's catalog stays open, and `plan_id` is None: the plan has no key in the shared one yet.
+        """
+        if not isinstance(self.catalog, Stage):
+            return
+        keys, home = self.catalog.merge(), self.catalog.home
+        if keys is None:
+            self.plan_id = None
+            return
+        assert self.plan_id is not None
+        self.plan_id = keys.moved("plan", self.plan_id)
+        self.model_id = keys.moved("model", self.model_id)
+        self.result_model_id = keys.moved("model", self.result_model_id)
+        self.catalog, self.catalog_path = None, home
 
     def report(self, path: str | Path) -> None:
         """Write the HTML report: one file that needs nothing else."""

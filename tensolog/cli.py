@@ -11,9 +11,10 @@ import errno
 import io
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
-from typing import NoReturn
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn
 
 from . import interrupts
 
@@ -37,7 +38,7 @@ def run(arguments: Sequence[str], *, last: bool = False) -> int:
     """Run the command line; return the exit code instead of exiting. `last`: the caller exits."""
     debug = bool(os.environ.get("TENSOLOG_DEBUG")) or "--debug" in arguments[:1]
     try:
-        with interrupts.one_interrupt(last=last):
+        with interrupts.one_interrupt(last=last), _notes():
             from .commands import tensolog
 
             if "_TENSOLOG_COMPLETE" in os.environ:
@@ -59,6 +60,30 @@ def run(arguments: Sequence[str], *, last: bool = False) -> int:
         if debug:
             raise
         return _report(error)
+
+
+@contextmanager
+def _notes() -> Iterator[None]:
+    """Print what warnings say of the catalog, each on a line, once no progress is shown."""
+    from .catalog.errors import CatalogWarning
+
+    notes: list[str] = []
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def note(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if issubclass(category, CatalogWarning):
+                notes.append(str(message))
+            else:
+                show(message, category, *where, **more)
+
+        warnings.showwarning = note
+        warnings.simplefilter("always", CatalogWarning)
+        try:
+            yield
+        finally:
+            for text in notes:
+                print(f"note: {' '.join(text.split())}", file=sys.stderr)
 
 
 def _report(error: Exception) -> int:

@@ -181,7 +181,7 @@ class Summary(Headline, total=False):
     """What `tensolog optimize --json` prints: one JSON object."""
 
     created_at: str  # ISO 8601, UTC
-    plan_id: int
+    plan_id: int | None  # None where the plan is not in the catalog yet, and a warning says so
     model: Model
     size_after_bytes: int  # of the result, as `model.size_bytes` of what was read
     opset_before: int  # operator set of the file

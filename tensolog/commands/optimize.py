@@ -140,7 +140,7 @@ def optimize(
         Progress(quiet=quiet, steps=STEPS, best=BEST) as progress,
     ):
         progress("reading", 0, 1, str(model))
-        from ..catalog import Catalog
+        from ..catalog.staging import stage
         from ..optimizer import ORIGINAL
         from ..optimizer import optimize as run
         from ..optimizer.saving import check_place
@@ -148,7 +148,7 @@ def optimize(
 
         check_place(written)
         progress.budget_s = MOST_S if budget is None else budget
-        with Catalog(catalog_path) as catalog:
+        with stage(catalog_path) as catalog:
             shared.refuse_catalog(catalog, place, report)
             rules = _rules(catalog, rule_files, unproven)
             result = run(
@@ -174,6 +174,7 @@ def optimize(
             if report is not None:
                 with on_interrupt(f"{written} was written, the report was not"):
                     result.report(report)
+            result.hand_over()
             summary = result.to_json()
     if as_json:
         from ..json_text import json_text

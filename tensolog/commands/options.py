@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -139,20 +140,26 @@ def _refusal(folder: Path) -> str:
 
 def refuse_catalog(catalog: Catalog, *outputs: Path | None) -> None:
     """Refuse to write a result over the catalog that it comes from."""
-    itself = Path(catalog.path).resolve()
+    itself = Path(catalog.home).resolve()
     if any(output is not None and output.resolve() == itself for output in outputs):
-        raise click.ClickException(f"{catalog.path} is a catalog: name another file")
+        raise click.ClickException(f"{catalog.home} is a catalog: name another file")
 
 
 def open_to_read(catalog_path: str | None, *, allow_files: bool = False) -> Catalog:
     """Open a catalog for queries. The user's own is made on first use; a named one must exist.
 
-    One in memory is empty, and nobody else's: it needs no protection.
+    What runs have left beside it joins it first. One in memory is empty, and nobody else's: it
+    needs no protection.
     """
-    from ..catalog import Catalog
+    from ..catalog import Catalog, CatalogError
+    from ..catalog.staging import has_staged
     from ..catalog.store import default_path
 
-    if catalog_path is None and not default_path().exists():
+    path = default_path() if catalog_path is None else Path(catalog_path)
+    if catalog_path is None and not path.exists():
         Catalog().close()
+    if path.exists() and has_staged(path):
+        with contextlib.suppress(CatalogError):  # held by another, or not ours: seen below
+            Catalog(path, patience_s=0.0).close()
     read_only = catalog_path != ":memory:"
     return Catalog(catalog_path, read_only=read_only, allow_files=allow_files)

@@ -50,10 +50,10 @@ def profile(
         Progress(quiet=quiet) as progress,
     ):
         progress("reading", 0, 1, str(model))
-        from ..catalog import Catalog
+        from ..catalog.staging import stage
         from ..optimizer import profile_model
 
-        with Catalog(catalog_path) as catalog:
+        with stage(catalog_path) as catalog:
             rows = profile_model(
                 model,
                 threads=threads,

@@ -55,12 +55,12 @@ def impact(
       tensolog rules impact my.rules model.onnx --budget 0 --json
     """
     chosen = one(rule)
-    from ..catalog import Catalog
+    from ..catalog.staging import stage
     from ..optimizer.impact import impact_of
     from ..progress import Progress
 
     found: list[Impact] = []
-    with Progress(quiet=as_json) as progress, Catalog(catalog_path) as catalog:
+    with Progress(quiet=as_json) as progress, stage(catalog_path) as catalog:
         for model in models:
             found.append(
                 impact_of(

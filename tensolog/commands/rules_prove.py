@@ -172,7 +172,7 @@ def _prove(
 
     Entries of the ledger that speak of none of `whole`, if that is given, are dropped.
     """
-    from ..catalog import Catalog
+    from ..catalog.staging import stage
     from ..profiles.machine import cores
     from ..progress import Progress
     from ..rules.gate.ledger import Ledger
@@ -209,7 +209,7 @@ def _prove(
                 if others:
                     prove_rules(others, jobs, told, timeout=timeout, floating=True)
             finally:
-                with Catalog(catalog_path) as catalog:
+                with stage(catalog_path) as catalog:
                     store_verdicts(catalog, done)
     by_hash = {verdict.hash: verdict for _, verdict in done}
     return [by_hash[rule.hash] for rule in rules]

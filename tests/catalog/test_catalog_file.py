@@ -1,12 +1,11 @@
 """The catalog as a file: made, shared, migrated, refused and left alone."""
 
-import subprocess
-import sys
 import time
 
 import duckdb
 import pyarrow as pa
 import pytest
+from runs import Holder
 from tensolog.catalog import (
     Catalog,
     CatalogError,
@@ -16,35 +15,6 @@ from tensolog.catalog import (
     store,
 )
 from tensolog.catalog.queries import describe, query
-
-HOLD = """
-import sys, time
-from tensolog.catalog import Catalog
-with Catalog(sys.argv[1], read_only=sys.argv[2] == "read"):
-    print("open", flush=True)
-    sys.stdin.readline()
-"""
-
-
-class Holder:
-    """Another process that has the catalog open until it is told to end."""
-
-    def __init__(self, path, mode):
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", HOLD, str(path), mode],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-
-    def __enter__(self):
-        assert self.process.stdout.readline() == "open\n"
-        return self.process
-
-    def __exit__(self, *_):
-        self.process.stdin.close()
-        self.process.wait()
-        self.process.stdout.close()
 
 
 @pytest.fixture
