@@ -165,14 +165,14 @@ def _connect(
         try:
             _refuse_empty(path)
             return duckdb.connect(real, read_only=opening.read_only, config=config)
-        except duckdb.ConnectionException as error:
-            # Another thread lets go of it as another process does; this one is busy waiting.
-            if _is_mine(real) or time.monotonic() > deadline:
-                raise _open_otherwise(path, real) from error
         except duckdb.Error as error:
-            if not _is_locked(error):
+            if _is_open_otherwise(error):
+                # Another thread lets go of it as another process does; this one is busy waiting.
+                if _is_mine(real) or time.monotonic() > deadline:
+                    raise _open_otherwise(path, real) from error
+            elif not _is_locked(error):
                 raise damaged(path, error) from error
-            if time.monotonic() > deadline:
+            elif time.monotonic() > deadline:
                 raise _locked(path, opening.read_only, error) from error
         time.sleep(_RETRY_S * (0.5 + random.random()))
 
@@ -204,6 +204,11 @@ def _open_otherwise(path: Path, real: str) -> CatalogError:
         f"the catalog {path} is already open in this process, {' and '.join(sorted(modes))}: "
         "close it first, or share it"
     )
+
+
+def _is_open_otherwise(error: Exception) -> bool:
+    """Whether this process has the file open in another way, or just opens or closes it."""
+    return isinstance(error, duckdb.ConnectionException) or "already attached" in str(error)
 
 
 def _is_locked(error: Exception) -> bool:

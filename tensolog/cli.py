@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 from . import interrupts
+from .printing import one_line
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -83,7 +84,7 @@ def _notes() -> Iterator[None]:
             yield
         finally:
             for text in notes:
-                print(f"note: {' '.join(text.split())}", file=sys.stderr)
+                print(f"note: {one_line(' '.join(text.split()))}", file=sys.stderr)
 
 
 def _report(error: Exception) -> int:
@@ -144,5 +145,5 @@ def _report_interrupt(interrupt: BaseException) -> int:
 
 def _fail(message: str, code: int) -> int:
     """Print `message` as one line on standard error."""
-    print(f"error: {' '.join(message.split())}", file=sys.stderr)
+    print(f"error: {one_line(' '.join(message.split()))}", file=sys.stderr)
     return code

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+_UNUSUAL = re.compile(r"[^\n -~]")
+
 
 def json_text(value: object) -> str:
-    """One object as indented JSON; NaN and infinities become null, bytes become hex."""
-    return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+    """One object as indented JSON; NaN and infinities become null, bytes become hex.
+
+    What steers a terminal is written as an escape, which readers of JSON undo.
+    """
+    text = json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
+    return _UNUSUAL.sub(lambda letter: _letter(letter.group()), text)
+
+
+def _letter(letter: str) -> str:
+    return letter if letter.isprintable() else json.dumps(letter)[1:-1].replace("\x7f", "\\u007f")
 
 
 def plain(value: Any) -> Any:

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
 from .interrupts import stop_if_interrupted
-from .summary import one_line
+from .printing import one_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .printing import one_line
 from .units import format_size, format_speedup, format_spread, format_time
 
 if TYPE_CHECKING:
@@ -66,14 +67,6 @@ def columns(rows: Iterable[Sequence[str]], right: Sequence[int] = (), indent: st
         ]
         lines.append(indent + "  ".join(padded).rstrip())
     return "\n".join(lines)
-
-
-def one_line(text: str) -> str:
-    """Show control characters as escapes: names in a model must not steer the terminal."""
-    return "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
-        for letter in text
-    )
 
 
 def _headline(summary: Summary, source: str, target: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from ..printing import echo
 from . import completion
 from . import options as shared
 
@@ -67,7 +68,7 @@ def table(catalog_path: str | None, name: str) -> None:
         comments = opened.sql(
             "SELECT comment FROM duckdb_tables() WHERE table_name = ?", [name]
         ).fetchall()
-    click.echo(f"{name}: {comments[0][0] or 'no comment'}")
+    echo(f"{name}: {comments[0][0] or 'no comment'}")
     click.echo(f"{count} row{'' if count == 1 else 's'}\n")
     _echo_columns([("column", "type", "meaning"), *rows])
 
@@ -135,7 +136,7 @@ def forget(catalog_path: str | None, model_id: int) -> None:
     shared.open_to_read(catalog_path).close()  # a catalog that is not there must not be made
     from ..catalog import Catalog
     from ..catalog.forget import forget_model
-    from ..summary import one_line
+    from ..printing import one_line
     from ..units import format_size
 
     with Catalog(catalog_path) as opened:
@@ -156,7 +157,7 @@ def _list_tables(catalog_path: str | None) -> None:
             str(opened.sql(f'SELECT count(*) FROM "{name}"').fetchall()[0][0]) for name, _ in tables
         ]
         path = opened.path
-    click.echo(f"{path}\n")
+    echo(f"{path}\n")
     rows = [(name, count, comment) for (name, comment), count in zip(tables, counts, strict=True)]
     _echo_columns([("table", "rows", "meaning"), *rows], right=(1,))
 

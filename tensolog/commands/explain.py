@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..printing import echo
 from . import completion
 from . import options as shared
 
@@ -86,4 +87,4 @@ def _print(explanation: Explanation | NodeStory, as_json: bool) -> None:
 
         click.echo(json_text(explanation.to_json()))
     else:
-        click.echo(explanation.text())
+        echo(explanation.text())

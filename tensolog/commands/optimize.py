@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..interrupts import WRITTEN, answer, on_interrupt, stop_if_interrupted
+from ..printing import echo, one_line
 from . import options as shared
 
 if TYPE_CHECKING:
@@ -184,12 +185,13 @@ def optimize(
     elif not quiet:
         from ..summary import files_text, kernels_text, summary_text
 
-        click.echo(summary_text(summary, str(model), written), nl=False)
-        click.echo(kernels_text(summary, str(model), written), nl=False)
-        click.echo(files_text(written, files, is_folder=place.is_dir()), nl=False)
+        echo(summary_text(summary, str(model), written), nl=False)
+        echo(kernels_text(summary, str(model), written), nl=False)
+        echo(files_text(written, files, is_folder=place.is_dir()), nl=False)
     if result.interrupted:
         best = "the original" if result.chosen == ORIGINAL else f"the plan {result.chosen!r}"
-        click.echo(f"interrupted; {best}, the best by then, was written to {written}", err=True)
+        where = one_line(str(written))
+        click.echo(f"interrupted; {best}, the best by then, was written to {where}", err=True)
         raise click.exceptions.Exit(WRITTEN)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ..printing import echo
 from . import options as shared
 from .rules_named import chosen, counted, refuse, rules_argument
 
@@ -57,16 +58,16 @@ def check(rules: tuple[str, ...], everything: bool, seconds: float, as_json: boo
 
         for one in looks:
             said = f": {one.reason}" if one.reason else ""
-            click.echo(f"{one.status:<8} {one.rule}{said}")
+            echo(f"{one.status:<8} {one.rule}{said}")
             for note in one.notes:
-                click.echo(indented(f"note: {note}"))
+                echo(indented(f"note: {note}"))
             if one.counterexample is not None:
-                click.echo(indented(counterexample_text(one.counterexample)))
+                echo(indented(counterexample_text(one.counterexample)))
         bad = sum(one.status != "sound" for one in looks)
         if bad:
-            click.echo(f"{counted(bad, 'rule')} of {len(looks)} can't stay as it is")
+            echo(f"{counted(bad, 'rule')} of {len(looks)} can't stay as it is")
         else:
-            click.echo(
+            echo(
                 f"{counted(len(looks), 'rule')}: nothing found against "
                 f"{'it' if len(looks) == 1 else 'them'}; next: tensolog rules prove"
             )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..printing import echo
 from . import completion
 from . import options as shared
 from .rules_named import counted, one
@@ -85,14 +86,14 @@ def impact(
         ]
         click.echo(json_text({"rule": chosen.name, "models": rows}))
         return
-    click.echo(f"{chosen.name}: {chosen.summary or 'no summary'}")
+    echo(f"{chosen.name}: {chosen.summary or 'no summary'}")
     for item in found:
         click.echo()
-        click.echo("\n".join(_lines(item)))
+        echo("\n".join(_lines(item)))
 
 
 def _lines(found: Impact) -> list[str]:
-    from ..summary import one_line
+    from ..printing import one_line
     from ..units import format_time
 
     head = f"{one_line(found.model)} ({counted(found.nodes, 'node')}): "

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..printing import echo
 from . import options as shared
 from .rules_named import counted, refuse
 
@@ -85,9 +86,9 @@ def import_rules(
     if rows:
         click.echo(columns(rows, right=(1,), indent=""))
     totals = ", ".join(f"{count} {status}" for status, count in report.totals.items() if count)
-    click.echo(f"{report.system}: {counted(len(report.rules), 'rule')}: {totals}")
+    echo(f"{report.system}: {counted(len(report.rules), 'rule')}: {totals}")
     if out is not None:
-        click.echo(f"{out}: {counted(written or 0, 'rule')}")
+        echo(f"{out}: {counted(written or 0, 'rule')}")
     _end(report)
 
 

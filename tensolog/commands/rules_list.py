@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..printing import echo
 from . import options as shared
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def list_rules(rejected: bool, as_json: bool) -> None:
         from ..json_text import json_text
 
         keys = ("name", "family", "tag", "equal", "summary")
-        click.echo(
+        echo(
             json_text(
                 [
                     {**{key: getattr(rule, key) for key in keys}, "status": status, "ranks": ranks}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ..printing import echo
 from . import options as shared
 from .rules_named import chosen, counted, refuse, rules_argument
 
@@ -87,15 +88,15 @@ def mutate(
             "accepted": "FALSE AND ACCEPTED",
         }
         drawn = counted(len(campaign.judged), "mutant")
-        click.echo(f"{drawn} of {counted(len(found), 'rule')}, seed {seed}")
+        echo(f"{drawn} of {counted(len(found), 'rule')}, seed {seed}")
         for fate in FATES:
-            click.echo(f"  {counts[fate]:>5} {said[fate]}")
+            echo(f"  {counts[fate]:>5} {said[fate]}")
         for fate in ("accepted", "equivalent", "unknown"):
             shown = campaign.of(fate)
             if shown:
-                click.echo(f"\n{fate}:")
+                echo(f"\n{fate}:")
             for one in shown:
                 why = f" ({one.reason})" if one.reason else ""
-                click.echo(f"  {one.mutant.original}: {one.mutant.change}{why}")
+                echo(f"  {one.mutant.original}: {one.mutant.change}{why}")
     if counts["accepted"]:
         refuse()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..interrupts import on_interrupt
+from ..printing import echo
 from . import options as shared
 from .rules_named import chosen, counted, is_shipped, refuse, rules_argument
 
@@ -107,8 +108,8 @@ def prove(
         from .rules_shown import verdict_lines
 
         if verdicts:
-            click.echo(verdict_lines(verdicts))
-        click.echo(_totals(verdicts))
+            echo(verdict_lines(verdicts))
+        echo(_totals(verdicts))
     if any(verdict.status not in ("proved", "bounded") for verdict in verdicts):
         refuse()
 
@@ -129,21 +130,21 @@ def _compare(rules: Sequence[Rule], whole: bool, as_json: bool) -> None:
         click.echo(json_text({"rules": len(rules), "problems": rows}))
     else:
         for problem in problems:
-            click.echo(str(problem))
+            echo(str(problem))
         for name in left:
-            click.echo(f"{name}: the ledger speaks of it, and there is no such rule")
+            echo(f"{name}: the ledger speaks of it, and there is no such rule")
         if left:
-            click.echo(
+            echo(
                 f"{counted(len(left), 'entry', 'entries')} of no rule in the ledger: "
                 "run tensolog rules prove --all --stale"
             )
         if problems:
-            click.echo(
+            echo(
                 f"{counted(len(problems), 'rule')} of {len(rules)} without a valid proof in the "
                 "ledger: run tensolog rules prove --all --stale"
             )
         elif not left:
-            click.echo(f"{counted(len(rules), 'rule')} with a valid proof in the ledger")
+            echo(f"{counted(len(rules), 'rule')} with a valid proof in the ledger")
     if problems or left:
         refuse()
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..printing import echo
 from . import completion
 from . import options as shared
 from .rules_named import file_of, one
@@ -55,8 +56,8 @@ def reject(rule: str, why: str | None, timeout: float) -> None:
     (verdict,) = prove_rules([found], 1, timeout=timeout, search=timeout / 2, floating=True)
     witness = _witness(found, verdict, why)
     _move(found, path, target, witness)
-    click.echo(f"{found.name} moved from {path} to {target}")
-    click.echo("\n".join(f"  {line}" for line in witness))
+    echo(f"{found.name} moved from {path} to {target}")
+    echo("\n".join(f"  {line}" for line in witness))
 
 
 def _witness(rule: Rule, verdict: Verdict, why: str | None) -> list[str]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from ..printing import echo
 from . import completion
 from . import options as shared
 from .rules_named import counted, refuse
@@ -65,7 +66,7 @@ def replay(
         raise click.ClickException("nothing is stored: run tensolog rules prove first")
     if not scripts and not as_json:
         # Names that are not known were refused; these are proved by their normal forms alone.
-        click.echo(f"{', '.join(names)}: the proof asks nothing of a solver")
+        echo(f"{', '.join(names)}: the proof asks nothing of a solver")
         return
     found: list[tuple[str, Replayed]] = []
     asked = ("z3", "cvc5") if solver == "both" else (solver,)
@@ -99,9 +100,9 @@ def replay(
             said = ", ".join(f"{count} {answer}" for answer, count in counts.items())
             rules = counted(len({one.rule for _, one in found}), "rule")
             asked_all = counted(sum(counts.values()), "question")
-            click.echo(f"{name}: {asked_all} of {rules}: {said}")
+            echo(f"{name}: {asked_all} of {rules}: {said}")
         for name, one in against:
-            click.echo(f"{one.rule}: {name} says sat to {one.script_hash[:12]}")
+            echo(f"{one.rule}: {name} says sat to {one.script_hash[:12]}")
     if against:
         refuse()
 

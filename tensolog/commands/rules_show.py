@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..printing import echo
 from . import completion
 from . import options as shared
 from .rules_named import one as named
@@ -44,7 +45,7 @@ def show(name: str, text_only: bool, catalog_path: str | None, as_json: bool) ->
     """
     rule = named(name)
     if text_only:
-        click.echo(source_text(rule).rstrip())
+        echo(source_text(rule).rstrip())
         return
     from ..rules.gate.ledger import shipped
 
@@ -56,7 +57,7 @@ def show(name: str, text_only: bool, catalog_path: str | None, as_json: bool) ->
 
         from ..json_text import json_text
 
-        click.echo(
+        echo(
             json_text(
                 {
                     "name": rule.name,
@@ -76,11 +77,11 @@ def show(name: str, text_only: bool, catalog_path: str | None, as_json: bool) ->
             )
         )
         return
-    click.echo(source_text(rule).rstrip())
+    echo(source_text(rule).rstrip())
     for title, lines in _sections(rule, entry, problem, stored):
         if lines:
-            click.echo(f"\n{title}")
-            click.echo("\n".join(f"  {line}" for line in lines))
+            echo(f"\n{title}")
+            echo("\n".join(f"  {line}" for line in lines))
 
 
 def _conditions(rule: Rule) -> list[str]:

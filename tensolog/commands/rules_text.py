@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ..printing import echo
 from . import completion
 from . import options as shared
 from .rules_named import counted, readable, refuse
@@ -74,7 +75,7 @@ def new(name: str, path: Path | None) -> None:
             file.write(text)
     except FileExistsError:
         raise click.ClickException(f"{path} exists: name another file with --file") from None
-    click.echo(f"{path}: edit it, then: tensolog rules check {path}")
+    echo(f"{path}: edit it, then: tensolog rules check {path}")
 
 
 @click.command(name="format", no_args_is_help=True)
@@ -108,9 +109,9 @@ def format_files(files: tuple[str, ...], check: bool) -> None:
             with replacing(shared.output_file(path, what="the rules")) as file:
                 file.write(after.encode())
     for name in changed:
-        click.echo(f"would reformat {name}" if check else f"reformatted {name}")
+        echo(f"would reformat {name}" if check else f"reformatted {name}")
     if not changed:
-        click.echo(f"{counted(len(files), 'file')} as it should be")
+        echo(f"{counted(len(files), 'file')} as it should be")
     elif check:
         refuse()
 

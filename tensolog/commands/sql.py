@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ..printing import echo
 from . import options as shared
 
 if TYPE_CHECKING:
@@ -88,8 +89,10 @@ def sql(
         from ..json_text import json_text
 
         click.echo(json_text(result.to_pylist()))
+    elif sys.stdout.isatty():
+        echo(_csv(result), nl=False)
     else:
-        click.echo(_csv(result), nl=False)
+        sys.stdout.write(_csv(result))  # click would leave escape sequences out
 
 
 def _form(output: Path | None) -> str:
