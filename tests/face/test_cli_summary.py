@@ -4,7 +4,8 @@ import pytest
 from report_sketch import report, residual_network
 from tensolog.optimizer.explain import explain_text
 
-from tensolog.summary import columns, kernels_text, one_line, summary_text
+from tensolog.printing import one_line
+from tensolog.summary import columns, kernels_text, summary_text
 
 
 def sample(**changes):
