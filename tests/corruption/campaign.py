@@ -158,8 +158,9 @@ def judge(answer: dict[str, object] | str, folder: Path, before: dict[str, bytes
         if "Traceback" in err or "a defect of tensolog" in err:
             yield errors[-1] if errors else err[-500:]
         elif code == 0:
-            written = {Path(name).name for name in json.loads(out).get("files", [])}
-            yield from _unreadable(folder, written)
+            result = json.loads(out)
+            written = {Path(result["output"]).name} if "output" in result else set()
+            yield from _unreadable(result.get("files", []))
         elif code != 2 or len(errors) != 1:
             yield f"exit code {code}: {err[-500:]}"
         elif len(errors[0]) > MOST_PRINTED:
@@ -178,11 +179,11 @@ def judge(answer: dict[str, object] | str, folder: Path, before: dict[str, bytes
         _remove(files[name])
 
 
-def _unreadable(folder: Path, written: set[str]) -> Iterator[str]:
-    for name in written:
+def _unreadable(files: Sequence[str]) -> Iterator[str]:
+    for name in files:
         if name.endswith(".onnx"):
             try:
-                onnx.load(folder / name)
+                onnx.load(name)
             except Exception as error:
                 yield f"{name} can't be read: {error}"
 
