@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from .expressions import (
     SQL_TYPE,
     Fault,
-    check_pattern,
     constant,
     cut,
     fault_text,
@@ -17,6 +16,7 @@ from .expressions import (
     functor_sql,
     literal_value,
     match_sql,
+    pattern_text,
     quote,
     shape_sql,
     structure_sql,
@@ -344,12 +344,16 @@ class Body:
     def _compare(self, literal: Comparison) -> str:
         operator = literal.operator
         pattern = literal.left if operator.lstrip("!") == "match" else None
-        if isinstance(pattern, String) and not check_pattern(pattern.value, pattern.position):
-            return "FALSE"
-        left, right = self.sql(literal.left), self.sql(literal.right)
+        if isinstance(pattern, String):
+            written = pattern_text(pattern.value, pattern.position)
+            if written is None:
+                return "FALSE"
+            left, right = quote(written), self.sql(literal.right)
+        else:
+            left, right = self.sql(literal.left), self.sql(literal.right)
         if pattern is not None and not isinstance(pattern, String):
             fault = self._fault_at(literal.position)
-            return match_sql(self.share(left), right, operator.startswith("!"), fault)
+            return match_sql(left, right, operator.startswith("!"), self.share, fault)
         if operator.endswith("match"):
             test = f"regexp_full_match({right}, {left})"
         elif operator.endswith("contains"):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import duckdb
 import pyarrow as pa
 
 from .expressions import STRUCTURE_TYPE, fault_of
+from .functions import registered
 from .liveness import Liveness
 from .plan import union
 from .program import Program
@@ -79,14 +80,16 @@ def evaluate(
     inputs: Mapping[str, str] | None = None,
     schema: str | None = None,
     only: Collection[str] | None = None,
+    functors: Mapping[str, Callable[..., object]] | None = None,
 ) -> Relations:
     """Evaluate a program; everything made is temporary and replaced by the next evaluation.
 
     `inputs` maps relation names to SQL (a table's name or a query) whose columns are taken by
     position; an input relation without entry is read from the table of its name, in `schema` if
-    given. `only` restricts the work to these relations and what they need. Raises DatalogError
-    for inputs that are missing or don't fit and for what stops Souffle too: division by zero,
-    to_number of a symbol without number.
+    given. `only` restricts the work to these relations and what they need. `functors` are the
+    functions of the functors that the program declares; they take and return int, float and str.
+    Raises DatalogError for functors that aren't given, for inputs that are missing or don't fit,
+    and for what stops Souffle too: division by zero, to_number of a symbol without number.
     """
     given = dict(inputs or {})
     for name in given:
@@ -104,9 +107,16 @@ def evaluate(
             run.read(relation, given.get(relation.name), schema)
         if len(set(relation.facts)) > MAX_VALUES:
             _load_facts(relation, connection)
-    for step in program.steps:
-        if wanted is None or wanted & set(step.relations):
-            run.step(step)
+    called = {
+        name: position
+        for relation in program.relations.values()
+        if _in(relation.name, wanted)
+        for name, position in relation.calls.items()
+    }
+    with registered(connection, program.functors, called, functors or {}):
+        for step in program.steps:
+            if wanted is None or wanted & set(step.relations):
+                run.step(step)
     return Relations(program, connection)
 
 
@@ -331,13 +341,16 @@ def _simpler_plans(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
 def _iterate(loop: Loop, connection: duckdb.DuckDBPyConnection) -> None:
     """Run rounds until nothing is new.
 
-    Driven from here because tuples leave again between rounds, which no recursive query can say.
+    Driven from here because of what no recursive query can say: tuples leave again between rounds,
+    or a size ends the recursion.
     """
     connection.execute(";".join(loop.start)).fetchall()
     round_sql = ";".join((*loop.derive, *loop.settle))
     while True:
         # Fetch all: an unfinished result would block the connection.
         if not connection.execute(loop.count).fetchall()[0][0]:
+            break
+        if loop.full is not None and connection.execute(loop.full).fetchall()[0][0]:
             break
         connection.execute(round_sql).fetchall()
     connection.execute(";".join(loop.finish)).fetchall()

@@ -8,15 +8,16 @@ clause turns into an error when a solution of its whole body meets it.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Sequence
 
 from .kinds import FLOAT, NUMBER, SYMBOL, UNSIGNED, Kinds
+from .patterns import FOREIGN, translated_or_none
 from .structures import BRANCH, NIL
-from .syntax import Cast, DatalogError, Expression, Functor, Number, Position, String
+from .syntax import GIVEN, Cast, DatalogError, Expression, Functor, Number, Position, String
 
 SQL_TYPE = {NUMBER: "BIGINT", UNSIGNED: "UBIGINT", FLOAT: "DOUBLE", SYMBOL: "VARCHAR"}
 STRUCTURE_TYPE = "JSON"
+PATTERN_FUNCTION = "dl_pattern"  # writes a pattern for RE2
 _HALF = "9223372036854775808::HUGEINT"
 _MASK = "18446744073709551615::HUGEINT"
 _LARGE = "9223372036854775808.0::DOUBLE"
@@ -98,6 +99,8 @@ def functor_sql(
 ) -> str:
     """Translate a functor; `share` names an expression used twice, `fault` reports failures."""
     name, kind = node.name, kinds.of(node)
+    if name[0] == GIVEN:
+        return f'"{functor_function(name[1:])}"({", ".join(arguments)})'
     if name in _CONVERT:
         return _convert(node, arguments[0], kinds, share, fault)
     if name == "neg":
@@ -266,35 +269,32 @@ def _from_symbol(name: str, value: str, kind: str, share: Share, fault: Fault) -
     return result
 
 
-# What ECMAScript's patterns (std::regex) and RE2's read differently: look-ahead and other marked
-# groups, back-references, and escapes by letters that only one of them knows.
-_FOREIGN = r"\(\?[^:]|\\[^\W_0bBdDfnrsStvwWx]"
-_FOREIGN_REASON = "a pattern with look-ahead or back-reference, or an escape that RE2 lacks,"
+_FOREIGN_REASON = "a pattern with what RE2 can't do (look-ahead, back-references, the like)"
 
 
-def check_pattern(pattern: str, position: Position) -> bool:
-    """Say whether a constant pattern is valid; raises DatalogError where RE2 can't match it."""
-    if re.search(_FOREIGN, pattern.replace("\\\\", "")):
+def pattern_text(pattern: str, position: Position) -> str | None:
+    """Write a constant pattern for RE2; None where it is none, DatalogError where RE2 can't."""
+    text = translated_or_none(pattern)
+    if text == FOREIGN:
         raise DatalogError.at(position, f"{_FOREIGN_REASON} is outside the dialect")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # of [[:digit:]]
-            re.compile(pattern)
-    except re.error:
-        return False
-    return True
+    return text
 
 
-def match_sql(pattern: str, text: str, negated: bool, fault: Fault) -> str:
+def match_sql(pattern: str, text: str, negated: bool, share: Share, fault: Fault) -> str:
     """Match with a pattern that is computed; one that is no valid pattern matches nothing.
 
     Nor does its negation hold: both are false to Souffle, which warns.
     """
-    bare = f"replace({pattern}, {quote(chr(92) * 2)}, '')"
-    foreign = f"regexp_matches({bare}, {quote(_FOREIGN)})"
+    written = share(f'"{PATTERN_FUNCTION}"({pattern})')
+    foreign = f"{written} = {quote(FOREIGN)}"
     fault(foreign, f"{_FOREIGN_REASON} can't be matched")
-    test = f"{'NOT ' if negated else ''}regexp_full_match({text}, {pattern})"
+    test = f"{'NOT ' if negated else ''}regexp_full_match({text}, {written})"
     return f"CASE WHEN {foreign} THEN NULL ELSE coalesce(TRY({test}), FALSE) END"
+
+
+def functor_function(name: str) -> str:
+    """Name the SQL function of a functor that users give."""
+    return f"dl_functor_{name}"
 
 
 def is_plain(node: Expression) -> bool:

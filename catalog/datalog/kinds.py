@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .scope import shown
 from .structures import BRANCH, NIL, RECORD, Structures, builds
 from .structures import declared as structures_of
 from .syntax import (
+    GIVEN,
     Aggregate,
     Atom,
     Cast,
@@ -62,6 +63,7 @@ class Types:
 
     kinds: Mapping[str, str]
     structures: Structures
+    functors: Mapping[str, tuple[tuple[str, ...], str]] = field(default_factory=dict)
 
 
 def resolve_types(types: Iterable[TypeDeclaration]) -> Types:
@@ -132,6 +134,7 @@ class Kinds:
         self._columns = columns
         self._types = types.kinds
         self._structures = types.structures
+        self._functors = types.functors
         self._all = _ALL.union(types.structures)
         self._records: list[Functor] = []
         self._parent: dict[object, object] = {}
@@ -322,6 +325,9 @@ class Kinds:
 
     def _functor(self, node: Functor) -> None:
         name, arguments = node.name, node.arguments
+        if name[0] == GIVEN:
+            self._given(node)
+            return
         fewest, most = _ARITY.get(name, (len(arguments), len(arguments)))
         if len(arguments) < fewest or (most is not None and len(arguments) > most):
             raise DatalogError.at(
@@ -354,6 +360,22 @@ class Kinds:
             for argument in arguments:
                 self._restrict(argument, options)
                 self._unify(node, argument)
+
+    def _given(self, node: Functor) -> None:
+        """Restrict the arguments and the result of a functor that users give."""
+        kinds = self._functors.get(node.name[1:])
+        if kinds is None:
+            raise DatalogError.at(node.position, f"the functor {node.name[1:]} is not declared")
+        parameters, result = kinds
+        if len(parameters) != len(node.arguments):
+            raise DatalogError.at(
+                node.position,
+                f"{node.name[1:]} takes {_count(len(parameters), 'argument')}, "
+                f"not {len(node.arguments)}",
+            )
+        for argument, kind in zip(node.arguments, parameters, strict=True):
+            self._restrict(argument, frozenset({kind}))
+        self._restrict(node, frozenset({result}))
 
     def _aggregate(self, node: Aggregate) -> None:
         for literal in node.body:

@@ -16,6 +16,7 @@ from .expressions import literal_value
 from .kinds import FLOAT, NUMBER, SYMBOL, UNSIGNED, Kinds
 from .scope import counts_rows, literal_required, required
 from .syntax import (
+    GIVEN,
     Aggregate,
     Atom,
     Cast,
@@ -353,6 +354,8 @@ class Loops:
 
     def _functor(self, node: Functor, values: Sequence[str]) -> str:
         name, kind = node.name, self.kinds.of(node)
+        if name[0] == GIVEN:
+            raise BeyondLoopsError("functors of users")
         if name in ("min", "max"):
             return f"{name}({', '.join(values)})"
         if name == "cat" or (name == "+" and kind == SYMBOL):

@@ -22,6 +22,7 @@ from .formulas import conjunctions
 from .preprocess import Source, preprocess
 from .structures import BRANCH, NIL, RECORD
 from .syntax import (
+    GIVEN,
     Aggregate,
     Atom,
     Attribute,
@@ -39,6 +40,7 @@ from .syntax import (
     Expression,
     Formula,
     Functor,
+    FunctorDeclaration,
     Instance,
     Literal,
     Number,
@@ -337,7 +339,9 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
     def directive(self, items: Children) -> list[Directive]:
         word, targets, parameters = items
         if word == ".limitsize":
-            raise _refuse(self.at(word), ".limitsize", "where it stops depends on the engine")
+            limit = dict(parameters or ()).get("n", "")
+            if not limit.isdecimal():
+                raise DatalogError.at(self.at(word), ".limitsize needs a number: (n=1000)")
         return [
             Directive(str(word)[1:], name, dict(parameters or ()), position)
             for name, position in targets
@@ -382,11 +386,13 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
     def functor_types(self, items: Children) -> Children:
         return items
 
-    def functor_type(self, items: Children) -> Children:
-        return items
+    def functor_type(self, items: Children) -> str:
+        type_name: str = items[-1][0]
+        return type_name
 
-    def functor_declaration(self, items: Children) -> None:
-        raise _refuse(self.at(items[0]), f"the user-defined functor {items[1]}")
+    def functor_declaration(self, items: Children) -> FunctorDeclaration:
+        _, name, parameters, (result, _), _ = items
+        return FunctorDeclaration(str(name), tuple(parameters or ()), result, self.at(name))
 
     def lattice(self, items: Children) -> None:
         raise _refuse(self.at(items[0]), f"the lattice {items[1]}")
@@ -542,8 +548,10 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
         dollar, (name, _), arguments = items
         return self._functor(BRANCH + name, arguments or (), self.at(dollar))
 
-    def user_functor(self, items: Children) -> None:
-        raise _refuse(self.at(items[0]), "a user-defined functor")
+    def user_functor(self, items: Children) -> Functor:
+        if items[1] == "@":
+            raise _refuse(self.at(items[0]), "a user-defined aggregate")
+        return self._functor(GIVEN + items[1], items[2] or (), self.at(items[0]))
 
 
 _ACTIONS = frozenset({"input", "output", "printsize"})
@@ -596,6 +604,8 @@ def _block(items: Children) -> Block:
                 block.instances.append(part)
             elif isinstance(part, Override):
                 block.overrides.append(part.relation)
+            elif isinstance(part, FunctorDeclaration):
+                block.functors.append(part)
             elif isinstance(part, Pragma):
                 block.pragmas.add(part.name)
     return block

@@ -46,8 +46,10 @@ class Compiler:
         base, _ = self._split(members)
         parts = tuple(p for r in members for p in self._parts(r, base[r.name]))
         empty = tuple(create(r.sql, self._empty(r)) for r in members)
-        if any(r.dominances for r in members):
-            statements = self._extreme(members[0]) if len(members) == 1 else None
+        limited = any(r.limit is not None for r in members)
+        if limited or any(r.dominances for r in members):
+            alone = len(members) == 1 and not limited
+            statements = self._extreme(members[0]) if alone else None
             if statements is None:
                 loop = self._loop(members)
                 return Step(stratum.relations, True, (), parts, empty, loop)
@@ -343,7 +345,13 @@ class Compiler:
             derived.append(create(_new(relation), query))
         counts = " + ".join(f"(SELECT count(*) FROM {_delta(r)})" for r in members)
         finish = [f"DROP TABLE IF EXISTS {t}" for r in members for t in (_delta(r), _new(r))]
-        return Loop(tuple(start), tuple(derived), tuple(settle), f"SELECT {counts}", tuple(finish))
+        limits = [
+            f"(SELECT count(*) FROM {r.sql}) >= {r.limit}" for r in members if r.limit is not None
+        ]
+        full = f"SELECT {' OR '.join(limits)}" if limits else None
+        return Loop(
+            tuple(start), tuple(derived), tuple(settle), f"SELECT {counts}", tuple(finish), full
+        )
 
 
 def _grows(relation: Relation, members: Sequence[Relation]) -> bool:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from .components import expand
-from .expressions import SQL_TYPE, literal_value
+from .expressions import PATTERN_FUNCTION, SQL_TYPE, literal_value
+from .functions import FunctorType
 from .inline import inline
 from .kinds import Kinds, Types, column_kinds, resolve_types
 from .liveness import Place, Value, probes
@@ -18,21 +19,27 @@ from .stratify import Stratum, Use, stratify, uses
 from .structures import BRANCH, NIL, Structures, builds, encode
 from .subtypes import Subtypes
 from .syntax import (
+    GIVEN,
+    Aggregate,
     Atom,
     Block,
     Clause,
+    Comparison,
     DatalogError,
     Declaration,
     Directive,
     Errors,
     Expression,
     Functor,
+    FunctorDeclaration,
+    Literal,
     Number,
     Position,
     String,
     Subsumption,
     Variable,
     Wildcard,
+    literal_expressions,
     walk,
 )
 
@@ -59,6 +66,7 @@ class Program:
     probes: dict[Place, frozenset[Value]]
     notes: list[str]
     structures: Structures
+    functors: Mapping[str, FunctorType]
 
 
 def parse(text: str, path: str = "<program>", define: Mapping[str, str] | None = None) -> Program:
@@ -79,11 +87,17 @@ def build(block: Block, path: str) -> Program:
     with errors.collected():
         types = resolve_types(block.types)
     errors.check()
+    functors = _functors(block.functors, types, errors)
+    types = Types(
+        types.kinds,
+        types.structures,
+        {name: (functor.parameters, functor.result) for name, functor in functors.items()},
+    )
     columns = column_kinds(declarations, types, errors)
     # What reads a relation of which nothing is known can't be checked.
     unknown = declarations.keys() - columns.keys()
     _check_qualifiers(declarations, columns, errors)
-    inputs, outputs, printsizes = _directives(block.directives, declarations, errors)
+    inputs, outputs, printsizes, limits = _directives(block.directives, declarations, errors)
     relations = {
         name: Relation(
             name,
@@ -92,6 +106,7 @@ def build(block: Block, path: str) -> Program:
             columns[name],
             is_input=name in inputs,
             is_equivalence="eqrel" in declarations[name].qualifiers,
+            limit=limits.get(name),
         )
         for index, name in enumerate(declarations)
         if name not in unknown
@@ -131,6 +146,7 @@ def build(block: Block, path: str) -> Program:
                 subtypes.check(scoped, declarations)
             _check_divisors(scoped, kinds)
             relations[clause.head.name].rules.append(Rule(scoped, kinds))
+            relations[clause.head.name].calls.update(_calls((*scoped.body, scoped.head)))
     subsumptions = []
     for subsumption in block.subsumptions:
         heads = (subsumption.dominated, subsumption.dominating)
@@ -140,6 +156,8 @@ def build(block: Block, path: str) -> Program:
             _check_subsumption(subsumption, columns)
             dominance = _dominance(subsumption, columns, types)
             relations[subsumption.dominated.name].dominances.append(dominance)
+            calls = _calls(dominance.subsumption.body)
+            relations[subsumption.dominated.name].calls.update(calls)
             subsumptions.append(dominance.subsumption)
     strata: tuple[Stratum, ...] = ()
     known = [c for c in resolved if {u.relation for u in _reads(c)} <= relations.keys()]
@@ -166,7 +184,49 @@ def build(block: Block, path: str) -> Program:
         probes(part.needs for step in steps for part in step.parts),
         block.notes,
         types.structures,
+        functors,
     )
+
+
+def _functors(
+    declarations: Iterable[FunctorDeclaration], types: Types, errors: Errors
+) -> dict[str, FunctorType]:
+    """Give the functors that users give, their types as kinds."""
+    out: dict[str, FunctorType] = {}
+    for functor in declarations:
+        reason = ""
+        for name in (*functor.parameters, functor.result):
+            if name not in types.kinds:
+                reason = f"type {name} is not defined"
+            elif types.kinds[name] in types.structures:
+                reason = f"the functor {functor.name} takes or gives {name}: records stay inside"
+        if functor.name in out:
+            reason = f"the functor {functor.name} is declared twice"
+        if reason:
+            errors.found.append(DatalogError.at(functor.position, reason))
+            continue
+        parameters = tuple(types.kinds[name] for name in functor.parameters)
+        result = types.kinds[functor.result]
+        out[functor.name] = FunctorType(functor.name, parameters, result, functor.position)
+    return out
+
+
+def _calls(literals: Iterable[Literal]) -> Iterator[tuple[str, Position]]:
+    """Visit the functions of Python that literals call: functors of users, and patterns."""
+    for literal in literals:
+        matches = isinstance(literal, Comparison) and literal.operator.endswith("match")
+        if matches and not isinstance(literal_expressions(literal)[0], String):
+            yield PATTERN_FUNCTION, literal.position
+        for expression in literal_expressions(literal):
+            for node in walk(expression):
+                if isinstance(node, Functor) and node.name[0] == GIVEN:
+                    yield node.name[1:], node.position
+                elif isinstance(node, Aggregate):
+                    yield from _calls(node.body)
+                    if node.target is not None:
+                        yield from _calls(
+                            [Comparison("=", node.target, node.target, node.position)]
+                        )
 
 
 def _reads(clause: Clause) -> Iterator[Use]:
@@ -245,10 +305,11 @@ def _check_atoms(atoms: Iterable[Atom], columns: Mapping[str, tuple[str, ...]]) 
 
 def _directives(
     directives: Iterable[Directive], declarations: Mapping[str, Declaration], errors: Errors
-) -> tuple[dict[str, list[Directive]], list[Directive], list[Directive]]:
+) -> tuple[dict[str, list[Directive]], list[Directive], list[Directive], dict[str, int]]:
     inputs: dict[str, list[Directive]] = {}
     outputs: list[Directive] = []
     printsizes: list[Directive] = []
+    limits: dict[str, int] = {}
     for directive in directives:
         if directive.relation not in declarations:
             reason = f"relation {directive.relation} is not declared"
@@ -258,9 +319,11 @@ def _directives(
             inputs.setdefault(directive.relation, []).append(directive)
         elif directive.action == "output":
             outputs.append(directive)
+        elif directive.action == "limitsize":
+            limits[directive.relation] = int(directive.parameters["n"])
         else:
             printsizes.append(directive)
-    return inputs, outputs, printsizes
+    return inputs, outputs, printsizes, limits
 
 
 def _fact(head: Atom, columns: Mapping[str, tuple[str, ...]], structures: Structures) -> Row | None:

@@ -80,6 +80,8 @@ class _Module:
         """Write what a relation starts from: what was given, and its facts."""
         if relation.dominances:
             raise BeyondLoopsError("subsumption")
+        if relation.limit is not None:
+            raise BeyondLoopsError("a limit of size")
         rows = self.names.rows[relation.name]
         given = f"dict.fromkeys(given.get({relation.name!r}, ()))"
         self._add(0, f"{rows} = {given if relation.is_input else '{}'}")

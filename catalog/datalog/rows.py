@@ -24,13 +24,18 @@ _LEAST = {"number": -(1 << 63), "unsigned": 0}
 _compiled: WeakKeyDictionary[Program, Callable[..., dict[str, Rows]] | None] = WeakKeyDictionary()
 
 
-def derive(program: Program, given: Mapping[str, Iterable[Row]]) -> dict[str, list[Row]]:
+def derive(
+    program: Program,
+    given: Mapping[str, Iterable[Row]],
+    *,
+    functors: Mapping[str, Callable[..., object]] | None = None,
+) -> dict[str, list[Row]]:
     """Return the rows of every relation, each once, from those of the inputs.
 
     An input that isn't `given` is empty. Rows are tuples of int, float and str as the relation's
     columns are declared. A record is a tuple, nil None, and a branch a tuple that begins with its
-    name; a relation without columns holds where it has the row (). Raises
-    DatalogError as evaluate does.
+    name; a relation without columns holds where it has the row (). `functors` and errors are those
+    of evaluate.
     """
     inputs: dict[str, list[Row]] = {n: [] for n, one in program.relations.items() if one.is_input}
     for name, rows in given.items():
@@ -45,7 +50,7 @@ def derive(program: Program, given: Mapping[str, Iterable[Row]]) -> dict[str, li
             except UnicodeDecodeError:
                 reason = "evaluating failed: substr cuts a character in two"
                 raise DatalogError.at(Position(program.path, 1, 1), reason) from None
-    return _queried(program, inputs)
+    return _queried(program, inputs, functors)
 
 
 def _loops(program: Program) -> Callable[..., dict[str, Rows]] | None:
@@ -94,7 +99,11 @@ def _are_plain(inputs: Mapping[str, Iterable[Row]]) -> bool:
     return not any(isinstance(value, float) and math.isnan(value) for value in values)
 
 
-def _queried(program: Program, inputs: Mapping[str, list[Row]]) -> dict[str, list[Row]]:
+def _queried(
+    program: Program,
+    inputs: Mapping[str, list[Row]],
+    functors: Mapping[str, Callable[..., object]] | None,
+) -> dict[str, list[Row]]:
     """Evaluate a program by a database in memory."""
     import duckdb
     import pyarrow as pa
@@ -116,7 +125,7 @@ def _queried(program: Program, inputs: Mapping[str, list[Row]]) -> dict[str, lis
                 columns = [pa.array([True] * len(rows), type=pa.bool_())]
             tables[name] = quoted(f"given {number}")
             load(tables[name], columns, program.relations[name], connection)
-        relations = evaluate(program, connection, inputs=tables)
+        relations = evaluate(program, connection, inputs=tables, functors=functors)
         return {
             name: [_returned(program, name, row) for row in relations[name].fetchall()]
             for name in relations

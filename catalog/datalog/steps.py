@@ -10,7 +10,7 @@ import duckdb
 from .expressions import sql_type
 from .kinds import Kinds
 from .liveness import Need
-from .syntax import Clause, Subsumption
+from .syntax import Clause, Position, Subsumption
 
 MAX_VALUES = 64  # more facts than these are loaded through Arrow, not parsed as SQL
 KEYED = int(duckdb.__version__.split(".")[0]) >= 2  # USING KEY takes aggregates since 2.0
@@ -42,9 +42,11 @@ class Relation:
     kinds: tuple[str, ...]
     is_input: bool = False
     is_equivalence: bool = False
+    limit: int | None = None  # a recursion ends when it has so many rows
     facts: list[Row] = field(default_factory=list)
     rules: list[Rule] = field(default_factory=list)
     dominances: list[Dominance] = field(default_factory=list)
+    calls: dict[str, Position] = field(default_factory=dict)  # functions of Python, and where
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -110,9 +112,9 @@ class Numbered:
 
 @dataclass(frozen=True)
 class Loop:
-    """A semi-naive iteration that one query can't express: general subsumption.
+    """A semi-naive iteration that one query can't express: general subsumption, limits of size.
 
-    Each round runs `derive`, then `settle`; it ends when `count` gives 0.
+    Each round runs `derive`, then `settle`; it ends when `count` gives 0, or `full` something true.
     """
 
     start: tuple[str, ...]
@@ -120,6 +122,7 @@ class Loop:
     settle: tuple[str, ...]
     count: str
     finish: tuple[str, ...]
+    full: str | None = None
 
 
 def quoted(name: str) -> str:

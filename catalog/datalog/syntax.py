@@ -62,6 +62,9 @@ class Errors:
             raise DatalogError(first.path, first.line, first.column, first.reason, others)
 
 
+GIVEN = "@"  # the names of functors that users give begin so
+
+
 # Nodes compare by identity: one text may hold many equal expressions of different kinds.
 
 
@@ -271,6 +274,16 @@ class Override:
 
 
 @dataclass(eq=False, slots=True)
+class FunctorDeclaration:
+    """`.functor name(types): type`, its types by name."""
+
+    name: str
+    parameters: tuple[str, ...]
+    result: str
+    position: Position
+
+
+@dataclass(eq=False, slots=True)
 class Pragma:
     """`.pragma "name"`, one that changes what is checked."""
 
@@ -289,6 +302,7 @@ class Block:
     components: list[Component] = field(default_factory=list)
     instances: list[Instance] = field(default_factory=list)
     overrides: list[str] = field(default_factory=list)
+    functors: list[FunctorDeclaration] = field(default_factory=list)
     pragmas: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
 

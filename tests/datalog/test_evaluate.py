@@ -58,6 +58,36 @@ def test_inputs_that_do_not_fit_are_named(connection, sql, reason):
     assert (error.value.line, error.value.column) == (1, 7)
 
 
+FUNCTORS = (
+    ".functor f(x:number, s:symbol):symbol .functor half(float):float stateful\n"
+    '.decl a(x:number, s:symbol) a(1, "a"). a(2, "b").\n'
+    '.decl b(s:symbol) b(@f(x, s)) :- a(x, s), @f(x, s) != "a".\n'
+    ".decl c(f:float) c(x) :- x = sum @half(to_float(y)) : { a(y, _) }.\n"
+    ".decl d(x:number) d(x) :- a(x, _)."
+)
+
+
+def test_functors_are_functions_of_python(connection):
+    program = parse(FUNCTORS)
+    functions = {"f": lambda x, s: s * x, "half": lambda x: x / 2}
+    relations = evaluate(program, connection, functors=functions)
+    assert relations["b"].fetchall() == [("bb",)]
+    assert relations["c"].fetchall() == [(1.5,)]
+    assert derive(program, {}, functors=functions)["b"] == [("bb",)]
+    left = "SELECT function_name FROM duckdb_functions() WHERE function_name LIKE 'dl_%'"
+    assert connection.execute(left).fetchall() == []
+
+
+def test_functors_that_fail_or_are_not_given_are_named(connection):
+    program = parse(FUNCTORS)
+    with pytest.raises(DatalogError, match="the functor f is declared, but not given") as error:
+        evaluate(program, connection)
+    assert (error.value.line, error.value.column) == (3, 21)
+    assert evaluate(program, connection, only=["d"])["d"].order("x").fetchall() == [(1,), (2,)]
+    with pytest.raises(DatalogError, match=r"evaluating b failed: .*ZeroDivisionError"):
+        evaluate(program, connection, functors={"f": lambda x, s: 1 // 0, "half": float})
+
+
 STRUCTURED = (
     ".type P = [x:number, f:float] .type T = A {p:P} | B {} .decl a(p:P, t:T) .input a\n"
     ".decl b(x:number, f:float) b(x, f) :- a([x, f], $B())."

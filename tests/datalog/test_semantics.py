@@ -262,11 +262,18 @@ def test_a_computed_pattern_may_be_invalid(run):
     assert (found["r"], found["n"]) == ({("a.*", "ab")}, {("a.*", "b")})
 
 
-@pytest.mark.parametrize("pattern", ["(?=x)x", r"(a)\\1", r"\\cA", r"\\Aa"])
+@pytest.mark.parametrize("pattern", ["(?=x)x", r"(a)\\1", r"\\cA", "x{1001}"])
 def test_a_computed_pattern_that_is_not_for_re2_stops(run, pattern):
     text = f'.decl p(s:symbol) p("{pattern}"). .decl r(p:symbol) r(p) :- p(p), match(p, "x").'
     with pytest.raises(DatalogError, match="can't be matched"):
         run(text)
+
+
+def test_a_limit_ends_the_round_after_the_one_that_reached_it(run):
+    text = ".decl r(x:number) r(1). r(x + 1), r(x * 2) :- r(x)."
+    assert run(text + " .limitsize r(n=5)")["r"] == {(x,) for x in (1, 2, 3, 4, 5, 6, 8)}
+    # It does nothing where there is no recursion.
+    assert len(run(".decl r(x:number) r(x) :- x = range(0, 9). .limitsize r(n=5)")["r"]) == 9
 
 
 def test_relation_names_differ_by_case(run):

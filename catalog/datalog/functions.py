@@ -1,0 +1,86 @@
+"""Functions of Python that queries call: patterns written for RE2, and functors of users."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+from .expressions import PATTERN_FUNCTION, functor_function, sql_type
+from .patterns import translated_or_none
+from .syntax import DatalogError, Position
+
+
+@dataclass(frozen=True)
+class FunctorType:
+    """A declared functor: the kinds that it takes and the one that it gives."""
+
+    name: str
+    parameters: tuple[str, ...]
+    result: str
+    position: Position
+
+
+@contextmanager
+def registered(
+    connection: duckdb.DuckDBPyConnection,
+    types: Mapping[str, FunctorType],
+    called: Mapping[str, Position],
+    functors: Mapping[str, Callable[..., object]],
+) -> Iterator[None]:
+    """Let queries call what a program calls; raises DatalogError for a functor that isn't given."""
+    made: list[str] = []
+    try:
+        for name, position in called.items():
+            if name == PATTERN_FUNCTION:
+                _register(connection, name, translated_or_none, ["VARCHAR"], "VARCHAR")
+                made.append(name)
+                continue
+            if name not in functors:
+                raise DatalogError.at(
+                    position,
+                    f"the functor {name} is declared, but not given: evaluate(..., functors="
+                    f"{{{name!r}: a function}}) does, the command can't",
+                )
+            kinds = types[name]
+            parameters = [sql_type(kind) for kind in kinds.parameters]
+            function = functor_function(name)
+            _register(connection, function, functors[name], parameters, sql_type(kinds.result))
+            made.append(function)
+        yield
+    finally:
+        for function in made:
+            connection.remove_function(function)
+
+
+def _register(
+    connection: duckdb.DuckDBPyConnection,
+    name: str,
+    function: Callable[..., object],
+    parameters: list[str],
+    result: str,
+) -> None:
+    def called(*arguments: Any) -> Any:
+        return function(*arguments)
+
+    # DuckDB reads the signature, and a user's function may have another or none.
+    places = [
+        inspect.Parameter(f"p{i}", inspect.Parameter.POSITIONAL_ONLY)
+        for i in range(len(parameters))
+    ]
+    called.__signature__ = inspect.Signature(places)  # type: ignore[attr-defined]
+    # Only what is ours gives NULL.
+    options: dict[str, Any] = {}
+    if function is translated_or_none:
+        options["null_handling"] = "special"
+    connection.create_function(
+        name,
+        called,
+        [duckdb.sqltype(kind) for kind in parameters],
+        duckdb.sqltype(result),
+        **options,
+    )
