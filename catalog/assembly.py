@@ -9,18 +9,23 @@ from typing import Any
 import onnx
 
 from .attributes import AttributeColumns, from_columns
+from .constants import sound_rows
 from .errors import CatalogError
 from .store import Catalog
 
 
 def reference_models(catalog: Catalog, model_ids: Sequence[int]) -> list[onnx.ModelProto]:
-    """Return models with a reference in place of every tensor's data."""
+    """Return models with a reference in place of every tensor's data.
+
+    Raises CatalogError for a model that is not there, and for rows that make none.
+    """
     tables = _Tables(catalog, list(model_ids))
     models = []
     for model_id in model_ids:
         if model_id not in tables.models:
             raise CatalogError(f"the catalog {catalog.path} has no model {model_id}")
-        models.append(tables.model(model_id))
+        with sound_rows(catalog, f"model {model_id}"):
+            models.append(tables.model(model_id))
     return models
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -14,6 +15,7 @@ import numpy.typing as npt
 import onnx
 import onnx.numpy_helper
 import pyarrow as pa
+from google.protobuf.message import DecodeError
 
 from .errors import CatalogError, ModelError
 from .tensors import data_bytes, dtype_name, size_bytes, to_array
@@ -22,6 +24,16 @@ if TYPE_CHECKING:
     from .store import Catalog
 
 LARGE_BYTES = 1 << 16  # constants above stay in their file
+# What is raised by rows that name nothing, are missing, or hold bytes that are something else.
+_UNSOUND = (
+    DecodeError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 _CHUNK_BYTES = 4 << 20
 _INSERT_ROWS = 1000  # of at most 64 KiB each: Arrow copies what it inserts
 
@@ -73,6 +85,18 @@ def read_chunks(file: IO[bytes], offset: int, size: int) -> Iterator[memoryview]
             raise EOFError
         yield buffer[:count]
         size -= count
+
+
+@contextmanager
+def sound_rows(catalog: Catalog, what: str) -> Iterator[None]:
+    """Turn what rows raise that no release of tensolog writes into a CatalogError."""
+    try:
+        yield
+    except _UNSOUND as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise CatalogError(
+            f"{what} of the catalog {catalog.path} is damaged ({reason}): import the model again"
+        ) from error
 
 
 def add_constant(catalog: Catalog, array: npt.NDArray[np.generic] | onnx.TensorProto) -> str:
@@ -166,6 +190,11 @@ def constant_rows(
     limit = "data"
     if data_below is not None:
         limit = f"CASE WHEN size_bytes < {int(data_below)} THEN data END"
+    with sound_rows(catalog, "a constant"):
+        return _constant_rows(catalog, wanted, limit)
+
+
+def _constant_rows(catalog: Catalog, wanted: list[str], limit: str) -> dict[str, Constant]:
     found = {
         row[0]: Constant(row[0], row[1], tuple(row[2]), *row[3:])
         for row in catalog.connection.execute(
@@ -186,17 +215,18 @@ def load_constant(catalog: Catalog, constant_hash: str) -> npt.NDArray[np.generi
     CatalogError when the hash is unknown, or the file it lies in is gone or has changed.
     """
     constant = constant_rows(catalog, [constant_hash])[constant_hash]
-    if constant.location is None:
-        return to_array(constant.dtype, constant.shape, constant.data or b"")
-    verify_location(catalog, constant)
-    mapped = np.memmap(
-        constant.location,
-        np.uint8,
-        mode="r",
-        offset=constant.location_offset or 0,
-        shape=(constant.size_bytes,),
-    )
-    return to_array(constant.dtype, constant.shape, mapped)
+    with sound_rows(catalog, f"constant {constant_hash}"):
+        if constant.location is None:
+            return to_array(constant.dtype, constant.shape, constant.data or b"")
+        verify_location(catalog, constant)
+        mapped = np.memmap(
+            constant.location,
+            np.uint8,
+            mode="r",
+            offset=constant.location_offset or 0,
+            shape=(constant.size_bytes,),
+        )
+        return to_array(constant.dtype, constant.shape, mapped)
 
 
 def constant_chunks(catalog: Catalog, constant: Constant) -> Iterator[bytes | memoryview]:
@@ -224,8 +254,10 @@ def verify_location(catalog: Catalog, constant: Constant) -> None:
     if stamp is not None and catalog.verified.get(constant.constant_hash) == stamp:
         return
     name = constant.location
+    if stamp is not None and not Path(name).is_file():  # a pipe would be waited for
+        raise CatalogError(f"{name}, which should hold weights of the model, is no regular file")
     try:
-        with Path(name).open("rb", buffering=0) as file:
+        with sound_rows(catalog, "a constant"), Path(name).open("rb", buffering=0) as file:
             found = hash_of(
                 constant.dtype,
                 constant.shape,
