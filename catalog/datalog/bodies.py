@@ -22,7 +22,7 @@ from .expressions import (
     structure_sql,
 )
 from .kinds import FLOAT, NUMBER, UNSIGNED, Kinds
-from .scope import counts_rows, grounded, literal_required, required
+from .scope import WHOLE, counts_rows, grounded, literal_required, required
 from .structures import builds, fields, is_pattern
 from .syntax import (
     Aggregate,
@@ -258,9 +258,13 @@ class Body:
                     pending = [c for c in pending if c not in gone]
                     break
             else:
-                raise DatalogError.at(
-                    pending[0].position, "this constraint has a variable that nothing binds"
+                sides = literal_expressions(pending[0])
+                reason = (
+                    "these aggregates depend on each other"
+                    if len(pending) > 1 and any(True for e in sides for _ in aggregates(e))
+                    else "this constraint has a variable that nothing binds"
                 )
+                raise DatalogError.at(pending[0].position, reason)
 
     def _try(self, literal: Comparison, columns: Mapping[Comparison, str], late: bool) -> bool:
         left, right = literal.left, literal.right
@@ -442,7 +446,12 @@ class Body:
         elif rows or node.name in ("min", "max"):
             select = f"SELECT {_combine(node, target, kind, inner, rows)} AS v{inner.tail()}"
         else:
-            names = sorted(every - self.values.keys())
+            # Souffle knows no name for the whole of a record; of a count its fields tell it.
+            names = sorted(
+                name
+                for name in every - self.values.keys()
+                if node.name == "count" or not name.startswith(WHOLE)
+            )
             distinct = [f"{inner.values[name]} AS v{i}" for i, name in enumerate(names)]
             distinct.append(f"{target} AS target")
             value = _combine(node, "target", kind, inner, rows)

@@ -34,6 +34,9 @@ from .syntax import (
 LOCAL = "@"  # joins a variable's name to its scope's number; no source name contains it
 
 
+WHOLE = f"record{LOCAL}"  # begins the names of what an atom holds where a structure stands
+
+
 def shown(name: str) -> str:
     """Spell a variable as the source does."""
     return name.split(LOCAL)[0]
@@ -194,7 +197,7 @@ class _Resolver:
         for argument in literal.arguments:
             names = {v.name for v in variables(argument)}
             if builds(argument) and (names or is_pattern(argument)):
-                whole = Variable(f"record{LOCAL}{next(self.numbers)}", argument.position)
+                whole = Variable(f"{WHOLE}{next(self.numbers)}", argument.position)
                 hoisted.append(Comparison("=", whole, argument, argument.position))
                 argument = Variable(whole.name, argument.position)
             arguments.append(argument)

@@ -358,8 +358,17 @@ def structured_programs(draw):
                     end = "]" if begin == "[" else ")"
                     body.append(f"{variable} = {begin}{', '.join(fresh)}{end}")
                 elif choice == 2:
-                    word = f"count : {{ {pattern(*draw(st.sampled_from(relations)), {})} }}"
-                    body.append(f"k = {word}")
+                    inner = {}
+                    parts = [
+                        pattern(*draw(st.sampled_from(relations)), inner)
+                        for _ in range(draw(st.integers(1, 2)))
+                    ]
+                    own = sorted(inner.get("n", ()))
+                    word = draw(st.sampled_from(["sum", "max"] if own else ["count"]))
+                    target = draw(st.sampled_from(own)) if own else ""
+                    if draw(st.integers(0, 2)) == 0:
+                        word, target = "count", ""
+                    body.append(f"k = {word} {target} : {{ {', '.join(parts)} }}")
                     bound.setdefault("n", set()).add("k")
             head = ", ".join(draw(built(k, values(bound), 2)) for k in kinds)
             lines.append(f"{name}({head}) :- {', '.join(draw(st.permutations(body)))}.")

@@ -659,15 +659,18 @@ class Evaluator:
             node.name == "range" or any(self._ranges(a) for a in node.arguments)
         )
 
-    @staticmethod
-    def _named(literal, number):
-        if not isinstance(literal, Atom):
+    def _named(self, literal, number):
+        if not isinstance(literal, Atom | Functor):
+            return literal
+        if isinstance(literal, Functor) and not builds(literal):
             return literal
         arguments = tuple(
-            Variable(f"_{number}_{i}", a.position) if isinstance(a, Wildcard) else a
+            Variable(f"_{number}_{i}", a.position)
+            if isinstance(a, Wildcard)
+            else self._named(a, f"{number}_{i}")
             for i, a in enumerate(literal.arguments)
         )
-        return Atom(literal.name, arguments, literal.position)
+        return type(literal)(literal.name, arguments, literal.position)
 
     def _names(self, node, inside=True):
         if isinstance(node, Variable):

@@ -88,6 +88,13 @@ CASES = [
         32,
         "aggregation of a in the cycle c <- a <- c",
     ),
+    (
+        D + ".decl c(x:number, z:number)\n"
+        "c(x, z) :- x = sum y : { a(y), y < z }, z = sum y : { a(y), y < x }.",
+        4,
+        12,
+        "these aggregates depend on each other",
+    ),
     # subtypes
     (N + "e(x) :- o(x).", 3, 3, "variable x is Odd, which is no subtype of Even"),
     (N + "e(x) :- n(x).", 3, 3, "variable x is number, which is no subtype of Even"),

@@ -201,6 +201,23 @@ def test_aggregates(run, rule, rows):
 
 
 @pytest.mark.parametrize(
+    ("aggregate", "value"),
+    [
+        ("sum x : { p([x, _]) }", 4),
+        # A longer body is a set of its named variables, of `_` too for count.
+        ("sum x : { p([x, _]), q(x) }", 3),
+        ("count : { p([x, _]), q(x) }", 3),
+        ("max y : { p([2, y]) }", 1),
+        ("count : { p([_, 1]) }", 2),
+    ],
+)
+def test_aggregates_over_records(run, aggregate, value):
+    text = ".type P = [x:number, y:number] .decl p(p:P) p([1, 1]). p([1, 2]). p([2, 1]). p(nil).\n"
+    text += ".decl q(x:number) q(1). q(2). .decl r(n:number)\n"
+    assert run(f"{text}r(n) :- n = {aggregate}.")["r"] == {(value,)}
+
+
+@pytest.mark.parametrize(
     ("call", "values"),
     [
         ("range(0, 3)", {0, 1, 2}),
