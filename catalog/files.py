@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import secrets
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -16,12 +18,14 @@ from typing import IO
 def temporary_beside(path: Path) -> Iterator[tuple[IO[bytes], Path]]:
     """Open a new file in the folder of `path`; it is removed unless the block moves it away."""
     name = path.with_name(f".{path.name[:40]}.{secrets.token_hex(4)}.tmp")  # names have a limit
+    remove = partial(name.unlink, missing_ok=True)
+    atexit.register(remove)  # a second interrupt ends the process before the block ends
     try:
         with name.open("xb") as file:
             yield file, name
     finally:
-        with suppress(FileNotFoundError):
-            name.unlink()
+        remove()
+        atexit.unregister(remove)
 
 
 @contextmanager

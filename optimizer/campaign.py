@@ -62,6 +62,8 @@ FINAL_SHARE = 0.4
 ASKING_SHARE, ASKING_WAYS_SHARE = 0.08, 0.04
 # What races take at the most where no budget was asked for: as long as a model's final needs.
 STRETCHED_S = 90.0
+# Of the time, what the search may take at most.
+SEARCH_SHARE = 0.65
 # Of the budget, what a race of the newest plan may take while others are still to come, and the
 # rounds without which it tells nothing.
 EARLY_SHARE, EARLY_ROUNDS = 0.1, 5
@@ -200,7 +202,7 @@ class Campaign:
         simplified = explored = self._first()
         with self._share_of_rest("a first race"):
             self._race_early(contest)
-        with self._share_of_rest("the search"):
+        with self._share_of_rest("the search", SEARCH_SHARE):
             explored = self._search(contest)
         with self._share_of_rest("a first race"):
             self._race_early(contest)

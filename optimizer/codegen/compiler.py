@@ -25,6 +25,7 @@ from pathlib import Path
 from ...catalog.errors import TensologError
 from ...catalog.files import make_private, writable_by_others
 from ...catalog.kept import cache_path
+from ..deadline import checkpoint, left_s
 from . import headers
 
 # No -ffast-math: it breaks range reductions and sets the process to flush subnormal numbers.
@@ -249,7 +250,9 @@ def _header(compiler: Compiler, flags: Sequence[str], folder: Path) -> tuple[str
 
 
 def _run(compiler: Compiler, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    limit_s = min(_TIMEOUT_S, left_s())
     try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S)
+        return subprocess.run(command, capture_output=True, text=True, timeout=limit_s)
     except (OSError, subprocess.SubprocessError) as error:
+        checkpoint()  # where its time was over, the compiler is not to blame
         raise CompilerError(f"{compiler.command[0]} doesn't run: {error}") from error

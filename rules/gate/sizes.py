@@ -14,10 +14,15 @@ from typing import Any
 
 import z3
 
+from ...catalog.interruption import endable
 from ...catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term
 from ..prover.effort import limit
 from ..prover.statement import Statement
 from .arithmetic import NoValueError, Number, number
+
+# Z3 would take Ctrl-C for its own, and go on with the next question.
+z3.set_param("ctrl_c", False)
+endable(z3.main_ctx(), z3.Context.interrupt)
 
 # No size and no offset that Z3 is asked for is larger.
 LARGEST = 4096

@@ -183,11 +183,15 @@ def test_an_original_that_runs_for_ever_ends_by_a_signal(tmp_path):
 
 STUCK = """
 import hashlib, sys, tempfile
+from pathlib import Path
 from tensolog import cli, interrupts
+from tensolog.catalog.files import temporary_beside
 import tensolog.commands as commands
 
 def stuck(_):
     folder = tempfile.TemporaryDirectory(dir=sys.argv[1])
+    beside = temporary_beside(Path(sys.argv[1], "out.onnx"))
+    beside.__enter__()
     with interrupts.on_interrupt("nothing came of it"):
         try:
             print("native", file=sys.stderr, flush=True)

@@ -1,5 +1,6 @@
 """Time that is over: what is cut, what bounds a run of the original, and what is said of it."""
 
+import sys
 import time
 
 import numpy as np
@@ -7,6 +8,8 @@ import pytest
 from onnx import TensorProto, helper
 from tensolog.catalog import Catalog
 from tensolog.optimizer import ORIGINAL, campaign, verify
+from tensolog.optimizer.codegen import compiler
+from tensolog.optimizer.codegen.compiler import Compiler
 from tensolog.optimizer.deadline import OutOfTimeError, checkpoint, cut_at, left_s
 from tensolog.optimizer.egraph.egraph import EGraph
 from tensolog.optimizer.egraph.saturate import OUT_OF_TIME, saturate
@@ -86,6 +89,12 @@ def test_a_part_that_never_ends_is_cut_and_the_result_says_so(part, monkeypatch)
         result = tensolog.optimize(small(), budget=1, threads=1, catalog=catalog, portable=True)
         assert "There was no time to end" in result.verdict
         assert len(result.model.graph.node) <= 3
+
+
+def test_a_compiler_that_takes_too_long_is_out_of_time_and_refuses_nothing():
+    slow = Compiler((sys.executable, "-c", "import time; time.sleep(60)"), "slow 1.0")
+    with pytest.raises(OutOfTimeError), cut_at(time.monotonic() + 0.2):
+        compiler._run(slow, slow.command)
 
 
 @pytest.fixture
