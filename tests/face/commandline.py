@@ -8,6 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
+# A command that tells of every phase, not of one each few seconds.
+TALKATIVE = (
+    "import sys\nfrom tensolog import cli, progress\n"
+    "progress.PLAIN_INTERVAL_S = 0.0\ncli.main(sys.argv[1:])"
+)
+
 
 @dataclass
 class Outcome:

@@ -10,6 +10,7 @@ import time
 import onnx
 import pytest
 import tensolog.optimizer
+from commandline import TALKATIVE
 
 from tensolog import interrupts
 from tensolog.progress import Progress
@@ -160,12 +161,6 @@ def until(process, line):
         if line in said:
             return
     raise AssertionError(f"it ended with {process.wait()} and never said {line!r}")
-
-
-TALKATIVE = (
-    "import sys\nfrom tensolog import cli, progress\n"
-    "progress.PLAIN_INTERVAL_S = 0.0\ncli.main(sys.argv[1:])"
-)
 
 
 def test_an_original_that_runs_for_ever_ends_by_a_signal(tmp_path):

@@ -12,10 +12,11 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from commandline import leftovers, model_proto
+from commandline import TALKATIVE, leftovers, model_proto
 from onnx import helper
 
 import tensolog
+from tensolog import progress
 from tensolog.progress import Progress
 
 KERNELS = ("--target", "onnxruntime-cpu+kernels")
@@ -26,7 +27,8 @@ def run_model(path, x):
     return session.run(None, {"x": x})[0]
 
 
-def test_optimize(cli, small_model, tmp_path):
+def test_optimize(cli, monkeypatch, small_model, tmp_path):
+    monkeypatch.setattr(progress, "PLAIN_INTERVAL_S", 0.0)
     out, report = tmp_path / "fast.onnx", tmp_path / "report.html"
     outcome = cli("optimize", small_model, "-o", out, "--budget", "1", "--report", report)
     assert outcome.code == 0, outcome.err
@@ -34,7 +36,7 @@ def test_optimize(cli, small_model, tmp_path):
     np.testing.assert_allclose(run_model(out, x), run_model(small_model, x), rtol=1e-5, atol=1e-5)
     for part in (f"{small_model} -> {out}", "nodes", "latency"):
         assert part in outcome.out
-    for phase in ("reading", "rewriting", "measuring", "racing"):
+    for phase in ("reading", "rewriting", "running the original", "recording", "writing"):
         assert phase in outcome.err
     assert "<!doctype html>" in report.read_text(encoding="utf-8")
     assert leftovers(tmp_path, "small.onnx", "fast.onnx", "report.html") == []
@@ -249,7 +251,7 @@ def test_profile_measures_once(cli, small_model):
 def start(*arguments):
     """Start a command whose progress can be watched, ready to be interrupted."""
     return subprocess.Popen(
-        [sys.executable, "-m", "tensolog", *map(str, arguments)],
+        [sys.executable, "-c", TALKATIVE, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
