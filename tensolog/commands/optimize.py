@@ -147,10 +147,10 @@ def optimize(
         from ..optimizer.saving import check_place
         from ..optimizer.setting import MOST_S
 
-        check_place(written)
         progress.budget_s = MOST_S if budget is None else budget
         with stage(catalog_path) as catalog:
-            shared.refuse_catalog(catalog, place, report)
+            shared.refuse_catalog(catalog, place, report, keep)
+            check_place(written)
             rules = _rules(catalog, rule_files, unproven)
             result = run(
                 model,

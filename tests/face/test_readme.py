@@ -87,9 +87,9 @@ def test_modules_to_run_exist(page):
 def workplace(tmp_path, monkeypatch):
     """A folder with the model that the examples read."""
     build = [sys.executable, str(ROOT / "examples" / "build_model.py")]
-    for name in ("unet.onnx", "model.onnx"):
+    for name in ("nasrnn.onnx", "model.onnx"):
         subprocess.run(
-            [*build, "unet", str(tmp_path / name), "--tiny"], check=True, capture_output=True
+            [*build, "nasrnn", str(tmp_path / name), "--tiny"], check=True, capture_output=True
         )
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -111,7 +111,7 @@ def test_readme_examples(workplace, cli, capsys):
 
 def test_readme_shows_what_explain_prints(tmp_path, cli):
     """The model of the README itself, in full size."""
-    build = [sys.executable, str(ROOT / "examples" / "build_model.py"), "unet"]
+    build = [sys.executable, str(ROOT / "examples" / "build_model.py"), "nasrnn"]
     subprocess.run([*build, str(tmp_path / "m.onnx")], check=True, capture_output=True)
     (shown,) = blocks(ROOT / "README.md", "text")
     assert cli("explain", tmp_path / "m.onnx").out.startswith(shown)
