@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from .expressions import (
+    RANGE_FUNCTION,
     SQL_TYPE,
     Fault,
     constant,
@@ -336,7 +337,7 @@ class Body:
         start, end = arguments[:2]
         step = arguments[2] if len(arguments) == 3 else None
         alias = f"u{next(self.names)}"
-        rows = _range_rows(start, end, step, kind, node)
+        rows = _range_rows(start, end, step, kind)
         item = f"(SELECT unnest({rows})::{SQL_TYPE[kind]} AS v) AS {alias}"
         self.sources.append(f"LATERAL {item}" if self.sources else item)
         if left.name in self.values:
@@ -486,9 +487,10 @@ def _combine(node: Aggregate, target: str, kind: str, inner: Body, rows: bool) -
     return cut(f"coalesce(sum({target}), 0)::HUGEINT", kind)
 
 
-def _range_rows(start: str, end: str, step: str | None, kind: str, node: Functor) -> str:
+def _range_rows(start: str, end: str, step: str | None, kind: str) -> str:
     if kind == FLOAT:
-        raise DatalogError.at(node.position, "range over floats is outside the dialect")
+        by = step or f"CASE WHEN {start} <= {end} THEN 1 ELSE -1 END::DOUBLE"
+        return f'"{RANGE_FUNCTION}"({start}, {end}, {by})'
     first, last = f"({start})::BIGINT", f"({end})::BIGINT"
     if step is None:
         return f"range({first}, {last}, CASE WHEN {start} <= {end} THEN 1 ELSE -1 END)"

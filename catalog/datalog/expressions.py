@@ -18,6 +18,7 @@ from .syntax import GIVEN, Cast, DatalogError, Expression, Functor, Number, Posi
 SQL_TYPE = {NUMBER: "BIGINT", UNSIGNED: "UBIGINT", FLOAT: "DOUBLE", SYMBOL: "VARCHAR"}
 STRUCTURE_TYPE = "JSON"
 PATTERN_FUNCTION = "dl_pattern"  # writes a pattern for RE2
+RANGE_FUNCTION = "dl_range"  # counts in floats, adding up as Souffle does
 _HALF = "9223372036854775808::HUGEINT"
 _MASK = "18446744073709551615::HUGEINT"
 _LARGE = "9223372036854775808.0::DOUBLE"

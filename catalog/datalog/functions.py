@@ -1,4 +1,4 @@
-"""Functions of Python that queries call: patterns written for RE2, and functors of users."""
+"""Functions of Python that queries call: for patterns and ranges, and functors of users."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import duckdb
 
-from .expressions import PATTERN_FUNCTION, functor_function, sql_type
+from .expressions import PATTERN_FUNCTION, RANGE_FUNCTION, functor_function, sql_type
 from .patterns import translated_or_none
 from .syntax import DatalogError, Position
 
@@ -25,6 +25,26 @@ class FunctorType:
     position: Position
 
 
+def counted_floats(start: float, end: float, step: float) -> list[float]:
+    """Count from a float up or down to another, left out; no step gives the first alone."""
+    if step == 0:
+        return [] if start == end else [start]
+    out = []
+    value = start
+    while value < end if step > 0 else value > end:
+        out.append(value)
+        if value + step == value:
+            raise ValueError(f"range from {start} to {end} by {step} has no end")
+        value += step
+    return out
+
+
+_OURS: Mapping[str, tuple[Callable[..., object], list[str], str]] = {
+    PATTERN_FUNCTION: (translated_or_none, ["VARCHAR"], "VARCHAR"),
+    RANGE_FUNCTION: (counted_floats, ["DOUBLE"] * 3, "DOUBLE[]"),
+}
+
+
 @contextmanager
 def registered(
     connection: duckdb.DuckDBPyConnection,
@@ -36,8 +56,8 @@ def registered(
     made: list[str] = []
     try:
         for name, position in called.items():
-            if name == PATTERN_FUNCTION:
-                _register(connection, name, translated_or_none, ["VARCHAR"], "VARCHAR")
+            if name in _OURS and name not in types:
+                _register(connection, name, *_OURS[name])
                 made.append(name)
                 continue
             if name not in functors:

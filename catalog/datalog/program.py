@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from .components import expand
-from .expressions import PATTERN_FUNCTION, SQL_TYPE, literal_value
+from .expressions import PATTERN_FUNCTION, RANGE_FUNCTION, SQL_TYPE, literal_value
 from .functions import FunctorType
 from .inline import inline
 from .kinds import Kinds, Types, column_kinds, resolve_types
@@ -146,7 +146,8 @@ def build(block: Block, path: str) -> Program:
                 subtypes.check(scoped, declarations)
             _check_divisors(scoped, kinds)
             relations[clause.head.name].rules.append(Rule(scoped, kinds))
-            relations[clause.head.name].calls.update(_calls((*scoped.body, scoped.head)))
+            calls = _calls((*scoped.body, scoped.head), kinds)
+            relations[clause.head.name].calls.update(calls)
     subsumptions = []
     for subsumption in block.subsumptions:
         heads = (subsumption.dominated, subsumption.dominating)
@@ -156,7 +157,7 @@ def build(block: Block, path: str) -> Program:
             _check_subsumption(subsumption, columns)
             dominance = _dominance(subsumption, columns, types)
             relations[subsumption.dominated.name].dominances.append(dominance)
-            calls = _calls(dominance.subsumption.body)
+            calls = _calls(dominance.subsumption.body, dominance.kinds)
             relations[subsumption.dominated.name].calls.update(calls)
             subsumptions.append(dominance.subsumption)
     strata: tuple[Stratum, ...] = ()
@@ -211,8 +212,8 @@ def _functors(
     return out
 
 
-def _calls(literals: Iterable[Literal]) -> Iterator[tuple[str, Position]]:
-    """Visit the functions of Python that literals call: functors of users, and patterns."""
+def _calls(literals: Iterable[Literal], kinds: Kinds) -> Iterator[tuple[str, Position]]:
+    """Visit the functions of Python that literals call, with their places."""
     for literal in literals:
         matches = isinstance(literal, Comparison) and literal.operator.endswith("match")
         if matches and not isinstance(literal_expressions(literal)[0], String):
@@ -221,12 +222,14 @@ def _calls(literals: Iterable[Literal]) -> Iterator[tuple[str, Position]]:
             for node in walk(expression):
                 if isinstance(node, Functor) and node.name[0] == GIVEN:
                     yield node.name[1:], node.position
+                elif isinstance(node, Functor) and node.name == "range":
+                    if kinds.of(node) == "float":
+                        yield RANGE_FUNCTION, node.position
                 elif isinstance(node, Aggregate):
-                    yield from _calls(node.body)
+                    yield from _calls(node.body, kinds)
                     if node.target is not None:
-                        yield from _calls(
-                            [Comparison("=", node.target, node.target, node.position)]
-                        )
+                        target = Comparison("=", node.target, node.target, node.position)
+                        yield from _calls([target], kinds)
 
 
 def _reads(clause: Clause) -> Iterator[Use]:

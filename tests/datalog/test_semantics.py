@@ -234,6 +234,30 @@ def test_range(run, call, values):
     assert run(f".decl r(x:number) r({call}).")["r"] == {(v,) for v in values}
 
 
+@pytest.mark.parametrize(
+    ("call", "values"),
+    [
+        ("range(0.0, 2.5)", [0.0, 1.0, 2.0]),
+        ("range(1.0, -1.0)", [1.0, 0.0]),
+        ("range(0.5, 0.5)", []),
+        ("range(2.0, 5.0, 0.0)", [2.0]),
+        ("range(1.0, 0.0, 0.5)", []),
+        # Steps add up: the third is not 3 * 0.1.
+        ("range(0.0, 0.45, 0.1)", [0.0, 0.1, 0.2, 0.1 + 0.1 + 0.1, 0.1 + 0.1 + 0.1 + 0.1]),
+    ],
+)
+def test_range_of_floats(run, call, values):
+    assert run(f".decl r(x:float) r(x) :- x = {call}.")["r"] == {(v,) for v in values}
+    text = ".decl one(x:float) one(1). .decl r(n:number)\n"
+    text += f"r(n) :- one(x), n = count : {{ x = {call} }}."
+    assert run(text)["r"] == {(values.count(1.0),)}
+
+
+def test_a_range_without_end_is_refused(run):
+    with pytest.raises(DatalogError, match="has no end"):
+        run(".decl r(x:float) r(x) :- x = range(1.0, 2.0, 0.00000000000000000001).")
+
+
 def test_several_heads_share_a_body(run):
     found = run(
         ".decl a(x:number) .decl b(x:number) .decl c(x:number) c(3). a(x), b(x + 1) :- c(x)."
