@@ -73,9 +73,10 @@ class Partitioned:
         if self.source is None:
             if self.nbytes > budget:
                 raise BlocksError(
-                    f"{why} needs all blocks of {self.dtype} {_shown(self.shape)} at once, "
-                    f"{self.nbytes} bytes, and the memory budget is {budget:.0f}: raise memory=, "
-                    "or compute it from sums over the rows"
+                    f"{why} needs the whole array at once: {self.dtype} {_shown(self.shape)}, "
+                    f"{self.nbytes:,} bytes, which is more than the memory budget of "
+                    f"{budget:,.0f}: give fuse a larger memory=, or compute it from sums over the "
+                    "rows"
                 )
             self.source = self._joined(loaded().compute(*self.parts))
         return self.source

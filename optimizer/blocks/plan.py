@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..program.dag import Program
+from ..program.dag import Node, Program
 from ..program.evaluate import extend
 from ..program.prepare import Options, Prepared, prepare, rewritten
 from .partitioned import (
@@ -264,15 +264,21 @@ def _too_large(program: Program, placed: Places, budget: float, here: Collection
             continue
         size = bytes_of(node.shape, node.dtype, node.nnz)
         if size > budget:
-            return (
-                f"{why} needs all rows of %{at} = {node.op} at once, {size} bytes, and the memory "
-                f"budget is {budget:.0f}"
-            )
+            return _exceeds(f"{why} needs the whole array at once: ", node, size, budget)
     for node, one in zip(program.nodes, placed.computed, strict=True):
         size = bytes_of(node.shape, node.dtype, node.nnz)
         if one.place != "blocks" and node.op != "Input" and size > budget:
-            return f"%{node.id} = {node.op} has {size} bytes, and the memory budget is {budget:.0f}"
+            whole = f"{node.op} needs the whole array at once, and makes "
+            return _exceeds(whole, node, size, budget)
     return ""
+
+
+def _exceeds(what: str, node: Node, size: float, budget: float) -> str:
+    shape = "x".join(map(str, node.shape))
+    return (
+        f"{what}{node.dtype} {shape}, {size:,.0f} bytes, which is more than the memory budget of "
+        f"{budget:,.0f}: give fuse a larger memory="
+    )
 
 
 def _here_s(program: Program, held: Mapping[int, Partitioned], options: Options) -> float:

@@ -68,6 +68,8 @@ class Again:
 
     def call(self, given: Sequence[Any]) -> Any:
         """Return what the function returns, or MISSED where it has to be traced."""
+        if self.prepared.compiled is None:
+            return MISSED  # NumPy turned out to be sooner
         inputs = [value if place < 0 else given[place] for place, value in self.inputs]
         for one, (place, dtype) in zip(inputs, self.inputs, strict=True):
             if place >= 0 and one.dtype is not dtype:

@@ -15,22 +15,22 @@ from .trace import Family, Trace, is_lazy
 CALL_S = 5e-6
 
 
-def real(value: Any) -> Any:
+def real(value: Any, why: str = "a function left to NumPy") -> Any:
     """Return a value with real arrays in place of lazy ones, in tuples, lists and dicts too.
 
     The arrays are the memory that lazy ones stand for: not to be kept, and not to be written.
     """
     kind = type(value)
     if is_lazy(value):
-        return value._value("a function left to NumPy")
+        return value._value(why)
     if kind in (tuple, list):
-        return kind(real(item) for item in value)
+        return kind(real(item, why) for item in value)
     if kind is dict:
-        return {key: real(item) for key, item in value.items()}
+        return {key: real(item, why) for key, item in value.items()}
     if kind is slice:
         return slice(real(value.start), real(value.stop), real(value.step))
     if isinstance(value, tuple) and hasattr(value, "_make"):
-        return type(value)._make(real(item) for item in value)
+        return type(value)._make(real(item, why) for item in value)
     as_real = getattr(kind, "_tensolog_real", None)
     return value if as_real is None else as_real(value)
 
@@ -74,7 +74,9 @@ def call(
         return _plainly(function, arguments, options)
     options = dict(options)
     out = options.pop("out", None)
-    trace.runner.note(f"{getattr(function, '__name__', function)}: by NumPy at once: {why}")
+    name = getattr(function, "__name__", str(function))
+    trace.runner.note(f"{name}: by NumPy at once: {why}")
+    name = f"np.{name}" if getattr(np, name, None) is function else name
     # It may write into any of its arguments, as np.copyto does.
     trace.flush("a function left to NumPy")
     for one in lazies(out):
@@ -86,7 +88,7 @@ def call(
     for source in sources:
         if source._family is not None and source._family.array is None:
             trace.memory(source, "may be viewed")
-    found = function(*real(tuple(arguments)), **real(options))
+    found = function(*real(tuple(arguments), name), **real(options, name))
     if out is not None:
         return out[0] if type(out) is tuple and len(out) == 1 else out
     return adopt(trace, found, sources)

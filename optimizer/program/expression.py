@@ -139,12 +139,29 @@ def constant(value: float, dtype: str) -> Expression:
     return Expression("Constant", (), (), dtype, (("value", number),))
 
 
+_VIEWS = frozenset(["Unsqueeze", "Squeeze", "Reshape", "Transpose"])
+
+
+def _is_count(operand: Expression) -> bool:
+    """Whether it is how many bools are true, made a whole number of what they are added up in."""
+    if operand.op != "Cast" or operand.operands[0].op != "ReduceSum":
+        return False
+    added = operand.operands[0].operands[0]
+    return added.op == "Cast" and added.operands[0].dtype == "bool"
+
+
 def cast(operand: Expression, dtype: str) -> Expression:
     """Return the operand in another type; itself where it has it."""
     if operand.dtype == dtype:
         return operand
     if operand.op == "Constant" and operand.attributes:
         return constant(operand.attributes[0][1], dtype)
+    if dtype in ("float32", "float64") and _is_count(operand):
+        return cast(operand.operands[0], dtype)
+    if operand.op in _VIEWS and operand.layout == "dense" and _is_count(operand.operands[0]):
+        (count,) = operand.operands
+        inner = cast(count, dtype)
+        return Expression(operand.op, (inner,), operand.shape, dtype, operand.attributes)
     return Expression(
         "Cast",
         (operand,),

@@ -16,12 +16,14 @@ class HeldSparse:
     """Stands for a sparse array, or a sparse matrix, of SciPy's.
 
     `_format` is the one that SciPy would give it, `_original` the object that it stands for, where
-    there is one, and `_repeated` says that this has an entry twice. One that is `_exposed` may be
+    there is one, and `_repeated` says that this has an entry twice. One that was `_compared` has no
+    entries where that was false, once it is there. One that is `_exposed` may be
     written by code outside, or can't be traced: SciPy answers for it.
     """
 
     __slots__ = (
         "__weakref__",
+        "_compared",
         "_exposed",
         "_family",
         "_format",
@@ -43,6 +45,7 @@ class HeldSparse:
         original: Any = None,
         exposed: bool = False,
         repeated: bool = False,
+        compared: bool = False,
     ) -> None:
         self._trace = trace
         self._held = held
@@ -50,6 +53,7 @@ class HeldSparse:
         self._is_matrix = is_matrix
         self._original = original
         self._repeated = repeated
+        self._compared = compared
         self._family = None
         self._exposed = exposed
         trace.add(self)
@@ -59,11 +63,19 @@ class HeldSparse:
         if self._original is None:
             value = self._trace.force(self._held, "a function left to SciPy")
             made = self.__class__
-            if self._held.own and value.format == self._format != "coo":
+            # What was compared loses entries, which the value behind it keeps.
+            own = self._held.own and not self._compared
+            if own and value.format == self._format != "coo":
                 parts = (value.data, value.indices.copy(), value.indptr.copy())
                 self._original = made(parts, shape=value.shape)
+            elif own and self._format == "coo":
+                spread = value.asformat("coo")
+                places = (spread.row.copy(), spread.col.copy())
+                self._original = made((spread.data, places), shape=value.shape)
             else:
                 self._original = made(value.asformat(self._format), copy=True)
+            if self._compared:
+                self._original.eliminate_zeros()
         return self._original
 
     _tensolog_result = _tensolog_real
@@ -99,6 +111,11 @@ class HeldSparse:
         return self._format
 
     @property
+    def is_compared(self) -> bool:
+        """Whether it says where a comparison holds."""
+        return self._compared
+
+    @property
     def is_matrix(self) -> bool:
         """Whether `*` is the product of matrices."""
         return self._is_matrix
@@ -128,4 +145,5 @@ class HeldSparse:
             return
         rows = canonical(self._original)
         self._held = held_of(self._trace, self._original, rows)
+        self._compared = False
         self._repeated = self._original.nnz != rows.nnz

@@ -34,17 +34,25 @@ class LazySparse(HeldSparse):
 
     __slots__ = ()
 
-    def like(self, expression: Expression, layout: str | None = None) -> LazySparse:
+    def like(
+        self, expression: Expression, layout: str | None = None, compared: bool = False
+    ) -> LazySparse:
         """Return another one of its kind; UnsupportedError where SciPy keeps repeated entries."""
         if self._repeated:
             raise UnsupportedError("entries that stand twice, which SciPy keeps apart")
         held = self._trace.hold(expression)
-        return LazySparse(self._trace, held, layout or self._format, self._is_matrix)
+        layout = layout or self._format
+        return LazySparse(self._trace, held, layout, self._is_matrix, compared=compared)
 
-    def traced(self) -> Expression:
-        """Return its expression; UnsupportedError where it can't be read later."""
+    def traced(self, compared: bool = False) -> Expression:
+        """Return its expression; UnsupportedError where it can't be read later.
+
+        That of one that was compared stores False, too, which few may see.
+        """
         if self._trace.closed:
             raise UnsupportedError("after the call")
+        if self._compared and not compared:
+            raise UnsupportedError("entries that a comparison leaves")
         if self._exposed:
             raise UnsupportedError("a sparse operand whose memory was given away")
         return self._trace.read(self._held)
@@ -127,13 +135,15 @@ class LazySparse(HeldSparse):
 
     # -- left to SciPy ---------------------------------------------------------------------------
 
-    def _or_left(self, name: str, attempt: Callable[..., Any], *arguments: Any) -> Any:
+    def _or_left(
+        self, name: str, attempt: Callable[..., Any], *arguments: Any, left: Any = None
+    ) -> Any:
         try:
             if not self._trace.closed:
                 self._trace.step()
             return attempt(self, *arguments)
         except (UnsupportedError, ValueError) as refusal:
-            return self._left(name, arguments, {}, str(refusal))
+            return self._left(name, arguments if left is None else left, {}, str(refusal))
 
     def _left(self, name: str, arguments: Sequence[Any], options: Any, why: str) -> Any:
         self._trace.runner.note(f"sparse.{name}: by SciPy at once: {why}")
@@ -268,6 +278,8 @@ for _name, _attempt in _TRACED.items():
 for _name in _LEFT:
 
     def _operator(self: LazySparse, other: Any, _name: str = f"__{_name}__") -> Any:
+        if _name in traced.COMPARISONS and type(other) in (int, float):
+            return self._or_left(_name, lambda x: traced.compared(x, _name, other), left=(other,))
         if hasattr(self.__class__, _name):
             return self._left(_name, (other,), {}, "not traced")
         self._trace.flush("an operator that SciPy doesn't have")

@@ -152,8 +152,13 @@ def _reduced(
     return made(trace, found, scalar=not found.shape)
 
 
-def expression_of(name: str, x: Expression, options: Mapping[str, Any]) -> Expression:
-    """Return a reduction as an expression; raises UnsupportedError where it can't wait."""
+def expression_of(
+    name: str, x: Expression, options: Mapping[str, Any], compared: bool = False
+) -> Expression:
+    """Return a reduction as an expression; raises UnsupportedError where it can't wait.
+
+    Sparse bools are counted as fused values only where they were `compared`: others SciPy has.
+    """
     if name in ("argmax", "argmin", "cumsum"):
         return _call(name, x, options)
     if name in ("any", "all"):
@@ -174,7 +179,7 @@ def expression_of(name: str, x: Expression, options: Mapping[str, Any]) -> Expre
         return reduction(_OPERATORS[name], x, axes, keepdims)
     if name in ("sum", "prod"):
         kept = _accumulator(name, x.dtype) if dtype is None else _traced(dtype)
-        counts = name == "sum" and x.dtype == "bool" and x.layout == "dense"
+        counts = name == "sum" and x.dtype == "bool" and (x.layout == "dense" or compared)
         if counts and kept == np.dtype(np.intp).name:
             return cast(_counted(x, axes, keepdims), kept)
         return reduction(_OPERATORS[name], cast(x, kept), axes, keepdims)

@@ -31,6 +31,15 @@ ZERO_TO_ZERO: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
+COMPARED: Mapping[str, Callable[[Any, Any], Any]] = {
+    "Greater": np.greater,
+    "Less": np.less,
+    "GreaterOrEqual": np.greater_equal,
+    "LessOrEqual": np.less_equal,
+    "Equal": np.equal,
+}
+
+
 def evaluate_sparse(node: Node, operands: Sequence[Any]) -> Any:
     """Return the value of a node with a sparse operand; see evaluate.evaluate."""
     result = _value(node, operands)
@@ -57,6 +66,8 @@ def _value(node: Node, operands: Sequence[Any]) -> Any:
             return _product(node, *operands)
         case "Add" | "Sub":
             return _sum(node, *operands)
+        case "Greater" | "Less" | "GreaterOrEqual" | "LessOrEqual" | "Equal":
+            return _with_data(first, COMPARED[node.op](first.data, operands[1]))
         case "Pow":
             return _with_data(first, np.power(first.data, operands[1]))
         case "ReduceSum":

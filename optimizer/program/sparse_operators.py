@@ -7,13 +7,15 @@ elements; sums of a matrix are of type np.matrix. What would give one of those i
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..blocks.partitioned import Partitioned
 from . import contractions, reductions
-from .expression import TRACED, Expression, cast, common_type, remembered
+from .expression import TRACED, Expression, cast, common_type, elementwise, remembered
 from .held import Record
 from .sparse import ZERO_TO_ZERO
 from .sparse_arguments import transposed
@@ -104,7 +106,11 @@ def times(x: LazySparse, other: Any) -> Any:
         return x.like(found, "csr" if x.format == "coo" else None)
     if is_sparse_operand(other):
         raise UnsupportedError("a sparse operand that isn't traced")
-    sparse, dense = x.traced(), operand(x._trace, other)
+    return _times_dense(x, operand(x._trace, other))
+
+
+def _times_dense(x: LazySparse, dense: Expression) -> Any:
+    sparse = x.traced()
     if len(dense.shape) > 2 or np.broadcast_shapes(dense.shape, sparse.shape) != sparse.shape:
         raise UnsupportedError("a dense operand that is larger than the sparse one")
     found = remembered(sparse, ("times", dense), lambda: _times(sparse, dense), dense)
@@ -143,12 +149,54 @@ def _scaled(op: str, x: Expression, value: Any) -> Expression:
 
 
 def divided(x: LazySparse, other: Any) -> Any:
-    """Return x / other for a number."""
+    """Return x / other for a number, or for a dense operand."""
     if type(other) not in (int, float):
-        raise UnsupportedError("a quotient by elements")
+        return _quotient(x, other)
     if not other:
         raise UnsupportedError("a quotient by 0")
     return x.like(_scaled("Div", x.traced(), other))
+
+
+def _quotient(x: LazySparse, other: Any) -> Any:
+    """Return x / other for a dense operand: SciPy multiplies by 1 / other."""
+    if is_sparse_operand(other):
+        raise UnsupportedError("a quotient by a sparse operand")
+    dense = operand(x._trace, other)
+    kept = "float32" if dense.dtype == "float32" else "float64"
+    inverse = elementwise("Div", number(1, kept), cast(dense, kept))
+    return _times_dense(x, inverse)
+
+
+# -- comparisons ---------------------------------------------------------------------------------
+
+# With what each says of two numbers; `!=` asks what isn't 0.
+COMPARISONS: Mapping[str, tuple[str, Callable[[Any, Any], bool]]] = {
+    "__gt__": ("Greater", operator.gt),
+    "__lt__": ("Less", operator.lt),
+    "__ge__": ("GreaterOrEqual", operator.ge),
+    "__le__": ("LessOrEqual", operator.le),
+    "__eq__": ("Equal", operator.eq),
+    "__ne__": ("Cast", operator.ne),
+}
+
+
+def compared(x: LazySparse, name: str, other: Any) -> Any:
+    """Return which entries compare so with a number, where 0 doesn't: what isn't stored is False.
+
+    SciPy keeps those alone that do.
+    """
+    op, holds = COMPARISONS[name]
+    if type(other) not in (int, float) or not math.isfinite(other):
+        raise UnsupportedError("a comparison with what is no number")
+    if holds(0, other):
+        raise UnsupportedError("a comparison that holds where nothing is stored")
+    sparse = x.traced()
+    if sparse.dtype not in ("float32", "float64") or x.format == "coo":
+        raise UnsupportedError("a comparison of whole numbers, or of coordinates")
+    if op == "Cast":
+        return x.like(cast(sparse, "bool"), compared=True)
+    bound = number(other, sparse.dtype)
+    return x.like(_pointwise(op, sparse, bound, dtype="bool"), compared=True)
 
 
 # -- sums ----------------------------------------------------------------------------------------
@@ -198,13 +246,13 @@ def total(x: LazySparse, axis: Any) -> Any:
     """Return the sum of all entries, or of an array's along an axis."""
     if x.is_matrix and axis is not None:
         raise UnsupportedError("a sum that SciPy makes a matrix")
-    sparse = x.traced()
+    sparse = x.traced(compared=True)
 
     def build() -> Expression:
-        return reductions.expression_of("sum", sparse, {"axis": axis})
+        return reductions.expression_of("sum", sparse, {"axis": axis}, x.is_compared)
 
     plain = axis is None or type(axis) is int
-    found = remembered(sparse, ("sum", axis), build) if plain else build()
+    found = remembered(sparse, ("sum", axis, x.is_compared), build) if plain else build()
     return made(x._trace, found, not found.shape)
 
 
@@ -253,5 +301,5 @@ def turned(x: LazySparse) -> Any:
 
 def spread(x: LazySparse) -> Any:
     """Return an ndarray of all elements."""
-    sparse = x.traced()
+    sparse = x.traced(compared=True)
     return made(x._trace, Expression("Identity", (sparse,), sparse.shape, sparse.dtype))

@@ -29,9 +29,15 @@ _ASKING = {
 }
 
 
+# What os.environ looks names up in, where it is as in CPython: asking for a name that isn't there
+# takes microseconds otherwise, in every call.
+_VARIABLES = getattr(os.environ, "_data", None)
+_NAME = getattr(os.environ, "encodekey", str)(SWITCH)
+
+
 def mode_of(asked: Mode) -> Mode:
     """Return the mode that holds: the environment's, where it has one. Raises FuseError."""
-    if SWITCH not in os.environ:
+    if (_VARIABLES is not None and _NAME not in _VARIABLES) or SWITCH not in os.environ:
         return asked
     told = os.environ[SWITCH].strip().lower()
     for mode in MODES:

@@ -136,3 +136,24 @@ def test_a_dask_array_without_a_shape_is_refused() -> None:
     unknown = da.from_array(X, chunks=(300, 8))
     with pytest.raises(BlocksError, match="compute"):
         of_dask(unknown[unknown[:, 0] > 0])
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("np.sort(X * 2, axis=0)", "np.sort needs the whole array at once: float64 53x6"),
+        ("np.median(X * 2)", "np.median needs the whole array at once: float64 53x6"),
+        ("(X * 2).argsort(axis=0)", "ndarray.argsort needs the whole array at once: float64 53x6"),
+        ("X.cumsum(axis=0)", "CumSum needs the whole array at once, and makes float64 53x6"),
+        ("(X * 2) @ (X * 2).T", "needs the whole array at once"),
+    ],
+)
+def test_what_needs_the_whole_array_says_so_with_the_numbers(text: str, told: str) -> None:
+    function = eval(f"lambda X: {text}", {"np": np})
+    with pytest.raises(BlocksError) as caught:
+        fuse(memory=1000)(function)(np.ones((53, 6)))
+    said = str(caught.value)
+    assert told in said
+    assert (
+        "bytes, which is more than the memory budget of 1,000: give fuse a larger memory=" in said
+    )

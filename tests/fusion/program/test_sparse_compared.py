@@ -1,0 +1,142 @@
+"""Comparisons of sparse operands, counts of them and quotients: what SciPy gives, fused."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tensolog.optimizer.program import prepare
+
+from tensolog import fuse
+
+RNG = np.random.default_rng(0)
+SIGNS = ["==", "!=", "<", "<=", ">", ">="]
+NUMBERS = [0, 0.0, -0.0, 0.5, -0.5, 2, -1, 1e-320, float("nan"), float("inf"), True]
+
+
+def drawn(layout: str = "csr", dtype: str = "f8", m: int = 7, n: int = 5) -> Any:
+    """Return a sparse array with entries that are 0, NaN, infinite, and equal to the numbers."""
+    found = sp.random_array((m, n), density=0.5, format=layout, rng=np.random.default_rng(m))
+    values = np.array([0.5, -0.5, 0.0, -0.0, 2.0, -1.0, 1.5, np.nan, np.inf, -np.inf])
+    if dtype[0] != "f":
+        values = np.array([0, 1, 2, -1, 3])
+    found.data = values[np.arange(found.nnz) % len(values)]
+    return found.astype(dtype)
+
+
+def outcome(function: Callable[..., Any], *arguments: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return function(*arguments)
+        except (NotImplementedError, ValueError, TypeError) as error:
+            return error
+
+
+def same(found: Any, expected: Any) -> None:
+    assert type(found) is type(expected)
+    if isinstance(expected, Exception):
+        return
+    if isinstance(expected, tuple):
+        for one, other in zip(found, expected, strict=True):
+            same(one, other)
+        return
+    assert found.dtype == expected.dtype
+    if hasattr(expected, "tocsr"):
+        assert (found.format, found.nnz, found.shape) == (
+            expected.format,
+            expected.nnz,
+            expected.shape,
+        )
+        found, expected = found.toarray(), expected.toarray()
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+USES = [
+    "C",
+    "C.sum()",
+    "C.sum(axis=0), C.sum(axis=1)",
+    "C.toarray()",
+    "C.nnz + C.sum()",
+    "C.astype(float) @ v, C.T, -C.astype('f4')",
+    "X.multiply(C).sum(), C.multiply(X)",
+    "C.copy(), C.mean(), C + C",
+    "X / (C.sum(axis=1) + 1.0)[:, None], X.sum()",
+    "(X * X).sum(), C.sum(), C.max()",
+]
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.sampled_from(SIGNS),
+    st.sampled_from(NUMBERS),
+    st.sampled_from(USES),
+    st.sampled_from(["csr", "csc", "coo"]),
+    st.sampled_from(["f8", "f4", "i8"]),
+    st.booleans(),
+)
+def test_comparisons_are_scipys(
+    sign: str, number: Any, use: str, layout: str, dtype: str, turned: bool
+) -> None:
+    text = f"number {sign} X" if turned else f"X {sign} number"
+    space = {"np": np, "number": number}
+    function = eval(f"lambda X, v: (lambda C: ({use}))({text})", space)
+    X, v = drawn(layout, dtype), np.arange(5.0)
+    fused = fuse(function)
+    expected = outcome(function, X.copy(), v)
+    for _ in range(2):
+        same(outcome(fused, X.copy(), v), expected)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("(X > 0).sum()", "(X != 0).sum(axis=1)", "(X <= -0.25).sum(axis=0)", "(X == 0.5).sum()"),
+        *("X / (X != 0).sum(axis=1)[:, None]", "(X / (X.sum(axis=1) + 9.0)[:, None]) @ v"),
+        *("(X.sum(), (X > 0).sum(), (X < 0).sum())", "(0.25 < X).sum()"),
+    ],
+)
+def test_they_are_fused(text: str) -> None:
+    function = eval(f"lambda X, v: {text}", {"np": np})
+    X = sp.random_array((60, 40), density=0.2, format="csr", rng=RNG)
+    X.data -= 0.5
+    fused = fuse(heuristic="all")(function)
+    for _ in range(2):
+        same(fused(X, np.arange(40.0)), outcome(function, X, np.arange(40.0)))
+    assert fused.kernels
+    assert "comparison" not in fused.explain()
+
+
+@pytest.mark.parametrize("layout", ["csr", "csc", "coo"])
+@pytest.mark.parametrize("kind", ["f8", "f4", "i8", "?"])
+def test_quotients_by_dense_operands(layout: str, kind: str) -> None:
+    X = drawn(layout)
+    for shape in [(7, 1), (1, 5), (5,), (7, 5), (1, 1), (1,), ()]:
+        dense = np.array(RNG.integers(0, 3, shape), kind)
+        for function in (lambda X, d: X / d, lambda X, d: (X / (d + 1)).sum(axis=0)):
+            expected = outcome(function, X, dense)
+            same(outcome(fuse(function), X, dense), expected)
+
+
+def test_a_kernel_that_scipy_is_ahead_of_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The race is decided by clocks: here they say what they are told."""
+    monkeypatch.setattr(prepare, "TRACING_S", 1e-9)
+    X = sp.random_array((9000, 400), density=0.1, format="csr", rng=RNG)
+    u, v = RNG.normal(size=9000), RNG.normal(size=400)
+
+    def function(X: Any, u: Any, v: Any) -> Any:
+        return X.T @ (u * (X @ v))
+
+    for kernels_s, stays in ((2.0, False), (0.5, True)):
+        fused = fuse(function)
+        ticks = iter(np.cumsum([0.0, kernels_s, *[9.0, kernels_s, 1.0] * 40]).tolist())
+        with monkeypatch.context() as patched:
+            patched.setattr(prepare, "perf_counter", lambda ticks=ticks: next(ticks))
+            for _ in range(12):
+                np.testing.assert_allclose(fused(X, u, v), function(X, u, v), rtol=1e-10)
+        assert bool(fused.kernels) is stays
+        assert ("SciPy was sooner in 4 turns" in fused.explain()) is not stays
