@@ -201,11 +201,11 @@ class Campaign:
             self._leave_out_losing(contest)
         simplified = explored = self._first()
         with self._share_of_rest("a first race"):
-            self._race_early(contest)
+            self._race_early(contest, self.plans[-1:])
         with self._share_of_rest("the search", SEARCH_SHARE):
             explored = self._search(contest)
         with self._share_of_rest("a first race"):
-            self._race_early(contest)
+            self._race_early(contest, self.plans[-1:])
         left_s = max(0.0, self.prices.left_s)
         further_s = min(left_s, self.setting.budget * RUNNING_SHARE)
         self.run_prices.left_s += further_s
@@ -252,6 +252,7 @@ class Campaign:
                     opened = alternatives(contest, sound, share_s)
                 self.plans += opened
                 finalists += opened
+        fused: list[Plan] = []
         if self.setting.fuses:
             with self._share_of_rest("kernels", 1.0), purse.share(KERNELS_SHARE) as share_s:
                 bases = (*finalists, *like)
@@ -266,6 +267,8 @@ class Campaign:
                 )
                 self.plans += fused
                 finalists += fused
+            with self._share_of_rest("a first race", 1.0):
+                self._race_early(contest, fused)
         if self._end - time.monotonic() < contest.rounds_s(1):
             self.cut.append("the final race")
             self.winner = contest.incumbent or self.original
@@ -307,15 +310,14 @@ class Campaign:
         with self.phases(phase, plan.name):
             contest.verify(plan)
 
-    def _race_early(self, contest: Contest) -> None:
-        """Race the newest plan shortly, where that takes little of the time: an answer early on."""
+    def _race_early(self, contest: Contest, plans: Sequence[Plan]) -> None:
+        """Race the first sound one of new plans shortly, if there is time, for an early answer."""
         short_s = contest.rounds_s(EARLY_ROUNDS)
-        if not self.plans or short_s > EARLY_SHARE * self.setting.budget:
+        plan = next((plan for plan in plans if not plan.refusal), None)
+        if plan is None or plan.lap is not None or short_s > EARLY_SHARE * self.setting.budget:
             return
-        plan = self.plans[-1]
-        if plan.is_verified or plan.refusal:
-            return
-        self._verify(contest, plan, "first race")
+        if not plan.is_verified:
+            self._verify(contest, plan, "first race")
         if plan.is_verified:
             raced = [contest.original, plan]
             contest.time_what_runs(raced, short_s, phase="first race", reference=ORIGINAL)

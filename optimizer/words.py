@@ -106,7 +106,7 @@ def time_over(cut: Sequence[str], phases: Phases, setting: Setting) -> Iterator[
     """Say what was cut, and where the time went, in a sentence each, if it was over."""
     if cut:
         yield (
-            f"There was no time to end {' and '.join(dict.fromkeys(cut))}; "
+            f"There was no time for all of this: {', '.join(dict.fromkeys(cut))}; "
             "a larger budget gives more."
         )
     seconds = time.monotonic() - phases.start

@@ -27,7 +27,9 @@ def clear_races(monkeypatch):
         return {name: lap(1.0 if name == reference else 0.5) for name in models}
 
     monkeypatch.setattr(contest, "race", raced)
-    monkeypatch.setattr(campaign, "EARLY_SHARE", 100.0)  # however busy the machine is
+    # However busy the machine is:
+    monkeypatch.setattr(campaign, "EARLY_SHARE", 1000.0)
+    monkeypatch.setattr("tensolog.optimizer.setting.GRACE_S", 1000.0)
     monkeypatch.setattr(contest.Contest, "opening", lambda *_: None)
 
 
