@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from .constants import Constant, read_chunks, spool_constant, store_constants
+from .errors import CatalogError
 from .schema_check import schema_tables
 from .store import Catalog
 
@@ -74,6 +75,7 @@ _KEYS = {
     "parent_node_id": "node",
     "subgraph_id": "graph",
 }
+_MOST_KEYS = 20_000_000
 _CONSTANTS = 1000  # of at most 64 KiB each
 
 
@@ -113,8 +115,13 @@ def merge(source: Catalog, target: Catalog) -> Keys:
 
 
 def _reserve(source: Catalog, target: Catalog, kind: str) -> int:
-    ((count,),) = source.connection.execute(f"SELECT max({kind}_id) FROM {kind}").fetchall()
-    return target.reserve(f"{kind}_sequence", max(count or 0, 0)) - 1 if (count or 0) > 0 else 0
+    """Take keys for the rows of a kind; return what is to be added to theirs."""
+    ((largest,),) = source.connection.execute(f"SELECT max({kind}_id) FROM {kind}").fetchall()
+    if largest is None or largest < 1:
+        return 0
+    if largest > _MOST_KEYS:
+        raise CatalogError(f"{source.path} is damaged: no run stores {largest} rows of {kind}")
+    return target.reserve(f"{kind}_sequence", largest) - 1
 
 
 def _devices(source: Catalog, target: Catalog) -> dict[int, int]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import sys
 import threading
 import time
 import warnings
@@ -97,21 +98,18 @@ class Stage(StageFile):
         known = _known(path)
         beside = Path(os.path.realpath(path))
         beside = beside.with_name(f"{beside.name}{_INFIX}{self.token}")
-        if writable := os.access(path, os.W_OK) and os.access(beside.parent, os.W_OK):
-            super().__init__(beside)
-        else:
+        self._hands_over = os.access(path, os.W_OK) and os.access(beside.parent, os.W_OK)
+        if not self._hands_over:
             _warn(f"the catalog {path} can't be written: what is measured now is not kept")
-            super().__init__(":memory:")
-        self.home = home
-        self._hands_over = writable
         try:
+            super().__init__(beside if self._hands_over else ":memory:")
             with self.transaction():
                 for table, rows in known.items():
                     insert_rows(self, table, rows)
         except BaseException:
-            self.close()
             _remove(beside)
             raise
+        self.home = home
 
     def merge(self, *, patience_s: float | None = None) -> Keys | None:
         """Move what was found into the shared catalog, and close this one; return the keys there.
@@ -144,7 +142,8 @@ class Stage(StageFile):
         trace: TracebackType | None,
     ) -> None:
         """Hand over what was found, also by a run that failed or was interrupted."""
-        self.merge(patience_s=None if kind is None else _FAILED_PATIENCE_S)
+        fails = kind is not None or sys.exc_info()[0] is not None  # the latter in a `finally`
+        self.merge(patience_s=_FAILED_PATIENCE_S if fails else None)
         self.close()
 
 

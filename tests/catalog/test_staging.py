@@ -292,6 +292,19 @@ def test_what_a_run_left_damaged_is_set_aside_once(path):
     assert names == [path.name, left.name.replace("staged", "damaged")]
 
 
+def test_keys_that_no_run_gives_are_not_merged(path):
+    left = path.with_name(f"{path.name}.staged-123-{'0' * 16}")
+    with staging.StageFile(left) as staged:
+        run(staged, 1)
+        staged.connection.execute("UPDATE measurement SET measurement_id = 9223372036854775807")
+    with pytest.warns(CatalogWarning, match="can't be merged, remove or restore it"):
+        Catalog(path).close()
+    left.unlink()
+    Path(f"{left}.constants").unlink()
+    with Catalog(path) as catalog:
+        assert count(catalog, "model") == 0
+
+
 def test_what_a_newer_release_left_is_left_to_it(path):
     left = path.with_name(f"{path.name}.staged-123-{'0' * 16}")
     shutil.copy(path, left)
