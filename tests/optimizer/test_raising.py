@@ -5,6 +5,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from tensolog.optimizer import explain_model
 from tensolog.optimizer.convert import load_graph, to_model
 from tensolog.optimizer.infer import infer_types
 from tensolog.optimizer.raising import RAISED, REDUCTIONS, raised, raised_for
@@ -170,3 +171,10 @@ def test_plans_begin_in_the_operator_set_of_the_rules(search):
     result = optimize(given, budget=0, threads=1, catalog=":memory:", search=search)
     assert result.chosen == "original"
     np.testing.assert_array_equal(outputs(given), outputs(result.model))
+    # It is told where it is so, and only there: the original is kept in its own set.
+    assert result.details["opset_before"] == result.details["opset_after"]
+    assert "became" not in result.explain()
+    explanation = explain_model(given)
+    assert (explanation.opset_in_file, explanation.opset) == (given.opset_import[0].version, RAISED)
+    assert f"Operator set {explanation.opset_in_file} became {RAISED}" in explanation.text()
+    assert "became" not in explain_model(given, target="onnx").text()
