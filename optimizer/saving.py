@@ -48,9 +48,10 @@ class Deliverable:
 
         Raises ModelError where it can't be written, or what is there is none of tensolog's.
         """
+        place = Path(path)
+        if self.source is not None and place.is_file() and place.samefile(self.source):
+            return self._write_over_source(catalog, place.resolve())
         target = check_place(path)
-        if self.source is not None and target.is_file() and target.samefile(self.source):
-            return self._write_over_source(catalog, target)
         external = False if self.is_portable else None
         try:
             needs_folder = bool(self.libraries) or has_side_file(

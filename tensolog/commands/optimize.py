@@ -150,7 +150,8 @@ def optimize(
         progress.budget_s = MOST_S if budget is None else budget
         with stage(catalog_path) as catalog:
             shared.refuse_catalog(catalog, place, report, keep)
-            check_place(written)
+            if not in_place:
+                check_place(written)
             rules = _rules(catalog, rule_files, unproven)
             result = run(
                 model,

@@ -134,12 +134,14 @@ def test_quiet(cli, small_model, tmp_path):
     assert (outcome.code, outcome.out, outcome.err) == (0, "", "")
 
 
-def test_in_place(cli, small_model, tmp_path):
+@pytest.mark.parametrize("name", ["small.onnx", "small.bin", "small"])
+def test_in_place(name, cli, small_model, tmp_path):
     x = np.ones((1, 8), np.float32)
     before = run_model(small_model, x)
-    assert cli("optimize", small_model, "--in-place", "--budget", "0").code == 0
-    np.testing.assert_allclose(run_model(small_model, x), before, rtol=1e-5)
-    assert leftovers(tmp_path, "small.onnx") == []
+    model = small_model.rename(tmp_path / name)
+    assert cli("optimize", model, "--in-place", "--budget", "0").code == 0
+    np.testing.assert_allclose(run_model(model, x), before, rtol=1e-5)
+    assert leftovers(tmp_path, name) == []
 
 
 def test_a_link_stays_a_link(cli, small_model, tmp_path):
