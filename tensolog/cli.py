@@ -105,7 +105,10 @@ def _report(error: Exception) -> int:
         case click.ClickException():
             return _fail(error.format_message(), 2)
         case _ if _is_known(error):
-            return _fail(str(error), 2)
+            # A Datalog program's errors are told at once, a line each.
+            for line in str(error).split("\n") if hasattr(error, "errors") else [str(error)]:
+                _fail(line, 2)
+            return 2
         case OSError() if error.errno in _FULL:
             where = error.filename or "where the output, the catalog or temporary files go"
             return _fail(f"{where}: {error.strerror}", 2)

@@ -101,3 +101,15 @@ def test_bad_definitions_are_refused(given, cli, tmp_path):
     path.write_text(DEFINED, encoding="utf-8")
     assert "--define" in cli("datalog", "run", path, "-D", tmp_path, "--define", *given).refused()
     assert leftovers(tmp_path, "n.dl") == []
+
+
+def test_all_errors_of_a_program_are_printed_a_line_each(cli, tmp_path):
+    program = tmp_path / "wrong.dl"
+    program.write_text('.decl a(x:number)\na("s").\na(y) :- a(x), x > 1.\n', encoding="utf-8")
+    outcome = cli("datalog", "explain", program)
+    assert outcome.code == 2
+    lines = outcome.err.splitlines()
+    assert [line.partition(": ")[2].removeprefix(str(program))[:5] for line in lines] == [
+        ":2:3:",
+        ":3:3:",
+    ]
