@@ -61,6 +61,10 @@ def find_payloads(catalog: Catalog, source: Source, *, references: bool) -> list
         if not tensor.external_data and not is_external(tensor):
             found.append(_inline(catalog, tensor))
             continue
+        if any(
+            isinstance(text, bytes) for it in tensor.external_data for text in (it.key, it.value)
+        ):
+            raise ModelError(f"external data of tensor {tensor.name!r} is described by no UTF-8")
         reserved = {item.key for item in tensor.external_data if item.key.startswith(RESERVED)}
         if SPAN_KEY in reserved:
             found.append(_in_span(catalog, source, tensor))

@@ -390,6 +390,14 @@ def test_external_data_behind_links_in_a_ring(catalog, tmp_path):
         read_model(catalog, model)
 
 
+@pytest.mark.parametrize("field", [b"location", b"w.bin"])
+def test_external_data_that_is_described_by_no_text(field, catalog, tmp_path):
+    model = external(tmp_path)
+    model.write_bytes(model.read_bytes().replace(field, b"\xff" + field[1:]))
+    with pytest.raises(ModelError, match="described by no UTF-8"):
+        read_model(catalog, model)
+
+
 def test_external_data_of_a_model_without_a_path(catalog, tmp_path):
     model = onnx.load(external(tmp_path), load_external_data=False)
     with pytest.raises(ModelError, match="give the path of the model"):

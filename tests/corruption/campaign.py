@@ -24,7 +24,7 @@ from .mutations import mutate
 TARGETS = ("onnxruntime-cpu", "onnxruntime-cpu+kernels")
 # A hang is what a command with this budget (s) hasn't ended after this time (s), however busy the
 # machine is.
-BUDGET_S, HANG_S = 0.2, 180.0
+BUDGET_S, HANG_S = 0.2, 300.0
 MOST_PRINTED = 3_000  # letters of an error's line
 # Memory that a command may ask for (bytes): a tensor of 2**40 elements must not take the machine.
 MEMORY_BYTES = 16 << 30
