@@ -21,13 +21,14 @@ SWITCH = "TENSOLOG_FUSE"
 # Tools of sys.monitoring that look at lines: debuggers, coverage, and those without a purpose of
 # their own. Profilers are to see what runs without them.
 _WATCHING = (0, 1, 3, 4)
-# Builtins that what stands for an array can't answer, or that ask for the function itself.
+# What stands for an array can't answer to, or what asks for the function itself: builtins, methods.
 _ASKING = {
     "memoryview": "memoryview(), which takes real arrays",
     "breakpoint": "breakpoint()",
     "set_trace": "set_trace()",
+    "shuffle": "shuffle(), which exchanges the rows of real arrays",
 }
-
+_METHODS = frozenset(["set_trace", "shuffle"])
 
 # What os.environ looks names up in, where it is as in CPython: asking for a name that isn't there
 # takes microseconds otherwise, in every call.
@@ -68,7 +69,7 @@ def asks(function: FunctionType) -> str:
 
 def _asked(code: CodeType) -> str:
     for one in dis.get_instructions(code):
-        called = one.opname in ("LOAD_GLOBAL", "LOAD_NAME") or one.argval == "set_trace"
+        called = one.opname in ("LOAD_GLOBAL", "LOAD_NAME") or one.argval in _METHODS
         if called and one.argval in _ASKING and one.opname.startswith("LOAD_"):
             return _ASKING[one.argval]
     inner = (one for one in code.co_consts if isinstance(one, CodeType))

@@ -141,6 +141,14 @@ def test_what_takes_real_arrays_alone_gets_them(text: str) -> None:
     assert "memoryview" in fused.explain()
 
 
+def test_rows_are_shuffled_as_numpy_does() -> None:
+    def function(x: Any) -> Any:
+        np.random.default_rng(3).shuffle(x)
+        return x * 2
+
+    np.testing.assert_array_equal(fuse(function)(X.copy()), function(X.copy()))
+
+
 def test_a_breakpoint_stops_in_each_call() -> None:
     program = (
         "import numpy as np, tensolog\n"
