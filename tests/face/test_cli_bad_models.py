@@ -181,11 +181,12 @@ def test_what_is_no_file_is_not_replaced(cli, small_model, tmp_path):
 def test_missing_and_misplaced_files(cli, small_model, tmp_path):
     before = small_model.read_bytes()
     (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "notes.txt").touch()
     for arguments, part in [
         ([tmp_path / "none.onnx", "-o", tmp_path / "out.onnx"], "none.onnx"),
         ([tmp_path, "-o", tmp_path / "out.onnx"], "directory"),
         ([small_model, "-o", tmp_path / "none" / "out.onnx"], "none"),
-        ([small_model, "-o", tmp_path / "folder"], "folder"),
+        ([small_model, "-o", tmp_path / "folder"], "notes.txt"),
         ([small_model, "-o", small_model], "--in-place"),
         ([small_model, "-o", tmp_path / "folder" / ".." / "small.onnx"], "--in-place"),
         ([small_model], "-o OUT.onnx"),
