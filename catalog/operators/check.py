@@ -9,7 +9,7 @@ from .functions import ENTRYWISE, FUNCTIONS, PRIMITIVES
 from .interpret import CONSTANTS
 from .parser import SpecificationError
 
-_TYPES = {"bool", "int32", "int64"}
+_TYPES = {"bool", "int32", "int64", "uint8"}
 _CALLS = {"present", "absent", "shape", "max", "min", "sum", "prod", "any", "all"}
 
 

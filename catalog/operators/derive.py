@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from ..tensors import dtype_name
@@ -13,7 +14,19 @@ from .terms import Apply, Read, Reduce, Select, Term, apply, product, total
 # Primitives that give 0 where their first operand is 0.
 _KEEP_ZERO = frozenset(
     [
-        *["neg", "abs", "sign", "sqrt", "erf", "floor", "ceil", "round", "real", "int32"],
+        *[
+            "neg",
+            "abs",
+            "sign",
+            "sqrt",
+            "erf",
+            "floor",
+            "ceil",
+            "round",
+            "real",
+            "int32",
+            "saturate",
+        ],
         *["sin", "tan", "sinh", "tanh", "asin", "atan", "asinh", "atanh"],
     ]
 )
@@ -79,6 +92,33 @@ def element_types(expansion: Expansion, types: Sequence[str | None]) -> list[str
         else:
             found.append(output.type or first)
     return found
+
+
+def integer_range(dtype: str) -> tuple[int, int] | None:
+    """Return the least and the largest integer of a type; None where it is none of integers."""
+    parts = re.fullmatch(r"(u?)int(\d+)", dtype)
+    if parts is None:
+        return None
+    bits = int(parts[2])
+    return (0, 2**bits - 1) if parts[1] else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def saturated(value: Term, dtype: str) -> Term:
+    """Return the value of an output of known type with `saturate` written out.
+
+    It stands outermost, or in the branches of a choice. Raises ShapeError for a type that is none
+    of integers.
+    """
+    match value:
+        case Apply("saturate", (inner,)):
+            limits = integer_range(dtype)
+            if limits is None:
+                raise ShapeError(f"saturation to {dtype} is not described")
+            return apply("min", apply("max", inner, limits[0]), limits[1])
+        case Select(condition, then, otherwise):
+            return Select(condition, saturated(then, dtype), saturated(otherwise, dtype))
+        case _:
+            return value
 
 
 def sparse_safe_inputs(

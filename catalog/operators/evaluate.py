@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import TensologError
+from .derive import saturated
 from .expand import Definition, Expansion
 from .terms import Apply, Read, Reduce, Select, Symbol, Term, Variable
 
@@ -41,10 +43,12 @@ def evaluate(expansion: Expansion, inputs: Sequence[Array | None]) -> list[Array
     for local in expansion.locals:
         tensors[local.name] = _definition(local, tensors)
     default = np.dtype(np.float32) if first is None else first.dtype
-    return [
-        _cast(_definition(output, tensors), _type(output, default, types))
-        for output in expansion.outputs
-    ]
+    found = []
+    for output in expansion.outputs:
+        dtype = _type(output, default, types)
+        exact = replace(output, value=saturated(output.value, dtype.name))
+        found.append(_cast(_definition(exact, tensors), dtype))
+    return found
 
 
 def _type(

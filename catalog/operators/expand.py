@@ -326,11 +326,12 @@ class _Builder:
         if value is None or already >= self.outputs:
             return []
         kind: str | int | None = output.type
-        if output.code is not None:
-            kind = lookup_code(evaluate(output.code, self.scope))
+        like = output.like
+        if output.code is not None and (like is None or not self.scope.names[like].present):
+            kind, like = lookup_code(evaluate(output.code, self.scope)), None
         if not output.variadic:
             shape = self._shape(output.shape)
-            return [self._define(output.name, shape, value, None, kind, output.like)]
+            return [self._define(output.name, shape, value, None, kind, like)]
         found = []
         for at in range(self.outputs - already):
             scope = self.scope.inner(
@@ -341,7 +342,7 @@ class _Builder:
                 }
             )
             shape = self._shape(output.shape, scope)
-            found.append(self._define(f"{output.name}{at}", shape, value, at, kind, output.like))
+            found.append(self._define(f"{output.name}{at}", shape, value, at, kind, like))
         return found
 
     def _define(

@@ -13,7 +13,7 @@ _UNARY = (
     *("exp", "log", "sqrt", "erf", "sin", "cos", "tan", "asin", "acos", "atan"),
     *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "floor", "ceil", "round"),
     *("abs", "sign", "isnan", "is_positive_inf", "is_negative_inf", "bit_not"),
-    *("real", "int32"),
+    *("real", "int32", "saturate"),
 )
 _BINARY = (
     *("pow", "mod", "fmod", "bit_and", "bit_or", "bit_xor", "xor"),

@@ -170,7 +170,7 @@ class _Builder(Transformer[Token, Any]):
 
     def output(self, meta: Any, children: list[Any]) -> s.Output:
         name, variadic, shape, kind = children
-        words = {"name": None, "like": None, "code": None} | dict([kind] if kind else [])
+        words = {"name": None, "like": None, "code": None} | (kind or {})
         return s.Output(
             str(name),
             shape,
@@ -181,14 +181,14 @@ class _Builder(Transformer[Token, Any]):
             self._place(name),
         )
 
-    def type_name(self, meta: Any, children: list[Any]) -> list[Any]:
-        return ["name", str(children[0])]
+    def type_name(self, meta: Any, children: list[Any]) -> dict[str, Any]:
+        return {"name": str(children[0])}
 
-    def type_like(self, meta: Any, children: list[Any]) -> list[Any]:
-        return ["like", str(children[0])]
+    def type_like(self, meta: Any, children: list[Any]) -> dict[str, Any]:
+        return {"like": str(children[0]), "code": children[1]}
 
-    def type_code(self, meta: Any, children: list[Any]) -> list[Any]:
-        return ["code", children[0]]
+    def type_code(self, meta: Any, children: list[Any]) -> dict[str, Any]:
+        return {"code": children[0]}
 
     def shape(self, meta: Any, children: list[Any]) -> list[Any]:
         return [child for child in children if child is not None]

@@ -187,7 +187,10 @@ class Input:
 
 @dataclass(frozen=True)
 class Output:
-    """An output; its type is a name, that of the input `like`, or the ONNX code `code`."""
+    """An output; its type is a name, that of the input `like`, or the ONNX code `code`.
+
+    With both of the last two, the code counts where the input is absent.
+    """
 
     name: str
     shape: tuple[Dimension, ...]

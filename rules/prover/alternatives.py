@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ...catalog.operators.terms import Apply, Symbol, Term, substitute
 from .bounds import parts_of
-from .statement import Obligation, Operand, Statement
+from .statement import Obligation, Statement
 
 # More are left to the solver.
 _MOST = 8
@@ -82,9 +82,7 @@ def _narrowed(statement: Statement, chosen: Term, known: Mapping[str, Term]) -> 
     return replace(
         statement,
         assumptions=tuple(one for one in dict.fromkeys(assumptions) if one is not True),
-        operands=tuple(
-            Operand(one.name, shape(one.shape), one.algebra) for one in statement.operands
-        ),
+        operands=tuple(replace(one, shape=shape(one.shape)) for one in statement.operands),
         definitions=tuple(
             replace(one, shape=shape(one.shape), value=new(one.value))
             for one in statement.definitions

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from ...catalog.operators.expand import Definition
 from ...catalog.operators.terms import Apply, Read, Reduce, Select, Term, Variable, select
 from .separation import Apart, separated
 from .slicing import Program, canonical
-from .statement import Operand, Outcome, Statement
+from .statement import Outcome, Statement
 from .walk import parts, symbol_names
 
 T = TypeVar("T")
@@ -57,8 +57,7 @@ class _Without:
         """The program that is left; _StaysError where the axis is more than a place to read at."""
         own = {name for name, axis in self.apart.symbols.items() if axis == self.axis}
         operands = tuple(
-            Operand(one.name, self._kept(one.name, one.shape), one.algebra)
-            for one in self.whole.operands
+            replace(one, shape=self._kept(one.name, one.shape)) for one in self.whole.operands
         )
         definitions = tuple(map(self._definition, self.whole.definitions))
         shapes = [*(one.shape for one in operands), *(one.shape for one in definitions)]

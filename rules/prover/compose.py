@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ...catalog.operators import ShapeError, Specification, specification
-from ...catalog.operators.derive import element_types
+from ...catalog.operators.derive import element_types, saturated
 from ...catalog.operators.expand import Definition, Expansion
 from ...catalog.operators.terms import (
     Apply,
@@ -79,9 +79,15 @@ class Composition:
         self.nodes: list[Node] = []
         self._numbers = 0
 
-    def operand(self, name: str, shape: Sequence[Term], dtype: str) -> Tensor:
-        """Add a tensor that may hold anything."""
-        self.operands.append(Operand(name, tuple(shape), algebra_of(dtype)))
+    def operand(
+        self,
+        name: str,
+        shape: Sequence[Term],
+        dtype: str,
+        limits: tuple[int, int] | None = None,
+    ) -> Tensor:
+        """Add a tensor that may hold anything; of integers, anything within limits."""
+        self.operands.append(Operand(name, tuple(shape), algebra_of(dtype), limits))
         return self._keep(Tensor(name, tuple(shape), dtype))
 
     def constant(self, name: str, shape: Sequence[Term], value: Term, dtype: str) -> Tensor:
@@ -202,7 +208,7 @@ class Composition:
         wanted += zip(expansion.outputs, outputs, element_types(expansion, given), strict=True)
         found = []
         for one, name, dtype in wanted:
-            value = renamed(one.value, names)
+            value = renamed(saturated(one.value, dtype), names)
             had = element_type(value, types)
             if had is not None:
                 value = converted(value, had, dtype)

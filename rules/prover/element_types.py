@@ -14,6 +14,7 @@ from functools import cache, lru_cache
 import onnx
 from onnx import defs
 
+from ...catalog.operators.derive import integer_range
 from ...catalog.tensors import dtype_name
 from ..conditions import FLOATS, INTEGERS, types_of
 from ..syntax import Binary, Call, Expression, Input, Literal, Name, PatternNode, Rule
@@ -186,17 +187,34 @@ def _add(classes: Classes, node: PatternNode, opset: int) -> None:
             classes.join(first.setdefault(slot.variable, name), name)
 
 
-def representatives(types: Iterable[str], *, both_integers: bool = False) -> tuple[str, ...]:
+def limits_of(types: Iterable[str]) -> tuple[int, int] | None:
+    """The least and the largest integer that one of some types holds; None beyond 16 bits.
+
+    What is known of the integers of a rule, it is known of those of every type that they may have.
+    """
+    ranges = [integer_range(name) for name in types if name not in (*FLOATS, "bfloat16", "bool")]
+    known = [one for one in ranges if one is not None and one[1] - one[0] < 2**16]
+    if not known or len(known) < len(ranges):
+        return None
+    return min(low for low, _ in known), max(high for _, high in known)
+
+
+def representatives(
+    types: Iterable[str], *, both_integers: bool = False, each: bool = False
+) -> tuple[str, ...]:
     """One type of each algebra, reals first; of integers, where a Cast may cut them, up to four.
 
     Those are the widest and the narrowest with a sign and without: what an operand of the widest
-    type may hold includes all that others may, and the narrowest cuts all that others would.
+    type may hold includes all that others may, and the narrowest cuts all that others would. Where
+    values saturate, it is `each` of them.
     """
     allowed = [name for name in PREFERRED if name in set(types)]
     found: list[str] = []
     for group in ((*FLOATS, "bfloat16"), INTEGERS, ("bool",)):
         one_algebra = [name for name in allowed if name in group]
-        if both_integers and group is INTEGERS:
+        if each and group is INTEGERS:
+            found += one_algebra
+        elif both_integers and group is INTEGERS:
             for signless in (False, True):
                 widths = [name for name in one_algebra if name.startswith("u") == signless]
                 widths.sort(key=lambda name: int(name.removeprefix("u").removeprefix("int")))

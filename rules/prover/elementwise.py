@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from ...catalog.operators.terms import Read, Term
+from ...catalog.operators.terms import Apply, Read, Term
 from . import functions
-from .arithmetic import integer_sum, plus, power, times
+from .arithmetic import definition, integer_sum, plus, power, times
 from .choices import by_cases, chosen
 from .constraint import at_least
 from .definedness import Path
@@ -100,6 +100,8 @@ class Elementwise(Truths):
                     if type_ == name:
                         return part
             found = functions.opaque(function, [part], self.space, deeper)
+            if kind == "real" and _lies_within(inner, name):
+                self.space.saturated.update(place.head for one in found for place in one.factors)
             if kind == "integer" and self._widens(inner, name):
                 value = abstracted(part, self.space)
                 head = next(iter(found[0].factors)).head
@@ -131,7 +133,26 @@ class Elementwise(Truths):
         return single(Place(tensor, atoms[0].arguments)) if low <= least and most <= high else None
 
     def _as_real(self, whole: Sum) -> list[Product]:
-        return list(whole) if self._small(whole) else integer_sum(self._element(whole))
+        if self._small(whole):
+            return list(whole)
+        extreme = self._real_extreme(whole)
+        return integer_sum(self._element(whole)) if extreme is None else extreme
+
+    def _real_extreme(self, whole: Sum) -> list[Product] | None:
+        """Return the largest or smallest of integers as that of real numbers: both go by size."""
+        place = next(iter(whole[0].factors), None) if len(whole) == 1 else None
+        virtual = self.space.virtuals.get(place.head) if place is not None else None
+        if place is None or virtual is None or virtual.kind not in ("most", "least"):
+            return None
+        if not whole[0].plain or whole[0].coefficient != 1 or whole[0].factors != {place: 1}:
+            return None
+        sign = 1 if virtual.kind == "most" else -1
+        elements = []
+        for part in definition(place, self.space):
+            inner = self._as_real([Product(1, (), (), part.factors)])
+            elements.append(Element(part.bound, part.guards, scaled(inner, sign)))
+        # that there is an element was asked for where the largest integer was formed
+        return scaled(extreme_of("max", elements, self.space, Path()), sign)
 
     def _widens(self, inner: Term, name: str) -> bool:
         """Whether a conversion keeps the value of whatever the term reads."""
@@ -275,3 +296,13 @@ class Elementwise(Truths):
             )
 
         return step([], path)
+
+
+def _lies_within(term: Term, name: str) -> bool:
+    """Whether the form of a real number shows that it lies in the range of a type of integers."""
+    match term:
+        case Apply("min", (Apply("max", (_, int() as low)), int() as high)):
+            limits = INTEGERS.get(name)
+            return limits is not None and limits[0] <= low and high <= limits[1]
+        case _:
+            return False

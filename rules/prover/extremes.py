@@ -17,7 +17,7 @@ from .composed import composed
 from .constraint import FALSE, Constraint, within
 from .definedness import Nonempty, Path
 from .equality import place_of
-from .heads import argument_of
+from .heads import argument_of, function_of
 from .monotone import Element, element_of, layer_of, undominated
 from .normal import (
     Place,
@@ -165,9 +165,27 @@ def _interned(kind: str, members: Sequence[Product], space: Space, path: Path) -
         return list(element_of(members[0], space).whole)
     if kind == "max":
         return _largest([element_of(member, space) for member in members], space)
+    if (rising := _conversion(members, space)) is not None:
+        inner = [
+            Element(m.bound, m.guards, unfolded(single(argument_of(place_of(m))), space))
+            for m in members
+        ]
+        largest = _largest(inner, space, least=kind == "least")
+        (converted,) = functions.opaque(rising, [largest], space, path)
+        space.saturated.update(place.head for place in converted.factors)
+        return [converted]
     if kind == "prod":
         return _product(members, space)
     return single(interned(kind, members, space))
+
+
+def _conversion(members: Sequence[Product], space: Space) -> str | None:
+    """Return the one conversion to integers that all members are, if it rises where they are."""
+    heads = [place_of(member).head for member in members]
+    if not all(head in space.saturated for head in heads):
+        return None
+    names = {function_of(place_of(member)) for member in members}
+    return names.pop() if len(names) == 1 else None
 
 
 def _is_exponential(whole: Sum) -> bool:

@@ -57,6 +57,11 @@ _LARGEST_EXPONENT = 16
 
 def sign(whole: Sum, space: Space) -> int | None:
     """Return 1 for a sum seen to be positive, 0 for one never negative, None for others."""
+    whole_number = integral(whole)
+    if whole_number is not None and whole_number.opaque:
+        least = space.solver.bound(whole_number)
+        if least >= 0:
+            return 1 if least >= 1 else 0
     positive = False
     for product in whole:
         strict = product.plain

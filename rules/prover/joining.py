@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from itertools import permutations
 from typing import TypeVar
@@ -11,7 +11,7 @@ from typing import TypeVar
 from ...catalog.operators.expand import Definition
 from ...catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term, Variable, apply
 from .slicing import Program, canonical
-from .statement import Operand, Statement
+from .statement import Statement
 from .walk import parts, symbol_names
 
 T = TypeVar("T")
@@ -84,8 +84,7 @@ class _Join:
             raise _ApartError
         return Program(
             tuple(
-                Operand(one.name, self._shape(one.name, one.shape), one.algebra)
-                for one in self.whole.operands
+                replace(one, shape=self._shape(one.name, one.shape)) for one in self.whole.operands
             ),
             definitions,
             self.whole.equations,

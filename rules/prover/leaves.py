@@ -60,7 +60,8 @@ class Leaves(MadeUp):
             self.progressions[name] = Progression(self.symbol(f"{name}.0", "integer"), shape[0])
             self.composition.counted(name, shape, self.progressions[name].first, dtype)
             return
-        self.composition.operand(name, shape, dtype)
+        limits = self.integer_limits.get(item.value or name)
+        self.composition.operand(name, shape, dtype, limits)
 
     def _most_of_numbers(self) -> int:
         """Up to which rank constants of one element are tried: if need be, as far as others.

@@ -10,7 +10,7 @@ from ..functions import UnknownError
 from ..syntax import Rule
 from .bounds import Bounds, spread
 from .compose import Composition
-from .element_types import representatives, source_classes
+from .element_types import limits_of, representatives, source_classes
 from .enumeration import Choices, ContradictionError, Kind, NoCaseError
 from .options import Options
 from .patterns import equations, types_said
@@ -94,15 +94,28 @@ class MadeUp(Side):
     def _choose_types(self) -> dict[str, str]:
         classes = source_classes(self.rule, self.composition.opset, self.operators)
         casts = any(n.op_type in ("Cast", "CastLike") for n in self.rule.match)
+        saturates = any(
+            n.op_type == "QuantizeLinear" for n in (*self.rule.match, *self.rule.rewrite)
+        )
         types: dict[str, str] = {}
+        self.integer_limits: dict[str, tuple[int, int]] = {}
         said = types_said(self.rule)
         asked = {classes.root(name) for name in said if name in classes.parents}
         for root in classes.roots():
-            options = representatives(classes.of(root), both_integers=casts)
+            allowed = classes.of(root)
+            options = representatives(allowed, both_integers=casts, each=saturates)
+            alone = set(options) if saturates else set()
             if root in asked:  # the rule tells types of one algebra apart, by name or as the others
-                named = set().union(*said.values()) & classes.of(root)
-                others = representatives(classes.of(root) - named, both_integers=casts)
+                named = set().union(*said.values()) & allowed
+                others = representatives(allowed - named, both_integers=casts)
                 options = tuple(dict.fromkeys((*options, *sorted(named), *others)))
+                alone |= named
             kind: Kind = "index" if root in asked else "element"
             types[root] = self.choices.pick(f"type of {root}", options, kind)
+            spoken_for = {types[root]} if types[root] in alone else allowed - alone
+            if (limits := limits_of(spoken_for)) is not None:
+                self.integer_limits[root] = limits
+        for name in list(classes.parents):
+            if (limits := self.integer_limits.get(classes.root(name))) is not None:
+                self.integer_limits[name] = limits
         return {name: types[classes.root(name)] for name in list(classes.parents)}

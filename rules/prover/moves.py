@@ -242,7 +242,7 @@ def _is_function(rule: Rule, node: PatternNode) -> bool:
 def of_one(operator: str, inputs: int) -> bool:
     """Whether each element of the only output comes from that of the first input in its place."""
     known = _every_version(operator)
-    if inputs > 1 and operator != "DequantizeLinear":
+    if inputs > 1 and operator not in ("QuantizeLinear", "DequantizeLinear"):
         return False
     return bool(known) and all(
         one.kind == "elementwise" and _keeps_shape(one.blocks[0]) for one in known

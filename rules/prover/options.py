@@ -28,7 +28,7 @@ FLAGS = frozenset(
 LEFT_ALONE = frozenset(
     (
         *("stash_type", "saturate", "round_mode", "training_mode", "storage_order", "seed"),
-        *("spatial", "block_size", "output_dtype", "num_outputs"),
+        *("spatial", "output_dtype", "precision", "num_outputs"),
     )
 )
 WORDS = {
@@ -118,6 +118,9 @@ class Options:
                 return self._symbols(label, node.outputs, "dimension")
             case "equation":
                 return pick(label, self.texts)
+            case "block_size":
+                size = pick(label, (0, None), "form")
+                return self._at_least_one(label) if size is None else size
             case "p" if node.operator == "LpNormalization":
                 return pick(label, (2, 1), "form")
             case "output_shape":
@@ -133,6 +136,11 @@ class Options:
             return self.symbol(label, "integer" if described == "int" else "real")
         raise UndescribedError(f"any {name} of {node.operator} is more than can be written out")
 
+    def _at_least_one(self, label: str) -> Term:
+        size = self.symbol(label, "integer")
+        self.assume(apply(">=", size, 1))
+        return size
+
     def _modes(self, node: Node) -> tuple[str, ...]:
         if node.operator == "Pad":
             return ("constant", "edge", "reflect", *(("wrap",) if node.opset >= 19 else ()))
@@ -142,7 +150,7 @@ class Options:
         """An axis, counted from the front or from the end."""
         rank = node.rank + (node.operator in ("Flatten", "OneHot"))
         places = [*range(1, rank), *range(min(rank, 1))]
-        if node.operator == "DequantizeLinear" and rank < 2:
+        if node.operator in ("QuantizeLinear", "DequantizeLinear") and rank < 2:
             places.append(1)  # its default: with a scale for all, the axis says nothing
         place: int = self.choices.pick(label, places)
         negative = place - node.rank - (node.operator == "OneHot")

@@ -24,7 +24,7 @@ from ...catalog.operators.terms import (
     substitute,
 )
 from .bounds import parts_of
-from .statement import Operand, Statement
+from .statement import Statement
 from .walk import parts
 
 
@@ -90,7 +90,7 @@ def _is(general: Statement, special: Statement, known: Mapping[str, Term]) -> bo
     def shape(sizes: tuple[Term, ...]) -> tuple[Term, ...]:
         return tuple(map(new, sizes))
 
-    operands = [Operand(one.name, shape(one.shape), one.algebra) for one in general.operands]
+    operands = [replace(one, shape=shape(one.shape)) for one in general.operands]
     definitions: list[Definition] = [
         replace(one, shape=shape(one.shape), value=new(one.value)) for one in general.definitions
     ]

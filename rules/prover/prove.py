@@ -195,6 +195,7 @@ class Proof:
             self.queries,
             self.model,
             self.sizes,
+            {one.name: one.limits for one in statement.operands if one.limits is not None},
         )
         space = Space(solver, self.integers, ambient=set(self.assumptions), deadline=self.deadline)
         definitions = {one.name: one for one in statement.definitions}

@@ -148,8 +148,7 @@ def _without_axis(program: Program, start: Mapping[str, int]) -> Program | None:
         if not said & own:
             assumptions.append(condition)
     operands = tuple(
-        Operand(one.name, _drop(one.shape, places.get(one.name)), one.algebra)
-        for one in program.operands
+        replace(one, shape=_drop(one.shape, places.get(one.name))) for one in program.operands
     )
     for condition in program.obligations:
         if symbol_names(condition) & own and not symbol_names(condition) <= own:

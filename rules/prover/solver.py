@@ -59,7 +59,8 @@ class Solver:
     """Puts questions under fixed assumptions; `minimum` bounds variables from below.
 
     `sizes` are variables that ONNX keeps in 64 bits: that is said where numbers come near.
-    `timeout` bounds each answer, in seconds of work (effort.py).
+    `ranges` are the least and the largest integer that a tensor holds, by name. `timeout` bounds
+    each answer, in seconds of work (effort.py).
     """
 
     assumptions: tuple[Constraint, ...] = ()
@@ -68,6 +69,7 @@ class Solver:
     queries: list[Query] = field(default_factory=list)
     model: dict[str, int] = field(default_factory=dict)
     sizes: frozenset[str] = frozenset()
+    ranges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     _texts: dict[str, str] = field(default_factory=dict)
     _feasible: dict[frozenset[str], bool] = field(default_factory=dict)
 
@@ -142,6 +144,12 @@ class Solver:
             if not monomial:
                 lowest += coefficient
                 continue
+            if len(monomial) == 1:
+                name = monomial[0]
+                atom = whole.opaque.get(name)
+                end = self._most(atom) if coefficient < 0 else self._atom_bound(atom, name)
+                lowest += coefficient * end
+                continue
             least = 1.0
             for name in monomial:
                 least *= self._atom_bound(whole.opaque.get(name), name)
@@ -164,7 +172,18 @@ class Solver:
             case "//":
                 return 0.0 if bounds[0] >= 0 and bounds[1] >= 1 else float("-inf")
             case _:
-                return float("-inf")
+                limits = self._limits(atom)
+                return float("-inf") if limits is None else limits[0]
+
+    def _most(self, atom: Opaque | None) -> float:
+        """Return a number that an atom is never above; inf if none is seen."""
+        limits = None if atom is None else self._limits(atom)
+        return float("inf") if limits is None else limits[1]
+
+    def _limits(self, atom: Opaque) -> tuple[int, int] | None:
+        """Return the least and the largest that an element of a tensor of integers may be."""
+        kind, _, head = atom.function.partition(":")
+        return self.ranges.get(head) if kind == "read" else None
 
     def plain(self, condition: Constraint) -> bool | None:
         """Return whether a constraint holds, where that is seen without a solver."""

@@ -54,6 +54,8 @@ class Space:
     idempotent: set[str] = field(default_factory=set)
     # Conversions of integers that keep every value, by head: the head and type that they convert.
     exact: dict[str, tuple[str, str]] = field(default_factory=dict)
+    # Conversions to integers of what lies in their range, by head: they rise with it.
+    saturated: set[str] = field(default_factory=set)
     # What is assumed of real symbols.
     real_conditions: list[Term] = field(default_factory=list)
     widest: int = 0

@@ -20,11 +20,16 @@ Algebra = Literal["real", "integer", "boolean"]
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor that may hold anything: an uninterpreted function of its indices."""
+    """A tensor that may hold anything: an uninterpreted function of its indices.
+
+    `limits` are the least and the largest integer that it may hold, of every element type that the
+    statement speaks for; None where nothing is said.
+    """
 
     name: str
     shape: tuple[Term, ...]
     algebra: Algebra = "real"
+    limits: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

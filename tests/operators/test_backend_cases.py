@@ -11,7 +11,7 @@ _REASONS = (
     "beyond its range is not described",  # saturation of 8-bit types
     "is described with 1 outputs",  # MaxPool's indices, BatchNormalization in training
     "training = 0 doesn't hold",
-    "scale has rank 4",  # DequantizeLinear by blocks
+    "saturation to float",  # QuantizeLinear to 8-bit floats
 )
 
 

@@ -195,10 +195,10 @@ def test_zeros_pass_where_it_is_said(op_type: str) -> None:
 
 
 def test_opaque_operators_say_why() -> None:
-    own = one("TopK")
-    assert own.opaque == "its output is sorted"
-    with pytest.raises(OpaqueOperatorError, match="TopK is opaque"):
-        own.shapes([(3,)])
+    own = one("Det")
+    assert own.opaque == "a determinant is no sum over a box of indices"
+    with pytest.raises(OpaqueOperatorError, match="Det is opaque"):
+        own.shapes([(3, 3)])
 
 
 def test_unknown_operators_have_no_specification() -> None:

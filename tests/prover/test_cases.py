@@ -110,7 +110,7 @@ def test_attributes_of_the_left_are_in_their_domain_and_must_be_on_the_right():
 
 def test_operators_without_meaning_are_told():
     with pytest.raises(UndescribedError):
-        statements(rule("match\n Y = ArgMax<axis=a, *r>(X)\n rewrite\n Y = ArgMax<axis=a>(X)"))
+        statements(rule("match\n Y = Det(Neg(X))\n rewrite\n Y = Det(X)"))
 
 
 def test_conditions_that_exclude_each_other_leave_no_case():

@@ -88,7 +88,7 @@ def test_an_unknown_size_of_a_target_must_not_be_the_0_that_copies():
 def test_opaque_and_unknown_operators_have_no_meaning():
     whole = product()
     with pytest.raises(UndescribedError):
-        whole.node("ArgMax", ["A"], {}, ["Y"])
+        whole.node("Det", ["A"], {}, ["Y"])
     with pytest.raises(UndescribedError):
         whole.node("com.example:FusedConv", ["A"], {}, ["Y"])
 
