@@ -70,8 +70,8 @@ def _whole(constant: object) -> bool:
     return isinstance(constant, int)
 
 
-# Whose integers are rounded from real numbers: where one of those lies within rounding of the middle
-# between two, a kernel may find the one beside.
+# Whose integers are rounded from real numbers: of one within rounding of the middle between two, a
+# kernel may find the other.
 ROUNDED = ("QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul")
 
 
