@@ -355,6 +355,144 @@ def miscellany(draw: Draw, op: str) -> Node:
     return Node(op, [values(draw, (1, 2, *shape(draw, 1, 3, 1)))])
 
 
+def quantized(draw: Draw, shape: tuple[int, ...], dtype: str) -> Array:
+    """Integers over the whole range of a type, both ends among them."""
+    limits = np.iinfo(dtype)
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    found = rng.integers(limits.min, int(limits.max) + 1, shape)
+    found.reshape(-1)[:2] = [limits.min, limits.max][: found.size]
+    return found.astype(dtype)
+
+
+def scale(draw: Draw, shape: tuple[int, ...]) -> Array:
+    """Powers of two, by which reals are divided exactly: halves are ties, and stay so."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    return np.asarray(np.exp2(rng.integers(-3, 4, shape)), np.float32)
+
+
+def quantize(draw: Draw, op: str) -> Node:
+    """Per tensor, per axis, by blocks; with a zero point or without; halves and what saturates."""
+    whole = shape(draw, 1, 4, 1)
+    opset = draw(st.sampled_from([10, 13, 19, 21]))
+    dtype = draw(st.sampled_from(["int8", "uint8", *(["int16", "uint16"] if opset >= 21 else [])]))
+    axis = draw(st.integers(-len(whole), len(whole) - 1))
+    ways = ["tensor", *(["axis"] if opset >= 13 else []), *(["block"] if opset >= 21 else [])]
+    way = draw(st.sampled_from(ways))
+    attributes: dict[str, Any] = {} if way == "tensor" else {"axis": axis}
+    sizes: tuple[int, ...] = () if way == "tensor" else (whole[axis],)
+    if way == "block":
+        block = draw(st.integers(1, whole[axis]))
+        blocks = list(whole)
+        blocks[axis] = -(-whole[axis] // block)
+        attributes["block_size"], sizes = block, tuple(blocks)
+    steps = scale(draw, sizes)
+    zero = quantized(draw, sizes, dtype) if draw(st.booleans()) else None
+    if op == "DequantizeLinear":
+        return Node(op, [quantized(draw, whole, dtype), steps, zero], attributes, opset=opset)
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    data = rng.integers(-1200, 1200, whole) * np.float32(0.0625)
+    given: list[Array | None] = [data.astype(np.float32), steps, zero]
+    if zero is None and opset >= 21:
+        attributes["output_dtype"] = draw(st.sampled_from([2, 3, 4, 5]))
+    return Node(op, given if zero is not None else given[:2], attributes, opset=opset)
+
+
+def integer_product(draw: Draw, op: str) -> Node:
+    m, k, n = (draw(st.integers(1, 4)) for _ in range(3))
+    batch = shape(draw, 0, 2, 1)
+    kinds = [draw(st.sampled_from(["int8", "uint8"])), "int8"]
+    left, right = quantized(draw, (*batch, m, k), "uint8"), quantized(draw, (k, n), kinds[0])
+    zeros = [quantized(draw, (), "uint8"), quantized(draw, (), kinds[0])]
+    if op == "MatMulInteger":
+        return Node(op, [left, right, *zeros])
+    steps = [scale(draw, ()), scale(draw, (n,) if draw(st.booleans()) else ()), scale(draw, ())]
+    if steps[1].ndim:
+        zeros[1] = quantized(draw, (n,), kinds[0])
+    out = quantized(draw, (), "uint8")
+    return Node(op, [left, steps[0], zeros[0], right, steps[1], zeros[1], steps[2], out])
+
+
+def quantized_convolution(draw: Draw, op: str) -> Node:
+    attributes = _window(draw, draw(st.integers(1, 2)), True)
+    if attributes["auto_pad"].startswith("SAME"):
+        attributes.pop("dilations")
+    group, per_group, out = (draw(st.integers(1, 2)) for _ in range(3))
+    data = quantized(draw, (1, group * per_group, *_data(draw, attributes)), "uint8")
+    weight = quantized(draw, (group * out, per_group, *attributes["kernel_shape"]), "uint8")
+    attributes["group"] = group
+    zeros = [quantized(draw, (), "uint8"), quantized(draw, (), "uint8")]
+    if op == "ConvInteger":
+        return Node(op, [data, weight, *zeros], attributes)
+    steps = [scale(draw, ()), scale(draw, ()), scale(draw, ())]
+    bias = np.random.default_rng(0).integers(-99, 99, group * out).astype(np.int32)
+    given = [data, steps[0], zeros[0], weight, steps[1], zeros[1], steps[2]]
+    return Node(op, [*given, quantized(draw, (), "uint8"), bias], attributes)
+
+
+def dynamic(draw: Draw, op: str) -> Node:
+    return Node(op, [values(draw, shape(draw, 1, 3, 1))], outputs=3)
+
+
+def extremes(draw: Draw, op: str) -> Node:
+    """Few different numbers, so that many are equal."""
+    whole = shape(draw, 1, 4, 1)
+    axis = draw(st.integers(-len(whole), len(whole) - 1))
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    kind = draw(st.sampled_from([np.float32, np.int32, np.int64]))
+    data = rng.integers(-2, 3, whole).astype(kind)
+    if op == "TopK":
+        count = draw(st.integers(0, whole[axis]))
+        attributes = {"axis": axis, "largest": draw(st.integers(0, 1))}
+        return Node(op, [data, ints(count)], attributes, 2)
+    attributes = {"axis": axis, "keepdims": draw(st.integers(0, 1))}
+    opset = draw(st.sampled_from([11, 13]))
+    if opset >= 12:
+        attributes["select_last_index"] = draw(st.integers(0, 1))
+    return Node(op, [data], attributes, opset=opset)
+
+
+def scatter(draw: Draw, op: str) -> Node:
+    """Indices that repeat, and that are counted from the end."""
+    whole = shape(draw, 1, 3, 1)
+    rng = np.random.default_rng(draw(st.integers(0, 2**16)))
+    if op == "ScatterElements":
+        axis = draw(st.integers(-len(whole), len(whole) - 1))
+        sizes = tuple(draw(st.integers(1, extent)) for extent in whole)
+        picked = rng.integers(-whole[axis], whole[axis], sizes)
+        attributes: dict[str, Any] = {"axis": axis}
+        updates = sizes
+    else:
+        depth = draw(st.integers(1, len(whole)))
+        lead = shape(draw, 0, 2, 1)
+        columns = [rng.integers(-whole[at], whole[at], lead) for at in range(depth)]
+        picked, attributes = np.stack(columns, -1), {}
+        updates = (*lead, *whole[depth:])
+    opset = draw(st.sampled_from([13, 18]))
+    if opset >= 16:
+        kinds = ["none", "add", "mul", "max", "min"]
+        attributes["reduction"] = draw(st.sampled_from(kinds))
+    given: list[Array | None] = [
+        values(draw, whole),
+        picked.astype(np.int64),
+        values(draw, updates),
+    ]
+    return Node(op, given, attributes, opset=opset)
+
+
+def resize(draw: Draw, op: str) -> Node:
+    """Factors that are powers of two, so that no coordinate is rounded."""
+    whole = (draw(st.integers(1, 2)), 2, *(draw(st.sampled_from([2, 4])) for _ in range(2)))
+    factors = [1.0, 1.0, *(draw(st.sampled_from([0.5, 1.0, 2.0, 4.0])) for _ in range(2))]
+    attributes: dict[str, Any] = {"mode": draw(st.sampled_from(["nearest", "linear", "cubic"]))}
+    modes = ["half_pixel", "asymmetric", "pytorch_half_pixel", "half_pixel_symmetric"]
+    attributes["coordinate_transformation_mode"] = draw(st.sampled_from(modes))
+    if attributes["mode"] == "nearest":
+        how = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
+        attributes["nearest_mode"] = draw(st.sampled_from(how))
+    given: list[Array | None] = [values(draw, whole), None]
+    return Node(op, [*given, np.asarray(factors, np.float32)], attributes)
+
+
 STRATEGIES: dict[str, Callable[[Draw, str], Node]] = {
     **dict.fromkeys(UNARY.split(), unary),
     **dict.fromkeys(BINARY.split(), binary),
@@ -377,6 +515,13 @@ STRATEGIES: dict[str, Callable[[Draw, str], Node]] = {
     ),
     **dict.fromkeys(["Flatten", "Trilu", "CumSum", "Where", "Clip", "Mod", "Cast"], miscellany),
     **dict.fromkeys(["GlobalAveragePool", "GlobalMaxPool"], miscellany),
+    **dict.fromkeys(["QuantizeLinear", "DequantizeLinear"], quantize),
+    **dict.fromkeys(["MatMulInteger", "QLinearMatMul"], integer_product),
+    **dict.fromkeys(["ConvInteger", "QLinearConv"], quantized_convolution),
+    **dict.fromkeys(["ArgMax", "ArgMin", "TopK"], extremes),
+    **dict.fromkeys(["ScatterElements", "ScatterND"], scatter),
+    "DynamicQuantizeLinear": dynamic,
+    "Resize": resize,
     "MatMul": matmul,
     "Gemm": gemm,
     "Conv": conv,

@@ -12,6 +12,8 @@ _REASONS = (
     "is described with 1 outputs",  # MaxPool's indices, BatchNormalization in training
     "training = 0 doesn't hold",
     "saturation to float",  # QuantizeLinear to 8-bit floats
+    "antialias = 0 doesn't hold",
+    "or whole(s, factor, o) doesn't hold",  # Resize by a factor that gives no whole size
 )
 
 
