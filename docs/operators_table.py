@@ -21,7 +21,7 @@ def table() -> str:
     described: dict[str, list[str]] = {}
     opaque: dict[str, list[str]] = {}
     for name in specified():
-        found = specification("", name, _LATEST)
+        found = specification("", name, _last(name))
         assert found is not None
         if found.opaque is not None:
             opaque.setdefault(found.opaque, []).append(name)
@@ -48,6 +48,12 @@ def table() -> str:
         f"\n| {', '.join(names)} | {why} |" for why, names in sorted(opaque.items())
     )
     return "\n".join(parts) + "\n"
+
+
+def _last(name: str) -> int:
+    """The last operator set with an operator."""
+    ends = [block.opset_to for block in texts(name) if isinstance(block, Operator)]
+    return max((end or _LATEST for end in ends), default=_LATEST)
 
 
 def _row(found: Specification) -> str:
