@@ -430,7 +430,8 @@ def quantized_convolution(draw: Draw, op: str) -> Node:
 
 
 def dynamic(draw: Draw, op: str) -> Node:
-    return Node(op, [values(draw, shape(draw, 1, 3, 1))], outputs=3)
+    low, high = draw(st.sampled_from([(-2.0, 2.0), (0.5, 2.0), (0.0, 0.0)]))
+    return Node(op, [values(draw, shape(draw, 1, 3, 1), low, high)], outputs=3)
 
 
 def extremes(draw: Draw, op: str) -> Node:
