@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import NoReturn
 
 from ..catalog.operators.contributed import DOMAINS
 from . import schemas
 from .conditions import TYPE_SETS, bindings, optional_values
-from .errors import RuleError
+from .errors import RuleError, refuse_all
 from .expressions import names_in, operands_in
 from .functions import FUNCTIONS
 from .syntax import Call, Expression, Input, Output, PatternNode, Rule, Star, walk
@@ -21,15 +22,27 @@ ELEMENT_TYPES |= {"bfloat16", "complex64", "complex128"}
 
 
 def check_rule(rule: Rule) -> None:
-    """Refuse a rule that can't mean anything; RuleError says what to change."""
-    _check_words(rule)
-    for node in chain(rule.match, rule.rewrite, rule.correct):
-        _check_operator(rule, node)
-    _check_match(rule)
-    _check_operands(rule)
-    _check_rewrite(rule)
-    _check_partial(rule)
-    _check_expressions(rule)
+    """Refuse a rule that can't mean anything; RuleError says what to change, of all that is seen.
+
+    What is looked at later takes for granted what was looked at before.
+    """
+    nodes = chain(rule.match, rule.rewrite, rule.correct)
+    operators = [partial(_check_operator, rule, node) for node in nodes]
+    _all_of(partial(_check_words, rule), *operators)
+    _all_of(partial(_check_match, rule))
+    checks = (_check_operands, _check_rewrite, _check_partial, _check_expressions)
+    _all_of(*(partial(check, rule) for check in checks))
+
+
+def _all_of(*checks: Callable[[], None]) -> None:
+    """Make all of these checks; raise what they found, together."""
+    errors: list[RuleError] = []
+    for check in checks:
+        try:
+            check()
+        except RuleError as error:
+            errors.append(error)
+    refuse_all(errors)
 
 
 def _refuse(rule: Rule, reason: str, hint: str, line: int = 0, column: int = 1) -> NoReturn:

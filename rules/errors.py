@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..catalog.errors import TensologError
 
 
@@ -15,3 +17,25 @@ class RuleError(TensologError):
         self.reason, self.hint = reason, hint
         advice = f"; {hint}" if hint else ""
         super().__init__(f"{path}:{line}:{column}: {reason}{advice}")
+
+
+class SeveralRulesError(RuleError):
+    """Several of them, a line each, in the order of the text; place and reason are the first's."""
+
+    def __init__(self, errors: Sequence[RuleError]) -> None:
+        first = errors[0]
+        super().__init__(first.path, first.line, first.column, first.reason, first.hint)
+        self.errors = tuple(errors)
+        self.args = ("\n".join(map(str, errors)),)
+
+
+def refuse_all(errors: Sequence[RuleError]) -> None:
+    """Raise what was found, if anything was: each error on a line of its own."""
+    each: list[RuleError] = []
+    for one in errors:
+        each += one.errors if isinstance(one, SeveralRulesError) else [one]
+    distinct = {str(one): one for one in sorted(each, key=lambda one: (one.line, one.column))}
+    if len(distinct) > 1:
+        raise SeveralRulesError(list(distinct.values()))
+    for error in distinct.values():
+        raise error

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..catalog import operators
 from ..catalog.kept import cache_path, kept, text_hash
-from .errors import RuleError
+from .errors import RuleError, refuse_all
 from .parser import parse_rules
 from .syntax import Rule
 
@@ -53,13 +53,22 @@ def load_rules(paths: Sequence[Path] | None = None) -> tuple[Rule, ...]:
     if paths is None:
         return _shipped()
     found: list[Rule] = []
+    errors: list[RuleError] = []
     for path in paths:
         try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise RuleError(str(path), 1, 1, f"can't read the rules: {error}") from error
-        found += parse_rules(text, str(path))
+            found += _rules_of(path)
+        except RuleError as error:
+            errors.append(error)
+    refuse_all(errors)
     return _distinct(found)
+
+
+def _rules_of(path: Path) -> tuple[Rule, ...]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RuleError(str(path), 1, 1, f"can't read the rules: {error}") from error
+    return parse_rules(text, str(path))
 
 
 def _distinct(rules: Sequence[Rule]) -> tuple[Rule, ...]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from functools import lru_cache
 from importlib import resources
+from itertools import pairwise
 from pathlib import PurePath
 
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
 
 from .check import check_rule
-from .errors import RuleError
+from .errors import RuleError, refuse_all
 from .reader import RuleReader
 from .syntax import Rule
 
@@ -33,6 +36,7 @@ WORDS = {
     "MATCH": "match",
     "REWRITE": "rewrite",
 }
+_BEGINS = re.compile(r"rule\b")
 CLAUSES = "tags, source, opset, target, given, match, fold, rewrite, equal, finite_math"
 
 
@@ -43,24 +47,48 @@ def _lark() -> Lark:
 
 
 def parse_rules(text: str, path: str = "<rules>") -> tuple[Rule, ...]:
-    """Read rule text; RuleError names the line, the column and a way out.
+    """Read rule text; RuleError names the line, the column and a way out, of all that is wrong.
 
     The family of the rules is the file's stem.
     """
     family = PurePath(path).stem.strip("<>")
     lines = text.splitlines()
     rules: dict[str, Rule] = {}
-    for tree in _parse(text, path).children:
-        assert isinstance(tree, Tree)
+    errors: list[RuleError] = []
+    for tree in _trees(text, path, errors):
         comment = _comment_above(lines, tree.meta.line)
-        rule = RuleReader(path, family, comment).read(tree)
-        if rule.name in rules:
-            first = rules[rule.name].line
-            reason = f"{rule.name} is defined twice (first on line {first})"
-            raise RuleError(path, rule.line, 1, reason, "give each rule a name of its own")
-        check_rule(rule)
-        rules[rule.name] = rule
+        try:
+            rule = RuleReader(path, family, comment).read(tree)
+            if rule.name in rules:
+                first = rules[rule.name].line
+                reason = f"{rule.name} is defined twice (first on line {first})"
+                raise RuleError(path, rule.line, 1, reason, "give each rule a name of its own")
+            rules[rule.name] = rule
+            check_rule(rule)
+        except RuleError as error:
+            errors.append(error)
+    refuse_all(errors)
     return tuple(rules.values())
+
+
+def _trees(text: str, path: str, errors: list[RuleError]) -> Iterator[Tree[Token]]:
+    """Parse rule text; where it has errors of syntax, block by block, and note them all."""
+    try:
+        yield from parse_trees(text, path)
+    except RuleError:
+        for start, block in _blocks(text):
+            try:
+                yield from parse_trees("\n" * start + block, path)
+            except RuleError as error:
+                errors.append(error)
+
+
+def _blocks(text: str) -> Iterator[tuple[int, str]]:
+    """Cut rule text before each line that begins a rule; yield the lines before a block, and it."""
+    lines = text.splitlines()
+    starts = [at for at, line in enumerate(lines) if _BEGINS.match(line)]
+    for start, end in pairwise([*sorted({0, *starts}), len(lines)]):
+        yield start, "\n".join(lines[start:end])
 
 
 def parse_trees(text: str, path: str = "<rules>") -> tuple[Tree[Token], ...]:

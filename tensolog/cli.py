@@ -105,7 +105,7 @@ def _report(error: Exception) -> int:
         case click.ClickException():
             return _fail(error.format_message(), 2)
         case _ if _is_known(error):
-            # A Datalog program's errors are told at once, a line each.
+            # The errors of a Datalog program, or of a file of rules, are told at once, a line each.
             for line in str(error).split("\n") if hasattr(error, "errors") else [str(error)]:
                 _fail(line, 2)
             return 2

@@ -66,6 +66,8 @@ class Progress:
                 get_renderable=self._drawn,
                 refresh_per_second=DRAWN_PER_S,
                 transient=True,
+                # What is printed meanwhile goes above it on a terminal, and else where it would go.
+                redirect_stdout=sys.stdout.isatty(),
             )
             self._live.start()
         return self

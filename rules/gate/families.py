@@ -25,9 +25,13 @@ KINDS = (
     "zero",
     "subnormal",
     "overflow",
+    "halfway",
+    "mixed",
 )
 """Special values among ordinary ones: `zero` is 0.0 and -0.0, `overflow` numbers whose products and
-sums leave the range."""
+sums leave the range, `halfway` whole numbers and those midway between two of a shorter type or
+between two integers, and their next neighbours: where rounding, and rounding twice, turns; `mixed`
+all of these, infinities of both signs beside zeros and NaNs."""
 
 
 def feeds(
@@ -63,23 +67,23 @@ def _signs(shape: Sequence[int], rng: np.random.Generator) -> Array:
 def inject(
     operands: Sequence[Operand], drawn: dict[str, Array], rng: np.random.Generator, kind: str
 ) -> dict[str, Array]:
-    """Put special values at random places: one element, a quarter of an operand or of all, or all
-    of an operand.
+    """Put special values at random places: one element, a quarter of an operand or of all operands,
+    or all elements of one or of all.
     """
     result = {name: array.copy() for name, array in drawn.items()}
     floats = [o for o in operands if o.dtype.startswith("float") and drawn[o.name].size]
     if not floats:
         return result
-    how = rng.integers(0, 4)
-    for operand in floats if how == 3 else [floats[rng.integers(0, len(floats))]]:
+    how = rng.integers(0, 5)
+    for operand in floats if how >= 3 else [floats[rng.integers(0, len(floats))]]:
         array = result[operand.name]
         places: Array = np.zeros(array.size, bool)
         if how == 0:
             places[rng.integers(0, array.size)] = True
         else:
-            places = rng.random(array.size) < (1.0 if how == 2 else 0.25)
+            places = rng.random(array.size) < (1.0 if how in (2, 4) else 0.25)
         places = places.reshape(array.shape)
-        array[places] = _SPECIAL[kind](rng, int(places.sum()), array.dtype)
+        array[places] = special(kind, rng, int(places.sum()), array.dtype)
     return result
 
 
@@ -88,19 +92,59 @@ def _zeros(rng: np.random.Generator, count: int, dtype: np.dtype[Any]) -> Array:
 
 
 def _subnormals(rng: np.random.Generator, count: int, dtype: np.dtype[Any]) -> Array:
-    """Below the smallest normal number, and just above it, where products underflow."""
-    tiny = float(np.finfo(dtype).smallest_normal)
+    """Below the smallest normal number, and just above it or its root, where products underflow."""
+    tiny = float(np.finfo(dtype).smallest_normal) ** (1 / rng.choice([1, 1, 2, 3]))
     data = rng.uniform(-1, 1, count) * tiny * 2.0 ** rng.integers(-8, 4, count)
-    return data.astype(dtype)
+    return np.asarray(data, dtype)
 
 
 def _huge(rng: np.random.Generator, count: int, dtype: np.dtype[Any]) -> Array:
-    """Numbers whose squares leave the range, numbers near its end, and small ones to make up."""
+    """Numbers whose squares leave the range, numbers near its end, and small ones to make up.
+
+    Or all near one number beyond which a power or an exponential leaves it: a threshold that two
+    sides have at places a factor apart is met there.
+    """
     largest = float(np.log2(float(np.finfo(dtype).max)))
-    exponents = np.where(rng.random(count) < 0.5, rng.uniform(0.3, 1.0, count) * largest, 0.0)
-    exponents += np.where(exponents == 0, largest - rng.uniform(0.0, 2.0, count), 0.0)
-    exponents *= np.where(rng.random(count) < 0.2, -0.9, 1.0)
-    return (rng.choice([1.0, -1.0], count) * 2.0**exponents).astype(dtype)
+    sign = rng.choice([1.0, -1.0], count)
+    exponents: Array
+    match int(rng.integers(0, 5)):
+        case 0 | 1:
+            exponents = np.where(
+                rng.random(count) < 0.5, rng.uniform(0.3, 1.0, count) * largest, 0.0
+            )
+            exponents += np.where(exponents == 0, largest - rng.uniform(0.0, 2.0, count), 0.0)
+            exponents *= np.where(rng.random(count) < 0.2, -0.9, 1.0)
+        case 2 | 3:
+            exponents = largest / rng.integers(1, 5) + rng.uniform(-3.0, 1.0) + np.zeros(count)
+            exponents = np.minimum(exponents + rng.uniform(-0.5, 0.5, count), largest)
+        case _:
+            exponents = np.log2(largest * np.log(2.0) * rng.uniform(0.4, 1.2, count))
+            sign = np.full(count, rng.choice([1.0, -1.0]))
+    with np.errstate(over="ignore"):
+        return np.asarray(sign * 2.0**exponents, dtype)
+
+
+def _halfway(rng: np.random.Generator, count: int, dtype: np.dtype[Any]) -> Array:
+    digits = np.finfo(dtype).nmant
+    shorter = rng.choice([kept for kept in (7, 10, 23) if kept < digits] or [digits - 1], count)
+    odd = 2 * rng.integers(0, 2**shorter) + 1 + 2.0 ** (shorter + 1)
+    midway = odd * 2.0 ** (rng.integers(-3, 4, count) - shorter)
+    halves = rng.integers(-64, 65, count) / 2
+    found = np.where(rng.random(count) < 0.5, midway, halves).astype(dtype)
+    beyond = rng.choice(np.asarray([-np.inf, np.inf], dtype), count)
+    return np.where(rng.random(count) < 0.6, np.nextafter(found, beyond), found)
+
+
+def _mixed(rng: np.random.Generator, count: int, dtype: np.dtype[Any]) -> Array:
+    limits = np.finfo(dtype)
+    ends = [limits.max, -limits.max, limits.smallest_normal, limits.smallest_subnormal]
+    values = [np.inf, -np.inf, np.nan, 0.0, -0.0, 1.0, -1.0, *ends]
+    return rng.choice(np.asarray(values, dtype), count)
+
+
+def special(kind: str, rng: np.random.Generator, count: int, dtype: np.dtype[Any]) -> Array:
+    """Draw special values of a kind."""
+    return _SPECIAL[kind](rng, count, dtype)
 
 
 def _constant(value: float) -> Callable[[np.random.Generator, int, np.dtype[Any]], Array]:
@@ -114,4 +158,6 @@ _SPECIAL: dict[str, Callable[[np.random.Generator, int, np.dtype[Any]], Array]] 
     "zero": _zeros,
     "subnormal": _subnormals,
     "overflow": _huge,
+    "halfway": _halfway,
+    "mixed": _mixed,
 }

@@ -18,7 +18,7 @@ from ..syntax import Rule
 from .bits import bit_equality, moves_only, unfit
 from .bitwise import Bits
 from .rounding import Rounding, roundings
-from .sides import TargetError, sides
+from .sides import TargetError, in_types_that_run, sides
 from .special import Special, specials
 from .verdict import Counterexample
 from .witness import Witness
@@ -31,8 +31,9 @@ INPUTS = {
     "cancelling": "inputs that nearly cancel",
     "mixed": "inputs of mixed magnitudes",
 }
-# The share of the instances that each element type gets, and whether special values are tried.
-DTYPES = {"float32": (1.0, True), "float64": (0.5, True), "float16": (0.5, False)}
+# The share of the instances that each element type gets. ONNX Runtime computes nothing in bfloat16
+# on a CPU: what a rule is for that type only, float32 shows, which has as large a range.
+DTYPES = {"float32": 1.0, "float64": 0.5, "float16": 0.5}
 
 
 @dataclass(frozen=True)
@@ -106,11 +107,12 @@ def floating_record(
     special: list[Special] = []
     problems: list[_Problem] = []
     count = samples + 2 * sum(len(operators) for _, operators in rule.choices)
-    for dtype, (share, tried) in DTYPES.items() if rule.equal != "partial" else ():
+    run = in_types_that_run(rule)
+    for dtype, share in DTYPES.items() if rule.equal != "partial" else ():
         try:
-            pairs = sides(rule, max(2, round(share * count)), seed, dtype)
+            pairs = sides(run, max(2, round(share * count)), seed, dtype)
             rounded += roundings(pairs, dtype, seed)
-            special += specials(rule, pairs, dtype, seed) if tried else []
+            special += specials(run, pairs, dtype, seed)
         except TargetError as error:
             if dtype != "float16":  # few kernels: left to the runtime, which casts where it can
                 said = f"ONNX Runtime runs the source, not the target: {error}"

@@ -17,14 +17,14 @@ from contextlib import suppress
 from typing import IO
 
 from ..syntax import Rule
+from .limit import FLOATING_MORE_S, FLOATING_TIMES, PROOF_MORE_S, PROOF_TIMES
 from .prove import INFER_S, SEARCH_S, TIMEOUT_S
 from .verdict import Verdict
 
-# What a rule may take in real time, beyond the limits of work that its proof and search keep to by
+# What a rule may take in real time, beyond the processor time that all of its parts keep to by
 # themselves: so often as much on a machine that is busy, and so much more.
-_TIMES = 4.0
+_TIMES = 8.0
 _GRACE_S = 30.0
-_FLOATING_S = 120.0
 COMMAND = (sys.executable, "-P", "-m", f"{__package__}.worker")
 
 
@@ -49,7 +49,7 @@ def prove_rules(
     options = {"timeout": timeout, "search": search, "infer": infer}
     chosen = frozenset(rules if floating is True else floating or ())
     if limit is None:
-        work = timeout + search + 2 * infer + (_FLOATING_S if floating else 0.0)
+        work = (PROOF_TIMES + FLOATING_TIMES) * timeout + PROOF_MORE_S + FLOATING_MORE_S
         limit = _TIMES * work + _GRACE_S
     verdicts: dict[int, Verdict] = {}
     for at, verdict in _proving(

@@ -8,10 +8,14 @@ second, `finite_math` says that the rule is meant for finite numbers only.
 from __future__ import annotations
 
 import sys
+import time
+from contextlib import suppress
 from dataclasses import replace
 
 from ..syntax import Rule
 from .floating import FloatingRecord, floating_record
+from .limit import FLOATING_MORE_S, FLOATING_TIMES, OutOfTimeError, limited
+from .prove import TIMEOUT_S
 from .verdict import Verdict
 
 # Looser promises, the least loose first: class, finite_math, and how a rule says it.
@@ -25,16 +29,23 @@ _NOT_MEASURED = "what it does in floating point was not measured"
 _NO_INSTANCE = "no instance of it with elements of a floating-point type was run"
 
 
-def measured(rule: Rule, verdict: Verdict) -> Verdict:
+def measured(rule: Rule, verdict: Verdict, timeout: float = TIMEOUT_S) -> Verdict:
     """Add to a proof what the rule does in floating point; refuse it where that breaks its class.
 
     A verdict other than proved or bounded stays as it is. Of a rule that can't be measured, because
-    ONNX Runtime runs no instance of it, the verdict says so; nothing is held against it.
+    ONNX Runtime runs no instance of it, the verdict says so; nothing is held against it. Of one for
+    which half of `timeout` and 5 s of processor time are not enough, nothing is known.
     """
     if verdict.status not in ("proved", "bounded"):
         return verdict
+    most = FLOATING_TIMES * timeout + FLOATING_MORE_S
+    began = time.process_time()
     try:
-        record = floating_record(rule, proved=True)
+        with limited(most):
+            record = floating_record(rule, proved=True)
+    except OutOfTimeError:
+        reason = f"{_NOT_MEASURED} within {most:g} s of work"
+        return replace(verdict, status="unknown", reason=reason)
     except Exception as error:  # a measurement that fails takes no proof away
         print(f"{rule.name}: {type(error).__name__}: {error}", file=sys.stderr)
         said = " ".join(str(error).split())
@@ -43,7 +54,10 @@ def measured(rule: Rule, verdict: Verdict) -> Verdict:
         return replace(verdict, floating=record, reason=f"{_NOT_MEASURED}: {_NO_INSTANCE}")
     if not record.problems:
         return replace(verdict, floating=record)
-    reason = f"equal as real numbers, but not in floating point: {refusal(rule, record)}"
+    said = record.problems[0]
+    with suppress(OutOfTimeError), limited(began + most - time.process_time()):
+        said = refusal(rule, record)
+    reason = f"equal as real numbers, but not in floating point: {said}"
     return replace(
         verdict,
         status="refused",

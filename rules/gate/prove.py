@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from ..format import expression_text
 from ..prover.effort import now
 from ..syntax import Rule
+from .limit import PROOF_MORE_S, PROOF_TIMES, OutOfTimeError, limited
 from .vacuous import cannot_arise, same_program
 from .verdict import Case, Checked, Counterexample, Status, Verdict
 
@@ -58,12 +59,19 @@ def prove_rule(
 
     `timeout` bounds the proof, in seconds of work (prover/effort.py). In seconds of processor time
     `search` bounds that for a counterexample, `infer` that for conditions under which a rule that
-    isn't proved would be (0: none). None is real time: what else a machine does changes no verdict.
+    isn't proved would be (0: none), neither longer than half of `timeout`. None is real time: what
+    else a machine does changes no verdict. All together take 1.5 times `timeout` and 5 s at most,
+    in processor time, and what a solver still answers (limit.py).
     """
     began = time.perf_counter()
-    gate = _Gate(rule, now() + timeout, search, recheck_timeout, infer)
+    half = timeout / 2
+    gate = _Gate(rule, now() + timeout, min(search, half), recheck_timeout, min(infer, half))
+    most = PROOF_TIMES * timeout + PROOF_MORE_S
     try:
-        verdict = gate.verdict()
+        with limited(most):
+            verdict = gate.verdict()
+    except OutOfTimeError:
+        verdict = gate.known or gate.answer("unknown", f"no verdict within {most:g} s of work")
     except Exception as error:  # a defect of the prover is no verdict on the rule
         verdict = gate.answer("unknown", f"the prover failed: {type(error).__name__}: {error}")
     return replace(verdict, seconds=time.perf_counter() - began)
@@ -77,6 +85,8 @@ class _Gate:
     recheck_timeout: float | None
     infer: float
     cases: list[Case] = field(default_factory=list)
+    # A verdict that stands, while conditions are sought under which the rule would be proved.
+    known: Verdict | None = None
 
     def answer(self, status: Status, reason: str = "") -> Verdict:
         return Verdict(self.rule.name, self.rule.hash, status, reason, cases=tuple(self.cases))
@@ -161,6 +171,7 @@ class _Gate:
         from ..prover.ranks import lift
         from ..prover.recheck import TIMEOUT_S, cvc5_release, recheck_all, z3_release
         from ..prover.scripts import canonical, script_hash
+        from .jumps import jump_problem
 
         queries = [
             (statement.title, query)
@@ -203,6 +214,8 @@ class _Gate:
             return replace(
                 verdict, status="unknown", reason=reason, algebras=(), counterexample=found
             )
+        if problem := jump_problem(self.rule, stated):
+            return replace(verdict, status="refused", reason=problem, algebras=())
         lifted = lift(self.rule, stated, outcomes)
         status: Status = "bounded" if lifted.within else "proved"
         return replace(verdict, status=status, ranks=lifted.ranks, within=lifted.within)
@@ -237,6 +250,7 @@ class _Gate:
         """Add the conditions under which a rule that isn't proved is, by this very gate."""
         if not self.infer:
             return verdict
+        self.known = verdict
         from .candidates import with_conditions
         from .infer import infer_conditions
 

@@ -29,12 +29,13 @@ class Look:
     """What a quick look saw. refused: no substitution at all, or one that breaks its class in
     floating point. refuted: with numbers.
 
-    sound: nothing was found against it, which is no proof. `notes` say what a reader would miss,
+    sound: nothing was found against it, which is no proof. failed: it could not be looked at, by a
+    fault of the check. `notes` say what a reader would miss,
     and what could not be looked at.
     """
 
     rule: str
-    status: Literal["sound", "refused", "refuted"]
+    status: Literal["sound", "refused", "refuted", "failed"]
     reason: str = ""
     notes: tuple[str, ...] = ()
     counterexample: Counterexample | None = None
@@ -77,6 +78,8 @@ def look(rule: Rule, seconds: float = SECONDS) -> Look:
     if found is not None:
         return seen("refuted", found.summary)
     record = floating_record(rule, stated, samples=_SAMPLES, timeout=min(1.0, seconds))
+    if not record.roundings and rule.equal != "partial":
+        notes.append("ONNX Runtime runs no instance of it: has its left side ever a value?")
     if record.problems:
         found = record.counterexample
         return seen("refused", f"in floating point: {refusal(rule, record)}")

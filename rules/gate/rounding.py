@@ -35,7 +35,8 @@ class Rounding:
 
     `ratio`: the target's largest error on an instance over the source's, each at least one unit in
     the last place; the largest over the instances, the third quartile and the median. `equal`: all
-    bits were. `lost` shows where the target is not finite though the source is; "" for nowhere.
+    bits were. `lost` shows where the target is not finite though the source is, or where integers
+    or truth values differ; "" for nowhere.
     `witness` is a run that shows it: the loss, or else that bits differ.
     """
 
@@ -139,13 +140,17 @@ def errors(
 
 
 def _lost(source: Array, target: Array) -> str:
-    if source.dtype.kind != "f" or source.shape != target.shape:
+    """Show an element that no rounding explains: no longer finite, or another integer or truth."""
+    if source.shape != target.shape:
         return ""
-    places = np.argwhere(np.isfinite(source) & ~np.isfinite(target))
+    numbers = source.dtype.kind == "f"
+    lost = np.isfinite(source) & ~np.isfinite(target) if numbers else source != target
+    places = np.argwhere(lost)
     if not len(places):
         return ""
     at = tuple(map(int, places[0]))
-    return f"{float(source[at]):.9g} becomes {float(target[at]):.9g}"
+    one, other = source[at], target[at]
+    return f"{one:.9g} becomes {other:.9g}" if numbers else f"{one} becomes {other}"
 
 
 def roundings(pairs: Sequence[Sides], dtype: str, seed: int) -> list[Rounding]:

@@ -7,7 +7,8 @@ many data; what the rule compares with numbers (scalars, literals, axes, shapes)
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -15,11 +16,12 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper, shape_inference
 
 from ...profiles.session import AS_WRITTEN, open_session, run_session
-from ..conditions import FLOATS, types_of
-from ..instance import Instance, instances
+from ..bound import Bound
+from ..conditions import FLOATS, conditions, types_of
+from ..instance import REJECTED, Instance, instances
 from ..model_view import ModelView, dtype_name
 from ..rewrite import instantiate
 from ..sampling import PARAMETERS, Sampler
@@ -70,29 +72,70 @@ class Sides:
     def _target(self) -> Any:
         return _session(self.target, TargetError)
 
-    def run(self, feeds: Feeds) -> tuple[list[Array], list[Array]]:
+    @cached_property
+    def _steps(self) -> tuple[Any, Any]:
+        return _stepwise(self.source, NotRunError), _stepwise(self.target, TargetError)
+
+    def run(self, feeds: Feeds, *, stepwise: bool = False) -> tuple[list[Array], list[Array]]:
         """Return the outputs of source and target, without the runtime's optimizer.
 
-        Raises NotRunError where the source doesn't run, TargetError where only the target doesn't.
+        With `stepwise` each node's results are of their element type, which those of float16 are
+        not where the runtime goes on in float32. Raises NotRunError where the source doesn't run,
+        TargetError where only the target doesn't.
         """
-        return _run(self._source, feeds, NotRunError), _run(self._target, feeds, TargetError)
+        source, target = self._steps if stepwise else (self._source, self._target)
+        return _run(source, feeds, NotRunError), _run(target, feeds, TargetError)
 
 
 def sides(rule: Rule, count: int, seed: int, dtype: str) -> list[Sides]:
-    """Draw instances whose floating-point inputs are all of one element type, and rewrite them.
+    """Draw instances whose floating-point inputs are of one element type, or at least one is and
+    the others of longer ones, and rewrite them.
 
     Fewer than `count`, down to none, where the rule doesn't allow that type. Those without any such
     input count among those of float32.
     """
-    if not allows(rule, dtype):
+    if not _has(rule, dtype):
         return []
     found = []
     for instance in instances(rule, count, seed, dtype):
         both = sides_of(instance)
+        if not _is_model(both.source):
+            continue
         types = {o.dtype for o in both.operands if o.dtype.startswith("float")}
-        if types == {dtype} or (not types and dtype == "float32"):
+        if min(types, key=_length, default="float32") == dtype:
             found.append(both)
     return found
+
+
+def _is_model(model: onnx.ModelProto) -> bool:
+    """Tell whether the operators of a model take its types in its operator set."""
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError):
+        return False
+    return True
+
+
+def _length(dtype: str) -> int:
+    return np.dtype(dtype).itemsize
+
+
+def _has(rule: Rule, dtype: str) -> bool:
+    """Tell whether an operand may be of a type of floating-point numbers, as far as a rule says."""
+    said = [set(types_of(operand.dtypes)) & set(FLOATS) for operand in rule.operands]
+    return not any(said) or any(dtype in types for types in said)
+
+
+def in_types_that_run(rule: Rule) -> Rule:
+    """Put float32 in the place of bfloat16 where a rule has that, and not float32 itself."""
+    operands = []
+    for operand in rule.operands:
+        types = types_of(operand.dtypes)
+        if "bfloat16" in types and "float32" not in types:
+            shown = tuple("float32" if one == "bfloat16" else one for one in types)
+            operand = replace(operand, dtypes=shown)
+        operands.append(operand)
+    return replace(rule, operands=tuple(operands))
 
 
 def allows(rule: Rule, dtype: str) -> bool:
@@ -114,27 +157,48 @@ def negated_zeros(both: Sides, rng: np.random.Generator) -> Sides | None:
 
     None where there are no such numbers.
     """
-    instance, fixed = both.instance, _fixed(both.instance)
-    model = onnx.ModelProto()
-    model.CopyFrom(instance.model)
-    zeros = [
-        tensor
-        for tensor in model.graph.initializer
-        if tensor.name in fixed and _is_zero(numpy_helper.to_array(tensor))
-    ]
-    for tensor in zeros:
-        if len(zeros) == 1 or rng.integers(0, 2):
-            array = -numpy_helper.to_array(tensor)
-            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+    fixed, constants = _fixed(both.instance), both.instance.view.constants
+    zeros = [name for name in sorted(fixed) if _is_zero(constants.get(name))]
     if not zeros:
         return None
+    chosen = [name for name in zeros if len(zeros) == 1 or rng.integers(0, 2)]
+    return _with_constants(both, {name: -constants[name] for name in chosen})
+
+
+def other_scalars(both: Sides, draw: Callable[[np.dtype[Any]], Array]) -> Sides | None:
+    """Put other numbers, drawn for their type, in the place of a rule's scalars.
+
+    None where there are none of a floating-point type, or where a condition forbids the numbers.
+    """
+    instance, constants = both.instance, both.instance.view.constants
+    names = [operand.name for operand in instance.rule.operands if operand.scalar]
+    real = [name for name in names if name in constants and constants[name].dtype.kind == "f"]
+    if not real:
+        return None
+    made = {name: draw(constants[name].dtype).reshape(constants[name].shape) for name in real}
+    try:
+        other = _with_constants(both, made)
+    except REJECTED:
+        return None
+    bound = Bound(other.instance.match, other.instance.view)
+    return other if all(map(bound.holds, conditions(instance.rule))) else None
+
+
+def _with_constants(both: Sides, made: Mapping[str, Array]) -> Sides:
+    """The same instance with other constants, by name."""
+    instance = both.instance
+    model = onnx.ModelProto()
+    model.CopyFrom(instance.model)
+    for tensor in model.graph.initializer:
+        if tensor.name in made:
+            tensor.CopyFrom(numpy_helper.from_array(np.asarray(made[tensor.name]), tensor.name))
     view = ModelView(model)
     match = view.match(instance.rule, instance.match.positions)
     return sides_of(replace(instance, model=model, view=view, match=match))
 
 
-def _is_zero(array: Array) -> bool:
-    return array.dtype.kind == "f" and bool(array.size) and not array.any()
+def _is_zero(array: Array | None) -> bool:
+    return array is not None and array.dtype.kind == "f" and bool(array.size) and not array.any()
 
 
 def _operands(instance: Instance) -> tuple[Operand, ...]:
@@ -251,6 +315,48 @@ def _drop_dead(graph: onnx.GraphProto) -> None:
     graph.node.extend(reversed(alive))
 
 
+class _Steps:
+    """A model run node by node, so that each result is one of its element type.
+
+    Of float16, ONNX Runtime computes most in float32 and rounds what leaves its graph only: that a
+    number in between overflows in another plan, or on another machine, wouldn't be seen.
+    """
+
+    def __init__(self, model: onnx.ModelProto, refusal: type[Exception]) -> None:
+        graph = shape_inference.infer_shapes(model, data_prop=True).graph
+        known = {info.name: info for info in (*graph.input, *graph.value_info, *graph.output)}
+        self.constants = {one.name: numpy_helper.to_array(one) for one in graph.initializer}
+        self.outputs = [info.name for info in graph.output]
+        self.steps = []
+        for node in graph.node:
+            single = onnx.ModelProto()
+            single.CopyFrom(model)
+            del single.graph.node[:], single.graph.input[:], single.graph.output[:]
+            del single.graph.value_info[:], single.graph.initializer[:]
+            single.graph.node.append(node)
+            read = [name for name in dict.fromkeys(node.input) if name]
+            single.graph.initializer.extend(t for t in graph.initializer if t.name in read)
+            single.graph.input.extend(known[n] for n in read if n not in self.constants)
+            single.graph.output.extend(known[name] for name in node.output if name)
+            self.steps.append((node, _session(single, refusal)))
+
+    def run(self, feeds: Feeds) -> list[Array]:
+        """Return the outputs."""
+        values = {**self.constants, **feeds}
+        for node, session in self.steps:
+            made = run_session(session, values)
+            values.update(zip((name for name in node.output if name), made, strict=True))
+        return [values[name] for name in self.outputs]
+
+
+def _stepwise(model: onnx.ModelProto, refusal: type[Exception]) -> Any:
+    types = {info.type.tensor_type.elem_type for info in (*model.graph.input, *model.graph.output)}
+    if TensorProto.FLOAT16 in types and len(model.graph.node) > 1:
+        with suppress(KeyError):  # a value whose type is not inferred
+            return _Steps(model, refusal)
+    return _session(model, refusal)
+
+
 def _session(model: onnx.ModelProto, refusal: type[Exception]) -> Any:
     try:
         return open_session(
@@ -262,13 +368,17 @@ def _session(model: onnx.ModelProto, refusal: type[Exception]) -> Any:
 
 def _run(session: Any, feeds: Feeds, refusal: type[Exception]) -> list[Array]:
     try:
-        return run_session(session, feeds)
-    except Exception as error:
-        raise _as(refusal, error) from error
+        return session.run(feeds) if isinstance(session, _Steps) else run_session(session, feeds)
+    except Exception as error:  # of a model that loads: there is no value, as out of bounds
+        raise refusal(_first_line(error)) from error
 
 
 def _as(refusal: type[Exception], error: Exception) -> Exception:
     """Tell a missing kernel from a mistake of ours, which must not pass for one."""
     if refusal is NotRunError and not any(text in str(error) for text in UNSUPPORTED):
         return error
-    return refusal(str(error).strip().splitlines()[0])
+    return refusal(_first_line(error))
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0]

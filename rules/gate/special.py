@@ -14,16 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..syntax import Rule
-from .families import KINDS, feeds, inject
-from .sides import NotRunError, Sides, negated_zeros
+from .families import KINDS, feeds, inject, special
+from .sides import NotRunError, Sides, negated_zeros, other_scalars
 from .witness import Witness
 
 Array = NDArray[Any]
 
+# Runs of an instance on each kind; more of those that have to meet a threshold.
 FEEDS = 10
+SEARCHED = {"subnormal": 40, "overflow": 80, "halfway": 40, "mixed": 40}
+# Kinds that a rule's scalars are of, too.
+SCALARS = ("subnormal", "overflow")
+_NOT_FINITE = ("nan", "positive_infinity", "negative_infinity", "mixed")
 # Far beyond rounding, relative to the largest output: another number, not the same one rounded.
 # Among subnormal and huge numbers rounding itself reaches far, and no such bound holds.
-OTHER_NUMBER = 1e-2
+OTHER_NUMBER, OTHER_ULPS = 1e-2, 256
 BOUNDED = ("nan", "positive_infinity", "negative_infinity", "zero")
 
 
@@ -48,7 +53,7 @@ class Special:
 class Difference:
     """The first element at which outputs are unlike: how, and where."""
 
-    how: Literal["finite", "infinite", "sign", "bits", "number"]
+    how: Literal["finite", "infinite", "sign", "bits", "number", "other"]
     output: str
     text: str
 
@@ -60,11 +65,13 @@ def unlike(
 
     "finite": one is finite and the other is not, or one NaN; "infinite": infinities of other signs;
     "sign": of a zero; with `exact` "bits": any other difference; else, with `bounded`, "number":
-    more than rounding explains.
+    more than rounding explains; "other": integers or truth values.
     """
+    if source.shape != target.shape:
+        return None  # seen by others
     if source.dtype.kind != "f":
         places = source != target
-        return _difference("bits", places, source, target, name) if places.any() else None
+        return _difference("other", places, source, target, name) if places.any() else None
     with np.errstate(all="ignore"):
         kinds = (np.isnan(source) != np.isnan(target)) | (np.isinf(source) != np.isinf(target))
         both = np.isfinite(source) & np.isfinite(target)
@@ -72,7 +79,8 @@ def unlike(
         zero = (source == 0) & (target == 0) & (np.signbit(source) != np.signbit(target))
         scale = float(np.abs(source[both]).max(initial=0.0))
         other = both & (source != target)
-        far = other & (np.abs(source - target) > OTHER_NUMBER * scale) & bounded
+        least = max(OTHER_NUMBER, OTHER_ULPS * float(np.finfo(source.dtype).eps))
+        far = other & (np.abs(source - target) > least * scale) & bounded
     for how, places in (
         ("finite", kinds),
         ("infinite", infinite),
@@ -109,10 +117,11 @@ def specials(rule: Rule, pairs: Sequence[Sides], dtype: str, seed: int) -> list[
         try:
             for position, kind in enumerate(KINDS):
                 rng = np.random.default_rng([seed, number, position])
-                other = negated_zeros(pair, rng) if kind == "zero" else None
-                for turn in range(FEEDS):
+                pairs_of_kind = [pair, *_others(pair, rng, kind)]
+                for turn in range(SEARCHED.get(kind, FEEDS)):
                     counts[kind] += 1
-                    found = _compare(rule, other if other and turn % 2 else pair, rng, kind)
+                    chosen = pairs_of_kind[turn % len(pairs_of_kind)]
+                    found = _compare(rule, chosen, rng, kind)
                     worst[kind] = min(worst[kind], found, key=_most_telling)
         except NotRunError:
             continue
@@ -131,6 +140,17 @@ def specials(rule: Rule, pairs: Sequence[Sides], dtype: str, seed: int) -> list[
     ]
 
 
+def _others(pair: Sides, rng: np.random.Generator, kind: str) -> list[Sides]:
+    """The instance with special values among the numbers that a match fixes, too."""
+    if kind == "zero":
+        made = [negated_zeros(pair, rng)]
+    elif kind in SCALARS:
+        made = [other_scalars(pair, lambda dtype: special(kind, rng, 1, dtype)) for _ in range(3)]
+    else:
+        made = []
+    return [one for one in made if one is not None]
+
+
 @dataclass(frozen=True)
 class _Found:
     """What one run came to: 0, 1 or 2 for kept, differs, broken, and an example."""
@@ -142,7 +162,7 @@ class _Found:
 
 def _compare(rule: Rule, pair: Sides, rng: np.random.Generator, kind: str) -> _Found:
     drawn = inject(pair.operands, feeds(pair.operands, rng, "normal"), rng, kind)
-    sources, targets = pair.run(drawn)
+    sources, targets = pair.run(drawn, stepwise=True)
     exact = rule.equal == "exact"
     worst = _Found()
     for name, source, target in zip(pair.outputs, sources, targets, strict=True):
@@ -171,7 +191,9 @@ def breaks(rule: Rule, kind: str, found: Difference) -> bool:
         return rule.equal == "exact"
     if found.how in ("finite", "infinite"):
         return not rule.finite_math
-    return not (rule.finite_math and kind in ("nan", "positive_infinity", "negative_infinity"))
+    if found.how == "other" and kind == "overflow":  # of a result that is not finite
+        return not rule.finite_math
+    return not (rule.finite_math and kind in _NOT_FINITE)
 
 
 def _shown(drawn: Mapping[str, Array]) -> str:

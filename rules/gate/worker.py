@@ -34,7 +34,7 @@ def main() -> None:
         if floating:
             from .promise import measured
 
-            answer(measured(rule, verdict))
+            answer(measured(rule, verdict, options["timeout"]))
 
 
 if __name__ == "__main__":

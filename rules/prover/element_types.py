@@ -22,8 +22,6 @@ from ..syntax import Binary, Call, Expression, Input, Literal, Name, PatternNode
 # The type that stands for all of its algebra.
 PREFERRED = (*("float32", "float64", "float16", "bfloat16"), *("int64", "int32"), *INTEGERS, "bool")
 _NAMES = {"float": "float32", "double": "float64"}
-# What every type of reals holds all of.
-_EXACT = frozenset({"bool", "int8", "uint8"})
 _ANY = frozenset([*FLOATS, "bfloat16", *INTEGERS, "bool"])
 
 
@@ -128,26 +126,11 @@ def _source_classes(rule: Rule, opset: int, taken: tuple[tuple[str, str], ...]) 
     for operand in rule.operands:
         if operand.dtypes and operand.name in classes.parents:
             classes.narrow(operand.name, types_of(operand.dtypes))
-    for node in rule.match:
-        _widen_exactly(classes, node)
     for expression in rule.given:
         for one, other in _same_types(expression):
             if one in classes.parents and other in classes.parents:
                 classes.join(one, other)
     return classes
-
-
-def _widen_exactly(classes: Classes, node: PatternNode) -> None:
-    """A Cast of truth values or small integers to a type of reals by name makes that type.
-
-    Of others it says more than is known of them: as real numbers they aren't rounded.
-    """
-    read = node.inputs[0].value if node.inputs else None
-    for name, expression in node.attributes:
-        if (node.op_type, name) == ("Cast", "to") and isinstance(expression, Literal) and read:
-            made = dtype_name(expression.value) if isinstance(expression.value, int) else ""
-            if made in (*FLOATS, "bfloat16") and classes.of(read) <= _EXACT:
-                classes.narrow(node.outputs[0].value, [made])
 
 
 def chosen(node: PatternNode, operators: Mapping[str, str]) -> PatternNode:
@@ -178,7 +161,7 @@ def _add(classes: Classes, node: PatternNode, opset: int) -> None:
     for name, expression in node.attributes:
         if (node.op_type, name) == ("Cast", "to") and isinstance(expression, Literal):
             made = dtype_name(expression.value) if isinstance(expression.value, int) else ""
-            if made in (*INTEGERS, "bool"):
+            if made in _ANY:
                 classes.narrow(node.outputs[0].value, [made])
     first: dict[str, str] = {}
     for name, slot in places:

@@ -14,8 +14,8 @@ from .definedness import Path
 from .extremes import extreme_of
 from .integers import Indices
 from .kinds import INTEGERS, reads_elements
-from .monotone import Element
-from .normal import Place, Product, Sum, known_number, scaled, single
+from .monotone import Element, element_of
+from .normal import Place, Product, Sum, known_number, number, scaled, single
 from .polynomial import atom
 from .rounded import rounded
 from .signum import absolute, signum
@@ -23,6 +23,9 @@ from .space import UndecidedError
 from .statement import Algebra
 from .truths import Truths
 from .virtual import abstracted
+
+# No type that is shifted has fewer; by as many or more, kernels don't agree on what a shift is.
+_LEAST_BITS = 8
 
 
 class Elementwise(Truths):
@@ -84,7 +87,7 @@ class Elementwise(Truths):
                 return whole
             if self.is_index(inner) and not reads_elements(inner):
                 return integer_sum(self.index(inner, indices, path))
-            return by_cases(whole, self.space, path, lambda part, _: self._as_real(part))
+            return by_cases(whole, self.space, path, self._as_real)
         name = function[3:]
         if self._small(whole):
             return whole
@@ -132,27 +135,24 @@ class Elementwise(Truths):
         (least, most), (low, high) = INTEGERS[own], INTEGERS[name]
         return single(Place(tensor, atoms[0].arguments)) if low <= least and most <= high else None
 
-    def _as_real(self, whole: Sum) -> list[Product]:
+    def _as_real(self, whole: Sum, path: Path) -> list[Product]:
+        """Return an integer as a real number; that of the largest is the largest of those."""
         if self._small(whole):
             return list(whole)
-        extreme = self._real_extreme(whole)
-        return integer_sum(self._element(whole)) if extreme is None else extreme
-
-    def _real_extreme(self, whole: Sum) -> list[Product] | None:
-        """Return the largest or smallest of integers as that of real numbers: both go by size."""
-        place = next(iter(whole[0].factors), None) if len(whole) == 1 else None
-        virtual = self.space.virtuals.get(place.head) if place is not None else None
-        if place is None or virtual is None or virtual.kind not in ("most", "least"):
-            return None
-        if not whole[0].plain or whole[0].coefficient != 1 or whole[0].factors != {place: 1}:
-            return None
-        sign = 1 if virtual.kind == "most" else -1
+        place = abstracted(whole, self.space)
+        virtual = None if isinstance(place, Fraction) else self.space.virtuals.get(place.head)
+        if virtual is None or virtual.kind not in ("most", "least"):
+            return integer_sum(self._element(whole))
+        assert isinstance(place, Place)
+        side = 1 if virtual.kind == "most" else -1
         elements = []
         for part in definition(place, self.space):
-            inner = self._as_real([Product(1, (), (), part.factors)])
-            elements.append(Element(part.bound, part.guards, scaled(inner, sign)))
+            one = element_of(self.space.renamed(part), self.space)
+            inner = path.inner(one.guards)
+            real = by_cases(one.whole, self.space, inner, self._as_real)
+            elements.append(one.of(scaled(real, side)))
         # that there is an element was asked for where the largest integer was formed
-        return scaled(extreme_of("max", elements, self.space, Path()), sign)
+        return scaled(extreme_of("max", elements, self.space, Path()), side)
 
     def _widens(self, inner: Term, name: str) -> bool:
         """Whether a conversion keeps the value of whatever the term reads."""
@@ -195,6 +195,11 @@ class Elementwise(Truths):
         by = known_number(parts[1]) if len(parts) == 2 else None
         if function in ("/", "pow") and by == 1:
             return list(parts[0])
+        if function.startswith("shift_") and by in range(_LEAST_BITS):
+            power_of_two = Fraction(2) ** int(by or 0)
+            if function == "shift_left":
+                return scaled(parts[0], power_of_two)
+            return self._integer("/", [parts[0], number(power_of_two)], path)
         if function == "pow" and by is not None and by.denominator == 1 and 0 <= by <= 8:
             return power(parts[0], int(by), self.space)
         if function == "abs" and len(parts[0]) == 1:

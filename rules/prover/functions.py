@@ -30,9 +30,11 @@ from .simplify import simplified
 from .space import Space
 from .virtual import abstracted
 
+# The nearest number of a type of reals: in statements on what reaches a jump (gate/jumps.py).
+ROUNDINGS = frozenset(f"rounded_{name}" for name in ("bfloat16", "float16", "float32", "float64"))
 # f(-x) = -f(x)
-_ODD = frozenset({"erf", "sin", "tan", "asin", "atan", "asinh", "atanh"})
-# Functions that leave alone what they returned, if they divide by the same number.
+_ODD = ROUNDINGS | {"erf", "sin", "tan", "asin", "atan", "asinh", "atanh"}
+# What is left of a division.
 _REMAINDERS = frozenset({"mod", "fmod"})
 _EVEN = frozenset({"cos"})
 # Without a value at some numbers.
@@ -51,8 +53,11 @@ _AT_ZERO = {
     "sign": 0,
     "floor": 0,
     "round": 0,
+    **dict.fromkeys(ROUNDINGS, 0),
 }
 _LARGEST_EXPONENT = 16
+# Every type of integers goes as far.
+_LEAST_RANGE = 127
 
 
 def sign(whole: Sum, space: Space) -> int | None:
@@ -483,12 +488,43 @@ def fixes_zero(function: str) -> bool:
     return _AT_ZERO.get(function) == 0
 
 
-def _is_remainder(function: str, whole: Sum, by: str, space: Space) -> bool:
-    """Whether a value is what is left of a division by a number that isn't 0, `by` as in a head."""
+def _divided(function: str, whole: Sum, space: Space) -> tuple[Place, Fraction] | None:
+    """Return x and c where a value is a division of x by a known number c, or what that leaves."""
     value = abstracted(whole, space)
-    if isinstance(value, Fraction) or not by.startswith("C:") or by == "C:0":
-        return False
-    return value.head.startswith(f"{function}(") and value.head.endswith(f";{by})")
+    if isinstance(value, Fraction) or not value.head.startswith(f"{function}("):
+        return None
+    inner, _, number_ = value.head[len(function) + 1 : -1].rpartition(";C:")
+    head, _, places = inner.rpartition("|")
+    if not places.isdigit() or int(places) != len(value.indices):
+        return None
+    try:
+        return Place(head, value.indices), Fraction(number_)
+    except ValueError:  # the divisor is no number: one stands in it
+        return None
+
+
+def _twice_divided(
+    function: str, whole: Sum, by: Fraction, space: Space, path: Path
+) -> list[Product] | None:
+    """Return what is left of dividing by one known number, then by another; None for no law.
+
+    A remainder is its own where the second divisor is larger, of the same sign unless the remainder
+    has that of the dividend (fmod); where it divides the first one, only the second one counts.
+    Quotients that are cut off multiply: the numbers are above 0, and every type has the product.
+    """
+    known = _divided(function, whole, space)
+    if known is None or by == 0 or known[1] == 0:
+        return None
+    inner, first = known
+    if function == "/":
+        if min(first, by) < 1 or first * by > _LEAST_RANGE or (first * by).denominator != 1:
+            return None
+        return opaque(function, [single(inner), number(first * by)], space, path)
+    if abs(by) >= abs(first) and (function == "fmod" or (by > 0) == (first > 0)):
+        return list(whole)
+    if (first / by).denominator == 1:
+        return opaque(function, [single(inner), number(by)], space, path)
+    return None
 
 
 def opaque(function: str, arguments: Sequence[Sum], space: Space, path: Path) -> list[Product]:
@@ -500,6 +536,12 @@ def opaque(function: str, arguments: Sequence[Sum], space: Space, path: Path) ->
         if orientation(whole) < 0:
             flipped = opaque(function, [scaled(whole, -1)], space, path)
             return flipped if function in _EVEN else scaled(flipped, -1)
+    by = known_number(arguments[1]) if len(arguments) == 2 else None
+    # quotients of reals are products, and no function that is opaque
+    if by is not None and function in _REMAINDERS | {"/"}:
+        law = _twice_divided(function, arguments[0], by, space, path)
+        if law is not None:
+            return law
     heads: list[str] = []
     indices: list[Polynomial] = []
     for argument in arguments:
@@ -509,9 +551,9 @@ def opaque(function: str, arguments: Sequence[Sum], space: Space, path: Path) ->
         else:
             heads.append(f"{value.head}|{len(value.indices)}" if len(arguments) > 1 else value.head)
             indices += value.indices
-    if function in _REMAINDERS and _is_remainder(function, arguments[0], heads[1], space):
-        return list(arguments[0])
     place = Place(f"{function}({';'.join(heads)})", tuple(indices))
-    if function in _PARTIAL:
+    # dividing by -1 leaves the range of integers at their least
+    divides = function in _REMAINDERS | {"/"} and by is not None and by not in (0, -1)
+    if function in _PARTIAL and not divides:
         path.ask("domain", place)
     return single(place)

@@ -125,7 +125,7 @@ class Lowering(Elementwise):
         if own == algebra or own == "boolean":
             return whole
         if own == "integer" and algebra == "real":
-            return by_cases(whole, self.space, path, lambda part, _: self._as_real(part))
+            return by_cases(whole, self.space, path, self._as_real)
         raise UndecidedError(f"{tensor} is read as {algebra}, but is {own}")
 
     def _select(

@@ -26,7 +26,7 @@ from .space import Space
 from .threshold import above_zero
 
 # f(x) <= f(y) wherever x <= y and both have a value.
-RISING = frozenset({"erf", "atan", "asinh", "asin", "atanh", "floor", "round", "sign"})
+RISING = functions.ROUNDINGS | {"erf", "atan", "asinh", "asin", "atanh", "floor", "round", "sign"}
 FALLING = frozenset({"acos"})
 # Beyond, elements aren't compared with each other.
 _MOST_COMPARED = 6

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from ..printing import echo
 from . import options as shared
 from .rules_named import chosen, counted, refuse, rules_argument
+
+if TYPE_CHECKING:
+    from ..rules.gate.quick import Look
 
 
 @click.command(no_args_is_help=True)
@@ -40,13 +45,19 @@ def check(rules: tuple[str, ...], everything: bool, seconds: float, as_json: boo
     from ..rules import compile_program
 
     parse(compile_program(found), "the rules given")
-    from ..rules.gate.quick import look
+    from ..rules.gate.quick import Look, look
 
     looks = []
     with Progress(quiet=as_json) as progress:
         for done, rule in enumerate(found):
             progress("checking", done, len(found), rule.name)
-            looks.append(look(rule, seconds))
+            try:
+                looks.append(look(rule, seconds))
+            except Exception as error:  # of one rule: the others are looked at all the same
+                said = " ".join(f"{type(error).__name__}: {error}".split())
+                looks.append(Look(rule.name, "failed", f"the check failed: {said}"))
+            if not as_json:
+                _show(looks[-1])
     if as_json:
         from dataclasses import asdict
 
@@ -54,15 +65,6 @@ def check(rules: tuple[str, ...], everything: bool, seconds: float, as_json: boo
 
         click.echo(json_text([asdict(one) for one in looks]))
     else:
-        from .rules_shown import counterexample_text, indented
-
-        for one in looks:
-            said = f": {one.reason}" if one.reason else ""
-            echo(f"{one.status:<8} {one.rule}{said}")
-            for note in one.notes:
-                echo(indented(f"note: {note}"))
-            if one.counterexample is not None:
-                echo(indented(counterexample_text(one.counterexample)))
         bad = sum(one.status != "sound" for one in looks)
         if bad:
             echo(f"{counted(bad, 'rule')} of {len(looks)} can't stay as it is")
@@ -73,3 +75,15 @@ def check(rules: tuple[str, ...], everything: bool, seconds: float, as_json: boo
             )
     if any(one.status != "sound" for one in looks):
         refuse()
+
+
+def _show(one: Look) -> None:
+    """Print what was seen of a rule, as soon as it was."""
+    from .rules_shown import counterexample_text, indented
+
+    said = f": {one.reason}" if one.reason else ""
+    echo(f"{one.status:<8} {one.rule}{said}")
+    for note in one.notes:
+        echo(indented(f"note: {note}"))
+    if one.counterexample is not None:
+        echo(indented(counterexample_text(one.counterexample)))

@@ -80,6 +80,7 @@ def import_rules(
 
         click.echo(json_text(report.record()))
         _end(report)
+        return
     from ..summary import columns
 
     rows = [(one.status, str(one.line), one.name, _said(one)) for one in report.rules]

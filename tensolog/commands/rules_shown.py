@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..rules.gate.verdict import Counterexample, Verdict
 
 
-def verdict_lines(verdicts: Sequence[Verdict]) -> str:
-    """One line a rule, and under it why it is not proved."""
-    from ..summary import columns
+# Columns of a verdict, wide enough for all statuses and for the usual ranks and algebras.
+_STATUS, _RANKS, _ALGEBRAS = 7, 9, 13
 
-    rows = [
-        (v.status, v.rule, _ranks(v), ", ".join(v.algebras), seconds(v.seconds)) for v in verdicts
-    ]
-    lines = columns(rows, right=(4,), indent="").split("\n") if rows else []
-    said = []
-    for line, verdict in zip(lines, verdicts, strict=True):
-        said.append(line)
-        said += [indented(part) for part in why(verdict)]
-    return "\n".join(said)
+
+def verdict_text(verdict: Verdict, width: int) -> str:
+    """One line for a rule, its name as wide as said, and under it why it is not proved."""
+    line = (
+        f"{verdict.status:<{_STATUS}}  {verdict.rule:<{width}}  {_ranks(verdict):<{_RANKS}}  "
+        f"{', '.join(verdict.algebras):<{_ALGEBRAS}}  {seconds(verdict.seconds)}"
+    )
+    return "\n".join([line, *map(indented, why(verdict))])
 
 
 def why(verdict: Verdict) -> Iterable[str]:

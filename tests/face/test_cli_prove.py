@@ -50,6 +50,26 @@ def test_a_false_rule_is_refuted_with_a_program(cli, false_file):
     assert "Counterexample" in cli("rules", "show", false_file).out
 
 
+def test_each_verdict_is_printed_as_it_falls(cli, tmp_path, monkeypatch):
+    from tensolog.rules.gate import parallel
+    from tensolog.rules.gate.verdict import Verdict
+
+    path = tmp_path / "two.rules"
+    path.write_text(f"{OTHER}\n{FALSE}")
+    printed = []
+
+    def prove_rules(rules, workers, progress, **options):
+        for rule in rules:
+            progress(rule, Verdict(rule.name, rule.hash, "unknown", "no reason"))
+            printed.append(rule.name)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(parallel, "prove_rules", prove_rules)
+    outcome = cli("rules", "prove", path)
+    assert len(printed) == 2 and outcome.code != 0
+    assert [line.split()[1] for line in outcome.out.splitlines()[::2]] == printed
+
+
 def test_prove_gives_json(cli, false_file):
     (found,) = json.loads(at_one(cli("rules", "prove", false_file, "--jobs", "1", "--json")))
     assert found["rule"] == "FoldDivision"
@@ -160,6 +180,14 @@ def test_import_reads_equations(cli, tmp_path):
     found = json.loads(outcome.out)
     assert found["system"] == "tensat"
     assert (found["totals"]["proved"], found["totals"]["refuted"]) == (1, 1)
+
+
+def test_import_prints_nothing_beside_json(cli, tmp_path):
+    path = tmp_path / "equations.txt"
+    path.write_text("ewadd(input_1,input_2) == ewadd(input_2,input_1)\n")
+    outcome = cli("rules", "import", path, "--jobs", "1", "--json")
+    assert outcome.code == 0, outcome.err
+    assert json.loads(outcome.out)["totals"]["proved"] == 1
 
 
 def test_import_ends_with_a_no_where_the_file_says_something_wrong(cli, tmp_path):

@@ -136,6 +136,48 @@ def test_check_refutes_with_a_program(cli, false_file):
     assert "import onnxruntime" in said
 
 
+def test_check_goes_on_after_a_rule_that_cannot_be_looked_at(cli, tmp_path, monkeypatch):
+    from tensolog.rules.gate import quick
+
+    path = tmp_path / "two.rules"
+    path.write_text(f"{OTHER}\n{FALSE}")
+    look = quick.look
+
+    def broken(rule, seconds):
+        if rule.name == "FoldDivision":
+            return look(rule, seconds)
+        raise RuntimeError("of the runtime")
+
+    monkeypatch.setattr(quick, "look", broken)
+    said = at_one(cli("rules", "check", path, "--seconds", "2"))
+    assert "failed" in said and "RuntimeError: of the runtime" in said
+    assert "refuted  FoldDivision" in said and "2 rules of 2" in said
+
+
+def test_check_takes_a_read_out_of_bounds_for_no_value(cli, tmp_path):
+    path = tmp_path / "gather.rules"
+    gather = "Gather<axis=0>"
+    path.write_text(
+        "# PushReluThroughGather reads behind the end.\nrule PushReluThroughGather\n tags explore\n"
+        ' source ["derived here"]\n opset >= 13\n given X [3] float32\n'
+        f" match\n  Y = Relu({gather}(X, [5]))\n rewrite\n  Y = {gather}(Relu(X), [5])\n"
+        " equal exact\n"
+    )
+    outcome = cli("rules", "check", path, "--seconds", "0.2")
+    assert outcome.code == 0, outcome.err
+    assert "has its left side ever a value?" in outcome.out
+
+
+def test_all_errors_of_a_file_are_told(cli, tmp_path):
+    path = tmp_path / "wrong.rules"
+    path.write_text(f"{OTHER}\nrule A\n tags never\n match\n  Y = Relu(X)\n\nrule B\n tag\n")
+    outcome = cli("rules", "check", path)
+    start = OTHER.count("\n") + 2
+    places = [int(line.split(":")[2]) for line in outcome.err.splitlines()]
+    assert outcome.code == 2 and not outcome.out
+    assert places == [start, start + 6], outcome.err
+
+
 def test_check_gives_json(cli, false_file):
     found = json.loads(at_one(cli("rules", "check", false_file, "--seconds", "2", "--json")))
     assert {one["rule"]: one["status"] for one in found} == {

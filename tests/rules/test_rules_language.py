@@ -231,6 +231,39 @@ def test_refusals_name_the_place_and_a_way_out(text, line, reason, hint):
     assert "\n" not in str(error)
 
 
+def test_all_that_is_wrong_is_told():
+    wrong = ("tags never", "source  taso", "Addd")
+    text = "\n".join(
+        (
+            with_given("X, c").replace("tags always", "tags never"),
+            MERGE.replace("source  [taso,", "source  taso,"),
+            with_given("X, c", "Y = Addd(X, c)").replace("rule R", "rule S"),
+        )
+    )
+    with pytest.raises(RuleError) as caught:
+        parse_rules(text, "my.rules")
+    told = [line.split(":")[:2] for line in str(caught.value).splitlines()]
+    lines = text.splitlines()
+    found = [next(at for at, line in enumerate(lines, 1) if part in line) for part in wrong]
+    assert told == [["my.rules", str(line)] for line in found]
+
+
+def test_errors_of_one_rule_are_told_together():
+    text = with_given("X, c, rank(Q) = 3", rewrite="Y = Add(Q, c)")
+    with pytest.raises(RuleError) as caught:
+        parse_rules(text)
+    assert len(str(caught.value).splitlines()) == 2
+
+
+def test_errors_of_several_files_are_told(tmp_path):
+    paths = [tmp_path / f"{name}.rules" for name in "ab"]
+    for path in paths:
+        path.write_text("rule")
+    with pytest.raises(RuleError) as caught:
+        load_rules(paths)
+    assert len(str(caught.value).splitlines()) == 2
+
+
 @given(st.data())
 @settings(max_examples=300, deadline=None)
 def test_damaged_rules_are_refused_or_read(data):
