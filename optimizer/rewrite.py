@@ -18,6 +18,7 @@ from ..rules import (
     instantiate,
     match_of,
 )
+from .branches import hoist_invariants, inline_branches, unroll_loops
 from .clauses import derived, readings, stated
 from .deadline import checkpoint
 from .fold import fold_constants
@@ -218,6 +219,13 @@ def attribute_proto(
     return helper.make_attribute(name, value, attr_type=type_)
 
 
+_SUBGRAPHS: tuple[tuple[str, Callable[[Graph], int], str], ...] = (
+    ("inline branches", inline_branches, "branches whose condition is known"),
+    ("unroll loops", unroll_loops, "loops of few trips"),
+    ("hoist invariants", hoist_invariants, "nodes that are the same in each trip of a loop"),
+)
+
+
 def simplify(
     graph: Graph,
     matcher: Matcher,
@@ -241,7 +249,7 @@ def simplify(
 
 
 def clean(graph: Graph, fold_limit: int) -> list[Step]:
-    """Do what needs no rule: folding, common subexpressions, dead code."""
+    """Do what needs no rule: folding, known subgraphs, common subexpressions, dead code."""
     steps = []
     folded = last = fold_constants(graph, fold_limit)
     for _ in range(REFINEMENTS):  # one size may tell the next, layer by layer
@@ -252,6 +260,8 @@ def clean(graph: Graph, fold_limit: int) -> list[Step]:
     if folded:
         reason = f"{folded} nodes depend on constants alone"
         steps.append(Step("fold constants", (), folded, 0, True, reason))
+    if known := _take_out(graph):
+        steps += [*known, *clean(graph, fold_limit)]
     share_constants(graph)
     if shared := share_subexpressions(graph):
         names = tuple(graph.node_name(kept) for _, kept in shared)
@@ -261,6 +271,20 @@ def clean(graph: Graph, fold_limit: int) -> list[Step]:
         reason = f"{dead} nodes feed no output"
         steps.append(Step("drop dead code", (), dead, 0, True, reason))
     remove_dead_constants(graph)
+    return steps
+
+
+def _take_out(graph: Graph) -> list[Step]:
+    """Take subgraphs that needn't be out of their nodes: by code, which no proof speaks of."""
+    steps = []
+    for name, change, what in _SUBGRAPHS:
+        before = len(graph.nodes)
+        if count := change(graph):
+            added = len(graph.nodes) - before
+            reason = f"{count} {what}; not proved, compared with ONNX Runtime"
+            steps.append(Step(name, (), 0, added, True, reason))
+    if steps:
+        refine_types(graph)
     return steps
 
 
