@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensolog.catalog.operators import SpecificationError
+from tensolog.catalog.operators import ShapeError, SpecificationError
 from tensolog.catalog.operators.check import check, check_function
 from tensolog.catalog.operators.definition import _statements, functions
+from tensolog.catalog.operators.evaluate import evaluate
+from tensolog.catalog.operators.expand import expand
 from tensolog.catalog.operators.parser import parse
 from tensolog.catalog.operators.syntax import Function, Operator
 
@@ -92,3 +95,31 @@ def test_every_shipped_text_is_right() -> None:
         if isinstance(one, Function):
             check_function(one, functions())
         assert one.place.line == statement.line
+
+
+QUANTIZE = """op Some (X [*s], zero [..]?) -> Y [*s] like zero else 3
+  value Y = saturate(round(X))
+"""
+
+
+@pytest.mark.parametrize("zero", [None, "int8", "uint8", "int16"])
+def test_values_saturate_to_the_type_of_the_output(zero: str | None) -> None:
+    (operator,) = parse(QUANTIZE)
+    assert isinstance(operator, Operator)
+    check(operator, functions())
+    data = np.array([-1e9, -0.5, 1.5, 2.5, 1e9], np.float32)
+    other = None if zero is None else np.zeros((), zero)
+    shapes = [data.shape, None if other is None else ()]
+    expansion = expand(operator, functions(), shapes, {}, {}, None)
+    (found,) = evaluate(expansion, [data, other])
+    limits = np.iinfo(zero or "int8")
+    assert found.dtype == limits.dtype
+    assert found.tolist() == [limits.min, 0, 2, 2, limits.max]
+
+
+def test_nothing_saturates_to_a_type_of_reals() -> None:
+    (operator,) = parse(QUANTIZE.replace("like zero else 3", ""))
+    assert isinstance(operator, Operator)
+    expansion = expand(operator, functions(), [(2,), None], {}, {}, None)
+    with pytest.raises(ShapeError, match="saturation to float32 is not described"):
+        evaluate(expansion, [np.zeros(2, np.float32), None])
