@@ -281,7 +281,7 @@ def _take_out(graph: Graph) -> list[Step]:
         before = len(graph.nodes)
         if count := change(graph):
             added = len(graph.nodes) - before
-            reason = f"{count} {what}; not proved, compared with ONNX Runtime"
+            reason = f"{what}: {count}; not proved, compared with ONNX Runtime"
             steps.append(Step(name, (), 0, added, True, reason))
     if steps:
         refine_types(graph)
