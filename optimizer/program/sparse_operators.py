@@ -162,6 +162,8 @@ def _quotient(x: LazySparse, other: Any) -> Any:
     if is_sparse_operand(other):
         raise UnsupportedError("a quotient by a sparse operand")
     dense = operand(x._trace, other)
+    if not dense.shape:
+        raise UnsupportedError("a quotient by a number of NumPy's, which SciPy computes in float64")
     kept = "float32" if dense.dtype == "float32" else "float64"
     inverse = elementwise("Div", number(1, kept), cast(dense, kept))
     return _times_dense(x, inverse)
