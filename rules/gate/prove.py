@@ -99,10 +99,12 @@ class _Gate:
             return self.answer("refused", "both sides are the same program: it changes nothing")
         from ..prover.cases import IllTyped, statements
         from ..prover.compose import UndescribedError
-        from .static import static_problem
+        from .static import beyond_types, static_problem
 
         if problem := static_problem(self.rule):
             return self.conditional(self.answer("refused", problem))
+        if unseen := beyond_types(self.rule):
+            return self.answer("unknown", unseen)
         try:
             stated = list(statements(self.rule))
         except IllTyped as error:

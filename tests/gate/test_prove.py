@@ -436,3 +436,13 @@ def test_what_was_proved_can_be_replayed_by_both_solvers(tmp_path):
     for solver in ("z3", "cvc5"):
         found = replay(stored(ledger, scripts, [BLOCKS.name]), solver)
         assert found and {one.answer for one in found} == {"unsat"}
+
+
+def test_what_saturates_to_a_type_that_is_not_looked_at_is_unknown():
+    """True of int8, whose integers are all below 128, and false of uint8."""
+    given = "A [m, k] uint8, B [k, n] uint8, a [] float32, b [] float32, c [] float32, "
+    given += "x [] uint8, y [] uint8, z [] int8|uint8"
+    match = "Q = QLinearMatMul(A, a, x, B, b, y, c, z); Y = Min(Cast<to=1>(Q), 127)"
+    rewrite = "Y = Cast<to=1>(QLinearMatMul(A, a, x, B, b, y, c, z))"
+    verdict = prove_rule(rule_of(given, match, rewrite, "EliminateMin"), 5, search=0, infer=0)
+    assert (verdict.status, verdict.reason.partition(" ")[0]) == ("unknown", "QLinearMatMul")

@@ -172,7 +172,7 @@ def test_sparse_safety() -> None:
     assert pool == ("X",)
 
 
-_OF_OTHER_TYPES = {"BitShift", "Cast", "CastLike", "DequantizeLinear"}
+_OF_OTHER_TYPES = {"BitShift", "Cast", "CastLike", "DequantizeLinear", "QuantizeLinear"}
 _SAFE = {
     schema.name
     for schema, own in described()
