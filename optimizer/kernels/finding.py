@@ -25,6 +25,9 @@ from .whole import by_kernel, regions
 LEFT, OTHERS, EVERYTHING = range(3)
 # Models beyond this aren't written as the runtime optimizes them.
 MOST_WRITTEN_BYTES = 448 << 20
+# Of a NaN among others, kernels make NaN in these, as ONNX specifies; what the runtime makes of it
+# depends on where it stands.
+EXTREMES = frozenset({"ReduceMax", "ReduceMin"})
 
 
 def kinds_of(graph: Graph, base: Plan, contest: Contest, in_blocks: bool) -> list[Kind]:
@@ -40,8 +43,9 @@ def kinds_of(graph: Graph, base: Plan, contest: Contest, in_blocks: bool) -> lis
         for find in (convolutions, narrow_convolutions, pairs)
         for one in find(meanings, running)
     ]
-    everything = regions(meanings, graph.nodes)
-    others = regions(meanings, graph.nodes, multiplies=False)
+    alike = _alike_for_nan(graph, contest)
+    everything = regions(meanings, alike)
+    others = regions(meanings, alike, multiplies=False)
     left = [] if in_blocks else _left(meanings, base, contest)
     kinds: dict[tuple[str, tuple[tuple[int, ...], ...]], Kind] = {}
     for sort, grown in ((LEFT, left), (OTHERS, others), (EVERYTHING, everything)):
@@ -63,7 +67,15 @@ def _left(meanings: Meanings, base: Plan, contest: Contest) -> list[Found]:
         left = set(graph.nodes)
     else:
         left = left_alone(graph, base.source, base.execution, contest.setting.threads)
+    left &= _alike_for_nan(graph, contest)
     return Grower(meanings, steady(meanings, left)).regions()
+
+
+def _alike_for_nan(graph: Graph, contest: Contest) -> set[int]:
+    """The nodes whose kernels give NaN where the runtime does; all where that may differ."""
+    if contest.setting.finite_math:
+        return set(graph.nodes)
+    return {number for number, node in graph.nodes.items() if node.operator not in EXTREMES}
 
 
 def _forms(convolved: Sequence[Found]) -> list[Kind]:

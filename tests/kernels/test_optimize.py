@@ -19,7 +19,7 @@ from tensolog.optimizer.kernels.settle import settle
 from tensolog.optimizer.kernels.trial import KERNEL, OPERATORS
 from tensolog.optimizer.kernels.whole import regions
 from tensolog.optimizer.phases import Phases
-from tensolog.optimizer.setting import KERNELS_TARGET
+from tensolog.optimizer.setting import ALLOWED, KERNELS_TARGET
 from tensolog.profiles.deployed import MODEL, NOTE
 from tensolog.profiles.race import Lap
 
@@ -222,10 +222,20 @@ def test_a_plan_without_products_races_beside_the_one_with_them(fast_kernels):
         budget=0.1,
         catalog=":memory:",
         rules=(),
+        allow=ALLOWED,
     )
     raced = {one.candidate for one in result.candidates}
     assert {"kernels", "kernels without products"} <= raced
     assert result.chosen in raced - {"original"}
+
+
+@needs_compiler
+def test_largest_elements_are_left_to_the_runtime_where_nan_counts(fast_kernels):
+    options = {"target": KERNELS_TARGET, "threads": 1, "budget": 0.1, "catalog": ":memory:"}
+    result = tensolog.optimize(wide_network(), rules=(), **options)
+    assert result.chosen != "original"
+    operators = [one.op_type for one in result.model.graph.node]
+    assert "ReduceMax" in operators and not any("_ReduceMax" in one for one in operators)
 
 
 @needs_compiler
@@ -249,6 +259,7 @@ def test_where_sessions_open_slowly_only_what_adjoins_convolutions_is_tried(
         budget=0.1,
         catalog=":memory:",
         rules=(),
+        allow=ALLOWED,
     )
     assert tried == (["MishReduceMaxSub"] if convolves else [])
 
