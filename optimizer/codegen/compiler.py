@@ -89,7 +89,10 @@ def absence(wanted: str | None = None) -> str:
         _, problem = _version(words(wanted))
         return f"{wanted} is named as the C compiler (in $TENSOLOG_CC) and doesn't run: {problem}"
     if wanted == "none":
-        return "$TENSOLOG_CC says that there is to be no C compiler"
+        return (
+            "$TENSOLOG_CC says that there is to be no C compiler: unset it, or where there is none "
+            "install gcc or clang, or pip install 'tensolog[kernels]'"
+        )
     return "there is no C compiler: install gcc or clang, or pip install 'tensolog[kernels]'"
 
 

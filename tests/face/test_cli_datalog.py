@@ -39,7 +39,7 @@ def test_datalog_explains(cli, program):
     [
         (".decl p(x: number)\np(x) :- q(x).\n", ":2:"),
         (".decl p(x: number\n", ":1:"),
-        (".decl p(x: number)\np(x) :- !p(x).\n", ":2:"),
+        (".decl p(x: number)\n.decl q(x: number)\np(x) :- q(x), !p(x).\n", ":3:"),
     ],
 )
 def test_datalog_errors_have_a_place(text, part, cli, tmp_path):

@@ -21,7 +21,7 @@ REFUSED = {
     "BitwiseXor": "bit_xor has no form in C",
 }
 # They take types, lists or quantized numbers; Cast is tested below.
-LEFT_OUT = {"Cast", "CastLike", "DequantizeLinear", "Dropout"}
+LEFT_OUT = {"Cast", "CastLike", "DequantizeLinear", "Dropout", "QuantizeLinear"}
 LOGICAL = {"And", "Or", "Xor", "Not"}
 BOOLEAN = LOGICAL | {"Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual", "IsNaN", "IsInf"}
 ATTRIBUTES = {"BitShift": {"direction": "LEFT"}}
