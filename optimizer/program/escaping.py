@@ -11,6 +11,7 @@ import contextlib
 import gc
 import sys
 import time
+import traceback
 from types import FrameType, FunctionType, ModuleType
 from typing import Any
 
@@ -22,6 +23,7 @@ from .trace import Trace
 
 # A tuple in a tuple in a … is looked for in what holds it to this depth.
 _DEPTH = 4
+_OURS = f"{__package__}."
 
 
 def release(trace: Trace, function: FunctionType) -> None:
@@ -49,13 +51,22 @@ def release(trace: Trace, function: FunctionType) -> None:
 
 
 def release_from(error: BaseException) -> None:
-    """Put real arrays into an exception, and into the variables of the frames that it left."""
-    with contextlib.suppress(Exception):
-        result(error)
-        step = error.__traceback__
-        while step is not None:
-            put_in_frame(step.tb_frame, in_variable)
-            step = step.tb_next
+    """Put real arrays into an exception, and into the variables of the frames that it left.
+
+    What our own code had at hand when it was raised is forgotten: nobody else has seen it, and a
+    search of all objects would find it otherwise.
+    """
+    raised: BaseException | None = error
+    while raised is not None:
+        with contextlib.suppress(Exception):
+            result(raised)
+        for frame, _ in traceback.walk_tb(raised.__traceback__):
+            with contextlib.suppress(Exception):  # among others, that a frame runs still
+                if str(frame.f_globals.get("__name__")).startswith(_OURS):
+                    frame.clear()
+                else:
+                    put_in_frame(frame, in_variable)
+        raised = raised.__context__
 
 
 def _put(lazies: list[Any]) -> None:
@@ -136,7 +147,10 @@ def _put_in_arrays_of_objects() -> None:
     """Put real arrays into NumPy's arrays of objects, which the garbage collector doesn't see."""
     spaces = [vars(one) for one in [*sys.modules.values()] if isinstance(one, ModuleType)]
     classes = [one for space in spaces for one in space.values() if isinstance(one, type)]
-    for holder in [*gc.get_objects(), *spaces, *(dict(vars(one)) for one in classes)]:
+    # What is frozen is not among the collector's objects: what modules hold is looked for by name.
+    kept = [one for space in spaces for one in space.values() if isinstance(one, dict | list)]
+    holders = [*gc.get_objects(), *spaces, *kept, *(dict(vars(one)) for one in classes)]
+    for holder in holders:
         for one in gc.get_referents(holder):
             if type(one) is np.ndarray and one.dtype.hasobject:
                 in_variable(one)
