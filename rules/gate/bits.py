@@ -27,6 +27,7 @@ from .bitwise import Bits, Problem, equal_bits
 from .floats import NotFloatingError, is_of_elements, is_of_indices, place, placed
 from .scalar import NotScalarError, element, reads
 from .sides import allows
+from .sizes import endable_solver
 
 DTYPES = ("float32", "float16")
 # Results that IEEE 754 fixes, whatever the kernel; of Max, Min and Sum with two operands. Not
@@ -292,7 +293,7 @@ def _places(
     statement: Statement, output: Definition, found: set[Read]
 ) -> tuple[dict[Read, str], bool]:
     """Name the elements that are read, and tell whether two names may be one element."""
-    solver = z3.Solver()
+    solver = endable_solver()
     limit(solver, _INDEX_S)
     for assumption in statement.assumptions:
         try:

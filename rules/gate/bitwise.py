@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ...catalog.operators.terms import Apply, Read, Select, Symbol, Term
 from ..prover.effort import limit
 from .floats import CHOICES, Formulas, NotFloatingError, Numbers
+from .sizes import endable_solver
 
 Array = NDArray[Any]
 Kind = Literal["number", "truth", "zero"]
@@ -133,7 +134,7 @@ def _question(
     formulas = Formulas(dtype, problem.places, problem.truths)
     translate = formulas.truth if problem.boolean else formulas.value
     differ = translate(source) != translate(target)
-    solver = z3.Solver()
+    solver = endable_solver()
     limit(solver, timeout)
     kinds = problem.unknowns()
     numbers = {name: z3.FP(name, formulas.sort) for name, kind in kinds.items() if kind != "truth"}

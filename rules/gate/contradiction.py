@@ -28,8 +28,10 @@ def contradictory(rule: Rule) -> tuple[str, ...]:
     """Return conditions of a rule that no numbers fulfil together; empty where there are some."""
     import z3
 
+    from .sizes import endable_solver
+
     reader = _Reader(rule)
-    solver = z3.Solver()
+    solver = endable_solver()
     limit(solver, _TIMEOUT_S)
     told: dict[str, str] = {}
     for condition in rule.given:

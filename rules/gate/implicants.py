@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 import z3
 
 from ..prover.effort import limit
+from .sizes import endable_solver
 
 # The signs of comparisons, and of what holds where they don't.
 _SIGNS = {
@@ -39,7 +40,7 @@ def implicants(
     Raises NotPlainError.
     """
     found: list[list[z3.BoolRef]] = []
-    search, against, known = z3.Solver(), z3.Solver(), z3.Solver()
+    search, against, known = endable_solver(), endable_solver(), endable_solver()
     for solver in (search, against, known):
         limit(solver, _QUESTION_S)
         solver.add(*context)

@@ -37,6 +37,7 @@ from ..syntax import Rule
 from .implicants import NotPlainError, implicants
 from .inequalities import Conditions
 from .region_learned import learned_region
+from .sizes import endable_solver
 
 Prover = Callable[[Statement, float], Outcome]
 _PROOF_S = 20.0
@@ -184,7 +185,7 @@ class _Search:
         return Conditions(self.symbols, self.names).union(cubes)
 
     def _covers(self, wide: z3.BoolRef, narrow: z3.BoolRef) -> bool:
-        solver = z3.Solver()
+        solver = endable_solver()
         limit(solver, _QUESTION_S)
         solver.add(*(self.context or []), *self.usual, narrow, z3.Not(wide))
         return bool(solver.check() == z3.unsat)

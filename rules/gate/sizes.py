@@ -22,13 +22,20 @@ from .arithmetic import NoValueError, Number, number
 
 # Z3 would take Ctrl-C for its own, and go on with the next question.
 z3.set_param("ctrl_c", False)
-endable(z3.main_ctx(), z3.Context.interrupt)
 
 # No size and no offset that Z3 is asked for is larger.
 LARGEST = 4096
 _TIMEOUT_S = 0.3
 _REALS = (1, 0, 2, -1, Fraction(1, 2), 3, Fraction(-3, 2), Fraction(1, 8), -2, 5)
 _SPIKES = (8, 13, 41, 70, 130)
+
+
+def endable_solver() -> z3.Solver:
+    """Return a solver whose questions a signal ends.
+
+    Not Z3's whole context: that refuses all questions once it was told to end while nobody asked.
+    """
+    return endable(z3.Solver(), z3.Solver.interrupt)
 
 
 class Sizes:
@@ -196,7 +203,7 @@ class Sizes:
 
     def _solver_of_assumptions(self, *, bounded: bool = True) -> z3.Solver:
         if self._solver is None or not bounded:
-            solver = z3.Solver()
+            solver = endable_solver()
             limit(solver, _TIMEOUT_S)
             for symbol in self.symbols.values():
                 variable = _variable(symbol)
