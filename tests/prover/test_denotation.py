@@ -26,7 +26,7 @@ from tensolog.rules.prover.statement import Statement
 from ..operators.random_nodes import STRATEGIES, Node
 
 # Whose text asks for a dimension that is known: the rank follows from it.
-KNOWN_ONLY = {"Expand"}
+KNOWN_ONLY = {"Expand", "ScatterND"}
 # Lowering refuses these, and says why.
 REFUSED: dict[str, str] = {}
 POSITIONS = 6
