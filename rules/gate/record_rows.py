@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from ...catalog.merging import PROOFS
 from ..prover.scripts import canonical, script_hash
 from ..rows import store_rules
 from ..syntax import Rule
@@ -19,15 +20,6 @@ if TYPE_CHECKING:
     from .floating import FloatingRecord
 
 Row = dict[str, object]
-_TABLES = (
-    "proof",
-    "proof_specification",
-    "proof_case",
-    "obligation",
-    "floating_behaviour",
-    "floating_special",
-    "floating_proof",
-)
 
 
 def store_verdicts(catalog: Catalog, verdicts: Iterable[tuple[Rule, Verdict]]) -> None:
@@ -83,7 +75,7 @@ def _note_status(catalog: Catalog) -> None:
 def _store_entries(catalog: Catalog, entries: Sequence[tuple[Rule, Entry]]) -> None:
     store_rules(catalog, [rule for rule, _ in entries])
     hashes = [rule.hash for rule, _ in entries]
-    for table in _TABLES:
+    for table in PROOFS:
         catalog.connection.execute(
             f"DELETE FROM {table} WHERE rule_hash IN (SELECT unnest(?::VARCHAR[]))", [hashes]
         )
