@@ -19,7 +19,7 @@ from ..profiles.execution import AS_WRITTEN
 from ..profiles.kernel import Kernel
 from ..profiles.session import reason_of
 from ..rules import Rule
-from ..rules.gate.record_rows import store_ledger
+from ..rules.gate.ledger.catalog_rows import store_ledger
 from .contest import ORIGINAL, Contest, Plan
 from .deadline import OutOfTimeError, cut_at
 from .final import ENOUGH_ROUNDS, run_final

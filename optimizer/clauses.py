@@ -15,9 +15,8 @@ from ..catalog.datalog.parser import parse_block
 from ..catalog.datalog.syntax import Clause, String
 from ..catalog.kept import cache_path, kept, text_hash
 from ..rules import Rule, nearly_text
-from ..rules.clause import clause_of
-from ..rules.compile import default_facts, graph_relations
 from ..rules.conditions import UsedOnlyHere
+from ..rules.matching.compile import clause_of, default_facts, graph_relations
 from .arrays import Flags, Ints
 from .joins import Conjunction, Goal, Table, Tables, conjunction_of, union
 

@@ -13,7 +13,7 @@ from ..catalog.interruption import interrupted, interruptible
 from ..catalog.staging import Stage
 from ..profiles.machine import cores
 from ..rules import Rule
-from ..rules.gate.admit import applicable
+from ..rules.gate.ledger.admission import applicable
 from .campaign import Campaign
 from .fold import FOLD_LIMIT
 from .kernels.library import require_compiler

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..rules import ABSENT, Match, Rule, describe_miss
-from ..rules.misses import failed_conditions
+from ..rules.matching.near_misses import failed_conditions
 from ..rules.schemas import commutative
 from ..rules.syntax import Input, Output, PatternNode
 from .graph import Graph

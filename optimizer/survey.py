@@ -16,7 +16,7 @@ from ..profiles.costs import CostModel
 from ..profiles.machine import cores
 from ..profiles.profile import profile
 from ..rules import Rule, load_rules
-from ..rules.gate.admit import applicable
+from ..rules.gate.ledger.admission import applicable
 from .explain import Explanation, near_misses
 from .fold import FOLD_LIMIT
 from .graph import Graph

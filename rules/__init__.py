@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 from ..catalog.lazily import lazily
 
 if TYPE_CHECKING:
-    from .compile import attribute_text, compile_program
-    from .errors import RuleError
+    from .catalog_rows import rule_rows, store_rules
+    from .language.errors import RuleError
+    from .language.parser import parse_rules
     from .load import load_rules, select_rules
-    from .match import check_conditions, match_of, matches
-    from .misses import (
+    from .matching.atoms import attribute_text
+    from .matching.compile import compile_program
+    from .matching.match import check_conditions, match_of, matches
+    from .matching.near_misses import (
         NearMiss,
         compile_misses,
         describe_miss,
@@ -19,11 +22,9 @@ if TYPE_CHECKING:
         near_misses,
         nearly_text,
     )
-    from .parser import parse_rules
-    from .rewrite import instantiate
-    from .rows import rule_rows, store_rules
+    from .matching.rewrite import instantiate
+    from .matching.view import ABSENT, GraphView, Match, NamedView, NewNode, Reference, Replacement
     from .syntax import Rule
-    from .view import ABSENT, GraphView, Match, NamedView, NewNode, Reference, Replacement
 
 __all__ = [
     "ABSENT",
@@ -57,31 +58,31 @@ __all__ = [
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "ABSENT": ".view",
-        "GraphView": ".view",
-        "Match": ".view",
-        "NamedView": ".view",
-        "NearMiss": ".misses",
-        "NewNode": ".view",
-        "Reference": ".view",
-        "Replacement": ".view",
+        "ABSENT": ".matching.view",
+        "GraphView": ".matching.view",
+        "Match": ".matching.view",
+        "NamedView": ".matching.view",
+        "NearMiss": ".matching.near_misses",
+        "NewNode": ".matching.view",
+        "Reference": ".matching.view",
+        "Replacement": ".matching.view",
         "Rule": ".syntax",
-        "RuleError": ".errors",
-        "attribute_text": ".compile",
-        "check_conditions": ".match",
-        "compile_misses": ".misses",
-        "compile_program": ".compile",
-        "describe_miss": ".misses",
-        "instantiate": ".rewrite",
-        "is_reported": ".misses",
+        "RuleError": ".language.errors",
+        "attribute_text": ".matching.atoms",
+        "check_conditions": ".matching.match",
+        "compile_misses": ".matching.near_misses",
+        "compile_program": ".matching.compile",
+        "describe_miss": ".matching.near_misses",
+        "instantiate": ".matching.rewrite",
+        "is_reported": ".matching.near_misses",
         "load_rules": ".load",
-        "match_of": ".match",
-        "matches": ".match",
-        "near_misses": ".misses",
-        "nearly_text": ".misses",
-        "parse_rules": ".parser",
-        "rule_rows": ".rows",
+        "match_of": ".matching.match",
+        "matches": ".matching.match",
+        "near_misses": ".matching.near_misses",
+        "nearly_text": ".matching.near_misses",
+        "parse_rules": ".language.parser",
+        "rule_rows": ".catalog_rows",
         "select_rules": ".load",
-        "store_rules": ".rows",
+        "store_rules": ".catalog_rows",
     },
 )

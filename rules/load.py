@@ -11,8 +11,8 @@ from pathlib import Path
 
 from ..catalog import operators
 from ..catalog.kept import cache_path, kept, text_hash
-from .errors import RuleError, refuse_all
-from .parser import parse_rules
+from .language.errors import RuleError, refuse_all
+from .language.parser import parse_rules
 from .syntax import Rule
 
 REJECTED = "rejected.rules"
@@ -34,7 +34,11 @@ def _read() -> tuple[Rule, ...]:
 
 def _version() -> str:
     """What reading depends on: the rules, their parser, and the operators that it knows."""
-    folders = (resources.files(__package__), resources.files(operators))
+    folders = (
+        resources.files(__package__),
+        resources.files(__package__) / "language",
+        resources.files(operators),
+    )
     texts = [text_hash(folder, (".rules", ".ops", ".lark", ".py")) for folder in folders]
     return hashlib.sha256(" ".join([*texts, version("onnx")]).encode()).hexdigest()[:32]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...rules import Match, Rule, check_conditions, match_of
-from ...rules.compile import columns
+from ...rules.matching.compile import columns
 from ..arrays import Ints
 from ..clauses import Row, derived, readings, stated
 from ..deadline import checkpoint

@@ -140,7 +140,7 @@ def usable() -> tuple[Usable, ...]:
 
 def _read() -> tuple[Usable, ...]:
     from ...rules import load_rules
-    from ...rules.gate.ledger import admitted
+    from ...rules.gate.ledger.ledger import admitted
 
     return described(admitted(load_rules()))
 
@@ -156,7 +156,7 @@ def described(rules: Iterable[Rule]) -> tuple[Usable, ...]:
 
 def _version() -> str:
     """Return what the usable rules depend on: rules, proofs, prover, specifications, Python."""
-    from ...rules.gate.versions import library, normaliser
+    from ...rules.gate.ledger.fingerprints import library, normaliser
 
     digest = hashlib.sha256(f"{sys.version}{normaliser()}{library()}{__name__}".encode())
     folder = resources.files(normaliser.__module__.partition(".gate")[0])

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import Any, Literal
 
 from ..format import rule_text
-from ..gate.vacuous import same_program
+from ..gate.vacuity import same_program
 from ..gate.verdict import Counterexample, Verdict
-from ..parser import parse_rules
+from ..language.parser import parse_rules
 from ..syntax import Rule
 from .equations import equation_text
 from .readings import Candidate, Condition, candidates

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..gate.parallel import prove_rules
 from ..gate.verdict import Verdict
-from ..parser import parse_rules
+from ..language.parser import parse_rules
 from ..syntax import Rule
 from .attempts import STATUSES, Attempts, Imported, Status
 from .equations import read_equations

@@ -28,7 +28,7 @@ def contradictory(rule: Rule) -> tuple[str, ...]:
     """Return conditions of a rule that no numbers fulfil together; empty where there are some."""
     import z3
 
-    from .sizes import endable_solver
+    from .counterexample.symbol_values import endable_solver
 
     reader = _Reader(rule)
     solver = endable_solver()

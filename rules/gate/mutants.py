@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from ..errors import RuleError
 from ..format import expression_text, input_text, operand_text, rule_text
-from ..parser import parse_rules
+from ..language.errors import RuleError
+from ..language.parser import parse_rules
 from ..syntax import (
     Alias,
     Binary,

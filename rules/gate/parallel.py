@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import IO
 
 from ..syntax import Rule
-from .limit import FLOATING_MORE_S, FLOATING_TIMES, PROOF_MORE_S, PROOF_TIMES
+from .cpu_limit import FLOATING_MORE_S, FLOATING_TIMES, PROOF_MORE_S, PROOF_TIMES
 from .prove import INFER_S, SEARCH_S, TIMEOUT_S
 from .verdict import Verdict
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from ..format import expression_text
 from ..prover.effort import now
 from ..syntax import Rule
-from .limit import PROOF_MORE_S, PROOF_TIMES, OutOfTimeError, limited
-from .vacuous import cannot_arise, same_program
+from .cpu_limit import PROOF_MORE_S, PROOF_TIMES, OutOfTimeError, limited
+from .vacuity import cannot_arise, same_program
 from .verdict import Case, Checked, Counterexample, Status, Verdict
 
 if TYPE_CHECKING:
@@ -55,13 +55,13 @@ def prove_rule(
     """Put a rule through the gate: what it proves is that both sides are equal as numbers.
 
     Whether that survives floating point, the narrowing casts of a rule among it, `measured` says
-    (promise.py); a rule is admitted after both.
+    (gate/floating/numeric_class.py); a rule is admitted after both.
 
     `timeout` bounds the proof, in seconds of work (prover/effort.py). In seconds of processor time
     `search` bounds that for a counterexample, `infer` that for conditions under which a rule that
     isn't proved would be (0: none), neither longer than half of `timeout`. None is real time: what
     else a machine does changes no verdict. All together take 1.5 times `timeout` and 5 s at most,
-    in processor time, and what a solver still answers (limit.py).
+    in processor time, and what a solver still answers (cpu_limit.py).
     """
     began = time.perf_counter()
     half = timeout / 2
@@ -99,7 +99,7 @@ class _Gate:
             return self.answer("refused", "both sides are the same program: it changes nothing")
         from ..prover.cases import IllTyped, statements
         from ..prover.compose import UndescribedError
-        from .static import beyond_types, static_problem
+        from .static_checks import beyond_types, static_problem
 
         if problem := static_problem(self.rule):
             return self.conditional(self.answer("refused", problem))
@@ -173,7 +173,7 @@ class _Gate:
         from ..prover.ranks import lift
         from ..prover.recheck import TIMEOUT_S, cvc5_release, recheck_all, z3_release
         from ..prover.scripts import canonical, script_hash
-        from .jumps import jump_problem
+        from .floating.discontinuities import discontinuity_problem
 
         queries = [
             (statement.title, query)
@@ -216,7 +216,7 @@ class _Gate:
             return replace(
                 verdict, status="unknown", reason=reason, algebras=(), counterexample=found
             )
-        if problem := jump_problem(self.rule, stated):
+        if problem := discontinuity_problem(self.rule, stated):
             return replace(verdict, status="refused", reason=problem, algebras=())
         lifted = lift(self.rule, stated, outcomes)
         status: Status = "bounded" if lifted.within else "proved"
@@ -233,7 +233,7 @@ class _Gate:
     # ---- where the region of a partial equivalence is not given
     def regional(self) -> Verdict:
         """Look for the region, and prove the rule with it: its author has to write it down."""
-        from .region import with_region
+        from .inference.region import with_region
 
         changed = with_region(self.rule, max(self.left(), 1.0))
         if changed is None:
@@ -253,8 +253,8 @@ class _Gate:
         if not self.infer:
             return verdict
         self.known = verdict
-        from .candidates import with_conditions
-        from .infer import infer_conditions
+        from .inference.candidates import with_conditions
+        from .inference.preconditions import infer_conditions
 
         found = infer_conditions(self.rule, self.infer)
         changed = with_conditions(self.rule, found) if found else None
@@ -279,14 +279,14 @@ def _algebras(stated: Sequence[Statement]) -> tuple[str, ...]:
 def _counterexample(
     rule: Rule, stated: Sequence[Statement], seconds: float, outcome: Outcome
 ) -> Counterexample | None:
-    from .counterexample import refute
+    from .counterexample.refute import refute
 
     return refute(rule, stated, seconds, [outcome.model] if outcome.model else [])
 
 
 def _contradiction(rule: Rule, stated: Sequence[Statement]) -> Counterexample | None:
     """Look for numbers against what was proved: there are none unless the prover is wrong."""
-    from .counterexample import refute
+    from .counterexample.refute import refute
 
     with suppress(Exception):  # a search that fails says nothing
         return refute(rule, stated, _CONTRADICTION_S, draws=_CONTRADICTION_DRAWS)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from ..lengths import Within
 
 if TYPE_CHECKING:
-    from .floating import FloatingRecord
+    from .floating.record import FloatingRecord
 
 Status = Literal["proved", "bounded", "refuted", "refused", "unknown"]
 

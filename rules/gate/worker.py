@@ -32,7 +32,7 @@ def main() -> None:
         verdict = prove_rule(rule, **options)
         answer(verdict)
         if floating:
-            from .promise import measured
+            from .floating.numeric_class import measured
 
             answer(measured(rule, verdict, options["timeout"]))
 

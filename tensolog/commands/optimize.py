@@ -199,7 +199,7 @@ def optimize(
 def _rules(catalog: Catalog, files: tuple[Path, ...], unproven: bool) -> list[Rule]:
     """Choose the rules: shipped ones and those of files, all of them proved, or else allowed."""
     from ..rules import load_rules
-    from ..rules.gate.admit import applicable, proved
+    from ..rules.gate.ledger.admission import applicable, proved
 
     own = load_rules(files) if files else ()
     if not unproven:

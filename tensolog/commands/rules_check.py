@@ -11,7 +11,7 @@ from . import options as shared
 from .rules_named import chosen, counted, refuse, rules_argument
 
 if TYPE_CHECKING:
-    from ..rules.gate.quick import Look
+    from ..rules.gate.quick_check import QuickCheck
 
 
 @click.command(no_args_is_help=True)
@@ -45,17 +45,17 @@ def check(rules: tuple[str, ...], everything: bool, seconds: float, as_json: boo
     from ..rules import compile_program
 
     parse(compile_program(found), "the rules given")
-    from ..rules.gate.quick import Look, look
+    from ..rules.gate.quick_check import QuickCheck, quick_check
 
     looks = []
     with Progress(quiet=as_json) as progress:
         for done, rule in enumerate(found):
             progress("checking", done, len(found), rule.name)
             try:
-                looks.append(look(rule, seconds))
+                looks.append(quick_check(rule, seconds))
             except Exception as error:  # of one rule: the others are looked at all the same
                 said = " ".join(f"{type(error).__name__}: {error}".split())
-                looks.append(Look(rule.name, "failed", f"the check failed: {said}"))
+                looks.append(QuickCheck(rule.name, "failed", f"the check failed: {said}"))
             if not as_json:
                 _show(looks[-1])
     if as_json:
@@ -77,7 +77,7 @@ def check(rules: tuple[str, ...], everything: bool, seconds: float, as_json: boo
         refuse()
 
 
-def _show(one: Look) -> None:
+def _show(one: QuickCheck) -> None:
     """Print what was seen of a rule, as soon as it was."""
     from .rules_shown import counterexample_text, indented
 

@@ -11,7 +11,7 @@ from . import options as shared
 
 if TYPE_CHECKING:
     from ..rules import Rule
-    from ..rules.gate.ledger import Ledger
+    from ..rules.gate.ledger.ledger import Ledger
 
 
 @click.command(name="list")
@@ -31,7 +31,7 @@ def list_rules(rejected: bool, as_json: bool) -> None:
       tensolog rules list --json | jq '.[] | select(.status != "proved").name'
     """
     from ..rules import load_rules
-    from ..rules.gate.ledger import shipped
+    from ..rules.gate.ledger.ledger import shipped
     from ..rules.load import load_rejected
 
     known = sorted(

@@ -58,8 +58,8 @@ def mutate(
     found = chosen(rules, everything=not rules)
     from ..profiles.machine import cores
     from ..progress import Progress
-    from ..rules.gate.mutate import FATES
-    from ..rules.gate.mutate import mutate as run
+    from ..rules.gate.mutation_campaign import FATES
+    from ..rules.gate.mutation_campaign import mutate as run
 
     with Progress(quiet=as_json) as progress:
         campaign = run(found, count, seed, jobs=jobs or cores(), timeout=timeout, progress=progress)

@@ -102,9 +102,9 @@ def file_of(rule: Rule) -> Path:
 
 def source_text(rule: Rule) -> str:
     """Give a rule as its author wrote it, comment included."""
-    from ..rules.layout import cut
+    from ..rules.language.layout import cut_rule
 
-    return cut(file_of(rule).read_text(encoding="utf-8"), rule)[0]
+    return cut_rule(file_of(rule).read_text(encoding="utf-8"), rule)[0]
 
 
 def counted(count: int, word: str, words: str = "") -> str:

@@ -87,7 +87,7 @@ def prove(
         _compare(found, bool(every), as_json)
         return
     if stale:
-        from ..rules.gate.ledger import Ledger
+        from ..rules.gate.ledger.ledger import Ledger
 
         ledger = Ledger.load()
         found = [rule for rule in found if not ledger.holds(rule)]
@@ -114,8 +114,8 @@ def prove(
 
 def _compare(rules: Sequence[Rule], whole: bool, as_json: bool) -> None:
     """Say what the ledger lacks, and with the whole set of rules what it has too much."""
-    from ..rules.gate.ledger import locked, shipped
-    from ..rules.gate.renew import orphans
+    from ..rules.gate.ledger.ledger import locked, shipped
+    from ..rules.gate.ledger.renewal import orphans
 
     problems = locked(rules)
     left = [entry.rule for entry in orphans(rules, shipped())] if whole else []
@@ -174,10 +174,10 @@ def _prove(
     from ..catalog.staging import stage
     from ..profiles.machine import cores
     from ..progress import Progress
-    from ..rules.gate.ledger import Ledger
+    from ..rules.gate.ledger.catalog_rows import store_verdicts
+    from ..rules.gate.ledger.ledger import Ledger
+    from ..rules.gate.ledger.renewal import orphans, renew, shipped_path
     from ..rules.gate.parallel import prove_rules
-    from ..rules.gate.record_rows import store_verdicts
-    from ..rules.gate.renew import orphans, renew, shipped_path
     from .rules_shown import verdict_text
 
     entered = [] if no_ledger else [rule for rule in rules if is_shipped(rule)]

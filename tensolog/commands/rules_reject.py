@@ -87,9 +87,9 @@ def _move(rule: Rule, path: Path, target: Path, witness: list[str]) -> None:
     """Write both files beside the old ones, then let both take their places."""
     from ..catalog.files import replace_together
     from ..rules import parse_rules
-    from ..rules.layout import cut
+    from ..rules.language.layout import cut_rule
 
-    block, rest = cut(path.read_text(encoding="utf-8"), rule)
+    block, rest = cut_rule(path.read_text(encoding="utf-8"), rule)
     head = len(rule.comment.splitlines())
     lines = block.splitlines()
     comment = lines[:head] or [f"# {rule.name} does not hold."]

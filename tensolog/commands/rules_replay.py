@@ -58,8 +58,8 @@ def replay(
       tensolog rules replay --own --catalog my.duckdb
     """
     from ..progress import Progress
-    from ..rules.gate.replay import Replayed
-    from ..rules.gate.replay import replay as ask
+    from ..rules.gate.ledger.replay import Replayed
+    from ..rules.gate.ledger.replay import replay as ask
 
     scripts = list(_stored(names, own, catalog_path))
     if not scripts and not names:
@@ -110,14 +110,14 @@ def replay(
 def _stored(
     names: tuple[str, ...], own: bool, catalog_path: str | None
 ) -> Iterable[tuple[str, str]]:
-    from ..rules.gate.replay import scripts_beside, stored, stored_in
+    from ..rules.gate.ledger.replay import scripts_beside, stored, stored_in
 
     if own or catalog_path is not None:
         with shared.open_to_read(catalog_path) as catalog:
             return list(stored_in(catalog, names))
     from importlib import resources
 
-    from ..rules.gate.ledger import shipped
+    from ..rules.gate.ledger.ledger import shipped
     from ..rules.prover.scripts import Scripts
 
     path = Path(str(resources.files("tensolog.rules"))) / "ledger.jsonl"

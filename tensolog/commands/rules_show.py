@@ -14,7 +14,7 @@ from .rules_named import source_text
 
 if TYPE_CHECKING:
     from ..rules import Rule
-    from ..rules.gate.ledger import Entry, Problem
+    from ..rules.gate.ledger.ledger import Entry, Problem
 
 TABLES = {
     "cases": "SELECT title, status, reason, queries, time_ns FROM proof_case "
@@ -47,7 +47,7 @@ def show(name: str, text_only: bool, catalog_path: str | None, as_json: bool) ->
     if text_only:
         echo(source_text(rule).rstrip())
         return
-    from ..rules.gate.ledger import shipped
+    from ..rules.gate.ledger.ledger import shipped
 
     ledger = shipped()
     entry, problem = ledger.entries.get(rule.hash), ledger.problem(rule)

@@ -94,14 +94,14 @@ def format_files(files: tuple[str, ...], check: bool) -> None:
       tensolog rules format --check rules/*.rules
     """
     from ..catalog.files import replacing
-    from ..rules.layout import formatted
+    from ..rules.language.layout import format_file
 
     changed = []
     for name in files:
         path = Path(name)
         readable(path)
         before = _text(path)
-        after = formatted(before, name)
+        after = format_file(before, name)
         if after == before:
             continue
         changed.append(name)

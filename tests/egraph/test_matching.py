@@ -12,9 +12,8 @@ from tensolog.optimizer import clauses
 from tensolog.optimizer.egraph.application import apply_matches
 from tensolog.optimizer.egraph.egraph import EGraph
 from tensolog.optimizer.egraph.matching import ANY, EMatcher, Patterns, operators_in, reachable
-from tensolog.rules.clause import clause_of
-from tensolog.rules.compile import default_facts, graph_relations
 from tensolog.rules.conditions import UsedOnlyHere
+from tensolog.rules.matching.compile import clause_of, default_facts, graph_relations
 
 from benchmarks.zoo import build
 

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from tensolog.rules.gate import ledger as ledger_module
-from tensolog.rules.gate.ledger import Entry, Ledger
+from tensolog.rules.gate.ledger import ledger as ledger_module
+from tensolog.rules.gate.ledger.ledger import Entry, Ledger
 from test_cli_rules import FALSE, OTHER, at_one
 
 

@@ -137,18 +137,18 @@ def test_check_refutes_with_a_program(cli, false_file):
 
 
 def test_check_goes_on_after_a_rule_that_cannot_be_looked_at(cli, tmp_path, monkeypatch):
-    from tensolog.rules.gate import quick
+    from tensolog.rules.gate import quick_check
 
     path = tmp_path / "two.rules"
     path.write_text(f"{OTHER}\n{FALSE}")
-    look = quick.look
+    look = quick_check.quick_check
 
     def broken(rule, seconds):
         if rule.name == "FoldDivision":
             return look(rule, seconds)
         raise RuntimeError("of the runtime")
 
-    monkeypatch.setattr(quick, "look", broken)
+    monkeypatch.setattr(quick_check, "quick_check", broken)
     said = at_one(cli("rules", "check", path, "--seconds", "2"))
     assert "failed" in said and "RuntimeError: of the runtime" in said
     assert "refuted  FoldDivision" in said and "2 rules of 2" in said
@@ -232,15 +232,15 @@ def test_format_spells_rules_and_keeps_the_rest(cli, tmp_path):
 
 @pytest.mark.parametrize("path", sorted(Path("rules").glob("*.rules")), ids=lambda path: path.name)
 def test_shipped_rules_are_formatted_and_formatting_changes_no_meaning(path):
-    from tensolog.rules.layout import formatted
+    from tensolog.rules.language.layout import format_file
 
     text = path.read_text(encoding="utf-8")
-    spelled = formatted(text, path.name)
+    spelled = format_file(text, path.name)
     before, after = parse_rules(text, path.name), parse_rules(spelled, path.name)
     assert [(r.name, r.hash, r.comment) for r in before] == [
         (r.name, r.hash, r.comment) for r in after
     ]
-    assert formatted(spelled, path.name) == spelled
+    assert format_file(spelled, path.name) == spelled
     assert spelled == text, "run tensolog rules format rules/*.rules"
 
 
@@ -293,14 +293,14 @@ def test_reject_moves_a_false_rule_with_its_witness(cli, false_file, tmp_path):
 
 
 def test_reject_leaves_other_rules_where_they_are(tmp_path):
-    from tensolog.rules.layout import cut
+    from tensolog.rules.language.layout import cut_rule
 
     text = f"# A head.\n\n{FALSE}\n{OTHER}"
     rule, other = parse_rules(text)
-    block, rest = cut(text, rule)
+    block, rest = cut_rule(text, rule)
     assert block == FALSE
     assert rest == f"# A head.\n\n{OTHER}"
-    block, rest = cut(text, other)
+    block, rest = cut_rule(text, other)
     assert block == OTHER
     assert rest == f"# A head.\n\n{FALSE}"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import pytest
 from tensolog.rules import parse_rules
-from tensolog.rules.gate.quick import look
+from tensolog.rules.gate.quick_check import quick_check
 from test_cli_help import EVERY
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -32,10 +32,10 @@ def test_its_commands_exist_with_their_options():
 
 def test_the_first_text_is_refuted_and_the_second_stands():
     (first,) = parse_rules(RULE)
-    assert look(first, 4.0).status == "refuted"
+    assert quick_check(first, 4.0).status == "refuted"
     (second,) = parse_rules(RULE.replace("  given   X float32|float64\n", GIVEN))
     assert second.given and second.hash != first.hash
-    assert look(second, 1.0).status == "sound"
+    assert quick_check(second, 1.0).status == "sound"
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from tensolog.catalog import Catalog
 from tensolog.rules import load_rules
-from tensolog.rules.gate import admit, ledger
-from tensolog.rules.gate.admit import applicable, proved
-from tensolog.rules.gate.ledger import Ledger
-from tensolog.rules.gate.record_rows import store_verdicts
+from tensolog.rules.gate.ledger import admission, ledger
+from tensolog.rules.gate.ledger.admission import applicable, proved
+from tensolog.rules.gate.ledger.catalog_rows import store_verdicts
+from tensolog.rules.gate.ledger.ledger import Ledger
 from tensolog.rules.gate.verdict import Verdict
 from tensolog.rules.lengths import Within
 
@@ -52,5 +52,5 @@ def test_rules_of_ones_own_are_admitted_by_the_catalog(entries, monkeypatch):
         assert proved(RULES, catalog) == (RULES[0], bounded)
         catalog.connection.execute("UPDATE proof_specification SET specification_hash = 'other'")
         assert proved(RULES, catalog) == (RULES[0],)
-        monkeypatch.setattr(admit, "normaliser", lambda: "another")
+        monkeypatch.setattr(admission, "normaliser", lambda: "another")
         assert RULES[2].name not in {rule.name for rule in proved(RULES, catalog)}

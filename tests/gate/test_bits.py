@@ -9,12 +9,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from tensolog.catalog.operators.terms import Apply, Read, Select, Symbol, Variable
 from tensolog.rules import load_rules, parse_rules
-from tensolog.rules.gate.bits import bit_equality, moves_only, unfit
-from tensolog.rules.gate.bitwise import Problem, equal_bits
-from tensolog.rules.gate.families import feeds
-from tensolog.rules.gate.floats import CHOICES, Formulas, NotFloatingError, Numbers
-from tensolog.rules.gate.scalar import NotScalarError
-from tensolog.rules.gate.sides import sides
+from tensolog.rules.gate.floating.bit_equality import bit_equality, moves_only, unfit
+from tensolog.rules.gate.floating.ieee754 import CHOICES, Formulas, NotFloatingError, Numbers
+from tensolog.rules.gate.floating.inlining import NotScalarError
+from tensolog.rules.gate.floating.input_families import feeds
+from tensolog.rules.gate.floating.scalar_bits import Problem, equal_bits
+from tensolog.rules.gate.onnx_models import draw_sides
 from tensolog.rules.prover.cases import statements
 
 from ..campaigns import examples
@@ -179,7 +179,7 @@ def test_the_kernels_that_proofs_rely_on_do_as_supposed():
         rule = rule_of(
             given if "Z" in inputs else "X float32", [f"Y = {operator}({inputs})"], ["Y = X"]
         )
-        for pair in sides(rule, 4, 0, "float32"):
+        for pair in draw_sides(rule, 4, 0, "float32"):
             drawn = feeds(pair.operands, rng, "normal")
             for array in drawn.values():
                 array[rng.random(array.shape) < 0.3] = np.nan
@@ -189,7 +189,7 @@ def test_the_kernels_that_proofs_rely_on_do_as_supposed():
              "Reciprocal(X)": np.reciprocal, "Add(X, Z)": np.add}  # fmt: skip
     for text, function in exact.items():
         rule = rule_of(given if "Z" in text else "X float32", [f"Y = {text}"], ["Y = X"])
-        pair = sides(rule, 4, 0, "float32")[-1]
+        pair = draw_sides(rule, 4, 0, "float32")[-1]
         drawn = {
             o.name: np.asarray(np.exp(rng.uniform(-60, 60, o.shape)), o.dtype)
             for o in pair.operands
@@ -272,9 +272,9 @@ def test_one_operand_read_at_two_places_is_not_refuted_by_a_search():
 def test_sums_over_an_index_are_no_scalar_expression():
     from tensolog.catalog.operators.expand import Definition
     from tensolog.catalog.operators.terms import Reduce
-    from tensolog.rules.gate.scalar import element
+    from tensolog.rules.gate.floating.inlining import inlined_element
 
     i, k = Variable("i", 1), Variable("k", 2)
     total = Definition("S", (3,), (i,), Reduce("sum", (k,), (4,), True, Read("X", (i, k))))
     with pytest.raises(NotScalarError, match="sum"):
-        element(total, {"S": total}, (i,))
+        inlined_element(total, {"S": total}, (i,))

@@ -12,13 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensolog.catalog.operators import specification
 from tensolog.catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Variable
-from tensolog.rules.gate.arithmetic import Assignment, NoValueError, TooLargeError, number
-from tensolog.rules.gate.concrete import compute
-from tensolog.rules.gate.exact import Exact
-from tensolog.rules.gate.field import PRIME, Field
-from tensolog.rules.gate.float64 import Float
-from tensolog.rules.gate.interval import Interval, UncertainError, bounds
-from tensolog.rules.gate.sizes import Sizes
+from tensolog.rules.gate.counterexample.symbol_values import SymbolSampler
+from tensolog.rules.gate.evaluation.arithmetic import (
+    Assignment,
+    NoValueError,
+    TooLargeError,
+    number,
+)
+from tensolog.rules.gate.evaluation.evaluate import compute
+from tensolog.rules.gate.evaluation.exact import Exact
+from tensolog.rules.gate.evaluation.field import PRIME, Field
+from tensolog.rules.gate.evaluation.float64 import Float
+from tensolog.rules.gate.evaluation.intervals import Interval, UncertainError, bounds
 
 from ..campaigns import examples
 from .statements_by_hand import Sides, quotient, wrong_from
@@ -278,7 +283,7 @@ def test_sizes_meet_the_assumptions(seed):
     sides.operand("X", "n", "c", "h").operand("W", "m", "d", "k")
     sides.left("Conv", "X W", "Y", group=2).right("Identity", "Y", "T")
     statement = sides.statement()
-    sizes = Sizes(statement, seed)
+    sizes = SymbolSampler(statement, seed)
     for drawn in itertools.islice(filter(None, sizes.schedule()), 4):
         assert all(number(condition, drawn) for condition in statement.assumptions)
         assert drawn["c"] == 2 * drawn["d"]
@@ -286,7 +291,7 @@ def test_sizes_meet_the_assumptions(seed):
 
 
 def test_one_size_is_drawn_far_beyond_the_others():
-    sizes = Sizes(wrong_from(40))
+    sizes = SymbolSampler(wrong_from(40))
     drawn = list(itertools.islice(filter(None, sizes.schedule()), 60))
     assert any(d["h"] >= 40 and d["n"] <= 2 for d in drawn)
     assert any(d["n"] == 0 for d in drawn)
@@ -294,13 +299,13 @@ def test_one_size_is_drawn_far_beyond_the_others():
 
 def test_contradicting_assumptions_are_seen():
     sides = Sides("n").operand("A", "n").left("Identity", "A", "Y").right("Identity", "A", "T")
-    assert Sizes(sides.statement()).satisfiable() is True
+    assert SymbolSampler(sides.statement()).satisfiable() is True
     sides.assumptions = [Apply("<", (Symbol("n"), 2)), Apply(">", (Symbol("n"), 3))]
-    assert Sizes(sides.statement()).satisfiable() is False
+    assert SymbolSampler(sides.statement()).satisfiable() is False
 
 
 def test_sizes_at_which_a_condition_fails():
-    sizes = Sizes(quotient())
+    sizes = SymbolSampler(quotient())
     assert sizes.violating(Apply("<=", (Symbol("n"), 5)))["n"] > 5
     assert sizes.violating(Apply(">=", (Symbol("n"), 0))) is None
 

@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tensolog.rules import load_rules, parse_rules
-from tensolog.rules.gate.arithmetic import Assignment
-from tensolog.rules.gate.counterexample import refute
-from tensolog.rules.gate.difference import differences
-from tensolog.rules.gate.exact import Exact
-from tensolog.rules.gate.fuzz import fuzz
-from tensolog.rules.gate.search import find
-from tensolog.rules.gate.values import FAMILIES, draw
+from tensolog.rules.gate.counterexample.difference import differences
+from tensolog.rules.gate.counterexample.fuzz import fuzz
+from tensolog.rules.gate.counterexample.operand_values import FAMILIES, draw
+from tensolog.rules.gate.counterexample.refute import refute
+from tensolog.rules.gate.counterexample.search import find
+from tensolog.rules.gate.evaluation.arithmetic import Assignment
+from tensolog.rules.gate.evaluation.exact import Exact
 from tensolog.rules.prover.cases import IllTyped, statements
 from tensolog.rules.prover.compose import UndescribedError
 
@@ -250,7 +250,7 @@ def test_a_region_is_left_out():
 
 
 def test_programs_in_plain_python_run():
-    from tensolog.rules.gate.snippet import statement_program
+    from tensolog.rules.gate.counterexample.program import statement_program
 
     for statement in (sum_of_products(), quotient(), wrong_from(6)):
         _, difference = find([statement], SECONDS)

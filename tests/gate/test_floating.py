@@ -7,12 +7,12 @@ import json
 import numpy as np
 import pytest
 from tensolog.rules import load_rules, parse_rules
-from tensolog.rules.gate.bits import moves_only, unfit
-from tensolog.rules.gate.families import FAMILIES, feeds
-from tensolog.rules.gate.floating import floating_record
-from tensolog.rules.gate.rounding import errors, roundings, same_bits
-from tensolog.rules.gate.sides import NotRunError, TargetError, sides
-from tensolog.rules.gate.yardstick import Yardstick
+from tensolog.rules.gate.floating.bit_equality import moves_only, unfit
+from tensolog.rules.gate.floating.input_families import FAMILIES, feeds
+from tensolog.rules.gate.floating.record import floating_record
+from tensolog.rules.gate.floating.reference import Reference
+from tensolog.rules.gate.floating.rounding import errors, roundings, same_bits
+from tensolog.rules.gate.onnx_models import NotRunError, TargetError, draw_sides
 
 SHIPPED = {rule.name: rule for rule in load_rules()}
 
@@ -66,7 +66,7 @@ rule R
 
 
 def measured(rule, dtype="float32", samples=8):
-    return {r.family: r for r in roundings(sides(rule, samples, 0, dtype), dtype, 0)}
+    return {r.family: r for r in roundings(draw_sides(rule, samples, 0, dtype), dtype, 0)}
 
 
 # --------------------------------------------------------------------------------- rounding
@@ -143,39 +143,39 @@ def test_bits_are_compared_up_to_the_payload_of_nan():
 
 @pytest.mark.parametrize("name", ["FoldBatchNormalizationIntoConv", "ConvertReduceLogSumExp"])
 def test_the_yardstick_is_the_source_in_float64(name):
-    for pair in sides(SHIPPED[name], 3, 1, "float32"):
+    for pair in draw_sides(SHIPPED[name], 3, 1, "float32"):
         drawn = feeds(pair.operands, np.random.default_rng(0), "normal")
-        truth = Yardstick(pair, "float32").run(drawn)
+        truth = Reference(pair, "float32").run(drawn)
         assert truth[0].dtype == np.float64
         np.testing.assert_allclose(truth[0], pair.run(drawn)[0][0], rtol=1e-4, atol=1e-5)
 
 
 def test_float64_is_measured_with_more_digits():
-    pair = sides(SHIPPED["ConvertDivToMul"], 1, 1, "float64")[0]
+    pair = draw_sides(SHIPPED["ConvertDivToMul"], 1, 1, "float64")[0]
     drawn = feeds(pair.operands, np.random.default_rng(0), "normal")
-    truth = Yardstick(pair, "float64").run(drawn)[0]
+    truth = Reference(pair, "float64").run(drawn)[0]
     assert truth.dtype == np.longdouble
     exact = drawn["X"].astype(np.longdouble) / drawn["c"].astype(np.longdouble)
     np.testing.assert_array_equal(truth, exact)
 
 
 def test_constants_of_both_sides_vary_and_numbers_of_the_rule_stay():
-    pair = sides(SHIPPED["FoldScaleIntoMatMulWeight"], 1, 0, "float32")[0]
+    pair = draw_sides(SHIPPED["FoldScaleIntoMatMulWeight"], 1, 0, "float32")[0]
     assert {"X", "W", "s"} == {operand.name for operand in pair.operands}
-    pair = sides(SHIPPED["FuseLeakyRelu"], 1, 0, "float32")[0]
+    pair = draw_sides(SHIPPED["FuseLeakyRelu"], 1, 0, "float32")[0]
     assert "a" not in {operand.name for operand in pair.operands}
 
 
 def test_variances_stay_positive():
     rule = SHIPPED["ConvertBatchNormalizationToMulAdd"]
-    (pair,) = sides(rule, 1, 0, "float32")
+    (pair,) = draw_sides(rule, 1, 0, "float32")
     for family in FAMILIES:
         drawn = feeds(pair.operands, np.random.default_rng(5), family)
         assert (drawn["var"] > 0).all()
 
 
 def test_families_do_what_they_say():
-    (pair,) = sides(SHIPPED["ReorderMatMulsToRight"], 1, 3, "float64")
+    (pair,) = draw_sides(SHIPPED["ReorderMatMulsToRight"], 1, 3, "float64")
     rng = np.random.default_rng(2)
     big = {o.name for o in pair.operands if np.prod(o.shape) >= 4}
     shifted = feeds(pair.operands, rng, "shifted")
@@ -187,13 +187,13 @@ def test_families_do_what_they_say():
 
 def test_a_target_without_a_kernel_is_told_from_a_source_without_one():
     rule = rule_of("X float32|float64", ["Y = Add(X, X)"], ["Y = Mul(Softplus(X), 2)"])
-    pairs = sides(rule, 2, 0, "float64")
+    pairs = draw_sides(rule, 2, 0, "float64")
     with pytest.raises(TargetError):
         roundings(pairs, "float64", 0)
     record = floating_record(rule)
     assert any("float64: ONNX Runtime runs the source" in p for p in record.problems)
     rule = rule_of("X float32|float64", ["Y = Softplus(X)"], ["Y = Log(Add(Exp(X), 1))"])
-    pairs = sides(rule, 2, 0, "float64")
+    pairs = draw_sides(rule, 2, 0, "float64")
     assert pairs
     with pytest.raises(NotRunError):
         pairs[0].run(feeds(pairs[0].operands, np.random.default_rng(0), "normal"))
@@ -201,7 +201,7 @@ def test_a_target_without_a_kernel_is_told_from_a_source_without_one():
 
 
 def test_types_that_a_rule_excludes_are_not_measured():
-    assert sides(SHIPPED["FuseGeluTanh"], 2, 0, "float64") == []
+    assert draw_sides(SHIPPED["FuseGeluTanh"], 2, 0, "float64") == []
 
 
 def test_rules_of_truth_values_are_run_too():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 from tensolog.rules import parse_rules
-from tensolog.rules.gate.candidates import candidates, with_conditions
-from tensolog.rules.gate.infer import infer_conditions
+from tensolog.rules.gate.inference.candidates import candidates, with_conditions
+from tensolog.rules.gate.inference.preconditions import infer_conditions
 from tensolog.rules.prover.cases import statements
 from tensolog.rules.prover.prove import prove
 from tensolog.rules.prover.statement import Outcome

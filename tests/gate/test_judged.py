@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from tensolog.rules.parser import parse_rules
+from tensolog.rules.language.parser import parse_rules
 from tensolog.rules.prover.cases import IllTyped, statements
 from tensolog.rules.prover.prove import prove
 

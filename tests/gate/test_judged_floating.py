@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tensolog.rules.gate.floating import floating_record
-from tensolog.rules.gate.jumps import jump_problem
-from tensolog.rules.gate.sides import in_types_that_run, sides
-from tensolog.rules.gate.special import unlike
-from tensolog.rules.parser import parse_rules
+from tensolog.rules.gate.floating.discontinuities import discontinuity_problem
+from tensolog.rules.gate.floating.record import floating_record
+from tensolog.rules.gate.floating.special_values import unlike
+from tensolog.rules.gate.onnx_models import draw_sides, in_types_that_run
+from tensolog.rules.language.parser import parse_rules
 from tensolog.rules.prover.cases import statements
 from tensolog.rules.prover.prove import prove
 
@@ -39,14 +39,14 @@ def test_there_are_forty_more_of_each_class():
 def test_rules_are_refused_whose_sides_round_before_a_jump_in_two_ways(rule):
     stated = statements(rule)
     assert [one.reason for one in map(prove, stated[:CASES]) if one.status != "proved"] == []
-    assert "jumps" in jump_problem(rule, stated)
+    assert "jumps" in discontinuity_problem(rule, stated)
 
 
 @judged("jumps_true")
 def test_rules_are_admitted_whose_sides_round_alike_before_a_jump(rule):
     stated = statements(rule)
     assert [one.reason for one in map(prove, stated[:CASES]) if one.status != "proved"] == []
-    assert jump_problem(rule, stated) == ""
+    assert discontinuity_problem(rule, stated) == ""
     assert floating_record(rule, stated, proved=True, samples=SAMPLES).problems == ()
 
 
@@ -72,7 +72,7 @@ def test_witnesses_show_it(rule):
     dtype, text = WITNESS.search(said).groups()
     given = dict(part.split(" = ") for part in text.split("; "))
     shown = []
-    for both in sides(in_types_that_run(rule), 6, 0, dtype):
+    for both in draw_sides(in_types_that_run(rule), 6, 0, dtype):
         if not {operand.name for operand in both.operands} <= given.keys():
             continue  # of this instance the witness doesn't speak: more are operands
         feeds = {}

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from tensolog.catalog import Catalog
 from tensolog.rules import parse_rules
-from tensolog.rules.gate import ledger as module
-from tensolog.rules.gate import versions
-from tensolog.rules.gate.ledger import Ledger, LedgerError, admitted, locked
-from tensolog.rules.gate.record_rows import store_ledger, store_verdicts
-from tensolog.rules.gate.replay import (
+from tensolog.rules.gate.ledger import fingerprints
+from tensolog.rules.gate.ledger import ledger as module
+from tensolog.rules.gate.ledger.catalog_rows import store_ledger, store_verdicts
+from tensolog.rules.gate.ledger.ledger import Ledger, LedgerError, admitted, locked
+from tensolog.rules.gate.ledger.replay import (
     ReplayError,
     group,
     replay,
@@ -181,7 +181,7 @@ CHANGES = {
         "normaliser",
     ),
     "a module that nothing is proved with": (
-        "tensolog/rules/misses.py",
+        "tensolog/rules/matching/near_misses.py",
         "from __future__",
         "# new\nfrom __future__",
         [],
@@ -277,10 +277,13 @@ def test_what_the_prover_imports_is_all_in_its_version():
                     if name.exists() and name not in seen:
                         seen.add(name)
                         waiting.append(name)
-    for folder, listed in (("rules", versions.RULES), ("catalog/operators", versions.OPERATORS)):
+    for folder, listed in (
+        ("rules", fingerprints.RULES),
+        ("catalog/operators", fingerprints.OPERATORS),
+    ):
         used = {p.name for p in seen if p.parent == ROOT / folder} - {"__init__.py"}
-        missing = used - set(listed) - set(versions.INDIFFERENT)
-        assert not missing, f"{folder}: list them in versions.py"
+        missing = used - set(listed) - set(fingerprints.INDIFFERENT)
+        assert not missing, f"{folder}: list them in fingerprints.py"
         assert {name for name in listed if name.endswith(".py")} <= used, folder
 
 
@@ -408,7 +411,7 @@ def test_a_ledger_is_written_whole_or_not_at_all(path, ledger, monkeypatch):
 def test_specifications_are_compared_when_the_library_changed(path, monkeypatch):
     """Only the hash of the whole library may spare the comparison."""
     read = Ledger.load(path)
-    assert read.checked == versions.library()
+    assert read.checked == fingerprints.library()
     rule = RULES["ConvertReluToMax"]
     monkeypatch.setattr(module, "specification_hash", lambda *of: "another")
     assert locked([rule], read) == []
@@ -497,7 +500,7 @@ def test_the_record_is_rows():
         ).fetchall() == [("sizes agree", "unsat", "agree", UNSAT)]
         assert catalog.sql(
             "SELECT operator, specification_hash FROM proof_specification"
-        ).fetchall() == list(versions.specifications(rule).items())
+        ).fetchall() == list(fingerprints.specifications(rule).items())
         assert list(stored_in(catalog)) == [("ReorderProduct", UNSAT)]
         with pytest.raises(ReplayError, match="holds no obligation of EliminateIdentity"):
             list(stored_in(catalog, ["EliminateIdentity"]))

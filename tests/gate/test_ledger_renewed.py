@@ -3,10 +3,10 @@
 from dataclasses import replace
 
 import pytest
-from tensolog.rules.gate import renew as module
-from tensolog.rules.gate.ledger import Ledger, admitted, locked
-from tensolog.rules.gate.renew import orphans, renew
-from tensolog.rules.gate.replay import ReplayError, replay, scripts_beside, stored
+from tensolog.rules.gate.ledger import renewal as module
+from tensolog.rules.gate.ledger.ledger import Ledger, admitted, locked
+from tensolog.rules.gate.ledger.renewal import orphans, renew
+from tensolog.rules.gate.ledger.replay import ReplayError, replay, scripts_beside, stored
 from tensolog.rules.prover.scripts import Scripts
 
 from .test_ledger import RULES, SAT, proved

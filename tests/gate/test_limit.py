@@ -5,7 +5,7 @@ import time
 
 import pytest
 from tensolog.rules.gate import prove as module
-from tensolog.rules.gate.limit import OutOfTimeError, limited
+from tensolog.rules.gate.cpu_limit import OutOfTimeError, limited
 from tensolog.rules.gate.prove import prove_rule
 from tensolog.rules.load import load_rules
 from tensolog.rules.prover import cases
@@ -57,9 +57,9 @@ def test_a_rule_whose_cases_take_for_ever_is_unknown(monkeypatch):
 
 
 def test_a_verdict_stands_while_conditions_are_sought(monkeypatch):
-    from tensolog.rules.gate import infer
+    from tensolog.rules.gate.inference import preconditions
 
-    monkeypatch.setattr(infer, "infer_conditions", forever)
+    monkeypatch.setattr(preconditions, "infer_conditions", forever)
     monkeypatch.setattr(
         module._Gate, "verdict", lambda gate: gate.conditional(gate.answer("refuted"))
     )

@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 from tensolog.rules import load_rules, parse_rules
 from tensolog.rules.format import rule_text
-from tensolog.rules.gate import promise
-from tensolog.rules.gate.ledger import Ledger, entry_of
+from tensolog.rules.gate.floating import numeric_class
+from tensolog.rules.gate.floating.numeric_class import measured
+from tensolog.rules.gate.ledger.ledger import Ledger, entry_of
 from tensolog.rules.gate.parallel import prove_rules
-from tensolog.rules.gate.promise import measured
-from tensolog.rules.gate.quick import look
+from tensolog.rules.gate.quick_check import quick_check
 from tensolog.rules.gate.verdict import Verdict
 from tensolog.rules.load import load_rejected
 
@@ -63,7 +63,7 @@ def test_the_gate_itself_refuses_what_only_floating_point_breaks(name):
 
 @pytest.mark.parametrize("name", ["ConvertVarianceToMoments", "ConvertWhereToMul"])
 def test_a_quick_look_sees_it_too(name):
-    seen = look(REJECTED[name], 0.5)
+    seen = quick_check(REJECTED[name], 0.5)
     assert seen.status == "refused"
     assert seen.reason.startswith("in floating point: float32")
     assert seen.counterexample is not None
@@ -117,7 +117,7 @@ def test_a_shipped_rule_keeps_its_promise_and_its_proof():
 
 @pytest.mark.parametrize("status", ["refuted", "refused", "unknown"])
 def test_what_is_not_proved_is_not_measured(status, monkeypatch):
-    monkeypatch.setattr(promise, "floating_record", pytest.fail)
+    monkeypatch.setattr(numeric_class, "floating_record", pytest.fail)
     rule = REJECTED["ConvertWhereToMul"]
     verdict = Verdict(rule.name, rule.hash, status, "so it is")
     assert measured(rule, verdict) is verdict
@@ -127,7 +127,7 @@ def test_a_measurement_that_fails_takes_no_proof_away(monkeypatch, capsys):
     def fail(*_, **__):
         raise RuntimeError("no kernels today")
 
-    monkeypatch.setattr(promise, "floating_record", fail)
+    monkeypatch.setattr(numeric_class, "floating_record", fail)
     rule = REJECTED["ConvertWhereToMul"]
     verdict = measured(rule, proof(rule))
     assert replace(verdict, reason="") == proof(rule)
@@ -177,8 +177,8 @@ def test_a_literal_has_a_type_that_its_operator_takes():
 
 def test_what_was_not_measured_is_said(monkeypatch):
     (rule,) = parse_rules(AXIS)
-    nothing = replace(promise.floating_record(rule, proved=True), roundings=(), bits=())
-    monkeypatch.setattr(promise, "floating_record", lambda *_, **__: nothing)
+    nothing = replace(numeric_class.floating_record(rule, proved=True), roundings=(), bits=())
+    monkeypatch.setattr(numeric_class, "floating_record", lambda *_, **__: nothing)
     verdict = measured(rule, proof(rule))
     assert verdict.status == "proved" and verdict.floating.status == "unmeasured"
     assert "floating point was not measured: no instance" in verdict.reason

@@ -10,15 +10,15 @@ import pytest
 from tensolog.catalog import Catalog
 from tensolog.rules import parse_rules
 from tensolog.rules.format import rule_text
-from tensolog.rules.gate import counterexample as numbers
-from tensolog.rules.gate import infer as inference
 from tensolog.rules.gate import parallel
-from tensolog.rules.gate.ledger import Ledger, admitted
+from tensolog.rules.gate.counterexample import refute as numbers
+from tensolog.rules.gate.inference import preconditions as inference
+from tensolog.rules.gate.ledger.catalog_rows import store_verdicts
+from tensolog.rules.gate.ledger.ledger import Ledger, admitted
+from tensolog.rules.gate.ledger.replay import replay, store_scripts, stored
 from tensolog.rules.gate.parallel import prove_rules
 from tensolog.rules.gate.prove import prove_rule
-from tensolog.rules.gate.record_rows import store_verdicts
-from tensolog.rules.gate.replay import replay, store_scripts, stored
-from tensolog.rules.gate.vacuous import same_program
+from tensolog.rules.gate.vacuity import same_program
 from tensolog.rules.lengths import Within
 from tensolog.rules.prover import prove as core
 from tensolog.rules.prover import ranks

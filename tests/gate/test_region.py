@@ -8,13 +8,13 @@ import z3
 from tensolog.catalog.operators.terms import Symbol
 from tensolog.rules import parse_rules
 from tensolog.rules.format import expression_text
-from tensolog.rules.gate import region as module
-from tensolog.rules.gate.implicants import NotPlainError, implicants
-from tensolog.rules.gate.inequalities import Conditions
+from tensolog.rules.gate.inference import region as module
+from tensolog.rules.gate.inference.implicants import NotPlainError, implicants
+from tensolog.rules.gate.inference.inequalities import Conditions
+from tensolog.rules.gate.inference.region import region_text, synthesize_region, with_region
+from tensolog.rules.gate.inference.sampled_region import learned_region
 from tensolog.rules.gate.prove import prove_rule
-from tensolog.rules.gate.quick import look
-from tensolog.rules.gate.region import region_text, synthesize_region, with_region
-from tensolog.rules.gate.region_learned import learned_region
+from tensolog.rules.gate.quick_check import quick_check
 from tensolog.rules.prover.cases import statements
 from tensolog.rules.prover.statement import Outcome
 
@@ -172,9 +172,9 @@ def test_a_rule_that_is_equal_everywhere_needs_no_region():
 
 def test_a_quick_look_holds_nothing_against_what_lies_in_a_region():
     (rule,) = parse_rules(CUT.replace("partial", "partial except i2 = 3 or i2 = 4"))
-    assert look(rule, 1.0).status == "sound"
+    assert quick_check(rule, 1.0).status == "sound"
     (rule,) = parse_rules(CUT)
-    seen = look(rule, 0.5)
+    seen = quick_check(rule, 0.5)
     assert seen.status == "sound"
     assert any("region is not given" in note for note in seen.notes)
 

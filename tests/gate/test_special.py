@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tensolog.rules import load_rules, parse_rules
-from tensolog.rules.gate.families import KINDS, feeds, inject
-from tensolog.rules.gate.sides import negated_zeros, sides
-from tensolog.rules.gate.special import specials, unlike
+from tensolog.rules.gate.floating.input_families import KINDS, feeds, inject
+from tensolog.rules.gate.floating.special_values import specials, unlike
+from tensolog.rules.gate.onnx_models import draw_sides, negated_zeros
 
 SHIPPED = {rule.name: rule for rule in load_rules()}
 
@@ -21,7 +21,7 @@ def rule_of(given, match, rewrite, equal="rounding", more=""):
 
 
 def found(rule, samples=8, dtype="float32"):
-    pairs = sides(rule, samples, 0, dtype)
+    pairs = draw_sides(rule, samples, 0, dtype)
     assert pairs
     return {one.kind: one for one in specials(rule, pairs, dtype, 0)}
 
@@ -49,11 +49,11 @@ def test_a_zero_of_the_match_may_be_negative():
     assert found(rule)["zero"].verdict == "broken"
     rule = rule_of("X float", ["Y = Mul(X, 1)"], ["Y = X"], "exact")
     assert verdicts(rule) == dict.fromkeys(KINDS, "kept")
-    (pair,) = sides(rule_of("X float", ["Y = Sub(X, 0)"], ["Y = X"]), 1, 0, "float32")
+    (pair,) = draw_sides(rule_of("X float", ["Y = Sub(X, 0)"], ["Y = X"]), 1, 0, "float32")
     other = negated_zeros(pair, np.random.default_rng(0))
     constants = [a for a in other.instance.view.constants.values() if a.size == 1 and a.item() == 0]
     assert any(np.signbit(array).all() for array in constants)
-    assert negated_zeros(sides(rule, 1, 0, "float32")[0], np.random.default_rng(0)) is None
+    assert negated_zeros(draw_sides(rule, 1, 0, "float32")[0], np.random.default_rng(0)) is None
 
 
 def test_zero_times_infinity_needs_finite_math():
@@ -108,7 +108,7 @@ def test_kernels_enlarged_with_zeros_break_under_infinity():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_values_are_put_in(kind):
-    (pair,) = sides(SHIPPED["ReorderMatMulsToRight"], 1, 0, "float32")
+    (pair,) = draw_sides(SHIPPED["ReorderMatMulsToRight"], 1, 0, "float32")
     rng = np.random.default_rng(0)
     plain = feeds(pair.operands, rng, "normal")
     seen = 0

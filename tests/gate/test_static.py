@@ -2,7 +2,7 @@
 
 import pytest
 from tensolog.rules import load_rules, parse_rules
-from tensolog.rules.gate.static import form_problems, impossible, misshapen, static_problem
+from tensolog.rules.gate.static_checks import form_problems, impossible, misshapen, static_problem
 
 SOUND = """\
 # MergeTransposes makes one of two.

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 from tensolog.rules import schemas
-from tensolog.rules.bound import Bound
 from tensolog.rules.conditions import bindings
+from tensolog.rules.matching.bindings import Bindings
+from tensolog.rules.matching.view import ABSENT
 from tensolog.rules.prover.cases import statement_of
 from tensolog.rules.prover.compose import Composition, algebra_of, described
 from tensolog.rules.prover.enumeration import Choices, NoCaseError
 from tensolog.rules.prover.left import Left
 from tensolog.rules.prover.patterns import progressions
 from tensolog.rules.prover.right import Right
-from tensolog.rules.view import ABSENT
 
 
 class NotCoveredError(Exception):
@@ -60,7 +60,7 @@ class Facts:
     def __init__(self, instance):
         self.instance = instance
         self.rule, self.view, self.match = instance.rule, instance.view, instance.match
-        self.bound = Bound(self.match, self.view)
+        self.bound = Bindings(self.match, self.view)
         self.opset = instance.model.opset_import[0].version
         self.operators = {
             node.op_type: self.bound.operator(node.name) for node in self.rule.match if node.choices

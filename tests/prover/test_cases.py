@@ -8,8 +8,8 @@ from itertools import product
 import pytest
 from tensolog.rules import load_rules
 from tensolog.rules.conditions import HasAttribute, HasShape, Holds, IsLiteral, conditions
-from tensolog.rules.gate.ledger import shipped
-from tensolog.rules.parser import parse_rules
+from tensolog.rules.gate.ledger.ledger import shipped
+from tensolog.rules.language.parser import parse_rules
 from tensolog.rules.prover import cases as module
 from tensolog.rules.prover.cases import IllTyped, statements
 from tensolog.rules.prover.compose import UndescribedError
@@ -20,7 +20,7 @@ from tensolog.rules.prover.enumeration import (
     cases,
     examples,
 )
-from tensolog.rules.relax import without
+from tensolog.rules.sampling.instances import without
 
 RULES = {rule.name: rule for rule in load_rules()}
 

@@ -8,10 +8,10 @@ import numpy as np
 import onnxruntime as ort
 import pytest
 from tensolog.rules import load_rules
-from tensolog.rules.gate.arithmetic import Assignment
-from tensolog.rules.gate.concrete import compute
-from tensolog.rules.gate.float64 import Float
-from tensolog.rules.instance import instances
+from tensolog.rules.gate.evaluation.arithmetic import Assignment
+from tensolog.rules.gate.evaluation.evaluate import compute
+from tensolog.rules.gate.evaluation.float64 import Float
+from tensolog.rules.sampling.instances import instances
 
 from .instance_cases import NotCoveredError, concrete
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tensolog.rules.errors import RuleError
-from tensolog.rules.parser import parse_rules
+from tensolog.rules.language.errors import RuleError
+from tensolog.rules.language.parser import parse_rules
 from tensolog.rules.prover.cases import statements
 from tensolog.rules.prover.prove import prove
 

@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 
 import pytest
-from tensolog.rules.parser import parse_rules
+from tensolog.rules.language.parser import parse_rules
 from tensolog.rules.prover.cases import IllTyped, statements
 from tensolog.rules.prover.constraint import equals
 from tensolog.rules.prover.polynomial import constant, quotient, variable

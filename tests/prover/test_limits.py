@@ -2,8 +2,8 @@
 
 import pytest
 from tensolog.rules.conditions import HasDefaults, conditions
+from tensolog.rules.language.parser import parse_rules
 from tensolog.rules.limits import limited
-from tensolog.rules.parser import parse_rules
 from tensolog.rules.prover.cases import statements
 from tensolog.rules.prover.compose import UndescribedError
 from tensolog.rules.prover.prove import prove

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tensolog.catalog.operators.expand import Definition
 from tensolog.catalog.operators.terms import Read, Reduce, Symbol, Variable, apply
-from tensolog.rules.parser import parse_rules
+from tensolog.rules.language.parser import parse_rules
 from tensolog.rules.prover import cases
 from tensolog.rules.prover.cases import statements
 from tensolog.rules.prover.particular import follows

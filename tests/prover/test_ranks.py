@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tensolog.catalog.operators.parser import parse as parse_specification
 from tensolog.rules import load_rules
-from tensolog.rules.gate.search import find_first
-from tensolog.rules.parser import parse_rules
+from tensolog.rules.gate.counterexample.search import find_first
+from tensolog.rules.language.parser import parse_rules
 from tensolog.rules.prover import listed
 from tensolog.rules.prover.cases import _statements, statements
 from tensolog.rules.prover.listed import alike_everywhere, block_alike

@@ -7,7 +7,7 @@ from itertools import permutations, product
 import pytest
 from tensolog.catalog.operators.terms import Symbol, apply
 from tensolog.rules.functions import UnknownError
-from tensolog.rules.parser import parse_rules
+from tensolog.rules.language.parser import parse_rules
 from tensolog.rules.prover import cases
 from tensolog.rules.prover.cases import statements
 from tensolog.rules.prover.spelled import MattersError, Ways, alike

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tensolog.rules.parser import parse_rules
+from tensolog.rules.language.parser import parse_rules
 from tensolog.rules.prover.cases import statements
 from tensolog.rules.prover.definedness import Path as Where
 from tensolog.rules.prover.extremes import extreme_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from tensolog.rules.parser import parse_rules
+from tensolog.rules.language.parser import parse_rules
 from tensolog.rules.prover.cases import statements
 from tensolog.rules.prover.prove import prove
 from tensolog.rules.prover.wording import worded

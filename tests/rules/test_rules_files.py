@@ -6,8 +6,8 @@ from importlib import resources
 
 import pytest
 from tensolog.rules import load_rules
-from tensolog.rules.gate.counterexample import refute
-from tensolog.rules.layout import formatted
+from tensolog.rules.gate.counterexample.refute import refute
+from tensolog.rules.language.layout import format_file
 from tensolog.rules.load import _read, _shipped, _version, load_rejected
 from tensolog.rules.prover.cases import IllTyped, statements
 from tensolog.rules.prover.prove import prove
@@ -35,7 +35,7 @@ ELUSIVE = {"FoldDivisorIntoLeftOperand"}
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
 def test_files_are_laid_out_as_the_formatter_does(file):
     text = file.read_text(encoding="utf-8")
-    assert formatted(text, file.name) == text, "run: tensolog rules format"
+    assert format_file(text, file.name) == text, "run: tensolog rules format"
 
 
 def test_rules_kept_on_disk_are_those_of_the_files(tmp_path, monkeypatch):

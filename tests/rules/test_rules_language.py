@@ -12,7 +12,7 @@ from tensolog.rules import RuleError, compile_misses, compile_program, load_rule
 from tensolog.rules.expressions import Facts, evaluate
 from tensolog.rules.format import expression_text, format_rules, rule_text
 from tensolog.rules.functions import FUNCTIONS, Symbol, UnknownError
-from tensolog.rules.symmetry import mirrored_nodes
+from tensolog.rules.matching.symmetry import mirrored_nodes
 from tensolog.rules.syntax import (
     Binary,
     Call,

@@ -19,8 +19,8 @@ from tensolog.rules import (
     rule_rows,
     store_rules,
 )
-from tensolog.rules.instance import instances
-from tensolog.rules.model_view import ModelView
+from tensolog.rules.matching.model_view import ModelView
+from tensolog.rules.sampling.instances import instances
 
 RULES = {rule.name: rule for rule in load_rules()}
 

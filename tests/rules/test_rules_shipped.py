@@ -23,7 +23,6 @@ from tensolog.rules import (
     matches,
     select_rules,
 )
-from tensolog.rules.clause import clause_of
 from tensolog.rules.conditions import (
     HasAttribute,
     HasDefaults,
@@ -35,9 +34,10 @@ from tensolog.rules.conditions import (
     UsedOnlyHere,
     conditions,
 )
-from tensolog.rules.instance import instances
-from tensolog.rules.match import check_all
-from tensolog.rules.model_view import ModelView
+from tensolog.rules.matching.compile import clause_of
+from tensolog.rules.matching.match import check_all
+from tensolog.rules.matching.model_view import ModelView
+from tensolog.rules.sampling.instances import instances
 
 from tests.campaigns import ALL, SHARE
 
@@ -374,11 +374,11 @@ def changes(condition):
 
 def really_broken(condition, view, match):
     """Whether the change did break the condition: an absent operand is not made variable."""
-    from tensolog.rules.bound import Bound
+    from tensolog.rules.matching.bindings import Bindings
 
     if isinstance(condition, UsedOnlyHere | UnusedOutputs):
         return True
-    return not Bound(match, view).holds(condition)
+    return not Bindings(match, view).holds(condition)
 
 
 def test_breaking_one_condition_leaves_no_match():

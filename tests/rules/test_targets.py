@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper, shape_inference
-from tensolog.rules.match import check_all
-from tensolog.rules.model_view import ModelView
-from tensolog.rules.parser import parse_rules
+from tensolog.rules.language.parser import parse_rules
+from tensolog.rules.matching.match import check_all
+from tensolog.rules.matching.model_view import ModelView
 
 (JOIN,) = parse_rules(
     "rule JoinHeads\n  tags explore\n  opset >= 14\n  given X [b, k, d] float32\n  match\n"

@@ -10,7 +10,7 @@ from tensolog.optimizer.program import evaluate, prepare, ruled, runner
 from tensolog.optimizer.program.dag import Program
 from tensolog.optimizer.program.translate import graph_of, program_of
 from tensolog.rules import load_rules
-from tensolog.rules.gate import ledger
+from tensolog.rules.gate.ledger import ledger
 
 from tensolog import fuse
 

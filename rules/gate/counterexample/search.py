@@ -1,0 +1,174 @@
+"""The search for numbers on which the sides of a statement differ, for certain.
+
+Float64 and the prime field only suspect; what they suspect is computed again in exact intervals,
+and made small there.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from ....catalog.operators.terms import Apply, Read, Reduce, Select, Term
+from ...prover.statement import Statement
+from ..evaluation.arithmetic import Arithmetic, Assignment, NoValueError, Number, TooLargeError
+from ..evaluation.exact import Exact
+from ..evaluation.field import Field
+from ..evaluation.float64 import Float
+from .difference import Difference, differences
+from .minimize import minimize
+from .operand_values import FAMILIES, assign, elements
+from .symbol_values import SymbolSampler, reads
+
+FLOAT, FIELD, EXACT = Float(), Field(), Exact()
+# An assignment of more numbers than this is not tried.
+_ELEMENTS = 1 << 17
+
+
+def find(
+    statements: Sequence[Statement],
+    seconds: float,
+    hints: Sequence[Mapping[str, int]] = (),
+    seed: int = 0,
+    counts: Callable[[Statement, Assignment], bool] = lambda *_: True,
+) -> tuple[Statement, Difference] | None:
+    """A difference that exact numbers confirm, small; None where the time ran out before one.
+
+    Statements take turns, so that one of many cases that is false is met early. Only numbers for
+    which `counts` holds are of interest.
+    """
+    until = time.thread_time() + seconds
+    found = find_first(statements, seconds, counts, hints, seed)
+    if found is None:
+        return None
+    statement, difference = found
+    left = max(0.5, min(3.0, until - time.thread_time()))
+    return statement, minimize(statement, difference, left, counts=counts)
+
+
+def find_first(
+    statements: Sequence[Statement],
+    seconds: float,
+    counts: Callable[[Statement, Assignment], bool] = lambda *_: True,
+    hints: Sequence[Mapping[str, int]] = (),
+    seed: int = 0,
+    draws: float = math.inf,
+) -> tuple[Statement, Difference] | None:
+    """The first difference that exact numbers confirm, as large as it was met; see find.
+
+    At most so many `draws` of numbers are looked at, of all statements together.
+    """
+    until = time.thread_time() + seconds
+    searches = [_suspects(statement, hints, seed) for statement in statements]
+    running = dict(enumerate(searches))
+    while running and time.thread_time() < until:
+        for at, search in list(running.items()):
+            if draws <= 0 or time.thread_time() > until:
+                return None
+            draws -= 1
+            try:
+                suspect = next(search)
+            except StopIteration:
+                del running[at]
+                continue
+            if suspect is None:
+                continue
+            confirmed = confirm(statements[at], suspect, seed)
+            if confirmed is not None and counts(statements[at], confirmed.assignment):
+                return statements[at], confirmed
+    return None
+
+
+def _suspects(
+    statement: Statement, hints: Sequence[Mapping[str, int]], seed: int
+) -> Iterator[Assignment | None]:
+    """Assignments on which the sides seem to differ, None after each that found nothing."""
+    sizes = SymbolSampler(statement, seed)
+    rng = np.random.default_rng(seed)
+    for symbols in _all_sizes(statement, sizes, hints):
+        if symbols is None:
+            yield None
+            continue
+        try:
+            if elements(statement, symbols) > _ELEMENTS:
+                yield None
+                continue
+        except NoValueError:
+            yield None
+            continue
+        for family in FAMILIES:
+            assignment = assign(statement, symbols, family, rng)
+            yield assignment if _seems(statement, assignment, FLOAT) else None
+        assignment = assign(statement, symbols, "small", rng)
+        yield assignment if _seems(statement, assignment, FIELD) else None
+
+
+def _all_sizes(
+    statement: Statement, sizes: SymbolSampler, hints: Sequence[Mapping[str, int]]
+) -> Iterator[dict[str, Number] | None]:
+    for hint in hints:
+        known = {name: value for name, value in hint.items() if name in sizes.symbols}
+        yield sizes.complete(known, first=tuple(known)) or sizes.complete(known)
+    if not sizes.symbols:
+        while True:
+            yield {}
+    drawn = sizes.schedule()
+    yield from itertools.islice(drawn, 6)
+    for obligation in statement.obligations:
+        if obligation.condition not in statement.assumptions:
+            yield sizes.violating(obligation.condition)
+    yield from drawn
+
+
+def _seems(statement: Statement, assignment: Assignment, arithmetic: Arithmetic) -> bool:
+    try:
+        return next(differences(statement, assignment, arithmetic), None) is not None
+    except (NoValueError, TooLargeError):
+        return False
+
+
+def confirm(statement: Statement, suspect: Assignment, seed: int = 0) -> Difference | None:
+    """The suspected difference in exact numbers, at the same sizes; None where it isn't certain."""
+    rng = np.random.default_rng(seed)
+    tries = [suspect]
+    tries += [assign(statement, suspect.symbols, family, rng) for family in FAMILIES[1:4]]
+    for assignment in tries:
+        found = certain(statement, assignment)
+        if found is not None:
+            return found
+    return None
+
+
+def certain(
+    statement: Statement, assignment: Assignment, arithmetic: Exact = EXACT
+) -> Difference | None:
+    """A difference at these numbers that no rounding explains."""
+    try:
+        found = next(differences(statement, assignment, arithmetic), None)
+    except (NoValueError, TooLargeError):
+        return None
+    if found is not None and found.kind in ("undefined", "defined") and found.output:
+        # An index out of range is a mistake even where, for want of elements, nothing is read.
+        empty = any(value == 0 for value in assignment.symbols.values())
+        if empty and any(_looks_up(d.value) for d in statement.definitions):
+            return None
+    return found
+
+
+def _looks_up(term: Term) -> bool:
+    """Whether elements of a tensor are read as indices."""
+    match term:
+        case Read(_, indices):
+            return any(reads(index) for index in indices)
+        case Apply(_, arguments):
+            return any(map(_looks_up, arguments))
+        case Select(condition, then, otherwise):
+            return any(map(_looks_up, (condition, then, otherwise)))
+        case Reduce(_, _, _, condition, body):
+            return _looks_up(condition) or _looks_up(body)
+        case _:
+            return False

@@ -1,0 +1,369 @@
+"""Numbers for the symbols of a statement, so that its assumptions hold.
+
+Small sizes first, 0 and 1 among them; then one size far beyond the others, which is what tells a
+rule that is wrong only for h >= 40; then larger ones. Where drawing doesn't meet the assumptions,
+Z3 completes what was drawn.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import z3
+
+from ....catalog.interruption import endable
+from ....catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term
+from ...prover.effort import limit
+from ...prover.statement import Statement
+from ..evaluation.arithmetic import NoValueError, Number, number
+
+# Z3 would take Ctrl-C for its own, and go on with the next question.
+z3.set_param("ctrl_c", False)
+
+# No size and no offset that Z3 is asked for is larger.
+LARGEST = 4096
+_TIMEOUT_S = 0.3
+_REALS = (1, 0, 2, -1, Fraction(1, 2), 3, Fraction(-3, 2), Fraction(1, 8), -2, 5)
+_SPIKES = (8, 13, 41, 70, 130)
+
+
+def endable_solver() -> z3.Solver:
+    """Return a solver whose questions a signal ends.
+
+    Not Z3's whole context: that refuses all questions once it was told to end while nobody asked.
+    """
+    return endable(z3.Solver(), z3.Solver.interrupt)
+
+
+class SymbolSampler:
+    """Draws numbers for symbols; every answer was checked against the assumptions."""
+
+    def __init__(self, statement: Statement, seed: int = 0) -> None:
+        self.statement = statement
+        self.symbols = {symbol.name: symbol for symbol in statement.symbols}
+        self.random = random.Random(f"{statement.title}:{seed}")
+        self.named = sorted(integers_in(statement))
+        self.divisors = {name for one in statement.assumptions for name in _divisors(one)}
+        self._solver: z3.Solver | None = None
+        self._fails: set[str] = set()
+
+    def holds(self, symbols: Mapping[str, Number]) -> bool:
+        """Whether numbers are of their symbols' kinds, and all assumptions on sizes hold."""
+        for name, symbol in self.symbols.items():
+            if symbol.kind == "dimension" and symbols[name] < 0:
+                return False
+        return all(self._true(condition, symbols) for condition in self.statement.assumptions)
+
+    def _true(self, condition: Term, symbols: Mapping[str, Number]) -> bool:
+        if reads(condition):
+            return True  # of elements: the values drawn later decide
+        try:
+            return bool(number(condition, symbols))
+        except NoValueError:
+            return False
+
+    # ------------------------------------------------------------------------- proposals
+
+    def small(self, most: int = 4, least: int = 0) -> dict[str, Number] | None:
+        """Small numbers for all symbols."""
+        return self.complete(
+            {name: self._propose(symbol, least, most) for name, symbol in self.symbols.items()},
+            least=least,
+        )
+
+    def spike(self, name: str, value: int) -> dict[str, Number] | None:
+        """One symbol far beyond the others."""
+        proposed = {n: self._propose(s, 1, 2) for n, s in self.symbols.items()}
+        return self.complete(proposed | {name: value}, first=(name,), least=1)
+
+    def _propose(self, symbol: Symbol, least: int, most: int) -> Number:
+        if symbol.kind == "real":
+            return self.random.choice(_REALS)
+        if symbol.kind == "integer" and self.random.random() < 0.2:
+            return -self.random.randint(0, most)
+        return self.random.randint(least, most)
+
+    def schedule(self) -> Iterator[dict[str, Number] | None]:
+        """Sizes to try, the cheap ones first, without end; None where drawing failed."""
+        for least, most, times in ((1, 3, 3), (0, 4, 6), (1, 7, 3)):
+            for _ in range(times):
+                yield self.small(most, least)
+        sizes = [name for name, symbol in self.symbols.items() if symbol.kind != "real"]
+        thresholds = [n + d for n in self.named if 3 < n <= 600 for d in (0, 1, -1)]
+        for value in (*_SPIKES[:2], *thresholds, *_SPIKES[2:]):
+            for name in sizes:
+                yield self.spike(name, value)
+        most = 8
+        while True:
+            yield self.small(most, 0 if self.random.random() < 0.3 else 1)
+            if sizes:
+                name = self.random.choice(sizes)
+                yield self.spike(name, self.random.randint(2, 2 * most))
+            most = min(most + 1, 48)
+
+    # ------------------------------------------------------------------------ completion
+
+    def complete(
+        self,
+        proposed: Mapping[str, Number],
+        wanted: Sequence[Term] = (),
+        first: Sequence[str] = (),
+        least: int = 0,
+    ) -> dict[str, Number] | None:
+        """Numbers near the proposed ones for which assumptions and `wanted` hold; None: none found.
+
+        The symbols of `first` keep their numbers before others do; dimensions are at least `least`
+        if that is possible.
+        """
+        known = dict(proposed)
+        if set(known) >= set(self.symbols) and not wanted and self.holds(known):
+            return known
+        solver = self._solver_of_assumptions()
+        solver.push()
+        try:
+            for condition in wanted:
+                solver.add(_truth(condition, self.symbols))
+            if solver.check() != z3.sat:
+                return None
+            self._keep_large(solver, least)
+            self._keep_small(solver, known, first)
+            rest = [name for name in known if name not in first]
+            self.random.shuffle(rest)
+            rest.sort(key=lambda name: name not in self.divisors)
+            for name in (*first, *rest):
+                solver.push()
+                solver.add(_variable(self.symbols[name]) == _constant(known[name]))
+                if solver.check() != z3.sat:
+                    solver.pop()
+                    if name in first:
+                        return None
+            if solver.check() != z3.sat:
+                return None
+            found = self._read(solver.model())
+        except (_NotIntegersError, z3.Z3Exception):
+            return None
+        finally:
+            while solver.num_scopes():
+                solver.pop()
+        met = all(self._true(condition, found) for condition in wanted)
+        return found if met and self.holds(found) else None
+
+    def _keep_large(self, solver: z3.Solver, least: int) -> None:
+        """Keep dimensions from 0, all of them or those for which it can be."""
+        if not least:
+            return
+        dimensions = [_variable(s) for s in self.symbols.values() if s.kind == "dimension"]
+        for some in (dimensions, *([one] for one in dimensions)):
+            solver.push()
+            solver.add(*(variable >= least for variable in some))
+            if solver.check() == z3.sat:
+                if some is dimensions:
+                    return
+            else:
+                solver.pop()
+
+    def _keep_small(
+        self, solver: z3.Solver, known: Mapping[str, Number], first: Sequence[str]
+    ) -> None:
+        """Bound what isn't asked for, as tightly as the conditions allow."""
+        integers = [n for n, s in self.symbols.items() if s.kind != "real" and n not in first]
+        largest = max([4, *(abs(int(known[n])) for n in integers if n in known)])
+        for most in (largest, 2 * largest, 8 * largest):
+            solver.push()
+            for name in integers:
+                variable = _variable(self.symbols[name])
+                solver.add(variable <= most, variable >= -most)
+            if solver.check() == z3.sat:
+                return
+            solver.pop()
+
+    def violating(self, condition: Term) -> dict[str, Number] | None:
+        """Small sizes at which the assumptions hold and a condition doesn't."""
+        wanted = Apply("not", (condition,))
+        for most in (3, 7, 40, LARGEST):
+            bounds = [
+                Apply("<=", (symbol, most))
+                for symbol in self.symbols.values()
+                if symbol.kind != "real"
+            ]
+            found = self.complete({}, [wanted, *bounds])
+            if found is not None:
+                return found
+        return None
+
+    def satisfiable(self) -> bool | None:
+        """Whether any numbers meet the assumptions on sizes; None where Z3 can't tell."""
+        if self.small(3, 1) is not None:
+            return True
+        answer = self._solver_of_assumptions(bounded=False).check()
+        return None if answer == z3.unknown else bool(answer == z3.sat)
+
+    def _solver_of_assumptions(self, *, bounded: bool = True) -> z3.Solver:
+        if self._solver is None or not bounded:
+            solver = endable_solver()
+            limit(solver, _TIMEOUT_S)
+            for symbol in self.symbols.values():
+                variable = _variable(symbol)
+                if symbol.kind == "dimension":
+                    solver.add(variable >= 0)
+                if bounded and symbol.kind != "real":
+                    solver.add(variable <= LARGEST, variable >= -LARGEST)
+            for condition in self.statement.assumptions:
+                try:
+                    solver.add(_truth(condition, self.symbols))
+                except _NotIntegersError:
+                    continue  # `holds` decides afterwards
+            if not bounded:
+                return solver
+            self._solver = solver
+        return self._solver
+
+    def _read(self, model: z3.ModelRef) -> dict[str, Number]:
+        found: dict[str, Number] = {}
+        for name, symbol in self.symbols.items():
+            value = model.eval(_variable(symbol), model_completion=True)
+            if symbol.kind != "real":
+                found[name] = value.as_long()
+            elif z3.is_rational_value(value):
+                found[name] = Fraction(value.numerator_as_long(), value.denominator_as_long())
+            else:
+                raise _NotIntegersError
+        return found
+
+
+# ------------------------------------------------------------------------------- terms in Z3
+
+
+class _NotIntegersError(Exception):
+    """A term that isn't about sizes."""
+
+
+def reads(term: Term) -> bool:
+    """Whether a term depends on elements of tensors."""
+    match term:
+        case Read() | Reduce():
+            return True
+        case Apply(_, arguments):
+            return any(map(reads, arguments))
+        case Select(condition, then, otherwise):
+            return reads(condition) or reads(then) or reads(otherwise)
+        case _:
+            return False
+
+
+def _variable(symbol: Symbol) -> Any:
+    return z3.Real(symbol.name) if symbol.kind == "real" else z3.Int(symbol.name)
+
+
+def _constant(value: Number) -> Any:
+    if isinstance(value, int):
+        return z3.IntVal(int(value))
+    fraction = Fraction(value)
+    return z3.Q(fraction.numerator, fraction.denominator)
+
+
+def _truth(term: Term, symbols: Mapping[str, Symbol]) -> Any:
+    found = in_z3(term, symbols)
+    if isinstance(found, bool):
+        return z3.BoolVal(found)
+    return found
+
+
+def in_z3(term: Term, symbols: Mapping[str, Symbol]) -> Any:
+    """A term of symbols for Z3; divisors are taken to be positive, which `holds` checks."""
+    match term:
+        case bool():
+            return z3.BoolVal(term)
+        case int() | float():
+            return _constant(Fraction(str(term)) if isinstance(term, float) else term)
+        case Symbol(name):
+            return _variable(symbols.get(name, term))
+        case Select(condition, then, otherwise):
+            return z3.If(
+                _truth(condition, symbols), in_z3(then, symbols), in_z3(otherwise, symbols)
+            )
+        case Apply(function, arguments):
+            return _applied(function, [in_z3(argument, symbols) for argument in arguments])
+    raise _NotIntegersError
+
+
+def _applied(function: str, values: list[Any]) -> Any:
+    match function, values:
+        case "+", [a, b]:
+            return a + b
+        case "-", [a, b]:
+            return a - b
+        case "*", [a, b]:
+            return a * b
+        case "/", [a, b]:
+            return z3.ToReal(a) / z3.ToReal(b) if z3.is_int(a) and z3.is_int(b) else a / b
+        case "//", [a, b]:
+            return a / b
+        case (("%" | "mod"), [a, b]):
+            return a % b
+        case "neg", [a]:
+            return -a
+        case "real", [a]:
+            return a
+        case "max", [a, b]:
+            return z3.If(a >= b, a, b)
+        case "min", [a, b]:
+            return z3.If(a <= b, a, b)
+        case "abs", [a]:
+            return z3.If(a >= 0, a, -a)
+        case "=", [a, b]:
+            return a == b
+        case "!=", [a, b]:
+            return a != b
+        case "<", [a, b]:
+            return a < b
+        case "<=", [a, b]:
+            return a <= b
+        case ">", [a, b]:
+            return a > b
+        case ">=", [a, b]:
+            return a >= b
+        case "and", [a, b]:
+            return z3.And(a, b)
+        case "or", [a, b]:
+            return z3.Or(a, b)
+        case "not", [a]:
+            return z3.Not(a)
+    raise _NotIntegersError
+
+
+def _divisors(term: Term) -> Iterator[str]:
+    """The symbols that something else is to be a multiple of: they are chosen first."""
+    match term:
+        case Apply(function, arguments):
+            if function == "%" and isinstance(arguments[1], Symbol):
+                yield arguments[1].name
+            for argument in arguments:
+                yield from _divisors(argument)
+        case Select(condition, then, otherwise):
+            for part in (condition, then, otherwise):
+                yield from _divisors(part)
+
+
+def integers_in(statement: Statement) -> set[int]:
+    """Return the integers that a statement mentions: where its cases meet, something changes."""
+    found: set[int] = set()
+    waiting: list[Term] = list(statement.assumptions)
+    for definition in statement.definitions:
+        waiting += [*definition.shape, definition.value]
+    while waiting:
+        match waiting.pop():
+            case bool():
+                continue
+            case int() as value:
+                found.add(abs(value))
+            case Apply(_, arguments) | Read(_, arguments):
+                waiting += arguments
+            case Select(condition, then, otherwise):
+                waiting += [condition, then, otherwise]
+            case Reduce(_, _, extents, condition, body):
+                waiting += [*extents, condition, body]
+    return found

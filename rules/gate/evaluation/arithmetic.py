@@ -1,0 +1,177 @@
+"""Numbers for a statement, of its symbols and elements, and what computing with real ones asks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from ....catalog.errors import TensologError
+from ....catalog.operators.terms import Apply, Select, Symbol, Term
+from ...prover.statement import Algebra
+
+Array = npt.NDArray[Any]
+Number = int | float | Fraction | bool
+
+# "index": made of dimensions and indices, so that `/` divides as reals; "integer": an element of an
+# integer tensor, whose `/` truncates.
+Kind = Literal["index", "integer", "real", "boolean"]
+
+
+class NoValueError(TensologError):
+    """Sizes for which a statement can't be computed: a negative dimension, a division by 0."""
+
+
+class TooLargeError(TensologError):
+    """Sizes for which computing a statement would take too many steps."""
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Numbers for the symbols of a statement, and an array for each operand.
+
+    Arrays are float64, int64 or bool by the operand's algebra.
+    """
+
+    symbols: Mapping[str, Number]
+    arrays: Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """The elements of a tensor, and which of them have a value (of the same shape)."""
+
+    values: Array
+    defined: Array
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Element:
+    """A term on a grid of indices; `values` and `defined` broadcast to the grid."""
+
+    values: Any
+    defined: Any
+    kind: Kind
+
+
+class Arithmetic(Protocol):
+    """What real numbers are, as arrays, and how they are computed with."""
+
+    name: str
+    # grids of more elements than this are not computed
+    largest: int
+
+    def real(self, array: Any) -> Array:
+        """Numbers that are known (integers, truth values, float64, Fractions) as real numbers."""
+
+    def pi(self) -> Array:
+        """The number pi."""
+
+    def apply(self, function: str, arguments: Sequence[Array]) -> tuple[Array, Any]:
+        """A primitive of reals, and where it has a value."""
+
+    def compare(self, relation: str, left: Array, right: Array) -> Array:
+        """Truth values of = != < <= > >=."""
+
+    def reduce(self, kind: str, body: Array, axes: tuple[int, ...]) -> Array:
+        """The sum, prod, max or min over axes of a body that isn't empty."""
+
+    def neutral(self, kind: str) -> Any:
+        """What changes no reduction of a kind."""
+
+    def truncate(self, array: Array) -> npt.NDArray[np.int64]:
+        """Reals as integers, rounded towards 0."""
+
+
+KINDS: Mapping[Algebra, Kind] = {"real": "real", "integer": "integer", "boolean": "boolean"}
+
+
+def stored_as(kind: Kind) -> type:
+    """The type of NumPy that holds elements of a kind, real ones before an arithmetic has them."""
+    return {"real": np.float64, "boolean": np.bool_}.get(kind, np.int64)
+
+
+REDUCE: Mapping[str, Callable[..., Any]] = {
+    "sum": np.sum,
+    "prod": np.prod,
+    "max": np.max,
+    "min": np.min,
+    "any": np.any,
+    "all": np.all,
+}
+
+
+# ------------------------------------------------------------------------------------ sizes
+
+
+def number(term: Term, symbols: Mapping[str, Number]) -> Any:
+    """A term of symbols alone, such as a dimension or a condition on sizes, as a number."""
+    match term:
+        case bool() | int() | float():
+            return term
+        case Symbol(name):
+            if name not in symbols:
+                raise NoValueError(f"{name} has no value")
+            return symbols[name]
+        case Select(condition, then, otherwise):
+            return number(then if number(condition, symbols) else otherwise, symbols)
+        case Apply("and", (left, right)):
+            return bool(number(left, symbols)) and bool(number(right, symbols))
+        case Apply("or", (left, right)):
+            return bool(number(left, symbols)) or bool(number(right, symbols))
+        case Apply(function, arguments) if function in _SCALAR:
+            values = [number(argument, symbols) for argument in arguments]
+            try:
+                return _SCALAR[function](*values)
+            except (ZeroDivisionError, ValueError, OverflowError):
+                raise NoValueError(f"{term} has no value") from None
+    raise NoValueError(f"{term} is no number")
+
+
+def _ratio(a: Number, b: Number) -> Number:
+    if isinstance(a, float) or isinstance(b, float):
+        return float(a) / float(b)
+    return Fraction(a) / Fraction(b)
+
+
+_SCALAR: Mapping[str, Callable[..., Any]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": _ratio,
+    "//": lambda a, b: a // b,
+    "%": lambda a, b: a % b,
+    "mod": lambda a, b: a % b,
+    "neg": lambda a: -a,
+    "max": max,
+    "min": min,
+    "abs": abs,
+    "floor": math.floor,
+    "ceil": math.ceil,
+    "sqrt": math.sqrt,
+    "exp": math.exp,
+    "log": math.log,
+    "pi": lambda: math.pi,
+    "real": lambda a: a,
+    "not": lambda a: not a,
+    "=": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+}
+
+
+def shape_at(shape: Sequence[Term], symbols: Mapping[str, Number]) -> tuple[int, ...]:
+    """A shape as numbers; NoValueError where one is negative or no integer."""
+    sizes = tuple(number(size, symbols) for size in shape)
+    if any(size != int(size) or size < 0 for size in sizes):
+        raise NoValueError(f"{', '.join(map(str, sizes))} is no shape")
+    return tuple(int(size) for size in sizes)

@@ -1,0 +1,325 @@
+"""Whether both sides of a rule are equal bit by bit, by proof; NaNs may differ in payload.
+
+Two arguments. A rule that only moves elements, and is proved equal, takes the same element to each
+place on both sides, so its bits are equal whatever the elements are. A rule of operators that
+IEEE 754 fixes (each result rounded once) is one scalar expression on either side; Z3 proves the two
+equal in its theory of floating-point numbers, or a search finds operands that tell them apart. Of
+operators whose kernels approximate (Exp, Tanh) or choose an order of summation nothing is proved.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import z3
+
+from ....catalog.operators import classifications
+from ....catalog.operators.expand import Definition
+from ....catalog.operators.terms import Apply, Read, Reduce, Select, Term
+from ...prover.effort import limit
+from ...prover.statement import Equation, Statement
+from ...syntax import Binary, Call, Expression, ListOf, Literal, Name, PatternNode, Rule, Unary
+from ..counterexample.symbol_values import endable_solver
+from ..onnx_models import allows
+from .ieee754 import NotFloatingError, is_of_elements, is_of_indices, place, placed
+from .inlining import NotScalarError, inlined_element, reads
+from .scalar_bits import Bits, Problem, equal_bits
+
+DTYPES = ("float32", "float16")
+# Results that IEEE 754 fixes, whatever the kernel; of Max, Min and Sum with two operands. Not
+# Where: ONNX Runtime's adds what it has chosen to zeros, and makes 0.0 of -0.0.
+FIXED = frozenset(
+    {"Abs", "Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"}
+    | {"Mul", "Neg", "Not", "Or", "Reciprocal", "Sqrt", "Sub", "Xor"}
+    | {"Relu", "Max", "Min", "Clip", "Sum"}
+)
+# Operators whose kernels treat zeros of two signs in one way everywhere. Those of Max and Min go by
+# the shapes that they broadcast.
+_STEADY = ("Relu", "Clip")
+# Operators that compute where they move, or may.
+_COMPUTING = frozenset({"Upsample", "Scatter", "ScatterElements", "ScatterND", "TensorScatter"})
+# Operators that hand their operand on.
+_HANDING_ON = frozenset({"Identity", "Dropout"})
+_INDEX_S = 1.0
+
+
+def bit_equality(
+    rule: Rule, statements: Sequence[Statement], *, proved: bool, timeout: float = 5.0
+) -> tuple[Bits, ...]:
+    """Return what is known of the bits, by element type.
+
+    `proved`: both sides were proved equal as tensors. `statements` are not looked at where the rule
+    only moves, or is unfit. `timeout` is the solver's, in seconds, for each question. Of a rule
+    under `finite_math` that is not equal otherwise, finite numbers are asked about.
+    """
+    if moves_only(rule):
+        if proved:
+            return (Bits("any", "proved", "movement"),)
+        reason = "the rule only moves elements, but is not proved to move them to the same places"
+        return (Bits("any", "unknown", "none", reason),)
+    if reason := unfit(rule):
+        return (Bits("any", "unknown", "none", reason),)
+    found = []
+    for dtype in DTYPES:
+        if allows(rule, dtype):
+            start = time.perf_counter()
+            one = _in_type(rule, statements, dtype, False, timeout)
+            if one.result != "proved" and rule.finite_math:
+                one = _in_type(rule, statements, dtype, True, timeout)
+            found.append(replace(one, seconds=round(time.perf_counter() - start, 4)))
+    if found and all(one.dtype == "bool" for one in found):
+        return (found[0],)
+    return tuple(found) or (Bits("any", "unknown", "none", "no type that the solver knows"),)
+
+
+# ----------------------------------------------------------------------------- what a rule is of
+
+
+def moves_only(rule: Rule) -> bool:
+    """Tell whether every operator of a rule hands elements on as they are.
+
+    All that is moved must be operands: a number of the rule matches 0.0 and -0.0 alike.
+    """
+    return not any(alias.source.literal is not None for alias in rule.aliases) and all(
+        _moves(rule, node, operator) and not _moves_numbers(rule, node, operator)
+        for node in (*rule.match, *rule.rewrite)
+        for operator in node.operators
+    )
+
+
+def unfit(rule: Rule) -> str:
+    """Say why no scalar expressions that IEEE 754 fixes can be had of a rule; "" where they can."""
+    for node in (*rule.match, *rule.rewrite):
+        for operator in node.operators:
+            if _moves(rule, node, operator):
+                continue
+            if operator not in FIXED:
+                return f"IEEE 754 does not fix what {operator} computes"
+            wide = len(node.inputs) > 2 or any(item.star for item in node.inputs)
+            if operator in ("Max", "Min", "Sum") and wide:
+                return f"{operator} of more than two operands may take them in any order"
+    for node in rule.rewrite:
+        for item in node.inputs:
+            if item.literal is not None and not _exact(item.literal):
+                return "the target has a number that is computed when the rule is applied"
+    return "" if rule.equal != "partial" else "the sides differ in a region"
+
+
+def _exact(expression: Expression) -> bool:
+    """Tell whether a number of the target is one of the match, or an extreme of some."""
+    match expression:
+        case Literal() | Name() | ListOf():
+            return True
+        case Unary("-", operand):
+            return _exact(operand)
+        case Call("min" | "max", arguments):
+            return all(map(_exact, arguments))
+        case _:
+            return False
+
+
+def _moves(rule: Rule, node: PatternNode, operator: str) -> bool:
+    if operator in _HANDING_ON:
+        return True
+    if operator == "Cast":
+        return _keeps_type(rule, node)
+    known = classifications().get(("", operator))
+    return known is not None and known.kind == "movement" and operator not in _COMPUTING
+
+
+def _moves_numbers(rule: Rule, node: PatternNode, operator: str) -> bool:
+    places = {"Concat": range(len(node.inputs)), "Pad": (0, 2), "OneHot": (2,)}.get(operator, (0,))
+    moved = [item for at, item in enumerate(node.inputs) if at in places]
+    return any(i.literal is not None or rule.operand(i.value or "").scalar for i in moved)
+
+
+def _keeps_type(rule: Rule, node: PatternNode) -> bool:
+    """Tell whether the rule says that a Cast is to the type that its operand has."""
+    both = {node.inputs[0].value, node.outputs[0].value}
+    for condition in rule.given:
+        match condition:
+            case Binary("=", Call("dtype", (Name(one),)), Call("dtype", (Name(other),))):
+                if {one, other} == both:
+                    return True
+    return False
+
+
+# ----------------------------------------------------------------------------- one element type
+
+
+def _in_type(
+    rule: Rule, statements: Sequence[Statement], dtype: str, finite: bool, timeout: float
+) -> Bits:
+    asked: dict[object, Bits] = {}
+    for statement in statements:
+        try:
+            for problem in _problems(rule, statement):
+                if problem.key not in asked:
+                    kinds = set(problem.unknowns().values())
+                    said = "bool" if problem.boolean and kinds <= {"truth"} else dtype
+                    found = equal_bits(problem, dtype, finite=finite, timeout=timeout)
+                    asked[problem.key] = replace(found, dtype=said)
+                if asked[problem.key].result != "proved":
+                    return asked[problem.key]
+        except (NotScalarError, NotFloatingError) as error:
+            return Bits(dtype, "unknown", "none", str(error), finite)
+    if not asked:
+        return Bits(dtype, "unknown", "none", "no case of the rule is of floating-point numbers")
+    return max(asked.values(), key=lambda one: (one.dtype != "bool", len(one.script)))
+
+
+def _problems(rule: Rule, statement: Statement) -> Iterator[Problem]:
+    zeros = _zeros(rule, statement)
+    definitions = {
+        one.name: replace(one, value=_of_kernel(rule, one))
+        for one in statement.definitions
+        if one.name not in zeros
+    }
+    algebras = {operand.name: operand.algebra for operand in statement.operands}
+    truths = frozenset(name for name, algebra in algebras.items() if algebra == "boolean")
+    assumed = tuple(one for one in statement.assumptions if is_of_elements(one))
+    whole = {one.name: one for one in statement.definitions}
+    for equation in statement.equations:
+        source, target = _sides(equation, definitions, whole)
+        found = reads(source) | reads(target)
+        kind = statement.algebras.get(equation.source, "real")
+        if kind == "integer" or any(algebras.get(one.tensor) == "integer" for one in found):
+            continue  # integers are exact, and no matter of rounding
+        places, apart = _places(statement, whole[equation.source], found)
+        named = frozenset(name for read, name in places.items() if read.tensor in zeros)
+        yield Problem(source, target, places, kind == "boolean", truths, named, apart, assumed)
+
+
+def _sides(
+    equation: Equation, definitions: Mapping[str, Definition], whole: Mapping[str, Definition]
+) -> tuple[Term, Term]:
+    def side(name: str) -> Term:
+        if name in definitions:
+            return inlined_element(definitions[name], definitions, indices)
+        return Read(name, indices)  # an operand that is handed on, or a zero
+
+    indices = whole[equation.source].indices
+    return side(equation.source), side(equation.target)
+
+
+def _zeros(rule: Rule, statement: Statement) -> frozenset[str]:
+    """Name the numbers that are 0 by the match alone: -0.0 matches as well."""
+    given = {item.value for node in rule.match for item in node.inputs if item.value}
+    return frozenset(
+        one.name
+        for one in statement.definitions
+        if one.name in given
+        and one.name in statement.source
+        and statement.algebras.get(one.name, "real") == "real"
+        and isinstance(one.value, int | float)
+        and one.value == 0
+    )
+
+
+def _of_kernel(rule: Rule, definition: Definition) -> Term:
+    """Return a value whose max and min say whose they are: each may treat zeros anew."""
+    name = definition.name.removesuffix(".new")
+    nodes = rule.rewrite if name != definition.name else rule.match
+    operators = [n.op_type for n in nodes if any(o.value == name for o in n.outputs)]
+    kernel = operators[0] if operators and operators[0] in _STEADY else definition.name
+    if isinstance(definition.value, Apply) and not _has_unknowns(definition.value):
+        return _constant(definition.value)
+
+    def marked(term: Term) -> Term:
+        match term:
+            case Apply("max" | "min" as function, arguments) if not is_of_indices(term):
+                return Apply(f"{function}:{kernel}", tuple(map(marked, arguments)))
+            case Apply(function, arguments):
+                return Apply(function, tuple(map(marked, arguments)))
+            case Select(condition, then, otherwise):
+                return Select(marked(condition), marked(then), marked(otherwise))
+            case Reduce():
+                return term
+            case _:
+                return term
+
+    return marked(definition.value)
+
+
+def _has_unknowns(term: Term) -> bool:
+    match term:
+        case Apply(_, arguments):
+            return any(map(_has_unknowns, arguments))
+        case _:
+            return not isinstance(term, int | float)
+
+
+def _constant(term: Term) -> float:
+    """Return the number that a rule's text had where a statement has an exact expression.
+
+    What the text had is a rounding of that; NotFloatingError where another one would make another
+    constant of a model.
+    """
+    exact = _computed(term)
+    for dtype, wider in (("float32", np.float64), ("float16", np.float32)):
+        middle = wider(exact)
+        near = [middle, *(np.nextafter(middle, wider(side)) for side in (-np.inf, np.inf))]
+        if len({float(np.dtype(dtype).type(one)) for one in near}) > 1:
+            raise NotFloatingError(f"{term} rounds in two ways")
+    return exact
+
+
+def _computed(term: Term) -> float:
+    match term:
+        case int() | float():
+            return float(term)
+        case Apply(function, arguments) if function in _EXACT:
+            return _EXACT[function](*map(_computed, arguments))
+    raise NotFloatingError(f"{term} is no known number")
+
+
+_EXACT: Mapping[str, Callable[..., float]] = {
+    "pi": lambda: math.pi,
+    "sqrt": math.sqrt,
+    "log": math.log,
+    "neg": lambda a: -a,
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "/": lambda a, b: a / b,
+}
+
+
+def _places(
+    statement: Statement, output: Definition, found: set[Read]
+) -> tuple[dict[Read, str], bool]:
+    """Name the elements that are read, and tell whether two names may be one element."""
+    solver = endable_solver()
+    limit(solver, _INDEX_S)
+    for assumption in statement.assumptions:
+        try:
+            solver.add(placed(assumption))
+        except NotFloatingError:
+            continue  # one assumption less: less is seen to be equal
+    for symbol in statement.symbols:
+        if symbol.kind == "dimension":
+            solver.add(z3.Int(symbol.name) >= 0)
+    for index, extent in zip(output.indices, output.shape, strict=True):
+        solver.add(place(index) >= 0, place(index) < place(extent))
+    named: dict[Read, str] = {}
+    leaders: dict[str, list[Read]] = {}
+    for read in sorted(found, key=str):
+        known = leaders.setdefault(read.tensor, [])
+        leader = next((one for one in known if _same_place(solver, one, read)), None)
+        if leader is None:
+            known.append(read)
+            named[read] = read.tensor + "'" * (len(known) - 1)
+        else:
+            named[read] = named[leader]
+    return named, all(len(known) == 1 for known in leaders.values())
+
+
+def _same_place(solver: z3.Solver, one: Read, other: Read) -> bool:
+    pairs = [(a, b) for a, b in zip(one.indices, other.indices, strict=True) if a != b]
+    if not pairs:
+        return True
+    return bool(solver.check(z3.Or(*(place(a) != place(b) for a, b in pairs))) == z3.unsat)

@@ -1,0 +1,163 @@
+"""Families of random inputs on which rounding shows, and values that arithmetic treats apart."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sampling.builder import array_for
+from ..onnx_models import Operand
+
+Array = NDArray[Any]
+
+FAMILIES = ("normal", "shifted", "cancelling", "mixed")
+"""normal N(0, 1); shifted: a mean 16 to 1000 times the spread, of either sign; cancelling: numbers
+of nearly one magnitude whose signs alternate, so that sums lose their leading digits; mixed:
+magnitudes from 1e-3 to 1e2 in one tensor."""
+
+KINDS = (
+    "nan",
+    "positive_infinity",
+    "negative_infinity",
+    "zero",
+    "subnormal",
+    "overflow",
+    "halfway",
+    "mixed",
+)
+"""Special values among ordinary ones: `zero` is 0.0 and -0.0, `overflow` numbers whose products and
+sums leave the range, `halfway` whole numbers and those midway between two of a shorter type or
+between two integers, and their next neighbours: where rounding, and rounding twice, turns; `mixed`
+all of these, infinities of both signs beside zeros and NaNs."""
+
+
+def feeds(
+    operands: Sequence[Operand], rng: np.random.Generator, family: str
+) -> dict[str, NDArray[Any]]:
+    """Draw one array for each operand."""
+    return {operand.name: _draw(operand, rng, family) for operand in operands}
+
+
+def _draw(operand: Operand, rng: np.random.Generator, family: str) -> Array:
+    shape, dtype = list(operand.shape), operand.dtype
+    if not dtype.startswith("float") or family in ("normal", "mixed"):
+        return array_for(rng, dtype, shape, operand.domain, family)
+    if family == "shifted":
+        data = rng.choice([16.0, 100.0, 1000.0]) * rng.choice([1, -1]) + rng.standard_normal(shape)
+    else:
+        data = rng.choice([1.0, 30.0]) * (1 + 1e-3 * rng.standard_normal(shape))
+        data = data * _signs(shape, rng)
+    if operand.domain == "positive":
+        data = np.abs(data)
+    return np.asarray(data, dtype)
+
+
+def _signs(shape: Sequence[int], rng: np.random.Generator) -> Array:
+    """Signs that alternate along some of the axes: sums over those, or of two operands, cancel."""
+    odd: Array = np.full(shape, rng.integers(0, 2))
+    for axis, size in enumerate(shape):
+        along = np.arange(size) * rng.integers(0, 2)
+        odd = odd + along.reshape([-1 if at == axis else 1 for at in range(len(shape))])
+    return np.where(odd % 2 == 0, 1.0, -1.0)
+
+
+def inject(
+    operands: Sequence[Operand], drawn: dict[str, Array], rng: np.random.Generator, kind: str
+) -> dict[str, Array]:
+    """Put special values at random places: one element, a quarter of an operand or of all operands,
+    or all elements of one or of all.
+    """
+    result = {name: array.copy() for name, array in drawn.items()}
+    floats = [o for o in operands if o.dtype.startswith("float") and drawn[o.name].size]
+    if not floats:
+        return result
+    how = rng.integers(0, 5)
+    for operand in floats if how >= 3 else [floats[rng.integers(0, len(floats))]]:
+        array = result[operand.name]
+        places: Array = np.zeros(array.size, bool)
+        if how == 0:
+            places[rng.integers(0, array.size)] = True
+        else:
+            places = rng.random(array.size) < (1.0 if how in (2, 4) else 0.25)
+        places = places.reshape(array.shape)
+        array[places] = special(kind, rng, int(places.sum()), array.dtype)
+    return result
+
+
+def _zeros(rng: np.random.Generator, count: int, dtype: np.dtype[Any]) -> Array:
+    return np.where(rng.random(count) < 0.5, 0.0, -0.0).astype(dtype)
+
+
+def _subnormals(rng: np.random.Generator, count: int, dtype: np.dtype[Any]) -> Array:
+    """Below the smallest normal number, and just above it or its root, where products underflow."""
+    tiny = float(np.finfo(dtype).smallest_normal) ** (1 / rng.choice([1, 1, 2, 3]))
+    data = rng.uniform(-1, 1, count) * tiny * 2.0 ** rng.integers(-8, 4, count)
+    return np.asarray(data, dtype)
+
+
+def _huge(rng: np.random.Generator, count: int, dtype: np.dtype[Any]) -> Array:
+    """Numbers whose squares leave the range, numbers near its end, and small ones to make up.
+
+    Or all near one number beyond which a power or an exponential leaves it: a threshold that two
+    sides have at places a factor apart is met there.
+    """
+    largest = float(np.log2(float(np.finfo(dtype).max)))
+    sign = rng.choice([1.0, -1.0], count)
+    exponents: Array
+    match int(rng.integers(0, 5)):
+        case 0 | 1:
+            exponents = np.where(
+                rng.random(count) < 0.5, rng.uniform(0.3, 1.0, count) * largest, 0.0
+            )
+            exponents += np.where(exponents == 0, largest - rng.uniform(0.0, 2.0, count), 0.0)
+            exponents *= np.where(rng.random(count) < 0.2, -0.9, 1.0)
+        case 2 | 3:
+            exponents = largest / rng.integers(1, 5) + rng.uniform(-3.0, 1.0) + np.zeros(count)
+            exponents = np.minimum(exponents + rng.uniform(-0.5, 0.5, count), largest)
+        case _:
+            exponents = np.log2(largest * np.log(2.0) * rng.uniform(0.4, 1.2, count))
+            sign = np.full(count, rng.choice([1.0, -1.0]))
+    with np.errstate(over="ignore"):
+        return np.asarray(sign * 2.0**exponents, dtype)
+
+
+def _halfway(rng: np.random.Generator, count: int, dtype: np.dtype[Any]) -> Array:
+    digits = np.finfo(dtype).nmant
+    shorter = rng.choice([kept for kept in (7, 10, 23) if kept < digits] or [digits - 1], count)
+    odd = 2 * rng.integers(0, 2**shorter) + 1 + 2.0 ** (shorter + 1)
+    midway = odd * 2.0 ** (rng.integers(-3, 4, count) - shorter)
+    halves = rng.integers(-64, 65, count) / 2
+    found = np.where(rng.random(count) < 0.5, midway, halves).astype(dtype)
+    beyond = rng.choice(np.asarray([-np.inf, np.inf], dtype), count)
+    return np.where(rng.random(count) < 0.6, np.nextafter(found, beyond), found)
+
+
+def _mixed(rng: np.random.Generator, count: int, dtype: np.dtype[Any]) -> Array:
+    limits = np.finfo(dtype)
+    ends = [limits.max, -limits.max, limits.smallest_normal, limits.smallest_subnormal]
+    values = [np.inf, -np.inf, np.nan, 0.0, -0.0, 1.0, -1.0, *ends]
+    return rng.choice(np.asarray(values, dtype), count)
+
+
+def special(kind: str, rng: np.random.Generator, count: int, dtype: np.dtype[Any]) -> Array:
+    """Draw special values of a kind."""
+    return _SPECIAL[kind](rng, count, dtype)
+
+
+def _constant(value: float) -> Callable[[np.random.Generator, int, np.dtype[Any]], Array]:
+    return lambda rng, count, dtype: np.full(count, value, dtype)
+
+
+_SPECIAL: dict[str, Callable[[np.random.Generator, int, np.dtype[Any]], Array]] = {
+    "nan": _constant(np.nan),
+    "positive_infinity": _constant(np.inf),
+    "negative_infinity": _constant(-np.inf),
+    "zero": _zeros,
+    "subnormal": _subnormals,
+    "overflow": _huge,
+    "halfway": _halfway,
+    "mixed": _mixed,
+}

@@ -1,0 +1,197 @@
+"""The record of a rule in floating point: rounding, special values, bits.
+
+Rounding and special values are those of ONNX Runtime without its optimizer, on instances of the
+rule; they are measured, not proved. What is proved of the bits is in bit_equality.py.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ...language.errors import RuleError
+from ...prover.cases import IllTyped, UndescribedError, statements
+from ...prover.statement import Statement
+from ...syntax import Rule
+from ..onnx_models import TargetError, draw_sides, in_types_that_run
+from ..verdict import Counterexample
+from .bit_equality import bit_equality, moves_only, unfit
+from .rounding import Rounding, roundings
+from .scalar_bits import Bits
+from .special_values import Special, specials
+from .witness import Witness
+
+SAMPLES = 8
+HASTE_S = 1.0
+INPUTS = {
+    "normal": "ordinary inputs",
+    "shifted": "inputs whose mean is far above their spread",
+    "cancelling": "inputs that nearly cancel",
+    "mixed": "inputs of mixed magnitudes",
+}
+# The share of the instances that each element type gets. ONNX Runtime computes nothing in bfloat16
+# on a CPU: what a rule is for that type only, float32 shows, which has as large a range.
+DTYPES = {"float32": 1.0, "float64": 0.5, "float16": 0.5}
+
+
+@dataclass(frozen=True)
+class FloatingRecord:
+    """What a rule does in floating point.
+
+    `problems` say how it breaks its class or loses accuracy; none: it keeps what it promises, as
+    far as was seen. `counterexample` shows the first of them as a program, where it can be run.
+    """
+
+    rule: str
+    hash: str
+    roundings: tuple[Rounding, ...]
+    specials: tuple[Special, ...]
+    bits: tuple[Bits, ...]
+    problems: tuple[str, ...]
+    seconds: float
+    counterexample: Counterexample | None = None
+
+    @property
+    def status(self) -> Literal["exact", "tested", "rounds", "unmeasured", "unsafe", "broken"]:
+        """Sum up: bits proved equal, or equal in all runs; rounded; never run; unsafe; broken."""
+        verdicts = {one.verdict for one in self.roundings}
+        if "unsafe" in verdicts:
+            return "unsafe"
+        if self.problems:
+            return "broken"
+        if self.bits and all(one.result == "proved" and not one.finite for one in self.bits):
+            return "exact"
+        if not verdicts:
+            return "unmeasured"
+        kept = all(one.verdict == "kept" for one in self.specials)
+        return "tested" if verdicts == {"equal"} and kept else "rounds"
+
+    def summary(self) -> dict[str, object]:
+        """Sum the record up for the ledger: the largest ratio by family, what differs, the bits."""
+        worst: dict[str, float] = {}
+        for one in self.roundings:
+            if one.dtype == "float32":
+                worst[one.family] = float(f"{one.max_ratio:.3g}")
+        differ = sorted({one.kind for one in self.specials if one.verdict != "kept"})
+        bits = {one.dtype: one.result + (" finite" if one.finite else "") for one in self.bits}
+        return {
+            "status": self.status,
+            "ratio": worst,
+            "differs": differ,
+            "bits": bits,
+            "problems": list(self.problems),
+        }
+
+
+def floating_record(
+    rule: Rule,
+    given: Sequence[Statement] | None = None,
+    *,
+    proved: bool = False,
+    samples: int = SAMPLES,
+    seed: int = 0,
+    timeout: float = 5.0,
+) -> FloatingRecord:
+    """Measure and prove what a rule does in floating point.
+
+    `given` are the rule's statements, made here where they are needed and not given. `proved`: both
+    sides were proved equal as tensors, without which moving elements proves nothing of bits.
+    `samples` is the number of instances, `timeout` the solver's for each question, in seconds, of a
+    rule that says exact; others get less. Of a partial equivalence nothing is measured: it promises
+    nothing of the elements of its region.
+    """
+    start = time.perf_counter()
+    rounded: list[Rounding] = []
+    special: list[Special] = []
+    problems: list[_Problem] = []
+    count = samples + 2 * sum(len(operators) for _, operators in rule.choices)
+    run = in_types_that_run(rule)
+    for dtype, share in DTYPES.items() if rule.equal != "partial" else ():
+        try:
+            pairs = draw_sides(run, max(2, round(share * count)), seed, dtype)
+            rounded += roundings(pairs, dtype, seed)
+            special += specials(run, pairs, dtype, seed)
+        except TargetError as error:
+            if dtype != "float16":  # few kernels: left to the runtime, which casts where it can
+                said = f"ONNX Runtime runs the source, not the target: {error}"
+                problems.append(_Problem(f"{dtype}: {said}"))
+        except RuleError as error:
+            problems.append(_Problem(f"{dtype}: {error}"))
+    if rule.equal != "exact":
+        timeout = min(timeout, HASTE_S)  # not claimed: worth little waiting
+    bits = _bits(rule, given, proved, timeout)
+    problems += _problems(rule, rounded, special, bits)
+    shown = next((one for one in problems if one.witness is not None), None)
+    return FloatingRecord(
+        rule.name,
+        rule.hash,
+        tuple(replace(one, witness=None) for one in rounded),
+        tuple(replace(one, witness=None) for one in special),
+        bits,
+        tuple(one.text for one in problems),
+        round(time.perf_counter() - start, 3),
+        None if shown is None else shown.counterexample(rule.name),
+    )
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """What a rule does that it shouldn't; `unsafe`: accuracy is lost, which more digits show."""
+
+    text: str
+    witness: Witness | None = None
+    unsafe: bool = False
+
+    def counterexample(self, title: str) -> Counterexample | None:
+        if self.witness is None:
+            return None
+        program = self.witness.program(title, self.text, longer=self.unsafe)
+        return Counterexample("floating", self.text, program)
+
+
+def _bits(
+    rule: Rule, given: Sequence[Statement] | None, proved: bool, timeout: float
+) -> tuple[Bits, ...]:
+    if given is None:
+        try:
+            given = () if moves_only(rule) or unfit(rule) else statements(rule)
+        except (IllTyped, UndescribedError) as error:
+            return (Bits("any", "unknown", "none", str(error)),)
+    return bit_equality(rule, given, proved=proved, timeout=timeout)
+
+
+def _problems(
+    rule: Rule, rounded: Sequence[Rounding], special: Sequence[Special], bits: Sequence[Bits]
+) -> list[_Problem]:
+    found = []
+    for one in sorted(rounded, key=lambda one: (one.verdict != "unsafe", -one.max_ratio)):
+        where = f"{one.dtype}, {INPUTS[one.family]}"
+        if one.verdict == "unsafe" and one.lost:
+            said = f"{where}: numerically unsafe: {one.lost}"
+            found.append(_Problem(said, one.witness, unsafe=True))
+        elif one.verdict == "unsafe":
+            said = (
+                f"{where}: numerically unsafe: against {_longer(one.dtype)} the target is off by "
+                f"{one.target_error:.1e} of its scale, {one.max_ratio:.3g} times as far as the "
+                "source"
+            )
+            found.append(_Problem(said, one.witness, unsafe=True))
+        elif one.verdict == "rounds" and rule.equal == "exact":
+            said = f"{where}: the rule says exact, and the bits differ"
+            found.append(_Problem(said, one.witness))
+    for each in sorted(special, key=lambda one: "infinity" not in one.kind):
+        if each.verdict == "broken":
+            said = f"{each.dtype}, {each.kind.replace('_', ' ')}: {each.example}"
+            found.append(_Problem(said, each.witness))
+    if rule.equal == "exact":
+        found += [
+            _Problem(f"{b.dtype}: bits differ: {b.reason}") for b in bits if b.result == "refuted"
+        ]
+    return found
+
+
+def _longer(dtype: str) -> str:
+    """The type that errors are measured against."""
+    return "long double" if dtype == "float64" else "float64"

@@ -1,0 +1,217 @@
+"""Conjunctions of Z3's comparisons as conditions that the rule language can say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd
+
+import z3
+
+from ....catalog.operators.terms import Apply, Symbol, Term, apply
+from .implicants import NotPlainError
+
+
+@dataclass(frozen=True)
+class _Linear:
+    """A sum of terms with whole factors, and a number."""
+
+    factors: dict[str, int]
+    constant: int
+
+    def scaled(self, by: int) -> _Linear:
+        return _Linear({t: by * n for t, n in self.factors.items() if by}, by * self.constant)
+
+    def plus(self, other: _Linear) -> _Linear:
+        names = {**self.factors, **other.factors}
+        whole = {t: self.factors.get(t, 0) + other.factors.get(t, 0) for t in names}
+        return _Linear({t: n for t, n in whole.items() if n}, self.constant + other.constant)
+
+
+class Conditions:
+    """Conjunctions as terms over symbols; `symbols` by their names in formulas.
+
+    Those named in `indices` are isolated on the left where a condition has one.
+    """
+
+    def __init__(self, symbols: dict[str, Symbol], indices: Sequence[str]) -> None:
+        self.terms: dict[str, Term] = {}
+        self.symbols = symbols
+        self.indices = indices
+
+    def union(self, cubes: Sequence[Sequence[z3.BoolRef]]) -> Term:
+        """The union of conjunctions as one term; raises NotPlainError."""
+        parts = sorted(map(self.conjunction, cubes), key=_size)
+        return _joined("or", list(dict.fromkeys(parts)))
+
+    def conjunction(self, cube: Sequence[z3.BoolRef]) -> Term:
+        """One conjunction: of each index the bounds, equal ones joined to an equation."""
+        bounds: dict[tuple[tuple[str, int], ...], tuple[int | None, int | None]] = {}
+        others: list[Term] = []
+        for literal in cube:
+            sign, whole = self._against_zero(literal)
+            if sign == "!=":
+                others.append(self._compared("!=", whole))
+                continue
+            key, turned = _direction(whole, self.indices)
+            low, high = bounds.get(key, (None, None))
+            # key * x >= -constant, or where turned <= constant
+            number = whole.constant if turned else -whole.constant
+            if sign == "=" or not turned:
+                low = number if low is None else max(low, number)
+            if sign == "=" or turned:
+                high = number if high is None else min(high, number)
+            bounds[key] = low, high
+        parts: list[Term] = []
+        for key, (low, high) in bounds.items():
+            rest = dict(key)
+            if low is not None and low == high:
+                parts.append(self._compared("=", _Linear(rest, -low)))
+                continue
+            if low is not None:
+                parts.append(self._compared(">=", _Linear(rest, -low)))
+            if high is not None:
+                parts.append(self._compared("<=", _Linear(rest, -high)))
+        return _joined("and", [*sorted(parts, key=_by_left), *sorted(others, key=str)])
+
+    def _compared(self, sign: str, whole: _Linear) -> Term:
+        """A sum against 0, an index alone on the left if it can be."""
+        left = next((t for t in self.indices if whole.factors.get(t) == 1), None)
+        if left is None:
+            left = next((t for t, n in whole.factors.items() if n == 1), None)
+        if left is None:
+            positive = _Linear({t: n for t, n in whole.factors.items() if n > 0}, 0)
+            rest = whole.plus(positive.scaled(-1)).scaled(-1)
+            return Apply(sign, (self._sum(positive), self._sum(rest)))
+        rest = whole.plus(_Linear({left: -1}, 0)).scaled(-1)
+        return Apply(sign, (self.terms[left], self._sum(rest)))
+
+    def _sum(self, whole: _Linear) -> Term:
+        found: Term | None = None
+        for text, factor in sorted(whole.factors.items(), key=lambda item: item[1] < 0):
+            term = (
+                self.terms[text] if abs(factor) == 1 else apply("*", abs(factor), self.terms[text])
+            )
+            if found is None:
+                found = term if factor > 0 else apply("*", -1, term)
+            else:
+                found = apply("+" if factor > 0 else "-", found, term)
+        if found is None:
+            return whole.constant
+        if not whole.constant:
+            return found
+        return apply("+" if whole.constant > 0 else "-", found, abs(whole.constant))
+
+    # ---- from Z3's terms
+    def _against_zero(self, literal: z3.BoolRef) -> tuple[str, _Linear]:
+        """A comparison as sum >= 0, sum = 0 or sum != 0."""
+        negated = z3.is_not(literal)
+        atom = literal.children()[0] if negated else literal
+        children = atom.children()
+        if len(children) != 2 or not all(map(z3.is_int, children)):
+            raise NotPlainError(f"{atom} is no comparison of integers")
+        left, right = map(self._linear, children)
+        apart = left.plus(right.scaled(-1))
+        one = _Linear({}, -1)
+        kind = atom.decl().kind()
+        if kind in (z3.Z3_OP_EQ, z3.Z3_OP_DISTINCT):
+            equal = (kind == z3.Z3_OP_EQ) != negated
+            return ("=" if equal else "!="), _lowest("=", apart)
+        whole = {
+            (z3.Z3_OP_GE, False): apart,
+            (z3.Z3_OP_LE, False): apart.scaled(-1),
+            (z3.Z3_OP_GT, False): apart.plus(one),
+            (z3.Z3_OP_LT, False): apart.scaled(-1).plus(one),
+            (z3.Z3_OP_GE, True): apart.scaled(-1).plus(one),
+            (z3.Z3_OP_LE, True): apart.plus(one),
+            (z3.Z3_OP_GT, True): apart.scaled(-1),
+            (z3.Z3_OP_LT, True): apart,
+        }.get((kind, negated))
+        if whole is None:
+            raise NotPlainError(f"{atom} is no comparison")
+        return ">=", _lowest(">=", whole)
+
+    def _linear(self, term: z3.ExprRef) -> _Linear:
+        children = term.children()
+        if z3.is_int_value(term):
+            return _Linear({}, term.as_long())
+        if z3.is_const(term):
+            symbol = self.symbols.get(str(term))
+            if symbol is None:
+                raise NotPlainError(f"{term} is no size")
+            return self._atom(symbol)
+        if z3.is_add(term):
+            return _total([self._linear(child) for child in children])
+        if z3.is_sub(term):
+            first, *rest = (self._linear(child) for child in children)
+            return _total([first, *(one.scaled(-1) for one in rest)])
+        if z3.is_app_of(term, z3.Z3_OP_UMINUS):
+            return self._linear(children[0]).scaled(-1)
+        if z3.is_mul(term):
+            return self._product([self._linear(child) for child in children])
+        if z3.is_idiv(term) or z3.is_mod(term):
+            by = self._linear(children[1])
+            if by.factors or by.constant <= 0:
+                raise NotPlainError(f"{term} divides by what may not be positive")
+            whole = self._sum(self._linear(children[0]))
+            return self._atom(apply("//" if z3.is_idiv(term) else "%", whole, by.constant))
+        raise NotPlainError(f"{term} is no sum of sizes")
+
+    def _product(self, factors: list[_Linear]) -> _Linear:
+        found = _Linear({}, 1)
+        for one in factors:
+            if not one.factors:
+                found = found.scaled(one.constant)
+            elif not found.factors:
+                found = one.scaled(found.constant)
+            else:
+                found = self._atom(apply("*", self._sum(found), self._sum(one)))
+        return found
+
+    def _atom(self, term: Term) -> _Linear:
+        if isinstance(term, int):
+            return _Linear({}, term)
+        self.terms[str(term)] = term
+        return _Linear({str(term): 1}, 0)
+
+
+def _total(parts: Sequence[_Linear]) -> _Linear:
+    found = _Linear({}, 0)
+    for one in parts:
+        found = found.plus(one)
+    return found
+
+
+def _lowest(sign: str, whole: _Linear) -> _Linear:
+    """Divide by what all factors share: for integers a bound is rounded, an equation left alone."""
+    scale = gcd(*whole.factors.values()) if whole.factors else 1
+    if scale <= 1 or (sign == "=" and whole.constant % scale):
+        return whole
+    factors = {t: n // scale for t, n in whole.factors.items()}
+    return _Linear(factors, whole.constant // scale)
+
+
+def _direction(whole: _Linear, indices: Sequence[str]) -> tuple[tuple[tuple[str, int], ...], bool]:
+    """The factors of a sum, turned so that the index, or else the first, has a positive one."""
+    first = next((t for t in indices if t in whole.factors), min(whole.factors, default=""))
+    turned = whole.factors.get(first, 1) < 0
+    factors = whole.scaled(-1).factors if turned else whole.factors
+    return tuple(sorted(factors.items())), turned
+
+
+def _size(term: Term) -> tuple[int, str]:
+    return len(str(term)), str(term)
+
+
+def _by_left(condition: Term) -> str:
+    """What is compared; bounds of one thing stay in their order."""
+    return str(condition.arguments[0]) if isinstance(condition, Apply) else ""
+
+
+def _joined(junction: str, parts: Sequence[Term]) -> Term:
+    if not parts:
+        raise NotPlainError("it is everything, or nothing")
+    found = parts[0]
+    for one in parts[1:]:
+        found = Apply(junction, (found, one))
+    return found

@@ -1,0 +1,221 @@
+"""What can be seen of a rule without proving anything: that it is no substitution, or a bare one.
+
+A problem of sense (`static_problem`) refuses a rule: it says nothing, or its right side is not of
+the type and shape of the left. A problem of form (`form_problems`) is one that a reader would
+raise: no source, no comment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx
+
+from ..format import expression_text
+from ..language.errors import RuleError
+from ..matching.model_view import dtype_name
+from ..sampling.instances import Instance, instances
+from ..syntax import Binary, Expression, Literal, Rule, Unary
+from .contradiction import contradictory
+from .onnx_models import SideModels, sides_of
+from .vacuity import same_program
+
+VERBS = ("Fold", "Fuse", "Merge", "Join", "Split", "Push", "Eliminate", "Convert", "Reorder")
+# Operators that saturate to a type of which not each is looked at.
+_SATURATING = frozenset({"QLinearConv", "QLinearMatMul"})
+# Instances looked at for each element type.
+_DRAWN = 3
+_OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+_MIRRORED = {"=": "=", "!=": "!=", "<": ">", ">": "<", "<=": ">=", ">=": "<="}
+
+
+def static_problem(rule: Rule) -> str:
+    """Say why a rule can't be a substitution; empty where nothing is seen against it."""
+    if same_program(rule):
+        return "both sides are the same program: it changes nothing"
+    return impossible(rule) or misshapen(rule)
+
+
+def beyond_types(rule: Rule) -> str:
+    """Say of which types a proof would not speak: one of those that results may have is looked at.
+
+    What a QuantizeLinear saturates to is looked at in each type (prover/made_up.py).
+    """
+    for node in (*rule.match, *rule.rewrite):
+        for operator in node.operators:
+            if operator in _SATURATING:
+                return f"{operator} saturates to the type of its result, of which one is looked at"
+    return ""
+
+
+def form_problems(rule: Rule) -> tuple[str, ...]:
+    """Say what a reader would miss: a source, a comment that opens with the name, a known verb."""
+    found = []
+    if not rule.sources:
+        found.append("it has no source: add `source [name]`, or derive it in the comment")
+    if not rule.comment.startswith(f"# {rule.name} "):
+        found.append(f"its comment should open with `# {rule.name} `")
+    if not rule.name.startswith(VERBS):
+        found.append(f"its name should start with a verb: {', '.join(VERBS)}")
+    return tuple(found)
+
+
+# ------------------------------------------------------------------------------- conditions
+
+
+def impossible(rule: Rule) -> str:
+    """Say which conditions can't hold together, as far as that shows at a glance."""
+    said = [part for condition in rule.given for part in _parts(condition)]
+    for part in said:
+        if _holds(part) is False:
+            return f"its condition {expression_text(part)} never holds"
+    texts = {expression_text(part): part for part in said}
+    for part in said:
+        if isinstance(part, Unary) and part.operator == "not":
+            against = part.operand
+        elif isinstance(part, Binary) and part.operator in _OPPOSITE:
+            against = Binary(_OPPOSITE[part.operator], part.left, part.right)
+        else:
+            continue
+        if expression_text(against) in texts:
+            return _together(part, against)
+    if problem := _empty_range(said):
+        return problem
+    found = contradictory(rule)
+    if len(found) == 1:
+        return f"its condition {found[0]} never holds"
+    return f"{', '.join(found[:-1])} and {found[-1]} can't hold together" if found else ""
+
+
+def _parts(condition: Expression) -> Iterator[Expression]:
+    match condition:
+        case Binary("and", left, right):
+            yield from _parts(left)
+            yield from _parts(right)
+        case _:
+            yield condition
+
+
+def _together(one: Expression, other: Expression) -> str:
+    return f"{expression_text(one)} and {expression_text(other)} can't hold together"
+
+
+def _holds(condition: Expression) -> bool | None:
+    """Whether a comparison of two numbers holds; None for any other condition."""
+    match condition:
+        case Binary(operator, Literal(left), Literal(right)) if operator in _OPPOSITE:
+            pass
+        case _:
+            return None
+    if isinstance(left, str) or isinstance(right, str):
+        return {"=": left == right, "!=": left != right}.get(operator)
+    return {
+        "=": left == right,
+        "!=": left != right,
+        "<": left < right,
+        "<=": left <= right,
+        ">": left > right,
+        ">=": left >= right,
+    }[operator]
+
+
+def _empty_range(said: list[Expression]) -> str:
+    """Find two bounds of one thing that leave no number between them."""
+    lower: dict[str, tuple[float, bool, Expression]] = {}
+    upper: dict[str, tuple[float, bool, Expression]] = {}
+    for part in said:
+        match part:
+            case Binary(operator, of, Literal(value)):
+                pass
+            case Binary(operator, Literal(value), of):
+                operator = _MIRRORED.get(operator, operator)
+            case _:
+                continue
+        if isinstance(value, str) or operator not in ("=", "<", "<=", ">", ">="):
+            continue
+        name = expression_text(of)
+        if operator in ("=", ">", ">="):
+            bound = (float(value), operator == ">", part)
+            lower[name] = max(lower.get(name, bound), bound, key=lambda b: b[:2])
+        if operator in ("=", "<", "<="):
+            bound = (float(value), operator == "<", part)
+            upper[name] = min(upper.get(name, bound), bound, key=lambda b: (b[0], not b[1]))
+    for name in lower.keys() & upper.keys():
+        (low, open_low, one), (high, open_high, other) = lower[name], upper[name]
+        if low > high or (low == high and (open_low or open_high)):
+            return _together(one, other)
+    return ""
+
+
+# ----------------------------------------------------------------------------- the right side
+
+
+def misshapen(rule: Rule) -> str:
+    """Say how the right side differs in type, rank or shape at sizes on which all conditions hold.
+
+    Empty where it doesn't, and where no such sizes are drawn.
+    """
+    refusals, built = [], 0
+    for instance in _drawn(rule):
+        try:
+            sides = sides_of(instance)
+        except RuleError as error:
+            refusals.append(error.reason)
+            continue
+        built += 1
+        if reason := _types_differ(sides):
+            return reason
+    if refusals and not built:
+        return f"the right side can't be made: {refusals[0]}"
+    return ""
+
+
+def _drawn(rule: Rule) -> Iterator[Instance]:
+    for dtype in ("float32", "int64"):
+        yield from instances(rule, _DRAWN, 11, dtype)
+
+
+def _types_differ(sides: SideModels) -> str:
+    before, after = _types(sides.source), _types(sides.target)
+    for name in sides.outputs:
+        left, right = before.get(name), after.get(name)
+        if left is None or right is None:
+            continue
+        shapes = ", ".join(f"{o.name} {_shape(o.shape)}" for o in sides.operands)
+        if left[0] != right[0]:
+            return f"{name} is {left[0]} on the left, {right[0]} on the right"
+        if left[1] is not None and right[1] is not None and left[1] != right[1]:
+            return (
+                f"{name} is {_shape(left[1])} on the left, {_shape(right[1])} on the right, "
+                f"for {shapes}"
+            )
+    return ""
+
+
+Type = tuple[str, tuple[int, ...] | None]
+
+
+def _types(model: onnx.ModelProto) -> dict[str, Type]:
+    """Give the inferred type of each output; nothing where inference fails."""
+    bare = onnx.ModelProto()
+    bare.CopyFrom(model)
+    for output in bare.graph.output:
+        output.ClearField("type")
+    try:
+        inferred = onnx.shape_inference.infer_shapes(bare, strict_mode=True, data_prop=True)
+    except Exception:  # whether the operator is defined there is for the fuzzer to see
+        return {}
+    found: dict[str, Type] = {}
+    for info in inferred.graph.output:
+        tensor = info.type.tensor_type
+        if not tensor.elem_type:
+            continue
+        sizes = [d.dim_value if d.HasField("dim_value") else None for d in tensor.shape.dim]
+        known = tensor.HasField("shape") and None not in sizes
+        shape = tuple(size for size in sizes if size is not None)
+        found[info.name] = (dtype_name(tensor.elem_type), shape if known else None)
+    return found
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return f"[{', '.join(map(str, shape))}]"

@@ -1,0 +1,322 @@
+"""The one layout of rule files: clauses in order, columns aligned, lines of up to 100 letters.
+
+It is made of the parse tree, not of the rule that was read from it: operations stay nested, and
+declarations in the order in which their author put them. All between rules stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lark import Token, Tree
+
+from ..format import STRENGTH
+from ..syntax import Rule
+from .parser import parse_rules, parse_trees
+
+WIDTH = 100
+_CLAUSES = (
+    "tags",
+    "sources",
+    "opset",
+    "target",
+    "given",
+    "match",
+    "fold",
+    "rewrite",
+    "correct",
+    "equal",
+)
+_COMPARISONS = {"equals": "=", "less": "<", "greater": ">", "at_least": ">=", "in_": "in"}
+_BINARY = {**_COMPARISONS, "times": "*", "and_": "and", "or_": "or"}
+
+Node = Tree[Token] | Token
+
+
+def laid_out(rule: Tree[Token]) -> list[str]:
+    """Lay out a rule; returns its lines."""
+    name, *clauses = rule.children
+    lines = [f"rule {name}"]
+    for clause in sorted(_trees(clauses), key=_place):
+        lines += _clause(clause)
+    return lines
+
+
+def _place(clause: Tree[Token]) -> int:
+    kind = str(clause.data)
+    for place, prefix in enumerate(_CLAUSES):
+        if kind.startswith(prefix):
+            return place
+    return len(_CLAUSES)
+
+
+def _clause(clause: Tree[Token]) -> list[str]:
+    parts = [part for part in clause.children if part is not None]
+    match str(clause.data):
+        case "tags" | "target" as word:
+            return [f"  {word:<7} {parts[0]}"]
+        case "sources":
+            said = ", ".join(str(_tree(part).children[0]) for part in parts)
+            return [f"  source  [{said}]"]
+        case "opset_from":
+            return [f"  opset   >= {parts[0]}"]
+        case "opset_range":
+            return [f"  opset   {parts[0]}..{parts[1]}"]
+        case "given":
+            return _given([_tree(part) for part in parts])
+        case "match" | "fold" | "rewrite" | "correct" as word:
+            return [f"  {word}", *_statements([_tree(part) for part in parts])]
+        case "equal":
+            region = f" except {_text(parts[1])}" if len(parts) > 1 else ""
+            return [f"  equal   {parts[0]}{region}"]
+        case other:
+            return [f"  {other}"]
+
+
+# -------------------------------------------------------------------------------------- given
+
+
+def _given(items: Sequence[Tree[Token]]) -> list[str]:
+    lines: list[str] = []
+    for at, item in enumerate(items):
+        head = "  given   " if at == 0 else " " * 10
+        said = _item(item, WIDTH - 11)
+        said[-1] += "," if at + 1 < len(items) else ""
+        lines += [head + said[0], *(" " * 10 + line for line in said[1:])]
+    return lines
+
+
+def _item(item: Tree[Token], width: int) -> list[str]:
+    what, *flags = item.children
+    words = [_declared(what), *(_flag(_tree(flag)) for flag in flags)]
+    line = " ".join(words)
+    if len(line) <= width:
+        return [line]
+    if isinstance(what, Tree) and what.data == "in_" and _is(what.children[1], "list"):
+        name, names = what.children
+        listed = [_text(part) for part in _tree(names).children if part is not None]
+        return [f"{_text(name)} in [", *_filled(listed, "  ", width), "]"]
+    if isinstance(what, Tree) and what.data in ("and_", "or_"):
+        return _joined(what, width)
+    return [line]
+
+
+def _joined(condition: Tree[Token], width: int) -> list[str]:
+    """Break a long condition before its outermost `and` or `or`."""
+    word = _BINARY[str(condition.data)]
+    parts: list[str] = []
+    left: Node = condition
+    while isinstance(left, Tree) and left.data == condition.data:
+        left, right = left.children
+        parts.insert(0, _text(right, STRENGTH[word] + 1))
+    parts.insert(0, _text(left, STRENGTH[word]))
+    lines = [parts[0]]
+    for part in parts[1:]:
+        if len(lines[-1]) + len(part) + len(word) + 2 <= width:
+            lines[-1] += f" {word} {part}"
+        else:
+            lines.append(f"{word} {part}")
+    return [lines[0], *(f"  {line}" for line in lines[1:])]
+
+
+def _declared(what: Node) -> str:
+    """An operand, `X [m, k]`, or a condition."""
+    if isinstance(what, Tree) and what.data == "index" and _is(what.children[0], "name"):
+        name, *sizes = what.children
+        return f"{_text(name)} [{_listed(sizes)}]"
+    return _text(what)
+
+
+def _flag(flag: Tree[Token]) -> str:
+    match str(flag.data):
+        case "dtypes":
+            return "|".join(map(str, flag.children))
+        case "default":
+            return f"default {_text(flag.children[0])}"
+        case word:
+            return word
+
+
+# --------------------------------------------------------------------------------- statements
+
+
+def _statements(statements: Sequence[Tree[Token]]) -> list[str]:
+    pairs = [(_outputs(_tree(one.children[0])), one.children[1]) for one in statements]
+    width = max(len(left) for left, _ in pairs)
+    lines = []
+    for left, right in pairs:
+        line = f"    {left:<{width}} = {_value(right)}"
+        if len(line) > WIDTH and _is(right, "operation"):
+            lines += _broken(f"    {left:<{width}} = ", _tree(right))
+        else:
+            lines.append(line)
+    return lines
+
+
+def _outputs(outputs: Tree[Token]) -> str:
+    stars = {"star_output": "*"}
+    parts = [_tree(one) for one in outputs.children]
+    return ", ".join(f"{stars.get(str(one.data), '')}{one.children[0]}" for one in parts)
+
+
+def _value(value: Node) -> str:
+    match value:
+        case Tree("operation"):
+            return _operation(value)
+        case Tree("alias_list", [name]):
+            return f"*{name}"
+        case _:
+            return _text(value)
+
+
+def _operation(operation: Tree[Token]) -> str:
+    operator, attributes, arguments = _parts(operation)
+    head = f"{operator}<{', '.join(attributes)}>" if attributes else operator
+    return f"{head}({', '.join(map(_value, arguments))})"
+
+
+def _broken(head: str, operation: Tree[Token]) -> list[str]:
+    """Set the attributes of a long operation on lines of their own; or else its arguments."""
+    operator, attributes, arguments = _parts(operation)
+    said = [_value(argument) for argument in arguments]
+    tail = f">({', '.join(said)})"
+    if attributes and len(tail) + 4 <= WIDTH:
+        return [f"{head}{operator}<", *_filled(attributes, " " * 6, WIDTH), f"    {tail}"]
+    front = f"{operator}<{', '.join(attributes)}>" if attributes else operator
+    return [f"{head}{front}(", *_filled(said, " " * 6, WIDTH), "    )"]
+
+
+def _parts(operation: Tree[Token]) -> tuple[str, list[str], list[Node]]:
+    operator, *rest = [part for part in operation.children if part is not None]
+    attributes, arguments = [], []
+    for part in rest:
+        match part:
+            case Tree("set_attribute", [name, value]):
+                attributes.append(f"{name}={_text(value)}")
+            case Tree("rest_attributes", [name]):
+                attributes.append(f"*{name}")
+            case _:
+                arguments.append(part)
+    return str(operator), attributes, arguments
+
+
+def _filled(words: Sequence[str], indent: str, width: int) -> list[str]:
+    """Set words on as few lines as they need, separated by commas."""
+    lines = [indent]
+    for at, word in enumerate(words):
+        said = word + ("," if at + 1 < len(words) else "")
+        if lines[-1].strip() and len(lines[-1]) + 1 + len(said) > width:
+            lines.append(indent)
+        lines[-1] += f" {said}" if lines[-1].strip() else said
+    return lines
+
+
+# -------------------------------------------------------------------------------- expressions
+
+
+def _text(node: Node, strength: int = 0) -> str:
+    """An expression with the fewest parentheses."""
+    if isinstance(node, Token):
+        return str(node)
+    parts = [part for part in node.children if part is not None]
+    kind = str(node.data)
+    if kind == "binary" or kind in _BINARY:
+        left, right = parts[0], parts[-1]
+        operator = str(parts[1]) if kind == "binary" else _BINARY[kind]
+        own = STRENGTH[operator]
+        low = own + 1 if own == STRENGTH["="] else own
+        text = f"{_text(left, low)} {operator} {_text(right, own + 1)}"
+        return f"({text})" if own < strength else text
+    match kind:
+        case "negative":
+            text = f"-{_text(parts[-1], 7)}"
+            return f"({text})" if strength > 7 else text
+        case "not_":
+            own = STRENGTH["not"]
+            text = f"not {_text(parts[0], own)}"
+            return f"({text})" if own < strength else text
+        case "index":
+            return f"{_text(parts[0], 8)}[{_listed(parts[1:])}]"
+        case "call":
+            return f"{parts[0]}({_listed(parts[1:])})"
+        case "list":
+            return f"[{_listed(parts)}]"
+        case "star" | "star_value":
+            return f"*{parts[0]}"
+        case "optional_value":
+            return f"{parts[0]}?"
+    return _text(parts[0], strength)
+
+
+def _listed(parts: Sequence[Node | None]) -> str:
+    return ", ".join(_text(part) for part in parts if part is not None)
+
+
+def _is(node: Node, kind: str) -> bool:
+    return isinstance(node, Tree) and node.data == kind
+
+
+def _tree(node: object) -> Tree[Token]:
+    assert isinstance(node, Tree)
+    return node
+
+
+def _trees(nodes: Sequence[object]) -> list[Tree[Token]]:
+    return [node for node in nodes if isinstance(node, Tree)]
+
+
+def format_file(text: str, path: str = "<rules>") -> str:
+    """Give every rule of a file the one spelling; comments inside a rule move to the one above.
+
+    Raises RuleError where the text holds no rules.
+    """
+    lines = text.splitlines()
+    trees = parse_trees(text, path)
+    for rule, tree in reversed(list(zip(parse_rules(text, path), trees, strict=True))):
+        start, end = _block(lines, rule)
+        moved = [f"# {said}" for line in lines[start:end] if (said := _comment(line))]
+        lines[start:end] = [*moved, *laid_out(tree)]
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def cut_rule(text: str, rule: Rule) -> tuple[str, str]:
+    """Take a rule and its comment out of the text of its file; return both, and what is left."""
+    lines = text.splitlines()
+    start, end = _block(lines, rule)
+    start -= len(rule.comment.splitlines())
+    left = lines[:start]
+    while left and not left[-1].strip():
+        left.pop()
+    after = lines[end:]
+    while after and not after[0].strip():
+        after.pop(0)
+    parts = ["".join(f"{line}\n" for line in part) for part in (left, after) if part]
+    return "".join(f"{line}\n" for line in lines[start:end]), "\n".join(parts)
+
+
+def _block(lines: list[str], rule: Rule) -> tuple[int, int]:
+    """Find where a rule starts and ends: its first line, and one past its last clause."""
+    start = rule.line - 1
+    end = start + 1
+    for at in range(start + 1, len(lines)):
+        code = _code(lines[at]).strip()
+        if code.startswith("rule ") or code == "rule":
+            break
+        if code:
+            end = at + 1
+    return start, end
+
+
+def _code(line: str) -> str:
+    """Give a line without its comment."""
+    quoted = False
+    for at, letter in enumerate(line):
+        if letter == '"':
+            quoted = not quoted
+        elif letter == "#" and not quoted:
+            return line[:at]
+    return line
+
+
+def _comment(line: str) -> str:
+    return line[len(_code(line)) + 1 :].strip()

@@ -1,0 +1,115 @@
+"""Mirror images: patterns that a swap of two nodes maps onto themselves match twice otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import combinations
+
+from ..schemas import commutative
+from ..syntax import (
+    Binary,
+    Call,
+    Expression,
+    Index,
+    ListOf,
+    Name,
+    Operand,
+    PatternNode,
+    Rule,
+    Star,
+    Unary,
+)
+
+
+def mirrored_nodes(rule: Rule) -> set[tuple[str, str]]:
+    """Pairs of pattern nodes whose swap leaves the left side of the rule as it is."""
+    return {
+        (a.name, b.name)
+        for a, b in combinations(rule.match, 2)
+        if a.operator == b.operator and _mirrors(rule, a, b)
+    }
+
+
+def _mirrors(rule: Rule, a: PatternNode, b: PatternNode) -> bool:
+    if a.rest != b.rest or len(a.inputs) != len(b.inputs) or len(a.outputs) != len(b.outputs):
+        return False
+    swap: dict[str, str] = {}
+    pairs = [(x.value, y.value) for x, y in zip(a.inputs, b.inputs, strict=True)]
+    pairs += [(x.value, y.value) for x, y in zip(a.outputs, b.outputs, strict=True)]
+    for x, y in pairs:
+        if not x or not y or not _join(swap, x, y):
+            return False
+    for x, y in pairs:
+        if not _join_shapes(swap, rule.operand(x or ""), rule.operand(y or "")):
+            return False
+    attributes = dict(b.attributes)
+    for name, value in a.attributes:
+        match value, attributes.get(name):
+            case Name(one), Name(other) if not _join(swap, one, other):
+                return False
+    kept = set(rule.outputs)
+    return (
+        _set(_node(swap, n) for n in rule.match) == _set(_node({}, n) for n in rule.match)
+        and _set(_operand(swap, o) for o in rule.operands)
+        == _set(_operand({}, o) for o in rule.operands)
+        and {renamed(swap, e) for e in rule.given} == set(rule.given)
+        and {swap.get(name, name) for name in kept} == kept
+    )
+
+
+def _set(items: Iterable[object]) -> set[object]:
+    return set(items)
+
+
+def _join(swap: dict[str, str], x: str, y: str) -> bool:
+    """Let the swap exchange x and y; False when it already does something else with them."""
+    if swap.get(x, y) != y or swap.get(y, x) != x:
+        return False
+    swap[x], swap[y] = y, x
+    return True
+
+
+def _join_shapes(swap: dict[str, str], x: Operand, y: Operand) -> bool:
+    if x.shape is None or y.shape is None or len(x.shape) != len(y.shape):
+        return x.shape == y.shape
+    return all(
+        _join(swap, a.text, b.text)
+        for a, b in zip(x.shape, y.shape, strict=True)
+        if isinstance(a, Name | Star) and isinstance(b, Name | Star)
+    )
+
+
+def _node(swap: dict[str, str], node: PatternNode) -> object:
+    inputs = tuple(replace(i, value=swap.get(i.value or "", i.value)) for i in node.inputs)
+    outputs = tuple(replace(o, value=swap.get(o.value, o.value)) for o in node.outputs)
+    if node.operator in commutative() and len(inputs) == 2:
+        inputs = tuple(sorted(inputs, key=repr))
+    attributes = tuple((name, renamed(swap, value)) for name, value in node.attributes)
+    return (node.operator, inputs, outputs, frozenset(attributes), node.rest)
+
+
+def _operand(swap: dict[str, str], operand: Operand) -> object:
+    shape = None if operand.shape is None else tuple(renamed(swap, s) for s in operand.shape)
+    name = swap.get(operand.name, operand.name)
+    return replace(operand, name=name, shape=shape, line=0, column=0)
+
+
+def renamed(swap: dict[str, str], expression: Expression) -> Expression:
+    """An expression with its names exchanged."""
+    match expression:
+        case Name(text):
+            return Name(swap.get(text, text))
+        case Star(text):
+            return Star(swap.get(text, text))
+        case ListOf(items):
+            return ListOf(tuple(renamed(swap, item) for item in items))
+        case Call(function, arguments):
+            return Call(function, tuple(renamed(swap, item) for item in arguments))
+        case Index(of, items):
+            return Index(renamed(swap, of), tuple(renamed(swap, item) for item in items))
+        case Unary(operator, operand):
+            return Unary(operator, renamed(swap, operand))
+        case Binary(operator, left, right):
+            return Binary(operator, renamed(swap, left), renamed(swap, right))
+    return expression

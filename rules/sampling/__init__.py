@@ -1,0 +1,6 @@
+"""Random models on which a rule matches.
+
+In goes a rule; out come small ONNX models on which all of its conditions hold, or all but one.
+Begin at instances.py; builder.py puts one left side together, sampler.py draws sizes and
+attributes.
+"""

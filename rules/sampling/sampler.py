@@ -1,0 +1,519 @@
+"""Random shapes, attributes and parameters per operator: what the instance generator draws."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..functions import Value
+from ..syntax import Expression, Literal, walk
+
+Shape = tuple[int, ...]
+Shapes = list[Shape | None]
+Partial = list[int | None] | None
+
+PAIRWISE = {
+    "Add", "And", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max", "Mean",
+    "Min", "Mod", "Mul", "Or", "PRelu", "Pow", "Sub", "Sum", "Where", "Xor",
+}  # fmt: skip
+WINDOWED = {"Conv", "ConvTranspose", "MaxPool", "AveragePool"}
+# Operators for whose operands `Sampler.shapes` chooses the ranks.
+SHAPED = {"MatMul", "Gemm", "BatchNormalization", "Concat", "Einsum", *WINDOWED}
+PARAMETERS = {
+    "Reshape": {1},
+    "Expand": {1},
+    "Split": {1},
+    "Slice": {1, 2, 3, 4},
+    "Squeeze": {1},
+    "Unsqueeze": {1},
+    "Pad": {1, 2, 3},
+    "Clip": {1, 2},
+    "Gather": {1},
+    "Tile": {1},
+    "Dropout": {1, 2},
+    "ReduceSum": {1},
+    "ReduceMean": {1},
+    "ReduceMax": {1},
+    "ReduceMin": {1},
+    "ReduceProd": {1},
+    "ReduceSumSquare": {1},
+    "ReduceLogSumExp": {1},
+    "ReduceLogSum": {1},
+    "ReduceL1": {1},
+    "ReduceL2": {1},
+}
+
+
+class RejectedError(Exception):
+    """The choices made so far can't be completed; draw again."""
+
+
+class Sampler:
+    """Draws what a rule leaves open, so that the operator is defined on it."""
+
+    def __init__(self, rng: random.Random, opset: int, *, empty: bool = False) -> None:
+        self.rng, self.opset, self.empty = rng, opset, empty
+        self.axis: int | None = None
+        self.seen: list[Shape] = []
+        self.start = 0
+
+    def size(self) -> int:
+        """A dimension: 1 often enough to meet broadcasting, otherwise small."""
+        if self.empty and self.rng.random() < 0.15:
+            return 0
+        return self.rng.choice([1, 2, 3, 3, 4, 5, 6, 7])
+
+    def shape(self, rank: int) -> Shape:
+        """A shape of a given rank."""
+        return tuple(self.size() for _ in range(rank))
+
+    def fitting(self, target: Shape) -> Shape:
+        """A shape that broadcasts to the target."""
+        rank = self.rng.choice([0, 1, len(target), len(target)])
+        kept = target[len(target) - min(rank, len(target)) :]
+        return tuple(1 if self.rng.random() < 0.3 else size for size in kept)
+
+    def filled(self, partial: Partial, rank: int | None = None) -> Shape:
+        """A partial shape with its open sizes drawn."""
+        if partial is None:
+            return self.shape(self.rng.randint(1, 4) if rank is None else rank)
+        if rank is not None and len(partial) != rank:
+            raise RejectedError
+        return tuple(self.size() if size is None else size for size in partial)
+
+    def domain(self, operator: str, position: int) -> str:
+        """Which numbers keep an operand away from poles and branch cuts."""
+        if (operator, position) in (("Pow", 0), ("Sqrt", 0), ("Log", 0), ("BatchNormalization", 4)):
+            return "positive"
+        if (operator, position) in (("Div", 1), ("Reciprocal", 0)):
+            return "nonzero"
+        return "any"
+
+    # --------------------------------------------------------------------------- shapes
+
+    def shapes(
+        self, operator: str, known: Shapes, partial: list[Partial], fixed: dict[str, Value]
+    ) -> Shapes:
+        """The shapes of all data operands; None stays for parameters and what is absent."""
+        open_ = [i for i, shape in enumerate(known) if shape is None]
+        if not open_:
+            return known
+        if operator == "MatMul":
+            return list(self._matmul(known, partial))
+        if operator == "Gemm":
+            return self._gemm(known, partial, fixed)
+        if operator in WINDOWED:
+            return self._windowed(operator, known, partial, fixed.get("group"))
+        if operator == "BatchNormalization":
+            return self._normalization(known, partial)
+        if operator == "Concat":
+            return self._concat(known, partial, fixed)
+        if operator == "Einsum":
+            return self._einsum(known, fixed)
+        if operator in PAIRWISE:
+            return self._pairwise(known, partial)
+        result = list(known)
+        if known[0] is None:
+            first = self._first(operator, partial[0], fixed)
+            self.seen.append(first)
+            result[0] = first
+        for i in range(1, len(known)):
+            if known[i] is None and i not in PARAMETERS.get(operator, set()):
+                result[i] = self.filled(partial[i])
+        return result
+
+    def _first(self, operator: str, partial: Partial, fixed: dict[str, Value]) -> Shape:
+        """The shape of an operator's one operand; often one that stands beside it in the graph."""
+        if operator in ("SpaceToDepth", "DepthToSpace"):
+            block = fixed.get("blocksize", 1)
+            times = (1, 1, block, block) if operator == "SpaceToDepth" else (1, block * block, 1, 1)
+            return tuple(self.rng.randint(1, 3) * n for n in times)
+        perm = fixed.get("perm")
+        rank = len(perm) if isinstance(perm, tuple) else None
+        likely = [s for s in self.seen if rank in (None, len(s))]
+        if partial is None and likely and self.rng.random() < 0.6:
+            return self.rng.choice(likely)
+        return self.filled(partial, rank)
+
+    def _pairwise(self, known: Shapes, partial: list[Partial]) -> Shapes:
+        result = list(known)
+        for i, shape in enumerate(known):
+            if shape is not None:
+                continue
+            others = [s for s in result if s is not None]
+            if partial[i] is not None:
+                result[i] = self.filled(partial[i])
+            elif others and self.rng.random() < 0.7:
+                result[i] = self.fitting(max(others, key=len))
+            elif others:
+                result[i] = (*self.shape(self.rng.randint(0, 1)), *others[0])
+            else:
+                result[i] = self.shape(self.rng.randint(0, 4))
+        return result
+
+    def _matmul(self, known: Shapes, partial: list[Partial]) -> tuple[Shape, Shape]:
+        a, b = known
+        if a is None:
+            inner = b[-2] if b is not None and len(b) > 1 else None
+            given = partial[0]
+            if given is None and self.rng.random() < 0.1:
+                given = [None]
+            elif given is None:
+                batch = b[:-2] if b is not None and self.rng.random() < 0.5 else ()
+                batch = batch or self.shape(
+                    self.rng.randint(0, 2) if b is None or len(b) < 3 else 0
+                )
+                given = [*batch, None, None]
+            if given[-1] is None:
+                given = [*given[:-1], inner]
+            a = self.filled(given)
+        if b is None:
+            given = partial[1]
+            if given is None and self.rng.random() < 0.1:
+                given = [a[-1]]
+            elif given is None:
+                batch = a[:-2] if self.rng.random() < 0.3 else ()
+                given = [*batch, None, None]
+            if len(given) > 1 and given[-2] is None:
+                given = [*given[:-2], a[-1], given[-1]]
+            b = self.filled(given)
+        return a, b
+
+    def _gemm(self, known: Shapes, partial: list[Partial], fixed: dict[str, Value]) -> Shapes:
+        flips = [bool(fixed.get("transA", 0)), bool(fixed.get("transB", 0))]
+        k = self.size()
+        result = list(known)
+        for i in (0, 1):
+            inner = 1 - i if not flips[i] else i
+            other = result[1 - i]
+            if result[i] is None:
+                given: list[int | None] = list(partial[i] or [None, None])
+                if other is not None:
+                    k = other[i if not flips[1 - i] else 1 - i]
+                if given[inner] is None:
+                    given[inner] = k
+                result[i] = self.filled(given, 2)
+        if len(known) > 2 and known[2] is None:
+            a, b = result[0], result[1]
+            assert a is not None and b is not None
+            target = (a[1] if flips[0] else a[0], b[0] if flips[1] else b[1])
+            result[2] = self.fitting(target)
+        return result
+
+    def _windowed(
+        self, operator: str, known: Shapes, partial: list[Partial], group: Value
+    ) -> Shapes:
+        x, weight = known[0], known[1] if len(known) > 1 else None
+        spatial = self.rng.choice([1, 2, 2, 3])
+        if x is not None:
+            spatial = len(x) - 2
+        elif weight is not None:
+            spatial = len(weight) - 2
+        if spatial < 1:
+            raise RejectedError
+        result = list(known)
+        transposed = operator == "ConvTranspose"
+        if x is None:
+            given = list(partial[0] or [None] * (2 + spatial))
+            if len(given) != 2 + spatial:
+                raise RejectedError
+            sizes = [self.rng.randint(5, 9) if s is None else s for s in given[2:]]
+            channels = given[1]
+            if channels is None and weight is not None:
+                channels = (
+                    weight[0] if transposed else weight[1] * (group or self.rng.choice([1, 1, 2]))
+                )
+            batch = given[0] or self.rng.choice([1, 2])
+            x = (batch, channels or self.rng.choice([1, 2, 4]), *sizes)
+            result[0] = x
+        if len(known) > 1 and weight is None:
+            given = list(partial[1] or [None] * (2 + spatial))
+            if len(given) != 2 + spatial:
+                raise RejectedError
+            fitting = [g for g in (1, 1, 1, 2, x[1]) if x[1] % g == 0]
+            groups = group or self.rng.choice(fitting)
+            kernel = [self.rng.randint(1, 3) if s is None else s for s in given[2:]]
+            if transposed:
+                head = [given[0] or x[1], given[1] or self.rng.choice([1, 2, 3])]
+            else:
+                filters = given[0] or groups * self.rng.choice([1, 2, 3])
+                head = [filters, given[1] or x[1] // groups]
+            weight = (*head, *kernel)
+            result[1] = weight
+        if len(known) > 2 and known[2] is None and partial[2] is not None:
+            result[2] = self.filled(partial[2], 1)
+        elif len(known) > 2 and known[2] is None and weight is not None:
+            result[2] = (weight[0],)
+        return result
+
+    def _normalization(self, known: Shapes, partial: list[Partial]) -> Shapes:
+        result = list(known)
+        channels = next((s[0] for s in known[1:] if s), None)
+        if result[0] is None:
+            given = partial[0] or [None] * self.rng.randint(2, 4)
+            if given[1] is None and channels:
+                given = [given[0], channels, *given[2:]]
+            result[0] = self.filled(given)
+        x = result[0]
+        assert x is not None
+        return [x, *((x[1],) if s is None else s for s in result[1:])]
+
+    def _concat(self, known: Shapes, partial: list[Partial], fixed: dict[str, Value]) -> Shapes:
+        base = next((s for s in known if s is not None), None)
+        if base is None:
+            base = self.filled(next((p for p in partial if p is not None), None))
+        if not base:
+            raise RejectedError
+        axis = fixed.get("axis")
+        if not isinstance(axis, int):
+            self.axis = axis = self.rng.randrange(-len(base), len(base))
+        else:
+            self.axis = axis
+        if not -len(base) <= axis < len(base):
+            raise RejectedError
+        result: Shapes = []
+        for shape in known:
+            sizes = list(base)
+            sizes[axis] = self.size()
+            result.append(shape if shape is not None else tuple(sizes))
+        return result
+
+    def _einsum(self, known: Shapes, fixed: dict[str, Value]) -> Shapes:
+        equation = fixed.get("equation")
+        if not isinstance(equation, str):
+            raise RejectedError
+        sizes: dict[str, int] = {}
+        terms = equation.replace(" ", "").split("->")[0].split(",")
+        for term, shape in zip(terms, known, strict=True):
+            for letter, size in zip(term, shape or (), strict=False):
+                sizes[letter] = size
+        return [
+            shape or tuple(sizes.setdefault(letter, self.size()) for letter in term)
+            for term, shape in zip(terms, known, strict=True)
+        ]
+
+    # ----------------------------------------------------------------------- attributes
+
+    def attribute(
+        self,
+        operator: str,
+        name: str,
+        shapes: Sequence[Shape],
+        given: Sequence[Expression],
+    ) -> Value:
+        """A value for an attribute that a variable stands for."""
+        rank = len(shapes[0]) if shapes else 0
+        match name:
+            case "perm":
+                order = list(range(rank))
+                self.rng.shuffle(order)
+                return tuple(order)
+            case "axis" if operator == "Concat" and self.axis is not None:
+                return self.axis
+            case "axis" if operator == "Flatten":
+                return self.rng.randint(-rank, rank)
+            case "axis" if rank:
+                return self.rng.randrange(-rank, rank)
+            case "axes" if rank:
+                return self.axes(rank)
+            case "keepdims" | "transA" | "transB" | "count_include_pad":
+                return self.rng.randint(0, 1)
+            case "epsilon":
+                return self.rng.choice([1e-5, 1e-3])
+            case "momentum":
+                return self.rng.choice([0.9, 0.99])
+            case "alpha" | "beta":
+                return self.rng.choice([1.0, 0.5, 2.0])
+            case "group":
+                return self._group(operator, shapes)
+            case "strides" | "dilations" | "pads" | "kernel_shape":
+                return self._window(operator, shapes).get(name)
+            case "mode":
+                return self.rng.choice(["constant", "edge"])
+            case "ratio" | "seed":
+                return {"ratio": 0.25, "seed": 1}[name]
+            case "to":
+                return self.rng.choice([1, 7, 11])
+        raise RejectedError
+
+    def early(self, name: str, given: Sequence[Expression]) -> Value | None:
+        """A value for an attribute on which the shapes depend; None for the others."""
+        if name in ("transA", "transB"):
+            return self.rng.randint(0, 1)
+        if name == "blocksize":
+            return self.rng.choice([1, 2, 3])
+        if name == "equation":
+            spellings = [text for condition in given for text in _texts(condition)]
+            return self.rng.choice(spellings) if spellings else None
+        return None
+
+    def axes(self, rank: int) -> tuple[int, ...]:
+        """Some distinct axes of a rank, sometimes counted from the end."""
+        chosen = self.rng.sample(range(rank), self.rng.randint(1, rank))
+        return tuple(sorted(a - rank if self.rng.random() < 0.3 else a for a in chosen))
+
+    def rest(
+        self, operator: str, shapes: Sequence[Shape], said: dict[str, Value]
+    ) -> dict[str, Value]:
+        """Attributes for `*a`."""
+        if operator in WINDOWED:
+            window = self._window(operator, shapes)
+            if "group" not in said and operator in ("Conv", "ConvTranspose"):
+                window["group"] = self._group(operator, shapes)
+            return {k: v for k, v in window.items() if v is not None}
+        if operator == "Gemm":
+            return {}
+        return {}
+
+    def _group(self, operator: str, shapes: Sequence[Shape]) -> int:
+        if operator == "Conv":
+            groups, rest = divmod(shapes[0][1], shapes[1][1])
+            if rest:
+                raise RejectedError
+            return groups
+        return self.rng.choice([g for g in (1, 1, 2) if shapes[0][1] % g == 0])
+
+    def _window(self, operator: str, shapes: Sequence[Shape]) -> dict[str, Value]:
+        spatial = len(shapes[0]) - 2
+        pick = self.rng.choice
+        kernel = (
+            shapes[1][2:]
+            if len(shapes) > 1
+            else tuple(self.rng.randint(1, 3) for _ in range(spatial))
+        )
+        window: dict[str, Value] = {}
+        if operator in ("Conv", "ConvTranspose"):
+            if pick([True, False]):
+                window["kernel_shape"] = kernel
+            if pick([True, False]):
+                window["dilations"] = tuple(pick([1, 1, 2]) for _ in range(spatial))
+        else:
+            window["kernel_shape"] = kernel
+        if pick([True, False]):
+            window["strides"] = tuple(pick([1, 2]) for _ in range(spatial))
+        if pick([True, False]):
+            most = [max(0, k - 1) for k in kernel]
+            window["pads"] = tuple(self.rng.randint(0, m) for m in most * 2)
+        elif operator == "Conv" and pick([True, False, False]):
+            window["auto_pad"] = pick(["SAME_UPPER", "SAME_LOWER", "VALID"])
+            window.pop("dilations", None)
+        return window
+
+    # ----------------------------------------------------------------------- parameters
+
+    def parameter(
+        self,
+        operator: str,
+        position: int,
+        shapes: Shapes,
+        attributes: dict[str, Value],
+        outputs: int,
+    ) -> NDArray[Any]:
+        """An operand that parametrizes the operator, such as Reshape's target."""
+        x = shapes[0]
+        if x is None:
+            raise RejectedError
+        rank = len(x)
+        match operator:
+            case "Reshape":
+                return self._ints(self._target(x, attributes))
+            case "Expand":
+                wide = [self.size() if d == 1 else self.rng.choice([d, d, 1]) for d in x]
+                return self._ints((*self.shape(self.rng.randint(0, 1)), *wide))
+            case "Split":
+                return self._ints(self._parts(x[int(attributes.get("axis", 0))], outputs))
+            case "Squeeze":
+                ones = [i for i, size in enumerate(x) if size == 1]
+                if not ones:
+                    raise RejectedError
+                return self._ints(sorted(self.rng.sample(ones, self.rng.randint(1, len(ones)))))
+            case "Unsqueeze":
+                count = self.rng.randint(1, 2)
+                return self._ints(sorted(self.rng.sample(range(rank + count), count)))
+            case "Slice":
+                return self._slice(position, shapes)
+            case "Pad" if position == 1 and self.rng.random() < 0.2:
+                return self._ints([0] * (2 * rank))
+            case "Pad" if position == 1:
+                pads = [self.rng.randint(0, 2) if i >= 2 else 0 for i in range(rank)]
+                more = [self.rng.randint(0, 2) if i >= 2 else 0 for i in range(rank)]
+                return self._ints([*pads, *more])
+            case "Pad" if position == 2:
+                return np.zeros((), np.float32)
+            case "Dropout":
+                return np.asarray(0.25, np.float32) if position == 1 else np.asarray(False)
+            case "Clip":
+                low = self.rng.choice([-1.0, 0.0, -0.5])
+                return np.asarray(low if position == 1 else low + self.rng.random(), np.float32)
+            case "Gather":
+                axis = int(attributes.get("axis", 0))
+                index = [self.rng.randrange(x[axis]) for _ in range(self.rng.randint(1, 3))]
+                if self.rng.random() < 0.4:
+                    index = list(range(index[0], min(x[axis], index[0] + 3)))
+                return self._ints(index)
+            case "Tile":
+                return self._ints([self.rng.randint(1, 2) for _ in range(rank)])
+        if operator.startswith("Reduce") and rank:
+            return self._ints(self.axes(rank))
+        raise RejectedError
+
+    def _ints(self, values: Sequence[int]) -> NDArray[np.int64]:
+        return np.asarray(list(values), np.int64)
+
+    def _target(self, x: Shape, attributes: dict[str, Value]) -> list[int]:
+        """A shape with as many elements: factors joined, ones inserted, sometimes -1 and 0."""
+        sizes = list(x)
+        for _ in range(self.rng.randint(0, 2)):
+            if len(sizes) > 1 and self.rng.random() < 0.6:
+                i = self.rng.randrange(len(sizes) - 1)
+                sizes[i : i + 2] = [sizes[i] * sizes[i + 1]]
+            else:
+                sizes.insert(self.rng.randint(0, len(sizes)), 1)
+        if sizes and self.rng.random() < 0.4:
+            sizes[self.rng.randrange(len(sizes))] = -1
+        for i, size in enumerate(sizes):
+            if i < len(x) and size == x[i] and self.rng.random() < 0.2:
+                sizes[i] = 0
+        return sizes
+
+    def _parts(self, size: int, count: int) -> list[int]:
+        count = count or self.rng.randint(1, 3)
+        if size < count:
+            raise RejectedError
+        cuts = sorted(self.rng.sample(range(1, size), count - 1))
+        return [b - a for a, b in zip([0, *cuts], [*cuts, size], strict=True)]
+
+    def _slice(self, position: int, shapes: Shapes) -> NDArray[np.int64]:
+        x = shapes[0]
+        assert x is not None
+        if not x:
+            raise RejectedError
+        if position == 1:
+            self.axis = self.rng.randrange(len(x))
+            self.start = self.rng.randrange(x[self.axis])
+            return self._ints([self.start])
+        axis = self.axis or 0
+        if position == 2:
+            return self._ints([self.rng.randint(self.start + 1, x[axis])])
+        if position == 3:
+            return self._ints([axis])
+        return self._ints([1])
+
+    def output_count(self, operator: str, arrays: list[Any], attributes: dict[str, Value]) -> int:
+        """How many outputs a node with a variable number of them has."""
+        if operator == "Split" and len(arrays) > 1 and arrays[1] is not None:
+            return len(arrays[1])
+        return 1
+
+
+def _texts(expression: Expression) -> list[str]:
+    """The texts in a condition: the spellings it allows."""
+    return [
+        part.value
+        for part in walk(expression)
+        if isinstance(part, Literal) and isinstance(part.value, str)
+    ]
