@@ -124,10 +124,10 @@ def race(original: str, optimized: str, *, threads: int, budget: float) -> dict[
     not the same: users who know nothing of it must lose nothing. Opening them is raced as well.
     """
     import onnx
-    from tensolog.profiles.deployed import model_file
-    from tensolog.profiles.execution import DEFAULTS, embedded
-    from tensolog.profiles.opening import race_openings
-    from tensolog.profiles.race import race as race_models
+    from tensolog.profiles.races.opening_time import race_openings
+    from tensolog.profiles.races.race import race as race_models
+    from tensolog.profiles.sessions.deployed import model_file
+    from tensolog.profiles.sessions.execution import DEFAULTS, embedded
 
     from .zoo import random_feeds
 
@@ -243,7 +243,7 @@ def contest(
 ) -> dict[str, Any]:
     """Race peers against ONNX Runtime on one model."""
     from tensolog.profiles.machine import available_memory_bytes
-    from tensolog.profiles.race import race as race_models
+    from tensolog.profiles.races.race import race as race_models
 
     from .peers import REFERENCE
 
@@ -300,7 +300,7 @@ def module_of(name: str, original: str, tiny: bool) -> Any:
 def predict(path: str, *, threads: int, rounds: int) -> dict[str, Any]:
     """Time a model and the kernels that run for it; the shares of the latter, dearest first."""
     import onnx
-    from tensolog.profiles.accuracy import accuracy
+    from tensolog.profiles.kernels.accuracy import accuracy
 
     from .zoo import random_feeds
 

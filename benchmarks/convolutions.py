@@ -21,18 +21,18 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from tensolog.optimizer.convert import load_graph, to_model
-from tensolog.optimizer.graph import TensorType
-from tensolog.optimizer.kernels.convolution import convolutions
-from tensolog.optimizer.kernels.embed import embed, place
-from tensolog.optimizer.kernels.library import build
-from tensolog.optimizer.kernels.product import supply
-from tensolog.optimizer.kernels.region import Meanings
+from tensolog.optimizer.graph.convert import load_graph, to_model
+from tensolog.optimizer.graph.graph import TensorType
 from tensolog.optimizer.layouts.filters import dense
 from tensolog.optimizer.layouts.layout import Layout
 from tensolog.optimizer.layouts.runtime import NCHWC, block_size
-from tensolog.profiles.execution import Execution
-from tensolog.profiles.session import AS_WRITTEN, BoundRun, open_session
+from tensolog.optimizer.native.convolution.blocked import convolutions
+from tensolog.optimizer.native.embed import embed, place
+from tensolog.optimizer.native.library import build
+from tensolog.optimizer.native.loops.region import Meanings
+from tensolog.optimizer.native.product.kernel import supply
+from tensolog.profiles.sessions.execution import Execution
+from tensolog.profiles.sessions.session import AS_WRITTEN, BoundRun, open_session
 
 Array = np.ndarray
 

@@ -24,16 +24,16 @@ from pathlib import Path
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from tensolog.optimizer.convert import load_graph, to_model
-from tensolog.optimizer.infer import infer_types
-from tensolog.optimizer.kernels.library import build as build_library
-from tensolog.optimizer.kernels.product import RANKS, formed, supply
-from tensolog.optimizer.kernels.product_text import EACH, SEVEN, TILES
-from tensolog.optimizer.kernels.region import Meanings
-from tensolog.optimizer.kernels.trial import KERNEL, OPERATORS, measured_forms
-from tensolog.optimizer.kernels.whole import fused_graph, regions
-from tensolog.profiles.execution import Execution
-from tensolog.profiles.race import race
+from tensolog.optimizer.graph.convert import load_graph, to_model
+from tensolog.optimizer.graph.infer import infer_types
+from tensolog.optimizer.native.fuse_graph import fused_graph, regions
+from tensolog.optimizer.native.kernel_trial import KERNEL, OPERATORS, measured_forms
+from tensolog.optimizer.native.library import build as build_library
+from tensolog.optimizer.native.loops.region import Meanings
+from tensolog.optimizer.native.product.kernel import RANKS, formed, supply
+from tensolog.optimizer.native.product.text import EACH, SEVEN, TILES
+from tensolog.profiles.races.race import race
+from tensolog.profiles.sessions.execution import Execution
 
 import tensolog
 

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from tensolog.optimizer.openings import FUSIONS
-from tensolog.profiles.execution import DEFAULTS
-from tensolog.profiles.operators_run import operators_run
-from tensolog.profiles.race import Lap, race
+from tensolog.optimizer.race.openings import FUSIONS
+from tensolog.profiles.races.race import Lap, race
+from tensolog.profiles.sessions.execution import DEFAULTS
+from tensolog.profiles.sessions.operators_run import operators_run
 
 OPSET, DOMAIN = 20, "com.microsoft"
 HEADER = (

@@ -12,13 +12,13 @@ import time
 from collections.abc import Iterator
 
 import onnx
-from tensolog.optimizer.convert import load_graph
 from tensolog.optimizer.egraph.search import search
-from tensolog.optimizer.infer import infer_types
-from tensolog.optimizer.rewrite import clean
+from tensolog.optimizer.graph.convert import load_graph
+from tensolog.optimizer.graph.infer import infer_types
+from tensolog.optimizer.match.rewrite import clean
 from tensolog.optimizer.setting import Setting
-from tensolog.profiles.costs import Cost
 from tensolog.profiles.kernel import Kernel
+from tensolog.profiles.kernels.costs import Cost
 from tensolog.rules import load_rules
 
 from .zoo import build

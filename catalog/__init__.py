@@ -8,9 +8,9 @@ from .errors import CatalogError, ModelError, TensologError
 from .lazily import lazily
 
 if TYPE_CHECKING:
-    from .store import Catalog
+    from .store.catalog import Catalog
 
 __all__ = ["Catalog", "CatalogError", "ModelError", "TensologError"]
 
 # It loads DuckDB, which functions that are fused don't need.
-__getattr__, __dir__ = lazily(__name__, {"Catalog": ".store"})
+__getattr__, __dir__ = lazily(__name__, {"Catalog": ".store.catalog"})

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from ..catalog.lazily import lazily
 
 if TYPE_CHECKING:
-    from .contest import ORIGINAL
     from .driver import optimize
     from .explain import Explanation
+    from .match.rewrite import Step
     from .node_story import NodeStory
+    from .race.contest import ORIGINAL
+    from .race.verify import Deviation
     from .result import Candidate, Optimization
-    from .rewrite import Step
     from .survey import explain_model, explain_node, profile_model
-    from .verify import Deviation
 
 __all__ = [
     "ORIGINAL",
@@ -34,13 +34,13 @@ __all__ = [
 __getattr__, __dir__ = lazily(
     __name__,
     {
-        "ORIGINAL": ".contest",
+        "ORIGINAL": ".race.contest",
         "Candidate": ".result",
-        "Deviation": ".verify",
+        "Deviation": ".race.verify",
         "Explanation": ".explain",
         "NodeStory": ".node_story",
         "Optimization": ".result",
-        "Step": ".rewrite",
+        "Step": ".match.rewrite",
         "explain_model": ".survey",
         "explain_node": ".survey",
         "optimize": ".driver",

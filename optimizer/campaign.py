@@ -11,41 +11,41 @@ from typing import TYPE_CHECKING
 
 from ..catalog import Catalog
 from ..catalog.errors import ModelError
-from ..catalog.onnx_reader import read_model
-from ..catalog.onnx_writer import skeleton_model
-from ..profiles.costs import CostModel
-from ..profiles.deployed import DOMAIN
-from ..profiles.execution import AS_WRITTEN
+from ..catalog.onnx.reader import read_model
+from ..catalog.onnx.writer import skeleton_model
 from ..profiles.kernel import Kernel
-from ..profiles.session import reason_of
+from ..profiles.kernels.costs import CostModel
+from ..profiles.sessions.deployed import DOMAIN
+from ..profiles.sessions.execution import AS_WRITTEN
+from ..profiles.sessions.session import reason_of
 from ..rules import Rule
 from ..rules.gate.ledger.catalog_rows import store_ledger
-from .contest import ORIGINAL, Contest, Plan
 from .deadline import OutOfTimeError, cut_at
-from .final import ENOUGH_ROUNDS, run_final
-from .infer import infer_types
-from .kernels.candidates import fused_plans
+from .graph.free_sizes import not_given, sizes_from
+from .graph.infer import infer_types
+from .graph.raise_opset import raised_for
+from .graph.signature import signature
 from .layouts.blocking import BLOCKED
 from .layouts.plans import LEAST_MOVES, is_news, moves
 from .layouts.runtime import NCHWC
-from .nonfinite import leave_out_losing
-from .openings import alternatives, promising
+from .match.rewrite import Step
+from .native.candidates import fused_plans
 from .phases import Phases
 from .planner import Planner
-from .prediction import Prediction
 from .price import Prices, kernels_of_graph
 from .purse import Purse
-from .qualifying import is_roomy, qualify
-from .raising import raised_for
-from .realize import Workshop
-from .rewrite import Step
-from .screening import Screening, screen, select
+from .race.contest import ORIGINAL, Contest, Plan
+from .race.final import ENOUGH_ROUNDS, run_final
+from .race.nonfinite import leave_out_losing
+from .race.openings import alternatives, promising
+from .race.prediction import Prediction
+from .race.qualifying import is_roomy, qualify
+from .race.realize import Workshop
+from .race.screening import Screening, screen, select
+from .race.shortlist import NO_TIME
+from .race.verify import EndlessError, NoTimeError
 from .search import bound_types
 from .setting import Setting
-from .shortlist import NO_TIME
-from .signature import signature
-from .sizes import not_given, sizes_from
-from .verify import EndlessError, NoTimeError
 
 if TYPE_CHECKING:
     from .driver import Source

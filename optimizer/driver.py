@@ -10,20 +10,20 @@ import onnx
 
 from ..catalog import Catalog
 from ..catalog.interruption import interrupted, interruptible
-from ..catalog.staging import Stage
+from ..catalog.store.staging import Stage
 from ..profiles.machine import cores
 from ..rules import Rule
 from ..rules.gate.ledger.admission import applicable
 from .campaign import Campaign
-from .fold import FOLD_LIMIT
-from .kernels.library import require_compiler
+from .graph.fold import FOLD_LIMIT
+from .graph.torch_modules import export_module, is_module
+from .native.library import require_compiler
 from .outcome import conclude
 from .phases import Phases, Progress
-from .realize import Workshop
+from .race.realize import Workshop
 from .result import Optimization
 from .setting import BUDGET_S, CLASSES, SEARCHES, OptionError, Setting, allowed
 from .target import AUTO, TargetChoice, choose_target
-from .torch_modules import export_module, is_module
 
 if TYPE_CHECKING:
     from torch.export import ExportedProgram

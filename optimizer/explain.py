@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from ..catalog.datalog.syntax import String
 from ..rules import Rule, describe_miss, is_reported
 from ..rules import near_misses as find_near_misses
-from .clauses import near_clauses, readings
-from .graph import Graph
+from .graph.graph import Graph
+from .match.clauses import near_clauses, readings
+from .match.rewrite import Step, tables_of, with_place
 from .notebook import Text
-from .rewrite import Step, tables_of, with_place
 
 if TYPE_CHECKING:
     from .report.schema import NearMiss

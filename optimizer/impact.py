@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..catalog import Catalog
-from ..catalog.onnx_reader import read_model
-from ..catalog.onnx_writer import skeleton_model
-from ..profiles.costs import CostModel
+from ..catalog.onnx.reader import read_model
+from ..catalog.onnx.writer import skeleton_model
+from ..profiles.kernels.costs import CostModel
 from ..profiles.machine import cores
 from ..rules import Rule
 from .explain import near_misses
-from .infer import infer_types
+from .graph.free_sizes import guesses, sizes_from
+from .graph.infer import infer_types
+from .match.rewrite import Matcher
 from .phases import Progress
 from .price import Prices, kernels_of_graph
-from .realize import Workshop
-from .rewrite import Matcher
+from .race.realize import Workshop
 from .search import bound_types, judge, order_by_bound, weigh
 from .setting import Setting
-from .sizes import guesses, sizes_from
 from .target import AUTO, for_rules
 
 if TYPE_CHECKING:

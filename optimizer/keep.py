@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from ..catalog.errors import TensologError
-from .contest import Plan
+from .race.contest import Plan
 from .result import Candidate
 
 Rows = Sequence[Mapping[str, object]]

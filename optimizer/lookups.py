@@ -24,11 +24,11 @@ from itertools import accumulate, groupby
 import numpy as np
 
 from ..rules import ABSENT
-from .axes import given_axes
-from .graph import Graph, Node
-from .maker import Maker
-from .rewrite import Step
-from .simplify import remove_dead
+from .graph.axes import given_axes
+from .graph.graph import Graph, Node
+from .graph.maker import Maker
+from .graph.simplify import remove_dead
+from .match.rewrite import Step
 
 NAME = "MergeLookups"
 SUMMARY = "looks up rows of several tables in one table of all their rows"

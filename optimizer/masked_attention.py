@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from .graph import Graph, Node
-from .maker import Maker
-from .rewrite import Step
-from .simplify import remove_dead
+from .graph.graph import Graph, Node
+from .graph.maker import Maker
+from .graph.simplify import remove_dead
+from .match.rewrite import Step
 
 NAME = "SplitMaskedAttention"
 SUMMARY = "computes attention under a constant mask by blocks of rows, over what each block sees"

@@ -9,7 +9,7 @@ from ..rules import ABSENT, Match, Rule, describe_miss
 from ..rules.matching.near_misses import failed_conditions
 from ..rules.schemas import commutative
 from ..rules.syntax import Input, Output, PatternNode
-from .graph import Graph
+from .graph.graph import Graph
 
 # Nodes that are tried in the place of one of the pattern's: a value may have thousands of users.
 MOST_TRIED = 2_000

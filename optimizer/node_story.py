@@ -17,15 +17,15 @@ from .egraph.saturate import Growth, saturate
 from .egraph.standing import Asker, Standing, Use, Way
 from .egraph.trace import name_of
 from .explain import near_misses
-from .fold import fold_constants
-from .graph import Graph
+from .graph.fold import fold_constants
+from .graph.graph import Graph
+from .graph.simplify import remove_dead, share_constants, share_subexpressions
+from .match.rewrite import Matcher, Step
 from .nearest import nearest
 from .notebook import Text
 from .price import Prices, kernel_of
-from .rewrite import Matcher, Step
 from .search import bound_types
 from .setting import OptionError, Setting
-from .simplify import remove_dead, share_constants, share_subexpressions
 
 if TYPE_CHECKING:
     from .layouts.standing import Laying

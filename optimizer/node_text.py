@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .egraph.standing import Use, Way
+from .match.rewrite import Step
 from .node_story import NodeStory, Refusal
-from .rewrite import Step
 
 if TYPE_CHECKING:
     from .layouts.standing import Laying

@@ -23,9 +23,9 @@ import numpy as np
 from onnx import helper
 
 from ..rules import ABSENT
-from .graph import Graph, Node, TensorType
-from .maker import Maker
-from .rewrite import Step
+from .graph.graph import Graph, Node, TensorType
+from .graph.maker import Maker
+from .match.rewrite import Step
 
 NAME = "MergeProductsOfOneMatrix"
 SUMMARY = "multiplies the rows of several operands by one matrix at once"

@@ -7,19 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..catalog.constants import LARGE_BYTES
-from ..catalog.onnx_reader import store_model
-from ..catalog.side_file import referring
-from ..profiles.deployed import LIBRARY
-from ..profiles.execution import embed
+from ..catalog.onnx.reader import store_model
+from ..catalog.onnx.side_file import referring
+from ..catalog.store.constants import LARGE_BYTES
+from ..profiles.sessions.deployed import LIBRARY
+from ..profiles.sessions.execution import embed
 from .campaign import Campaign
-from .contest import Plan
 from .explain import near_misses
 from .keep import keep_plans
+from .match.rewrite import Step
 from .node_story import Question
+from .race.contest import Plan
 from .record import record_plan
 from .result import Optimization
-from .rewrite import Step
 from .search import bound_types
 from .target import TargetChoice
 from .view import calls_of, calls_run, drawn_graph, operator_costs

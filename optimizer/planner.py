@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..rules import Rule
-from .contest import Plan
 from .egraph.naming import is_naming
-from .graph import Graph
+from .graph.graph import Graph
 from .lookups import merge_lookups
 from .masked_attention import split_masked_attention
+from .match.rewrite import Matcher, clean, simplify
 from .one_matrix import merge_products
 from .phases import Phases
 from .price import Prices
-from .rewrite import Matcher, clean, simplify
+from .race.contest import Plan
 from .search import bound_types, explore
 from .setting import Setting
 
@@ -151,8 +151,8 @@ class Planner:
         For ONNX Runtime alone: it names kernels of its own. Where plans may have kernels, there is
         a second one with more convolutions in blocks, if there are some that kernels may compute.
         """
-        from .kernels.convolution import TILES
         from .layouts.plans import lay_out_for_kernels
+        from .native.convolution.blocked import TILES
 
         with self.phases("searching", name):
             filters = TILES if self.setting.fuses else ()

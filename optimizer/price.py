@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-from ..profiles.costs import Cost, CostModel
-from ..profiles.extract import kernel_of as extract_kernel
 from ..profiles.kernel import Kernel
+from ..profiles.kernels.costs import Cost, CostModel
+from ..profiles.kernels.extract import kernel_of as extract_kernel
 from ..rules import ABSENT
-from .convert import node_proto
-from .graph import Graph, TensorType
+from .graph.convert import node_proto
+from .graph.graph import Graph, TensorType
 
 # Constants up to this many elements are part of a kernel: shapes, axes, indices, exponents.
 TELLING_ELEMENTS = 64

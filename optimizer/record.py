@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 
 from ..catalog import Catalog
 from ..profiles.machine import device
+from .match.rewrite import Step
+from .race.verify import Deviation
 from .result import Candidate
-from .rewrite import Step
 from .setting import Setting
-from .verify import Deviation
 
 
 def record_plan(

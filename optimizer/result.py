@@ -15,15 +15,15 @@ import onnxruntime
 
 from ..catalog import Catalog
 from ..catalog.files import replacing
-from ..catalog.onnx_writer import build_model
-from ..catalog.staging import Stage
-from ..profiles.deployed import open_deployed
-from ..profiles.execution import DEFAULTS, Execution
-from .contest import ORIGINAL
+from ..catalog.onnx.writer import build_model
+from ..catalog.store.staging import Stage
+from ..profiles.sessions.deployed import open_deployed
+from ..profiles.sessions.execution import DEFAULTS, Execution
+from .match.rewrite import Step
 from .notebook import Text, heading, page, paragraphs, table
-from .rewrite import Step
+from .race.contest import ORIGINAL
+from .race.verify import Deviation
 from .saving import Deliverable
-from .verify import Deviation
 
 if TYPE_CHECKING:
     from .node_story import NodeStory, Question

@@ -17,10 +17,10 @@ from pathlib import Path
 from ..catalog import Catalog
 from ..catalog.errors import ModelError
 from ..catalog.files import put_in_place
-from ..catalog.onnx_files import has_side_file
-from ..catalog.onnx_writer import write_model
-from ..profiles.deployed import MARK, MODEL, NAMES, NOTE
-from ..profiles.execution import DEFAULTS, LEVELS, Execution
+from ..catalog.onnx.files import has_side_file
+from ..catalog.onnx.writer import write_model
+from ..profiles.sessions.deployed import MARK, MODEL, NAMES, NOTE
+from ..profiles.sessions.execution import DEFAULTS, LEVELS, Execution
 
 SUFFIX = ".onnx"
 

@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 
 from onnx.shape_inference import InferenceError
 
-from ..profiles.costs import Cost
 from ..profiles.kernel import Kernel
+from ..profiles.kernels.costs import Cost
 from ..rules import ABSENT, Match
 from .deadline import checkpoint
-from .fold import becomes_constant
-from .graph import Graph, TensorType, constant_of
-from .infer import bind, infer_node, infer_types, same_type, sharpen
+from .graph.fold import becomes_constant
+from .graph.graph import Graph, TensorType, constant_of
+from .graph.infer import bind, infer_node, infer_types, same_type, sharpen
+from .graph.simplify import remove_dead
+from .match.rewrite import Matcher, RewriteError, Step, apply_match, simplify
 from .price import Prices, kernel_of
-from .rewrite import Matcher, RewriteError, Step, apply_match, simplify
-from .simplify import remove_dead
 
 # A search whose every round finds a gain ends long before; this guards against prices that cycle.
 ROUNDS = 20

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from ..catalog.errors import TensologError
 from ..profiles.machine import most_threads
 from ..rules import Rule, select_rules
-from .fold import FOLD_LIMIT
-from .graph import Graph
+from .graph.fold import FOLD_LIMIT
+from .graph.graph import Graph
 
 # What plans for it are opened with, and which kernels it has, is known of this runtime alone.
 RUNTIME_TARGET = "onnxruntime-cpu"

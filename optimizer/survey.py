@@ -10,27 +10,27 @@ from typing import TYPE_CHECKING, Any
 from ..catalog import Catalog
 from ..catalog.errors import ModelError
 from ..catalog.interruption import interruptible
-from ..catalog.onnx_reader import read_model
-from ..catalog.onnx_writer import skeleton_model
-from ..profiles.costs import CostModel
+from ..catalog.onnx.reader import read_model
+from ..catalog.onnx.writer import skeleton_model
+from ..profiles.kernels.costs import CostModel
+from ..profiles.kernels.profile import profile
 from ..profiles.machine import cores
-from ..profiles.profile import profile
 from ..rules import Rule, load_rules
 from ..rules.gate.ledger.admission import applicable
 from .explain import Explanation, near_misses
-from .fold import FOLD_LIMIT
-from .graph import Graph
-from .infer import infer_types
+from .graph.fold import FOLD_LIMIT
+from .graph.free_sizes import guesses, sizes_from
+from .graph.graph import Graph
+from .graph.infer import infer_types
+from .graph.raise_opset import raised_for
+from .match.rewrite import Matcher, Step, simplify, with_place
 from .nearest import nearest
 from .node_story import NodeStory, Question, about, answer
 from .phases import Progress
 from .price import Prices, kernels_of_graph
-from .raising import raised_for
-from .realize import Workshop
-from .rewrite import Matcher, Step, simplify, with_place
+from .race.realize import Workshop
 from .search import bound_types
 from .setting import CLASSES, OptionError, Setting, allowed
-from .sizes import guesses, sizes_from
 from .target import AUTO, for_rules
 
 if TYPE_CHECKING:

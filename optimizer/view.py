@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnx
 
-from ..profiles.costs import Cost
 from ..profiles.kernel import Kernel, dtype_name
+from ..profiles.kernels.costs import Cost
 from ..rules import ABSENT
-from .graph import Graph, TensorType
+from .graph.graph import Graph, TensorType
 from .price import Prices
 
 if TYPE_CHECKING:

@@ -15,14 +15,14 @@ import onnxruntime
 
 from ..catalog import Catalog
 from ..profiles.machine import device
-from ..profiles.race import Lap
-from .contest import ORIGINAL, Plan
-from .convert import tensor_type
+from ..profiles.races.race import Lap
+from .graph.convert import tensor_type
+from .match.rewrite import Step
 from .phases import Phases
+from .race.contest import ORIGINAL, Plan
+from .race.shortlist import NO_TIME
 from .result import Candidate
-from .rewrite import Step
 from .setting import CLASSES, FINITE_MATH, MOST_S, Setting
-from .shortlist import NO_TIME
 
 if TYPE_CHECKING:
     from .report.schema import Device, Headline, Summary, Target

@@ -159,8 +159,8 @@ def measure_bandwidth() -> float:
 def measure_peak() -> float:
     """Return the float32 operations/s of a MatMul in ONNX Runtime on one thread, best of many."""
     from .kernel import Kernel, TensorSpec
-    from .kernel_model import build_model
-    from .session import BoundRun, open_session
+    from .kernels.kernel_model import build_model
+    from .sessions.session import BoundRun, open_session
 
     square = (_MATRIX, _MATRIX)
     operands = (TensorSpec("float32", square), TensorSpec("float32", square, constant=True))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import onnxruntime
 
-from .profiles.deployed import open_deployed
+from .profiles.sessions.deployed import open_deployed
 
 
 def open_session(

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from tensolog.profiles.deployed import model_file
+from tensolog.profiles.sessions.deployed import model_file
 
 from ..child import StepError, run_step
 from ..frame import Row, Steps, collect, options

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-from tensolog.profiles.execution import LEVELS, Execution, embed
+from tensolog.profiles.sessions.execution import LEVELS, Execution, embed
 
 SYSTEM = {
     "systems": {

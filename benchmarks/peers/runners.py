@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
-from tensolog.profiles.execution import Execution, embedded
-from tensolog.profiles.session import BoundRun, open_session
+from tensolog.profiles.sessions.execution import Execution, embedded
+from tensolog.profiles.sessions.session import BoundRun, open_session
 
 Array = np.ndarray[Any, Any]
 Feeds = Mapping[str, Array]

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import onnx
 import torch
-from tensolog.optimizer.torch_modules import quiet
+from tensolog.optimizer.graph.torch_modules import quiet
 from torch import Tensor, nn
 
 from ..zoo import ARCHITECTURES

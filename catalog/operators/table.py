@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .classes import classes_hash
 
 if TYPE_CHECKING:
-    from ..store import Catalog
+    from ..store.catalog import Catalog
 
 
 def fill_operators(catalog: Catalog) -> None:

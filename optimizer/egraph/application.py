@@ -9,8 +9,8 @@ import numpy as np
 
 from ...rules import Match, Replacement, RuleError, instantiate
 from ..deadline import checkpoint
-from ..graph import constant_of
-from ..rewrite import attribute_proto
+from ..graph.graph import constant_of
+from ..match.rewrite import attribute_proto
 from .columns import NONE, Row
 from .egraph import EGraph
 from .provenance import Application

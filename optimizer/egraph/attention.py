@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ..graph import Shape
+from ..graph.graph import Shape
 from .columns import NONE
 from .derive import Derivation, Giver
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from ..graph import Graph, Node
+from ..graph.graph import Graph, Node
 from .columns import NONE
 from .costs import givers_of
 from .egraph import EGraph

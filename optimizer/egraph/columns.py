@@ -11,7 +11,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..arrays import MASK, Column, Flags, Ints, Keys, linked, mixed, mixed_one, segments, summed
+from ..match.arrays import (
+    MASK,
+    Column,
+    Flags,
+    Ints,
+    Keys,
+    linked,
+    mixed,
+    mixed_one,
+    segments,
+    summed,
+)
 
 NONE = -1  # the class of an operand or output that is left out
 

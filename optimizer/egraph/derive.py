@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-from ..graph import Shape, TensorType, constant_of
-from ..infer import bind, sharpen
+from ..graph.graph import Shape, TensorType, constant_of
+from ..graph.infer import bind, sharpen
 from .columns import NONE
 from .costs import givers_of
 from .egraph import UNTYPED, EGraph

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from ..arrays import Flags, Ints
-from ..fold import FOLD_LIMIT, fold_constants
-from ..graph import Constant, Graph, TensorType
-from ..infer import bind, same_type, sharpen
-from ..simplify import is_pure
+from ..graph.fold import FOLD_LIMIT, fold_constants
+from ..graph.graph import Constant, Graph, TensorType
+from ..graph.infer import bind, same_type, sharpen
+from ..graph.simplify import is_pure
+from ..match.arrays import Flags, Ints
 from .columns import NONE, Columns, Row, Rows
 from .inference import Inference, Operand, Operands, renamed
 from .provenance import Application

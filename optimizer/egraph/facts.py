@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ...catalog.operators import schema_for
 from ...rules import attribute_text
-from ..arrays import Ints, segments
-from ..relations import is_plain, scalar_of
+from ..match.arrays import Ints, segments
+from ..match.relations import is_plain, scalar_of
 from .columns import NONE
 from .egraph import UNTYPED, EGraph
 

@@ -6,7 +6,7 @@ indices over all others. Each row is then moved element by element, eight times 
 
 from __future__ import annotations
 
-from ..graph import Shape
+from ..graph.graph import Shape
 from .derive import Derivation, Giver
 
 RULE = "ConvertGatherElementsToGather"

@@ -11,8 +11,8 @@ from onnx.shape_inference import InferenceError
 from ...catalog.operators import schema_for
 from ...profiles.kernel import Kernel
 from ...rules import ABSENT
-from ..graph import Graph, Node, TensorType
-from ..infer import infer_node
+from ..graph.graph import Graph, Node, TensorType
+from ..graph.infer import infer_node
 from ..price import kernel_of
 from .naming import DOMAIN
 from .vocabulary import Attributes, Operator, Vocabulary

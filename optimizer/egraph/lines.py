@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..graph import Shape, constant_of
+from ..graph.graph import Shape, constant_of
 from .columns import NONE
 from .derive import Derivation, Giver
 

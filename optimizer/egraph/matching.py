@@ -9,10 +9,10 @@ import numpy as np
 
 from ...rules import Match, Rule, check_conditions, match_of
 from ...rules.matching.compile import columns
-from ..arrays import Ints
-from ..clauses import Row, derived, readings, stated
 from ..deadline import checkpoint
-from ..joins import Tables
+from ..match.arrays import Ints
+from ..match.clauses import Row, derived, readings, stated
+from ..match.joins import Tables
 from .egraph import EGraph
 from .facts import Facts
 from .places import Places

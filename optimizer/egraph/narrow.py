@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..graph import constant_of
+from ..graph.graph import constant_of
 from .columns import NONE
 from .derive import Derivation, Giver
 

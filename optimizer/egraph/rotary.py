@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..graph import constant_of
+from ..graph.graph import constant_of
 from .columns import NONE
 from .derive import Derivation, Giver
 

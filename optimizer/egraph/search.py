@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 from ...rules import Rule
 from ..garbage import seldom_collected
-from ..graph import Graph
+from ..graph.graph import Graph
+from ..match.rewrite import Step
 from ..price import Prices, Progress
-from ..rewrite import Step
 from .alternatives import Alternative, alternatives
 from .build import build
 from .costs import Costs, own_nodes, problem_of

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..rewrite import Step
+from ..match.rewrite import Step
 from .columns import NONE
 from .costs import UNUSABLE, Costs, own_nodes, problem_of
 from .egraph import EGraph

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..rewrite import Step
+from ..match.rewrite import Step
 from .costs import Costs
 from .egraph import EGraph
 from .problem import Selection

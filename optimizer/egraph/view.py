@@ -8,7 +8,7 @@ import numpy as np
 
 from ...catalog.operators import schema_for
 from ...rules import ABSENT
-from ..graph import Shape
+from ..graph.graph import Shape
 from .egraph import EGraph
 
 

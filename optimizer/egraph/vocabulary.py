@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import onnx
 
-from ..graph import Constant, TensorType, attribute_value
+from ..graph.graph import Constant, TensorType, attribute_value
 
 # Leaves are e-nodes too: what the model is given, and what is known before it runs. A chain is a
 # sum or product of any number of operands in any order; it names a class, and is never executed.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..egraph.costs import UNUSABLE, Costs
 from .blocking import Blocking
-from .convolutions import is_blocked_by_runtime
+from .operators.convolution_epilogues import is_blocked_by_runtime
 from .runtime import NCHWC
 
 REORDERS = ("ReorderInput", "ReorderOutput")

@@ -13,14 +13,14 @@ import numpy as np
 
 from ..egraph.egraph import EGraph
 from .blocking import BLOCKED, Blocking, Operation
-from .channels_last import transpose
-from .convolutions import Convolution, convolutions
-from .convolving import Convolving, tile
-from .elementwise import BINARY, UNARY, Elementwise
-from .joining import join, push, split, wanted
-from .normalizing import normalizations
-from .pooling import OPERATORS as WINDOWS
-from .pooling import pool
+from .operators.channels_last import transpose
+from .operators.concatenations import join, push, split, wanted
+from .operators.convolution_epilogues import Convolution, convolutions
+from .operators.convolutions import Convolving, tile
+from .operators.elementwise import BINARY, UNARY, Elementwise
+from .operators.normalizations import normalizations
+from .operators.pools import OPERATORS as WINDOWS
+from .operators.pools import pool
 from .values import UnfitError
 
 # Passes over the e-nodes, so that layouts of parts spread.

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...rules import ABSENT
-from ..graph import Graph, Node
+from ..graph.graph import Graph, Node
 from .runtime import ENTERING_CHANNELS, NCHWC
 
 RULE = "GuardBlocks"

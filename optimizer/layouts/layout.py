@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ..arrays import Ints
+from ..match.arrays import Ints
 
 
 @dataclass(frozen=True)

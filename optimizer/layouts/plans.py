@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import onnx
 
 from ...rules import Rule
-from ..convert import type_proto
 from ..egraph.build import build
 from ..egraph.costs import Costs
 from ..egraph.egraph import EGraph
@@ -20,10 +19,11 @@ from ..egraph.problem import Selection
 from ..egraph.provenance import Application
 from ..egraph.search import Found, roots_of
 from ..egraph.trace import name_of, steps_of
-from ..graph import Graph
-from ..kernels.shapes import Followed
+from ..graph.convert import type_proto
+from ..graph.graph import Graph
+from ..match.rewrite import Step, clean
+from ..native.shapes.shapes import Followed
 from ..price import Prices
-from ..rewrite import Step, clean
 from .costs import REORDERS
 from .filters import FILTERS, computed
 from .guard import guard

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from .blocking import Blocking
-from .convolving import CONVOLVE
+from .operators.convolutions import CONVOLVE
 
 # What a convolution that a kernel may compute counts, of what the runtime's takes.
 PROMISE = 0.5

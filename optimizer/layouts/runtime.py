@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from ...profiles.session import AS_WRITTEN, open_session, run_session
+from ...profiles.sessions.session import AS_WRITTEN, open_session, run_session
 
 # The domain of the operators over blocked values, and its version.
 NCHWC, VERSION = "com.microsoft.nchwc", 1

@@ -20,7 +20,7 @@ from ..egraph.columns import NONE, Row
 from ..egraph.egraph import UNTYPED, EGraph
 from ..egraph.provenance import Application
 from ..egraph.vocabulary import Attributes
-from ..graph import Shape, TensorType
+from ..graph.graph import Shape, TensorType
 from .filters import FILTERS, VECTOR
 from .layout import Layout
 from .runtime import ENTERING_CHANNELS, NCHWC

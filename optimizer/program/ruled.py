@@ -69,7 +69,7 @@ def _round(
     refused: set[tuple[str, tuple[int, ...]]],
 ) -> Program | None:
     """Apply the first match that pays; None where none does."""
-    from ..rewrite import Matcher, RewriteError, apply_match, with_place
+    from ..match.rewrite import Matcher, RewriteError, apply_match, with_place
     from .translate import TranslationError, graph_of, program_of
 
     graph = graph_of(program)

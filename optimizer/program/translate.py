@@ -13,9 +13,9 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from ..graph import Graph, TensorType, attribute_value
-from ..graph import Node as GraphNode
-from ..rewrite import attribute_proto
+from ..graph.graph import Graph, TensorType, attribute_value
+from ..graph.graph import Node as GraphNode
+from ..match.rewrite import attribute_proto
 from .dag import LISTS, Node, Program, type_code
 from .own import FUNCTIONS, OPSET
 from .rebuild import Builder

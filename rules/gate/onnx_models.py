@@ -18,7 +18,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper, shape_inference
 
-from ...profiles.session import AS_WRITTEN, open_session, run_session
+from ...profiles.sessions.session import AS_WRITTEN, open_session, run_session
 from ..conditions import FLOATS, conditions, types_of
 from ..matching.bindings import Bindings
 from ..matching.model_view import ModelView, dtype_name

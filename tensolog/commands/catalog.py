@@ -85,7 +85,7 @@ def import_model(catalog_path: str | None, model: Path, name: str | None) -> Non
       tensolog catalog import model.onnx
     """
     from ..catalog import Catalog
-    from ..catalog.onnx_reader import read_model
+    from ..catalog.onnx.reader import read_model
 
     with Catalog(catalog_path) as opened:
         click.echo(read_model(opened, model, name=name))
@@ -112,7 +112,7 @@ def export_model(catalog_path: str | None, model_id: int, output: Path) -> None:
       tensolog catalog export 1 -o model.onnx
     """
     output = shared.output_file(output, what="the model")
-    from ..catalog.onnx_writer import write_model
+    from ..catalog.onnx.writer import write_model
 
     with shared.open_to_read(catalog_path) as opened:
         shared.refuse_catalog(opened, output)
@@ -135,7 +135,7 @@ def forget(catalog_path: str | None, model_id: int) -> None:
     """
     shared.open_to_read(catalog_path).close()  # a catalog that is not there must not be made
     from ..catalog import Catalog
-    from ..catalog.forget import forget_model
+    from ..catalog.store.deletion import forget_model
     from ..printing import one_line
     from ..units import format_size
 

@@ -141,7 +141,7 @@ def optimize(
         Progress(quiet=quiet, steps=STEPS, best=BEST) as progress,
     ):
         progress("reading", 0, 1, str(model))
-        from ..catalog.staging import stage
+        from ..catalog.store.staging import stage
         from ..optimizer import ORIGINAL
         from ..optimizer import optimize as run
         from ..optimizer.saving import check_place

@@ -152,8 +152,8 @@ def open_to_read(catalog_path: str | None, *, allow_files: bool = False) -> Cata
     needs no protection.
     """
     from ..catalog import Catalog, CatalogError
-    from ..catalog.staging import has_staged
-    from ..catalog.store import default_path
+    from ..catalog.store.catalog import default_path
+    from ..catalog.store.staging import has_staged
 
     path = default_path() if catalog_path is None else Path(catalog_path)
     if catalog_path is None and not path.exists():

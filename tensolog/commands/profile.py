@@ -50,7 +50,7 @@ def profile(
         Progress(quiet=quiet) as progress,
     ):
         progress("reading", 0, 1, str(model))
-        from ..catalog.staging import stage
+        from ..catalog.store.staging import stage
         from ..optimizer import profile_model
 
         with stage(catalog_path) as catalog:

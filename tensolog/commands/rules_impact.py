@@ -56,7 +56,7 @@ def impact(
       tensolog rules impact my.rules model.onnx --budget 0 --json
     """
     chosen = one(rule)
-    from ..catalog.staging import stage
+    from ..catalog.store.staging import stage
     from ..optimizer.impact import impact_of
     from ..progress import Progress
 

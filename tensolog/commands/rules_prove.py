@@ -171,7 +171,7 @@ def _prove(
 
     Entries of the ledger that speak of none of `whole`, if that is given, are dropped.
     """
-    from ..catalog.staging import stage
+    from ..catalog.store.staging import stage
     from ..profiles.machine import cores
     from ..progress import Progress
     from ..rules.gate.ledger.catalog_rows import store_verdicts

@@ -94,7 +94,7 @@ def _conditions(rule: Rule) -> list[str]:
 def _stored(rule: Rule, catalog_path: str | None) -> dict[str, Any]:
     """Read what the catalog holds of a rule; nothing where there is no catalog yet."""
     from ..catalog import Catalog
-    from ..catalog.store import default_path
+    from ..catalog.store.catalog import default_path
 
     if catalog_path is None and not default_path().exists():
         return {}

@@ -68,7 +68,7 @@ def sql(
         query = sys.stdin.read()
 
     from ..catalog import Catalog
-    from ..catalog.queries import query as run_query
+    from ..catalog.store.queries import query as run_query
 
     if write:
         opened = Catalog(catalog_path, allow_files=allow_files)

@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
-from tensolog.catalog.constants import LARGE_BYTES
-from tensolog.catalog.onnx_reader import read_model, store_model
+from tensolog.catalog.onnx.reader import read_model, store_model
+from tensolog.catalog.store.constants import LARGE_BYTES
 
 HOLD = """
 import sys, time

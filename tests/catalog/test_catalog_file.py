@@ -6,15 +6,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 from runs import Holder
-from tensolog.catalog import (
-    Catalog,
-    CatalogError,
-    database_file,
-    migrations,
-    schema_check,
-    store,
-)
-from tensolog.catalog.queries import describe, query
+from tensolog.catalog import Catalog, CatalogError
+from tensolog.catalog.store import catalog as store
+from tensolog.catalog.store import database_file, migrations, schema_check
+from tensolog.catalog.store.queries import describe, query
 
 
 @pytest.fixture

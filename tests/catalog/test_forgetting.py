@@ -7,10 +7,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx import numpy_helper
 from tensolog.catalog import Catalog, CatalogError
-from tensolog.catalog.constants import load_constant
-from tensolog.catalog.forget import forget_model
-from tensolog.catalog.onnx_reader import read_model, store_model
-from tensolog.catalog.onnx_writer import build_model, skeleton_model
+from tensolog.catalog.onnx.reader import read_model, store_model
+from tensolog.catalog.onnx.writer import build_model, skeleton_model
+from tensolog.catalog.store.constants import load_constant
+from tensolog.catalog.store.deletion import forget_model
 from test_onnx_lossless import models, same
 
 from tests.campaigns import examples
@@ -127,7 +127,7 @@ def test_refusals_change_nothing(relu, tmp_path, monkeypatch):
         before = contents(catalog)
         with pytest.raises(CatalogError, match=f"has no model {model_id + 1}: "):
             forget_model(catalog, model_id + 1)
-        monkeypatch.setattr("tensolog.catalog.forget._remove_constants", interrupt)
+        monkeypatch.setattr("tensolog.catalog.store.deletion._remove_constants", interrupt)
         with pytest.raises(KeyboardInterrupt):
             forget_model(catalog, model_id)
         assert contents(catalog) == before

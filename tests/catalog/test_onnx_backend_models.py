@@ -8,8 +8,8 @@ import onnx.backend.test
 import pytest
 from onnx.backend.test.loader import load_model_tests
 from tensolog.catalog import Catalog, ModelError
-from tensolog.catalog.onnx_reader import read_model, read_models
-from tensolog.catalog.onnx_writer import build_models, write_model
+from tensolog.catalog.onnx.reader import read_model, read_models
+from tensolog.catalog.onnx.writer import build_models, write_model
 
 DATA = Path(onnx.backend.test.__file__).parent / "data"
 KINDS = ["node", "simple", "pytorch-converted", "pytorch-operator", "light"]

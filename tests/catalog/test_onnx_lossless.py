@@ -7,9 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx import AttributeProto, TensorProto, helper, numpy_helper, parser
 from tensolog.catalog import Catalog, ModelError
-from tensolog.catalog.constants import load_constant
-from tensolog.catalog.onnx_reader import read_model, read_models, store_model
-from tensolog.catalog.onnx_writer import build_model, build_models, skeleton_model
+from tensolog.catalog.onnx.reader import read_model, read_models, store_model
+from tensolog.catalog.onnx.writer import build_model, build_models, skeleton_model
+from tensolog.catalog.store.constants import load_constant
 from tensolog.catalog.tensors import data_type, dtype_name, size_bytes
 
 NUMERIC = sorted(set(TensorProto.DataType.values()) - {TensorProto.UNDEFINED, TensorProto.STRING})

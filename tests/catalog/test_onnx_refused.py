@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper, parser
 from tensolog.catalog import Catalog, CatalogError, ModelError
-from tensolog.catalog.onnx_reader import read_model, store_model
-from tensolog.catalog.onnx_writer import build_model, skeleton_model
+from tensolog.catalog.onnx.reader import read_model, store_model
+from tensolog.catalog.onnx.writer import build_model, skeleton_model
 
 
 @pytest.fixture

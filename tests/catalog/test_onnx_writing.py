@@ -8,16 +8,18 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from tensolog.catalog import Catalog, CatalogError, ModelError, onnx_files, side_file
-from tensolog.catalog.constants import add_constant, load_constant
-from tensolog.catalog.onnx_reader import read_model, store_model
-from tensolog.catalog.onnx_writer import (
+from tensolog.catalog import Catalog, CatalogError, ModelError
+from tensolog.catalog.onnx import files as onnx_files
+from tensolog.catalog.onnx import side_file
+from tensolog.catalog.onnx.reader import read_model, store_model
+from tensolog.catalog.onnx.writer import (
     build_model,
     constant_reference,
     reference_of,
     skeleton_model,
     write_model,
 )
+from tensolog.catalog.store.constants import add_constant, load_constant
 from tensolog.catalog.tensors import model_tensors
 
 SIZE = 160  # 160 x 160 float32 are 100 KiB: above the threshold for staying in the file

@@ -2,7 +2,7 @@
 
 import pytest
 from tensolog.catalog import Catalog, CatalogError
-from tensolog.catalog.queries import query
+from tensolog.catalog.store.queries import query
 
 READING = [
     ("SELECT 1 AS a", [{"a": 1}]),

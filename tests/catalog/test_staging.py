@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 from runs import Holder, model_of, run
-from tensolog.catalog import Catalog, CatalogError, database_file, merging, schema_check, staging
+from tensolog.catalog import Catalog, CatalogError
 from tensolog.catalog.errors import CatalogWarning
-from tensolog.catalog.onnx_writer import build_model
-from tensolog.catalog.staging import Stage, has_staged, stage
+from tensolog.catalog.onnx.writer import build_model
+from tensolog.catalog.store import database_file, merging, schema_check, staging
+from tensolog.catalog.store.staging import Stage, has_staged, stage
 
 # Columns that name rows of other tables, and where those are.
 REFERENCES = {

@@ -2,8 +2,9 @@
 
 import duckdb
 import pytest
-from tensolog.catalog import Catalog, CatalogError, schema_check
-from tensolog.catalog.queries import query
+from tensolog.catalog import Catalog, CatalogError
+from tensolog.catalog.store import schema_check
+from tensolog.catalog.store.queries import query
 
 REACHING = [
     "SELECT content FROM read_text('{secret}')",

@@ -4,7 +4,7 @@ import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensolog.catalog.wire import (
+from tensolog.catalog.onnx.wire import (
     Payload,
     WireError,
     begins_as_model,

@@ -3,12 +3,12 @@
 import functools
 import random
 
-from tensolog.optimizer.convert import load_graph, to_model
 from tensolog.optimizer.egraph.search import search
-from tensolog.optimizer.infer import infer_types
-from tensolog.optimizer.rewrite import clean
+from tensolog.optimizer.graph.convert import load_graph, to_model
+from tensolog.optimizer.graph.infer import infer_types
+from tensolog.optimizer.match.rewrite import clean
 from tensolog.optimizer.setting import Setting
-from tensolog.profiles.costs import Cost
+from tensolog.profiles.kernels.costs import Cost
 from tensolog.rules import load_rules
 
 FOLD_LIMIT = 64 * 1024

@@ -7,7 +7,7 @@ from tensolog.optimizer.phases import Phases
 from tensolog.optimizer.planner import Planner
 from tensolog.optimizer.price import Prices, kernels_of_graph
 from tensolog.optimizer.setting import Setting
-from tensolog.profiles.costs import Cost
+from tensolog.profiles.kernels.costs import Cost
 
 from benchmarks.zoo import build
 

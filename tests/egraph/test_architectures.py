@@ -5,8 +5,8 @@ import random
 import numpy as np
 import onnx
 import pytest
-from tensolog.profiles.feeds import random_feeds
 from tensolog.profiles.kernel import dtype_name
+from tensolog.profiles.sessions.feeds import random_feeds
 
 from benchmarks.zoo import ARCHITECTURES, build
 

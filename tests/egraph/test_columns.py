@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensolog.optimizer.arrays import linked
 from tensolog.optimizer.egraph.columns import NONE, Columns, Rows
+from tensolog.optimizer.match.arrays import linked
 
 from ..campaigns import examples
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tensolog.catalog.datalog import evaluate, parse
-from tensolog.optimizer import clauses
 from tensolog.optimizer.egraph.application import apply_matches
 from tensolog.optimizer.egraph.egraph import EGraph
 from tensolog.optimizer.egraph.matching import ANY, EMatcher, Patterns, operators_in, reachable
+from tensolog.optimizer.match import clauses
 from tensolog.rules.conditions import UsedOnlyHere
 from tensolog.rules.matching.compile import clause_of, default_facts, graph_relations
 

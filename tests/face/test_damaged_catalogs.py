@@ -9,8 +9,8 @@ import onnx
 import pytest
 from commandline import model_proto
 from onnx import helper
-from tensolog.catalog import schema_check
-from tensolog.catalog.onnx_reader import read_model
+from tensolog.catalog.onnx.reader import read_model
+from tensolog.catalog.store import schema_check
 
 from tensolog import Catalog
 from tensolog import cli as command_line

@@ -63,7 +63,7 @@ def test_a_wheel_is_the_same_from_either(built):
         with zipfile.ZipFile(wheel) as archive:
             contents.append({name: archive.read(name) for name in archive.namelist()})
     assert contents[0] == contents[1]
-    assert "tensolog/catalog/schema.sql" in contents[0]
+    assert "tensolog/catalog/store/schema.sql" in contents[0]
     assert not any(name.startswith(("tests/", "docs/", "examples/")) for name in contents[0])
 
 

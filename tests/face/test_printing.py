@@ -132,6 +132,6 @@ def test_a_defect_is_safe(capsys, monkeypatch):
     def fails(*_, **__):
         raise RuntimeError(NAME)
 
-    monkeypatch.setattr("tensolog.catalog.queries.query", fails)
+    monkeypatch.setattr("tensolog.catalog.store.queries.query", fails)
     assert command_line.run(["sql", "SELECT 1"]) == 70
     check(capsys.readouterr().err)

@@ -9,15 +9,15 @@ from onnx import TensorProto, helper, numpy_helper
 from tensolog.optimizer.codegen import find_compiler
 from tensolog.optimizer.codegen.compiler import FLAGS
 from tensolog.optimizer.codegen.unit import native_level
-from tensolog.optimizer.convert import load_graph, to_model
-from tensolog.optimizer.infer import infer_types
-from tensolog.optimizer.kernels.embed import embed, place
-from tensolog.optimizer.kernels.library import DOMAIN, build
-from tensolog.optimizer.kernels.whole import fused_graph
+from tensolog.optimizer.graph.convert import load_graph, to_model
+from tensolog.optimizer.graph.infer import infer_types
+from tensolog.optimizer.graph.widen import widen
 from tensolog.optimizer.layouts.runtime import NCHWC
-from tensolog.optimizer.verify import Verifier
-from tensolog.optimizer.widen import widen
-from tensolog.profiles.execution import Execution
+from tensolog.optimizer.native.embed import embed, place
+from tensolog.optimizer.native.fuse_graph import fused_graph
+from tensolog.optimizer.native.library import DOMAIN, build
+from tensolog.optimizer.race.verify import Verifier
+from tensolog.profiles.sessions.execution import Execution
 
 # What a kernel may make of subnormal numbers, which it counts as zero: normalizations enlarge them.
 SUBNORMAL = 1e-30

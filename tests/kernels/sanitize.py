@@ -10,7 +10,7 @@ import sys
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tensolog.optimizer.kernels.product import RANKS
+from tensolog.optimizer.native.product.kernel import RANKS
 
 from tests.fusion.codegen.sanitize import SANITIZED, campaign, main
 

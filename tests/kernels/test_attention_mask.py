@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
-from tensolog.optimizer.convert import load_graph
-from tensolog.optimizer.infer import infer_types
-from tensolog.optimizer.kernels.attention import attentions
-from tensolog.optimizer.kernels.region import Meanings
+from tensolog.optimizer.graph.convert import load_graph
+from tensolog.optimizer.graph.infer import infer_types
+from tensolog.optimizer.native.attention.kernel import attentions
+from tensolog.optimizer.native.loops.region import Meanings
 
 from tests.kernels.build import check, model, needs_compiler
 from tests.kernels.test_attention import LOWEST, causal, feeds, normal

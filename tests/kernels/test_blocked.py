@@ -7,17 +7,17 @@ import random
 import numpy as np
 import pytest
 from tensolog.optimizer.codegen.unit import native_level
-from tensolog.optimizer.convert import to_model
-from tensolog.optimizer.kernels.convolution import convolutions
-from tensolog.optimizer.kernels.convolution_narrow import narrow_convolutions
-from tensolog.optimizer.kernels.convolution_pair import pairs
-from tensolog.optimizer.kernels.embed import embed, place
-from tensolog.optimizer.kernels.library import build
-from tensolog.optimizer.kernels.product import supply
-from tensolog.optimizer.kernels.region import Meanings
-from tensolog.optimizer.kernels.whole import regions
+from tensolog.optimizer.graph.convert import to_model
 from tensolog.optimizer.layouts.plans import lay_out
-from tensolog.optimizer.verify import compare
+from tensolog.optimizer.native.convolution.blocked import convolutions
+from tensolog.optimizer.native.convolution.pair import pairs
+from tensolog.optimizer.native.convolution.shared_blocks import narrow_convolutions
+from tensolog.optimizer.native.embed import embed, place
+from tensolog.optimizer.native.fuse_graph import regions
+from tensolog.optimizer.native.library import build
+from tensolog.optimizer.native.loops.region import Meanings
+from tensolog.optimizer.native.product.kernel import supply
+from tensolog.optimizer.race.verify import compare
 
 from tests.egraph.pricing import FOLD_LIMIT, Prices, graph_of
 from tests.kernels.build import kernels_of, needs_compiler, opened

@@ -5,7 +5,7 @@ from importlib import resources
 
 import numpy as np
 import pytest
-from tensolog.optimizer import kernels
+from tensolog.optimizer import native as kernels
 from tensolog.optimizer.codegen import find_compiler
 from tensolog.optimizer.codegen.arrays import address
 from tensolog.optimizer.codegen.compiler import library
@@ -28,7 +28,7 @@ def functions(request):
         loop = f"for (i64 i = 0; i < a[2]; i++) y[i] = brief_{name}_32(x[i]);"
         body = f"const float *x = (float *)a[0]; float *restrict y = (float *)a[1]; {loop}"
         texts.append((f"all_{name}", f"static void all_{name}(i64 *a) {{ {body} }}"))
-    brief = resources.files(kernels).joinpath("brief.h").read_text(encoding="utf-8")
+    brief = resources.files(kernels).joinpath("headers", "brief.h").read_text(encoding="utf-8")
     texts[0] = (texts[0][0], brief + texts[0][1])
     compiler = find_compiler()
     loaded = library(unit(texts, [request.param], compiler), compiler)

@@ -9,16 +9,17 @@ from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 from tensolog.optimizer.codegen.compiler import FLAGS
 from tensolog.optimizer.codegen.unit import LEVELS, native_level
-from tensolog.optimizer.convert import load_graph, to_model
-from tensolog.optimizer.graph import TensorType
-from tensolog.optimizer.kernels import convolution, winograd
-from tensolog.optimizer.kernels.embed import embed, place
-from tensolog.optimizer.kernels.library import build
-from tensolog.optimizer.kernels.product import supply
-from tensolog.optimizer.kernels.region import Meanings
+from tensolog.optimizer.graph.convert import load_graph, to_model
+from tensolog.optimizer.graph.graph import TensorType
 from tensolog.optimizer.layouts.filters import dense
 from tensolog.optimizer.layouts.layout import Layout
 from tensolog.optimizer.layouts.runtime import NCHWC, activations, block_size
+from tensolog.optimizer.native.convolution import blocked as convolution
+from tensolog.optimizer.native.convolution import winograd
+from tensolog.optimizer.native.embed import embed, place
+from tensolog.optimizer.native.library import build
+from tensolog.optimizer.native.loops.region import Meanings
+from tensolog.optimizer.native.product.kernel import supply
 
 from tests.kernels.build import blocked_model, needs_compiler, opened
 

@@ -7,15 +7,15 @@ from hypothesis import strategies as st
 from onnx import helper
 from tensolog.optimizer.codegen.compiler import FLAGS
 from tensolog.optimizer.codegen.unit import LEVELS, native_level
-from tensolog.optimizer.convert import load_graph
-from tensolog.optimizer.graph import TensorType
-from tensolog.optimizer.kernels import convolution
-from tensolog.optimizer.kernels.convolution import convolutions
-from tensolog.optimizer.kernels.convolution_apart import Sliding, check_sliding, sliding_text
-from tensolog.optimizer.kernels.region import Meanings
+from tensolog.optimizer.graph.convert import load_graph
+from tensolog.optimizer.graph.graph import TensorType
 from tensolog.optimizer.layouts.filters import dense, outer
 from tensolog.optimizer.layouts.layout import Layout
 from tensolog.optimizer.layouts.runtime import NCHWC, activations, block_size
+from tensolog.optimizer.native.convolution import blocked as convolution
+from tensolog.optimizer.native.convolution.blocked import convolutions
+from tensolog.optimizer.native.convolution.grouped import Sliding, check_sliding, sliding_text
+from tensolog.optimizer.native.loops.region import Meanings
 
 from tests.kernels.build import blocked_model, needs_compiler, opened, replaced
 from tests.kernels.test_convolution import blocked, normal, plain

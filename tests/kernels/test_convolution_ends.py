@@ -4,15 +4,15 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 from tensolog.optimizer.codegen.unit import native_level
-from tensolog.optimizer.convert import load_graph, to_model
-from tensolog.optimizer.graph import TensorType
-from tensolog.optimizer.kernels import convolution
-from tensolog.optimizer.kernels.convolution import convolutions
-from tensolog.optimizer.kernels.convolution_pair import pairs
-from tensolog.optimizer.kernels.embed import embed, place
-from tensolog.optimizer.kernels.library import build
-from tensolog.optimizer.kernels.product import supply
-from tensolog.optimizer.kernels.region import Meanings
+from tensolog.optimizer.graph.convert import load_graph, to_model
+from tensolog.optimizer.graph.graph import TensorType
+from tensolog.optimizer.native.convolution import blocked as convolution
+from tensolog.optimizer.native.convolution.blocked import convolutions
+from tensolog.optimizer.native.convolution.pair import pairs
+from tensolog.optimizer.native.embed import embed, place
+from tensolog.optimizer.native.library import build
+from tensolog.optimizer.native.loops.region import Meanings
+from tensolog.optimizer.native.product.kernel import supply
 
 from tests.kernels import test_convolution, test_convolution_pair
 from tests.kernels.build import needs_compiler, opened

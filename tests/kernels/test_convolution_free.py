@@ -9,18 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from tensolog.optimizer.codegen.unit import native_level
-from tensolog.optimizer.convert import load_graph, to_model
-from tensolog.optimizer.graph import TensorType
-from tensolog.optimizer.kernels import convolution
-from tensolog.optimizer.kernels.convolution import convolutions
-from tensolog.optimizer.kernels.embed import embed, place
-from tensolog.optimizer.kernels.library import build
-from tensolog.optimizer.kernels.product import supply
-from tensolog.optimizer.kernels.region import Meanings
-from tensolog.optimizer.kernels.settle import settle
-from tensolog.optimizer.kernels.sizes import Sizes
-from tensolog.optimizer.kernels.windows import window_shape
+from tensolog.optimizer.graph.convert import load_graph, to_model
+from tensolog.optimizer.graph.graph import TensorType
 from tensolog.optimizer.layouts.plans import lay_out
+from tensolog.optimizer.native.convolution import blocked as convolution
+from tensolog.optimizer.native.convolution.blocked import convolutions
+from tensolog.optimizer.native.embed import embed, place
+from tensolog.optimizer.native.library import build
+from tensolog.optimizer.native.loops.region import Meanings
+from tensolog.optimizer.native.product.kernel import supply
+from tensolog.optimizer.native.shapes.constant_shapes import settle
+from tensolog.optimizer.native.shapes.polynomials import Sizes
+from tensolog.optimizer.native.shapes.windows import window_shape
 
 from tests.egraph.pricing import FOLD_LIMIT, Prices, graph_of
 from tests.kernels.build import needs_compiler, opened

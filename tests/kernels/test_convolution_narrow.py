@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tensolog.optimizer.codegen.unit import native_level
-from tensolog.optimizer.convert import load_graph, to_model
-from tensolog.optimizer.infer import infer_types
-from tensolog.optimizer.kernels import convolution
-from tensolog.optimizer.kernels.convolution_filters import Merged
-from tensolog.optimizer.kernels.convolution_narrow import narrow_convolutions
-from tensolog.optimizer.kernels.embed import embed, place
-from tensolog.optimizer.kernels.library import build
-from tensolog.optimizer.kernels.product import supply
-from tensolog.optimizer.kernels.region import Meanings
+from tensolog.optimizer.graph.convert import load_graph, to_model
+from tensolog.optimizer.graph.infer import infer_types
 from tensolog.optimizer.layouts.runtime import NCHWC, block_size
+from tensolog.optimizer.native.convolution import blocked as convolution
+from tensolog.optimizer.native.convolution.filters import Merged
+from tensolog.optimizer.native.convolution.shared_blocks import narrow_convolutions
+from tensolog.optimizer.native.embed import embed, place
+from tensolog.optimizer.native.library import build
+from tensolog.optimizer.native.loops.region import Meanings
+from tensolog.optimizer.native.product.kernel import supply
 
 from tests.kernels.build import needs_compiler, opened
 from tests.kernels.test_convolution import blocked, normal, plain

@@ -7,14 +7,15 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from tensolog.optimizer.codegen.compiler import FLAGS
 from tensolog.optimizer.codegen.unit import LEVELS, native_level
-from tensolog.optimizer.convert import load_graph
-from tensolog.optimizer.graph import TensorType
-from tensolog.optimizer.kernels import convolution, convolution_pair
-from tensolog.optimizer.kernels.convolution_pair import pairs
-from tensolog.optimizer.kernels.region import Meanings
+from tensolog.optimizer.graph.convert import load_graph
+from tensolog.optimizer.graph.graph import TensorType
 from tensolog.optimizer.layouts.filters import dense, outer
 from tensolog.optimizer.layouts.layout import Layout
 from tensolog.optimizer.layouts.runtime import NCHWC, activations, block_size
+from tensolog.optimizer.native.convolution import blocked as convolution
+from tensolog.optimizer.native.convolution import pair as convolution_pair
+from tensolog.optimizer.native.convolution.pair import pairs
+from tensolog.optimizer.native.loops.region import Meanings
 
 from tests.kernels.build import blocked_model, needs_compiler, opened, replaced
 from tests.kernels.test_convolution import blocked, normal, plain

@@ -10,11 +10,11 @@ import onnxruntime
 import pytest
 from onnx import helper
 from tensolog.catalog import Catalog, ModelError
-from tensolog.catalog.onnx_reader import store_model
+from tensolog.catalog.onnx.reader import store_model
 from tensolog.optimizer import saving
 from tensolog.optimizer.saving import Deliverable
-from tensolog.profiles.deployed import LIBRARY, MODEL, NOTE
-from tensolog.profiles.execution import Execution, embed
+from tensolog.profiles.sessions.deployed import LIBRARY, MODEL, NOTE
+from tensolog.profiles.sessions.execution import Execution, embed
 
 import tensolog
 

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from onnx import helper
 from tensolog.optimizer.codegen.unit import native_level
-from tensolog.optimizer.contest import Contest
-from tensolog.optimizer.kernels import alone, fusing
-from tensolog.optimizer.kernels.kinds import CONVERT
-from tensolog.optimizer.kernels.library import DOMAIN
-from tensolog.optimizer.kernels.trial import KERNEL, OPERATORS
+from tensolog.optimizer.native import kind_race as alone
+from tensolog.optimizer.native import plan_kernels as fusing
+from tensolog.optimizer.native.kernel_trial import KERNEL, OPERATORS
+from tensolog.optimizer.native.kinds import CONVERT
+from tensolog.optimizer.native.library import DOMAIN
+from tensolog.optimizer.race.contest import Contest
 from tensolog.optimizer.setting import KERNELS_TARGET
-from tensolog.profiles.race import Lap
+from tensolog.profiles.races.race import Lap
 
 import tensolog
 from tests.kernels.build import kernels_of, model, needs_compiler, opened

@@ -9,19 +9,22 @@ from onnx import helper
 from tensolog.catalog.errors import ModelError
 from tensolog.optimizer.codegen import CompilerError
 from tensolog.optimizer.codegen.unit import native_level
-from tensolog.optimizer.contest import Contest, Plan
-from tensolog.optimizer.convert import load_graph
-from tensolog.optimizer.kernels import alone, finding, fusing, library
-from tensolog.optimizer.kernels.kinds import Kind, cover
-from tensolog.optimizer.kernels.library import DOMAIN
-from tensolog.optimizer.kernels.region import Meanings
-from tensolog.optimizer.kernels.settle import settle
-from tensolog.optimizer.kernels.trial import KERNEL, OPERATORS
-from tensolog.optimizer.kernels.whole import regions
+from tensolog.optimizer.graph.convert import load_graph
+from tensolog.optimizer.native import find_kinds as finding
+from tensolog.optimizer.native import kind_race as alone
+from tensolog.optimizer.native import library
+from tensolog.optimizer.native import plan_kernels as fusing
+from tensolog.optimizer.native.fuse_graph import regions
+from tensolog.optimizer.native.kernel_trial import KERNEL, OPERATORS
+from tensolog.optimizer.native.kinds import Kind, cover
+from tensolog.optimizer.native.library import DOMAIN
+from tensolog.optimizer.native.loops.region import Meanings
+from tensolog.optimizer.native.shapes.constant_shapes import settle
 from tensolog.optimizer.phases import Phases
+from tensolog.optimizer.race.contest import Contest, Plan
 from tensolog.optimizer.setting import ALLOWED, KERNELS_TARGET
-from tensolog.profiles.deployed import MODEL, NOTE
-from tensolog.profiles.race import Lap
+from tensolog.profiles.races.race import Lap
+from tensolog.profiles.sessions.deployed import MODEL, NOTE
 
 import tensolog
 from tests.kernels.build import kernels_of, model, needs_compiler, opened

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
 from tensolog.optimizer.codegen.unit import LEVELS, native_level
-from tensolog.optimizer.kernels.product_panels import PANEL, packed
-from tensolog.optimizer.kernels.product_text import EACH, SEVEN, TILES
+from tensolog.optimizer.native.product.panels import PANEL, packed
+from tensolog.optimizer.native.product.text import EACH, SEVEN, TILES
 
 from tests.kernels.build import check, fused, kernels_of, model, needs_compiler, opened
 

@@ -2,10 +2,10 @@
 
 import pytest
 from onnx import helper
-from tensolog.optimizer.contest import Contest
-from tensolog.optimizer.kernels import finding
-from tensolog.optimizer.kernels.embed import RULE
-from tensolog.optimizer.kernels.product_text import EACH, SEVEN, TILES
+from tensolog.optimizer.native import find_kinds as finding
+from tensolog.optimizer.native.embed import RULE
+from tensolog.optimizer.native.product.text import EACH, SEVEN, TILES
+from tensolog.optimizer.race.contest import Contest
 from tensolog.optimizer.setting import KERNELS_TARGET
 
 import tensolog

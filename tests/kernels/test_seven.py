@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
 from tensolog.optimizer.codegen.unit import LEVELS, native_level
-from tensolog.optimizer.kernels.product_panels import APART, DEEP, PANEL, alike
-from tensolog.optimizer.kernels.product_text import EACH, SEVEN
+from tensolog.optimizer.native.product.panels import APART, DEEP, PANEL, alike
+from tensolog.optimizer.native.product.text import EACH, SEVEN
 
 from tests.kernels.build import check, fused, model, needs_compiler
 from tests.kernels.test_product import dense, form_of, matrix, normal, results, with_an_end

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
-from tensolog.optimizer.convert import load_graph, to_model
-from tensolog.optimizer.kernels.settle import settle
-from tensolog.optimizer.kernels.sizes import Sizes
+from tensolog.optimizer.graph.convert import load_graph, to_model
+from tensolog.optimizer.native.shapes.constant_shapes import settle
+from tensolog.optimizer.native.shapes.polynomials import Sizes
 
 from benchmarks.zoo import ARCHITECTURES, build
 from tests.kernels.build import fused, kernels_of, needs_compiler, opened

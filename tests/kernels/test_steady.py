@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
-from tensolog.optimizer.convert import load_graph
-from tensolog.optimizer.infer import infer_types
-from tensolog.optimizer.kernels.region import Meanings
-from tensolog.optimizer.kernels.whole import regions
+from tensolog.optimizer.graph.convert import load_graph
+from tensolog.optimizer.graph.infer import infer_types
+from tensolog.optimizer.native.fuse_graph import regions
+from tensolog.optimizer.native.loops.region import Meanings
 
 from tests.kernels.build import model
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from onnx import helper
 from tensolog.optimizer.codegen import unit
 from tensolog.optimizer.codegen.unit import LEVELS, native_level
-from tensolog.optimizer.kernels.product_panels import PANEL
-from tensolog.optimizer.kernels.product_text import EACH, TILES
+from tensolog.optimizer.native.product.panels import PANEL
+from tensolog.optimizer.native.product.text import EACH, TILES
 
 from tests.kernels.build import check, fused, model, needs_compiler
 from tests.kernels.test_product import dense, form_of, matrix, normal, results, with_an_end

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tensolog.optimizer.verify import compare
+from tensolog.optimizer.race.verify import compare
 
 from benchmarks.zoo import build
 from tests.kernels.build import fused, kernels_of, needs_compiler, opened

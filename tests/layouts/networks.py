@@ -6,7 +6,7 @@ import random
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from tensolog.optimizer.convert import to_model
+from tensolog.optimizer.graph.convert import to_model
 from tensolog.optimizer.layouts.plans import lay_out
 from tensolog.optimizer.layouts.runtime import NCHWC
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
-from tensolog.optimizer.convert import to_model
+from tensolog.optimizer.graph.convert import to_model
 from tensolog.optimizer.layouts import plans
 from tensolog.optimizer.layouts.runtime import NCHWC, block_size
-from tensolog.profiles.costs import Cost
+from tensolog.profiles.kernels.costs import Cost
 
 from ..campaigns import examples
 from ..egraph.pricing import FOLD_LIMIT, Prices, graph_of
@@ -339,7 +339,7 @@ def test_a_plan_refuses_blocks_of_another_width(monkeypatch):
 def test_only_a_plan_that_reorders_less_than_the_runtime_is_news():
     from collections import Counter
 
-    from tensolog.optimizer.convert import load_graph
+    from tensolog.optimizer.graph.convert import load_graph
 
     model = two_convolutions()
     laid = load_graph(laid_out(model))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from onnx import helper
-from tensolog.optimizer.convert import to_model
+from tensolog.optimizer.graph.convert import to_model
 from tensolog.optimizer.layouts.plans import lay_out_for_kernels
 
 from ..egraph.pricing import FOLD_LIMIT, Prices, graph_of

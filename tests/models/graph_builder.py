@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
-from tensolog.profiles.faults import FATAL_WHEN_EMPTY
+from tensolog.profiles.kernels.faults import FATAL_WHEN_EMPTY
 
 from .agreement import run
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 
-from tensolog.optimizer.convert import load_graph, to_model
-from tensolog.optimizer.infer import infer_types
-from tensolog.optimizer.rewrite import Matcher, apply_all, simplify
+from tensolog.optimizer.graph.convert import load_graph, to_model
+from tensolog.optimizer.graph.infer import infer_types
+from tensolog.optimizer.match.rewrite import Matcher, apply_all, simplify
 from tensolog.optimizer.setting import Setting
 from tensolog.rules import load_rules
 

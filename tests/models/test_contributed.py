@@ -5,7 +5,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from tensolog.profiles.operators_run import operators_run
+from tensolog.profiles.sessions.operators_run import operators_run
 
 from .agreement import disagreement
 from .rewriting import rewritten, shipped_rules

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tensolog.catalog.errors import ModelError
-from tensolog.optimizer import torch_modules
+from tensolog.optimizer.graph import torch_modules
 from tensolog.optimizer.setting import OptionError
 
 import tensolog

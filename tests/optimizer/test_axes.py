@@ -7,14 +7,14 @@ import onnxruntime
 import pytest
 from onnx import helper
 from tensolog.catalog import Catalog
-from tensolog.optimizer.axes import from_the_front
 from tensolog.optimizer.codegen.unit import native_level
-from tensolog.optimizer.convert import load_graph, to_model
-from tensolog.optimizer.infer import infer_types
-from tensolog.optimizer.kernels.whole import fused_graph
-from tensolog.optimizer.realize import Workshop
-from tensolog.optimizer.rewrite import Matcher, simplify
-from tensolog.profiles.execution import Execution
+from tensolog.optimizer.graph.axes import from_the_front
+from tensolog.optimizer.graph.convert import load_graph, to_model
+from tensolog.optimizer.graph.infer import infer_types
+from tensolog.optimizer.match.rewrite import Matcher, simplify
+from tensolog.optimizer.native.fuse_graph import fused_graph
+from tensolog.optimizer.race.realize import Workshop
+from tensolog.profiles.sessions.execution import Execution
 from tensolog.rules import load_rules
 
 from ..kernels.build import needs_compiler

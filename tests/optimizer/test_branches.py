@@ -9,10 +9,10 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from tensolog.optimizer.branches import hoist_invariants, inline_branches, unroll_loops
-from tensolog.optimizer.convert import load_graph, to_model
-from tensolog.optimizer.graph import Graph
-from tensolog.optimizer.rewrite import clean
+from tensolog.optimizer.graph.branches import hoist_invariants, inline_branches, unroll_loops
+from tensolog.optimizer.graph.convert import load_graph, to_model
+from tensolog.optimizer.graph.graph import Graph
+from tensolog.optimizer.match.rewrite import clean
 
 FLOAT, INT, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 node, tensor = helper.make_node, helper.make_tensor_value_info

@@ -4,13 +4,13 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from tensolog.optimizer.contest import ORIGINAL, Contest, Plan
-from tensolog.optimizer.convert import load_graph
-from tensolog.optimizer.infer import infer_types
-from tensolog.optimizer.openings import opened
+from tensolog.optimizer.graph.convert import load_graph
+from tensolog.optimizer.graph.infer import infer_types
 from tensolog.optimizer.phases import Phases
+from tensolog.optimizer.race.contest import ORIGINAL, Contest, Plan
+from tensolog.optimizer.race.openings import opened
 from tensolog.optimizer.setting import Setting
-from tensolog.profiles.execution import Execution
+from tensolog.profiles.sessions.execution import Execution
 
 from .builders import model, value
 

@@ -7,9 +7,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 from tensolog.catalog import Catalog, ModelError
-from tensolog.optimizer import ORIGINAL, contest, explain_model, profile_model
+from tensolog.optimizer import ORIGINAL, explain_model, profile_model
+from tensolog.optimizer.race import contest
 from tensolog.optimizer.setting import OptionError
-from tensolog.profiles.race import race
+from tensolog.profiles.races.race import race
 
 import tensolog
 
@@ -275,9 +276,9 @@ def test_integer_inputs_range_over_the_table_they_index(catalog):
         [value("y", [2, 8, 4])],
         {"table": RNG.standard_normal((50, 4)).astype(np.float32)},
     )
-    from tensolog.optimizer.contest import table_rows
-    from tensolog.optimizer.convert import load_graph
-    from tensolog.optimizer.infer import infer_types
+    from tensolog.optimizer.graph.convert import load_graph
+    from tensolog.optimizer.graph.infer import infer_types
+    from tensolog.optimizer.race.contest import table_rows
 
     graph = load_graph(built)
     graph.types = infer_types(graph)

@@ -1,11 +1,11 @@
 """The final on a simulated track: gains are found, noise is not taken for one."""
 
 import pytest
-from tensolog.optimizer.contest import ORIGINAL, Plan
-from tensolog.optimizer.final import options_in_vain, run_final
-from tensolog.optimizer.openings import opened
-from tensolog.profiles.execution import DEFAULTS, Execution
-from tensolog.profiles.race import Lap, race
+from tensolog.optimizer.race.contest import ORIGINAL, Plan
+from tensolog.optimizer.race.final import options_in_vain, run_final
+from tensolog.optimizer.race.openings import opened
+from tensolog.profiles.races.race import Lap, race
+from tensolog.profiles.sessions.execution import DEFAULTS, Execution
 
 from ..profiles.track import Track
 

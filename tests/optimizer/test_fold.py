@@ -5,16 +5,16 @@ import sys
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
-from tensolog.optimizer.convert import load_graph, to_model
-from tensolog.optimizer.fold import fold_constants
-from tensolog.optimizer.infer import infer_types
-from tensolog.optimizer.simplify import (
+from tensolog.optimizer.graph.convert import load_graph, to_model
+from tensolog.optimizer.graph.fold import fold_constants
+from tensolog.optimizer.graph.infer import infer_types
+from tensolog.optimizer.graph.simplify import (
     remove_dead,
     remove_dead_constants,
     share_constants,
     share_subexpressions,
 )
-from tensolog.profiles.session import release_memory, resident_bytes
+from tensolog.profiles.sessions.session import release_memory, resident_bytes
 
 from .builders import INT64, model, run, value
 

@@ -4,9 +4,9 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from tensolog.optimizer.convert import free_names, load_graph, to_model
-from tensolog.optimizer.graph import Node, TensorType
-from tensolog.optimizer.infer import infer_types, same_type, sharpen
+from tensolog.optimizer.graph.convert import free_names, load_graph, to_model
+from tensolog.optimizer.graph.graph import Node, TensorType
+from tensolog.optimizer.graph.infer import infer_types, same_type, sharpen
 
 from .builders import FLOAT, model, run, value
 

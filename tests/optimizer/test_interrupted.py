@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from tensolog.catalog import Catalog
-from tensolog.optimizer import ORIGINAL, campaign, contest
+from tensolog.optimizer import ORIGINAL, campaign
 from tensolog.optimizer.phases import BEST
+from tensolog.optimizer.race import contest
 from tensolog.optimizer.setting import OptionError
-from tensolog.profiles.race import Lap
+from tensolog.profiles.races.race import Lap
 
 import tensolog
 

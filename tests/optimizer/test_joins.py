@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensolog.catalog.datalog import DatalogError, evaluate, parse
 from tensolog.catalog.datalog.parser import parse_block
-from tensolog.optimizer.joins import Tables, conjunction_of, union
+from tensolog.optimizer.match.joins import Tables, conjunction_of, union
 
 from ..campaigns import examples
 

@@ -8,8 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto
 from tensolog.optimizer import lookups
-from tensolog.optimizer.convert import load_graph, to_model
-from tensolog.optimizer.infer import infer_types
+from tensolog.optimizer.graph.convert import load_graph, to_model
+from tensolog.optimizer.graph.infer import infer_types
 from tensolog.optimizer.lookups import NAME, merge_lookups
 
 from ..campaigns import examples

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from onnx import numpy_helper, parser
+from tensolog.optimizer.race.verify import Verifier, failures
 from tensolog.optimizer.setting import CLASSES, FINITE_MATH
-from tensolog.optimizer.verify import Verifier, failures
-from tensolog.profiles.feeds import NONFINITE, random_feeds
+from tensolog.profiles.sessions.feeds import NONFINITE, random_feeds
 
 import tensolog
 

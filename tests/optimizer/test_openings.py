@@ -6,12 +6,12 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from tensolog.optimizer.contest import ORIGINAL, Contest, Plan
-from tensolog.optimizer.graph import Graph
-from tensolog.optimizer.openings import FUSIONS, alternatives
-from tensolog.profiles.execution import DEFAULTS, Execution, embedded
-from tensolog.profiles.operators_run import operators_run
-from tensolog.profiles.race import Lap
+from tensolog.optimizer.graph.graph import Graph
+from tensolog.optimizer.race.contest import ORIGINAL, Contest, Plan
+from tensolog.optimizer.race.openings import FUSIONS, alternatives
+from tensolog.profiles.races.race import Lap
+from tensolog.profiles.sessions.execution import DEFAULTS, Execution, embedded
+from tensolog.profiles.sessions.operators_run import operators_run
 
 import tensolog
 

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tensolog.catalog.constants import LARGE_BYTES
+from tensolog.catalog.store.constants import LARGE_BYTES
 from tensolog.optimizer import outcome
-from tensolog.optimizer.contest import Plan
-from tensolog.optimizer.convert import load_graph
+from tensolog.optimizer.graph.convert import load_graph
 from tensolog.optimizer.outcome import outside_bytes
-from tensolog.profiles.execution import Execution
+from tensolog.optimizer.race.contest import Plan
+from tensolog.profiles.sessions.execution import Execution
 
 from .builders import model, value
 

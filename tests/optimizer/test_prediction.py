@@ -3,14 +3,14 @@
 from collections import Counter
 
 import pytest
-from tensolog.optimizer.contest import ORIGINAL, Plan
-from tensolog.optimizer.openings import PLAIN_LEVEL, promising
 from tensolog.optimizer.phases import Phases
-from tensolog.optimizer.prediction import HOPELESS, Prediction
 from tensolog.optimizer.price import Prices
-from tensolog.profiles.costs import Cost
-from tensolog.profiles.execution import DEFAULTS
+from tensolog.optimizer.race.contest import ORIGINAL, Plan
+from tensolog.optimizer.race.openings import PLAIN_LEVEL, promising
+from tensolog.optimizer.race.prediction import HOPELESS, Prediction
 from tensolog.profiles.kernel import Kernel, TensorSpec
+from tensolog.profiles.kernels.costs import Cost
+from tensolog.profiles.sessions.execution import DEFAULTS
 
 
 def kernel(name):

@@ -2,11 +2,11 @@
 
 import numpy as np
 import onnx
-from tensolog.optimizer.contest import Plan
-from tensolog.optimizer.convert import load_graph
-from tensolog.optimizer.qualifying import FINALISTS, qualify
-from tensolog.optimizer.signature import signature
-from tensolog.profiles.race import Lap
+from tensolog.optimizer.graph.convert import load_graph
+from tensolog.optimizer.graph.signature import signature
+from tensolog.optimizer.race.contest import Plan
+from tensolog.optimizer.race.qualifying import FINALISTS, qualify
+from tensolog.profiles.races.race import Lap
 
 from .builders import model, value
 

@@ -6,9 +6,9 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tensolog.optimizer import explain_model
-from tensolog.optimizer.convert import load_graph, to_model
-from tensolog.optimizer.infer import infer_types
-from tensolog.optimizer.raising import RAISED, REDUCTIONS, raised, raised_for
+from tensolog.optimizer.graph.convert import load_graph, to_model
+from tensolog.optimizer.graph.infer import infer_types
+from tensolog.optimizer.graph.raise_opset import RAISED, REDUCTIONS, raised, raised_for
 from tensolog.optimizer.setting import Setting
 from tensolog.rules import load_rules
 

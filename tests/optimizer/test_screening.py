@@ -3,10 +3,10 @@
 import itertools
 
 import pytest
-from tensolog.optimizer import contest, screening
-from tensolog.optimizer.contest import Plan
-from tensolog.optimizer.screening import Screening, select
-from tensolog.profiles.race import Lap, RaceError
+from tensolog.optimizer.race import contest, screening
+from tensolog.optimizer.race.contest import Plan
+from tensolog.optimizer.race.screening import Screening, select
+from tensolog.profiles.races.race import Lap, RaceError
 
 
 def lap(low, high):

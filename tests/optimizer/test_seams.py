@@ -6,14 +6,14 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tensolog.catalog import Catalog
 from tensolog.catalog.errors import ModelError
-from tensolog.catalog.onnx_reader import read_model
-from tensolog.catalog.onnx_writer import build_model
+from tensolog.catalog.onnx.reader import read_model
+from tensolog.catalog.onnx.writer import build_model
 from tensolog.optimizer import explain_model
-from tensolog.optimizer.convert import load_graph, to_model
-from tensolog.optimizer.fold import fold_constants
-from tensolog.optimizer.graph import Node
-from tensolog.optimizer.infer import infer_types
-from tensolog.optimizer.relations import graph_facts
+from tensolog.optimizer.graph.convert import load_graph, to_model
+from tensolog.optimizer.graph.fold import fold_constants
+from tensolog.optimizer.graph.graph import Node
+from tensolog.optimizer.graph.infer import infer_types
+from tensolog.optimizer.match.relations import graph_facts
 
 import tensolog
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from onnx import helper
-from tensolog.optimizer.convert import load_graph, to_model
-from tensolog.optimizer.infer import infer_types
-from tensolog.optimizer.rewrite import clean
+from tensolog.optimizer.graph.convert import load_graph, to_model
+from tensolog.optimizer.graph.infer import infer_types
+from tensolog.optimizer.match.rewrite import clean
 
 from .builders import INT64, model, run, value
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 from tensolog.optimizer.campaign import FINAL_SHARE, STRETCHED_S, stretch_s
-from tensolog.optimizer.final import ENOUGH_ROUNDS
+from tensolog.optimizer.race.final import ENOUGH_ROUNDS
 from tensolog.optimizer.setting import Setting
 
 UNASKED, ASKED = Setting(stretches=True), Setting()

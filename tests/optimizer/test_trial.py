@@ -5,10 +5,10 @@ import pytest
 from onnx import helper
 from tensolog.catalog.errors import ModelError
 from tensolog.optimizer import optimize
-from tensolog.optimizer.convert import load_graph
-from tensolog.optimizer.fold import fold_constants
-from tensolog.optimizer.infer import infer_types
-from tensolog.optimizer.trial import is_risky, try_apart
+from tensolog.optimizer.graph.convert import load_graph
+from tensolog.optimizer.graph.fold import fold_constants
+from tensolog.optimizer.graph.infer import infer_types
+from tensolog.optimizer.race.isolated_run import is_risky, try_apart
 
 from .builders import INT64, model, value
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensolog.optimizer.verify import Verifier, compare, failures, nonfinite_share
-from tensolog.optimizer.widen import widen
+from tensolog.optimizer.graph.widen import widen
+from tensolog.optimizer.race.verify import Verifier, compare, failures, nonfinite_share
 
 from ..campaigns import examples
 from .builders import model, run, value

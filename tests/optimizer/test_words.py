@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from tensolog.optimizer.contest import ORIGINAL, Plan
-from tensolog.optimizer.graph import Graph
-from tensolog.optimizer.shortlist import NO_TIME
+from tensolog.optimizer.graph.graph import Graph
+from tensolog.optimizer.race.contest import ORIGINAL, Plan
+from tensolog.optimizer.race.shortlist import NO_TIME
 from tensolog.optimizer.words import candidate_of, verdict_of
-from tensolog.profiles.race import Lap
+from tensolog.profiles.races.race import Lap
 
 FINAL = Lap(20e6, 1e5, 1.0, 1.0, 1.0, 40)  # the original's last lap, when the machine was slow
 EARLY = Lap(12.8e6, 2e5, 0.99, 0.98, 1.0, 12)  # of a plan that dropped out when it was quick

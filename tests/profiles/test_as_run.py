@@ -5,12 +5,12 @@ from collections import Counter
 import numpy as np
 import pytest
 from onnx import helper, numpy_helper
-from tensolog.profiles.accuracy import accuracy
-from tensolog.profiles.as_run import as_run
-from tensolog.profiles.feeds import random_feeds
-from tensolog.profiles.kernel_model import build_model
-from tensolog.profiles.operators_run import operators_run
-from tensolog.profiles.session import AS_WRITTEN, DEFAULTS
+from tensolog.profiles.kernels.accuracy import accuracy
+from tensolog.profiles.kernels.as_run import as_run
+from tensolog.profiles.kernels.kernel_model import build_model
+from tensolog.profiles.sessions.feeds import random_feeds
+from tensolog.profiles.sessions.operators_run import operators_run
+from tensolog.profiles.sessions.session import AS_WRITTEN, DEFAULTS
 
 from .small_models import MODELS, static_kernels, tensor_type
 

@@ -6,10 +6,10 @@ from collections import Counter
 import numpy as np
 import pytest
 from onnx.backend.test.case.node import collect_testcases
-from tensolog.profiles.extract import kernels_of
 from tensolog.profiles.kernel import KernelError
-from tensolog.profiles.roofline import work
-from tensolog.profiles.timing import SessionRunner
+from tensolog.profiles.kernels.extract import kernels_of
+from tensolog.profiles.kernels.roofline import work
+from tensolog.profiles.kernels.timing import SessionRunner
 
 from .small_models import tensor_type
 

@@ -4,11 +4,11 @@ import random
 
 import pytest
 from tensolog.catalog import Catalog
-from tensolog.profiles import costs as costs_module
-from tensolog.profiles.costs import Cost, CostModel
 from tensolog.profiles.kernel import Kernel, KernelError, TensorSpec
-from tensolog.profiles.roofline import bound_ns
-from tensolog.profiles.timing import REFERENCE
+from tensolog.profiles.kernels import costs as costs_module
+from tensolog.profiles.kernels.costs import Cost, CostModel
+from tensolog.profiles.kernels.roofline import bound_ns
+from tensolog.profiles.kernels.timing import REFERENCE
 
 from .conftest import add_device
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
-from tensolog.profiles.execution import (
+from tensolog.profiles.sessions.execution import (
     DEFAULTS,
     LEFT_OUT,
     LEVELS,
@@ -23,7 +23,7 @@ from tensolog.profiles.execution import (
     embed,
     embedded,
 )
-from tensolog.profiles.session import open_session
+from tensolog.profiles.sessions.session import open_session
 
 import tensolog
 

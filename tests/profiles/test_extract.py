@@ -4,10 +4,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
-from tensolog.profiles.extract import kernels_of
 from tensolog.profiles.kernel import TensorSpec
-from tensolog.profiles.kernel_model import build_model, output_shapes
-from tensolog.profiles.profile import profile
+from tensolog.profiles.kernels.extract import kernels_of
+from tensolog.profiles.kernels.kernel_model import build_model, output_shapes
+from tensolog.profiles.kernels.profile import profile
 
 from .small_models import MODELS, static_kernels, tensor_type
 from .test_costs import Machine, model

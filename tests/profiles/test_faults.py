@@ -5,9 +5,9 @@ import sys
 
 import numpy as np
 import pytest
-from tensolog.profiles.faults import fatal_input
 from tensolog.profiles.kernel import Kernel, KernelError, TensorSpec
-from tensolog.profiles.kernel_model import build_model
+from tensolog.profiles.kernels.faults import fatal_input
+from tensolog.profiles.kernels.kernel_model import build_model
 
 # The smallest graph found on which the runtime dies: one node, 0 elements.
 RUN = """

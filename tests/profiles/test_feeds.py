@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 from onnx import TensorProto
-from tensolog.profiles.feeds import DISTRIBUTIONS, NONFINITE, random_array, random_feeds
 from tensolog.profiles.kernel import dtype_name, numpy_dtype
+from tensolog.profiles.sessions.feeds import DISTRIBUTIONS, NONFINITE, random_array, random_feeds
 
 DTYPES = [dtype_name(element) for element in TensorProto.DataType.values() if element != 0]
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensolog.profiles.elimination import Scores, number_of_heats
-from tensolog.profiles.race import race
+from tensolog.profiles.races.elimination import Scores, number_of_heats
+from tensolog.profiles.races.race import race
 
 from .track import Track
 

@@ -7,8 +7,13 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 from tensolog.profiles.kernel import Kernel, KernelError, TensorSpec
-from tensolog.profiles.kernel_model import build_model, draw_indices, kernel_input, output_shapes
-from tensolog.profiles.session import AS_WRITTEN, BoundRun, open_session
+from tensolog.profiles.kernels.kernel_model import (
+    build_model,
+    draw_indices,
+    kernel_input,
+    output_shapes,
+)
+from tensolog.profiles.sessions.session import AS_WRITTEN, BoundRun, open_session
 
 
 def tensor(*shape, dtype="float32"):
@@ -97,7 +102,7 @@ SAMPLE = {
 
 
 def run(kernel, copies=1):
-    from tensolog.profiles.session import BoundRun
+    from tensolog.profiles.sessions.session import BoundRun
 
     model, feeds = build_model(kernel, copies)
     session = open_session(model, threads=1)

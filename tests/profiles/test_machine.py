@@ -4,8 +4,8 @@ import pytest
 from tensolog.catalog import Catalog
 from tensolog.profiles import machine
 from tensolog.profiles.kernel import Kernel, TensorSpec
+from tensolog.profiles.kernels.roofline import bound_ns, work
 from tensolog.profiles.machine import Device, device, identity, load_device
-from tensolog.profiles.roofline import bound_ns, work
 
 
 def test_the_machine_is_measured_once(tmp_path, monkeypatch):

@@ -1,8 +1,8 @@
 """Openings raced: one of each model in every round, told apart beyond noise."""
 
 from onnx import helper
-from tensolog.profiles.execution import AS_WRITTEN
-from tensolog.profiles.opening import race_openings
+from tensolog.profiles.races.opening_time import race_openings
+from tensolog.profiles.sessions.execution import AS_WRITTEN
 
 from .small_models import mlp
 from .track import Track

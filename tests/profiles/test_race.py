@@ -6,8 +6,8 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from tensolog.profiles.race import Lap, RaceError, model_size, race, verdict
-from tensolog.profiles.session import AS_WRITTEN
+from tensolog.profiles.races.race import Lap, RaceError, model_size, race, verdict
+from tensolog.profiles.sessions.session import AS_WRITTEN
 
 from .track import Track
 

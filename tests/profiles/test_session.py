@@ -9,11 +9,11 @@ import onnx
 import pytest
 from tensolog.catalog.interruption import interruptible
 from tensolog.optimizer.layouts.runtime import block_size
-from tensolog.profiles.denormals import flushed_denormals, flushes
 from tensolog.profiles.kernel import Kernel, TensorSpec
-from tensolog.profiles.kernel_model import build_model
-from tensolog.profiles.layout import may_be_blocked, without_reorders
-from tensolog.profiles.session import AS_WRITTEN, BoundRun, open_session, run_session
+from tensolog.profiles.kernels.blocked_convolution import may_be_blocked, without_reorders
+from tensolog.profiles.kernels.kernel_model import build_model
+from tensolog.profiles.sessions.denormals import flushed_denormals, flushes
+from tensolog.profiles.sessions.session import AS_WRITTEN, BoundRun, open_session, run_session
 
 from tests.endless import endless_model, struck
 
@@ -35,7 +35,7 @@ def test_denormals_are_flushed_inside_of_the_block_only():
 
 def test_the_first_session_of_a_process_leaves_denormals_alone():
     code = (
-        "from tensolog.profiles.denormals import flushes\n"
+        "from tensolog.profiles.sessions.denormals import flushes\n"
         "from tensolog.profiles.machine import measure_peak\n"
         "assert measure_peak() > 0\n"
         "assert not flushes()\n"

@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tensolog.profiles.statistics import (
-    bootstrap_ratio,
-    median_and_spread,
-    quiet,
-    swiftest,
-)
+from tensolog.profiles.races.statistics import bootstrap_ratio, median_and_spread, quiet, swiftest
 
 times = st.lists(st.floats(1, 1e6), min_size=1, max_size=30)
 

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from tensolog.profiles import timing
 from tensolog.profiles.kernel import Kernel, TensorSpec
-from tensolog.profiles.timing import SessionRunner
+from tensolog.profiles.kernels import timing
+from tensolog.profiles.kernels.timing import SessionRunner
 
 BEGINNING_NS = 60_000.0  # of each run: waking threads, code out of the cache
 EMPTY_NS = 2_000.0

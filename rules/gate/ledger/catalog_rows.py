@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ....catalog.merging import PROOFS
+from ....catalog.store.merging import PROOFS
 from ...catalog_rows import store_rules
 from ...prover.scripts import canonical, script_hash
 from ...syntax import Rule

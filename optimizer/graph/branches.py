@@ -1,0 +1,295 @@
+"""Subgraphs that needn't be: branches whose condition is known, loops of few trips, known too.
+
+No rule says this, since no specification describes what a subgraph means: it is done by code, which
+tests compare with ONNX Runtime, and nothing of it is proved. A loop that is too long to be written
+out has what doesn't change in it computed once, before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, helper, numpy_helper
+
+from ...catalog.operators import schema_for
+from ...rules import ABSENT
+from .convert import free_names, subgraphs, tensor_type
+from .graph import Constant, Graph, Loader, Node, TensorType
+
+# What a loop may grow to where it is written out.
+MOST_TRIPS = 32
+MOST_NODES = 128
+_BRANCHES = {True: "then_branch", False: "else_branch"}
+
+
+def inline_branches(graph: Graph) -> int:
+    """Put the branch that is taken in the place of each If with a known condition; count them."""
+    done = 0
+    for number in graph.order():
+        node = graph.nodes[number]
+        condition = _known(graph, node.inputs[0]) if node.operator == "If" else None
+        if condition is None:
+            continue
+        body = node.attributes[_BRANCHES[bool(condition.reshape(-1)[0])]].g
+        if (load := _loader(graph, [body])) is None:
+            continue
+        graph.remove_node(number)
+        made = _paste(graph, body, _captured(graph, node), load)
+        for output, value in zip(node.outputs, made, strict=True):
+            _pass_on(graph, value, output)
+        done += 1
+    return done
+
+
+def unroll_loops(graph: Graph) -> int:
+    """Write out each Loop with few trips, of known number, that nothing ends early; count them."""
+    done = 0
+    for number in graph.order():
+        node = graph.nodes[number]
+        trips = _trips(graph, node)
+        if trips is None or not 1 <= trips <= MOST_TRIPS:
+            continue
+        body = node.attributes["body"].g
+        if trips * len(body.node) > MOST_NODES or (load := _loader(graph, [body])) is None:
+            continue
+        graph.remove_node(number)
+        _unroll(graph, node, body, trips, load)
+        done += 1
+    return done
+
+
+def hoist_invariants(graph: Graph) -> int:
+    """Compute before a Loop that runs at least once what is the same in each trip; count nodes."""
+    done = 0
+    for number in graph.order():
+        node = graph.nodes[number]
+        trips = _trips(graph, node)
+        if trips is None or trips < 1:
+            continue
+        body = node.attributes["body"].g
+        moved = _invariant(graph, body)
+        if not moved or (load := _loader(graph, [body])) is None:
+            continue
+        graph.remove_node(number)
+        _hoist(graph, number, node, moved, load)
+        done += len(moved)
+    return done
+
+
+# ------------------------------------------------------------------ what is known
+
+
+def _known(graph: Graph, value: int) -> np.ndarray | None:
+    constant = graph.constants.get(value)
+    return None if constant is None or constant.type.size_bytes == 0 else constant.array()
+
+
+def _trips(graph: Graph, node: Node) -> int | None:
+    """How often a Loop runs; None where that isn't known before it does."""
+    if node.operator != "Loop" or node.inputs[0] == ABSENT:
+        return None
+    count = _known(graph, node.inputs[0])
+    if count is None:
+        return None
+    if len(node.inputs) > 1 and node.inputs[1] != ABSENT:
+        going = _known(graph, node.inputs[1])
+        if going is None or not going.reshape(-1)[0]:
+            return None
+    body = node.attributes["body"].g
+    return int(count.reshape(-1)[0]) if _goes_on(body) else None
+
+
+def _goes_on(body: GraphProto) -> bool:
+    """Whether the condition that a body gives is the one it got, or always true."""
+    name = body.output[0].name
+    makers = {output: node for node in body.node for output in node.output}
+    while name in makers and makers[name].op_type == "Identity":
+        name = makers[name].input[0]
+    if name == body.input[1].name:
+        return True
+    for tensor in body.initializer:
+        if tensor.name == name and not tensor.external_data:
+            return bool(numpy_helper.to_array(tensor).reshape(-1)[0])
+    maker = makers.get(name)
+    if maker is None or maker.op_type != "Constant":
+        return False
+    (said,) = maker.attribute
+    return said.type == AttributeProto.TENSOR and bool(numpy_helper.to_array(said.t).reshape(-1)[0])
+
+
+def _loader(graph: Graph, bodies: Sequence[GraphProto]) -> Loader | None:
+    """How the tensors of bodies are read; None where a body can't be taken out of its node.
+
+    What is nested deeper goes by the names of this one's values, which change.
+    """
+    for body in bodies:
+        own = _names_inside(body)
+        if body.sparse_initializer:
+            return None
+        for node in body.node:
+            if any(free_names(inner) & own for inner in subgraphs(node)):
+                return None
+    outside = [
+        constant.load
+        for constant in graph.constants.values()
+        if isinstance(constant.tensor, TensorProto) and constant.tensor.external_data
+    ]
+    if outside:
+        return outside[0]
+    elsewhere = any(tensor.external_data for body in bodies for tensor in body.initializer)
+    return None if elsewhere else numpy_helper.to_array
+
+
+def _names_inside(body: GraphProto) -> set[str]:
+    names = {entry.name for entry in (*body.input, *body.initializer)}
+    return names | {output for node in body.node for output in node.output}
+
+
+def _captured(graph: Graph, node: Node) -> dict[str, int]:
+    return {graph.names[value]: value for value in node.captures}
+
+
+# ---------------------------------------------------------------------- taking out
+
+
+def _paste(graph: Graph, body: GraphProto, bound: Mapping[str, int], load: Loader) -> list[int]:
+    """Add the nodes of a body; return its outputs. `bound` are the values of its outer names.
+
+    What a body says of sizes isn't taken over: a name of a size may mean another one each trip.
+    """
+    values = dict(bound)
+    for tensor in body.initializer:
+        values[tensor.name] = graph.new_value(tensor.name)
+        type_ = tensor_type(helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims)))
+        assert type_ is not None
+        graph.set_constant(values[tensor.name], Constant(type_, tensor, load))
+    for node in body.node:
+        outputs = []
+        for name in node.output:
+            if name:
+                values[name] = graph.new_value(name)
+            outputs.append(values[name] if name else ABSENT)
+        graph.add_node(_node(node, values, outputs))
+    return [values[entry.name] for entry in body.output]
+
+
+def _node(node: NodeProto, values: Mapping[str, int], outputs: Sequence[int]) -> Node:
+    captured = {name for inner in subgraphs(node) for name in free_names(inner)}
+    return Node(
+        op_type=node.op_type,
+        domain="" if node.domain == "ai.onnx" else node.domain,
+        inputs=tuple(values[name] if name else ABSENT for name in node.input),
+        outputs=tuple(outputs),
+        attributes={attribute.name: attribute for attribute in node.attribute},
+        captures=frozenset(values[name] for name in captured),
+        name=node.name,
+    )
+
+
+def _pass_on(graph: Graph, value: int, output: int) -> None:
+    """Let an output have a value; a rule takes the Identity out where it may."""
+    if output != ABSENT:
+        graph.add_node(Node("Identity", "", (value,), (output,), {}))
+
+
+def _unroll(graph: Graph, node: Node, body: GraphProto, trips: int, load: Loader) -> None:
+    carried = list(node.inputs[2:])
+    rows: list[list[int]] = [[] for _ in node.outputs[len(carried) :]]
+    outer = _captured(graph, node)
+    count, going, *states = body.input
+    for trip in range(trips):
+        bound = {
+            **outer,
+            count.name: graph.add_constant(np.full(_sizes(count), trip, np.int64), count.name),
+            going.name: graph.add_constant(np.full(_sizes(going), True), going.name),
+            **{state.name: value for state, value in zip(states, carried, strict=True)},
+        }
+        made = _paste(graph, body, bound, load)[1:]
+        carried = made[: len(carried)]
+        for row, value in zip(rows, made[len(carried) :], strict=True):
+            row.append(value)
+    for value, output in zip(carried, node.outputs, strict=False):
+        _pass_on(graph, value, output)
+    for row, output in zip(rows, node.outputs[len(carried) :], strict=True):
+        _stack(graph, row, output)
+
+
+def _sizes(entry: onnx.ValueInfoProto) -> tuple[int, ...]:
+    """The shape of a counter or a condition: of rank 0, or 1 where a body says so."""
+    return (1,) * len(entry.type.tensor_type.shape.dim)
+
+
+def _stack(graph: Graph, row: Sequence[int], output: int) -> None:
+    """Put what the trips give side by side along a new first axis."""
+    if output == ABSENT:
+        return
+    attributes: dict[str, AttributeProto] = {}
+    extra: tuple[int, ...] = ()
+    if graph.opset() >= 13:
+        extra = (graph.add_constant(np.array([0], np.int64), "axes"),)
+    else:
+        attributes = {"axes": helper.make_attribute("axes", [0])}
+    parts = []
+    for value in row:
+        known = graph.types.get(value)
+        shape = None if known is None or known.shape is None else (1, *known.shape)
+        type_ = None if known is None else TensorType(known.dtype, shape)
+        parts.append(graph.new_value(f"{graph.names[value]}_row", type_))
+        graph.add_node(Node("Unsqueeze", "", (value, *extra), (parts[-1],), attributes))
+    axis = {"axis": helper.make_attribute("axis", 0)}
+    graph.add_node(Node("Concat", "", tuple(parts), (output,), axis))
+
+
+# -------------------------------------------------------------------------- moving
+
+
+def _invariant(graph: Graph, body: GraphProto) -> list[NodeProto]:
+    """The nodes of a body that read nothing which changes from trip to trip, in order."""
+    changing = {entry.name for entry in body.input}
+    given = {entry.name for entry in body.output}
+    found = []
+    for node in body.node:
+        spec = schema_for(node.domain, node.op_type, graph.opset(node.domain))
+        pure = spec is not None and spec.deterministic and not any(True for _ in subgraphs(node))
+        fixed = (
+            pure and not changing.intersection(node.input) and not given.intersection(node.output)
+        )
+        if fixed and node.op_type != "Constant":
+            found.append(node)
+        elif node.op_type != "Constant":
+            changing.update(node.output)
+    return found
+
+
+def _hoist(graph: Graph, number: int, node: Node, moved: Sequence[NodeProto], load: Loader) -> None:
+    """Put a Loop back without `moved`, which it reads as values of the graph around it."""
+    body = GraphProto()
+    body.CopyFrom(node.attributes["body"].g)
+    outside = GraphProto()
+    needed = {name for one in moved for name in one.input}
+    outside.initializer.extend(one for one in body.initializer if one.name in needed)
+    constants = [one for one in body.node if one.op_type == "Constant" and one.output[0] in needed]
+    outside.node.extend([*constants, *moved])
+    results = [name for one in moved for name in one.output if name]
+    outside.output.extend(onnx.ValueInfoProto(name=name) for name in results)
+    values = _paste(graph, outside, _captured(graph, node), load)
+    names = {name: graph.names[value] for name, value in zip(results, values, strict=True)}
+    gone = {name for one in moved for name in one.output}
+    kept = [one for one in body.node if not gone.intersection(one.output)]
+    del body.node[:]
+    for one in kept:
+        one.input[:] = [names.get(name, name) for name in one.input]
+    body.node.extend(kept)
+    read = {name for one in kept for name in one.input} | {one.name for one in body.output}
+    left = [one for one in body.initializer if one.name in read]
+    del body.initializer[:]
+    body.initializer.extend(left)
+    captures = (node.captures | set(values)) & {
+        *values,
+        *(value for name, value in _captured(graph, node).items() if name in free_names(body)),
+    }
+    attributes = {**node.attributes, "body": helper.make_attribute("body", body)}
+    graph.put_node(number, replace(node, attributes=attributes, captures=captures, proto=None))

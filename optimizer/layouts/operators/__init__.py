@@ -1,0 +1,1 @@
+"""What can be computed on blocked values, a family of operators a module."""

@@ -1,0 +1,115 @@
+"""Channels joined and taken apart in blocks, and activations taken before they are joined."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ...graph.graph import constant_of
+from ..blocking import Blocking, Operation
+from ..layout import Layout
+from .convolution_epilogues import FREE_ACTIVATIONS
+
+JOIN, SPLIT = "JoinBlocks", "SplitBlocks"
+PUSH = "PushActivationThroughConcat"
+CHANNELS = (1, -3)
+# The opset from which Split takes the sizes of its parts as an operand.
+_SIZES_READ = 13
+
+
+def join(blocking: Blocking, operation: Operation) -> None:
+    """Join channels: each part with a block of its own."""
+    values, operands = blocking.values, operation.operands
+    if operation.attributes.get("axis") not in CHANNELS:
+        blocking.refuse(operation.node, "it doesn't join channels")
+        return
+    ways = values.ways(operands)
+    if not ways:
+        blocking.refuse(operation.node, "not all of what it joins is in some layout of blocks")
+    for way in ways:
+        if blocking.is_new(operation.node, way):
+            layout = Layout.of([p for one in way for p in one.parts], values.block)
+            reads = [values.value(c, own) for c, own in zip(operands, way, strict=True)]
+            given = (operation.output, layout, "", "Concat", {"axis": 1}, reads)
+            values.give(*given, JOIN, (operation.node,))
+
+
+def split(blocking: Blocking, operation: Operation) -> None:
+    """Take channels apart where each part begins with a block."""
+    values, image = blocking.values, operation.operands[0]
+    sizes = parts_of(blocking, operation)
+    if sizes is None:
+        blocking.refuse(operation.node, "it doesn't split channels into parts of known sizes")
+        return
+    cuts = [(layout, layout.cut(sizes)) for layout in values.layouts(image)]
+    if not any(parts for _, parts in cuts):
+        blocking.refuse(operation.node, "in no layout does each part begin with a block")
+    for layout, parts in cuts:
+        if parts is None or not blocking.is_new(operation.node, layout):
+            continue
+        attributes: dict[str, object] = {"axis": 1}
+        reads = [values.value(image, layout)]
+        widths = tuple(part.width for part in parts)
+        if blocking.egraph.inference.opset("") >= _SIZES_READ:
+            own = constant_of(np.array(widths))
+            reads.append(blocking.egraph.leaf(own, ("shape", widths)))
+        else:
+            attributes["split"] = list(widths)
+        given = (operation.outputs, parts, "Split", attributes, reads)
+        values.give_parts(*given, SPLIT, operation.node)
+
+
+def parts_of(blocking: Blocking, operation: Operation) -> list[int] | None:
+    """The channels of each result of a Split; None where it splits something else."""
+    if operation.attributes.get("axis", 0) not in CHANNELS:
+        return None
+    images = [blocking.values.image(value) for value in operation.outputs]
+    sizes = [int(image[1][1]) for image in images if image is not None]
+    whole = blocking.values.image(operation.operands[0])
+    if whole is None or len(sizes) < len(images) or sum(sizes) != whole[1][1]:
+        return None
+    return sizes
+
+
+def wanted(blocking: Blocking, operations: Sequence[Operation]) -> Mapping[int, list[Layout]]:
+    """Class -> layouts in which it can be split as it is, where its channels alone would not do."""
+    found: dict[int, list[Layout]] = {}
+    block = blocking.values.block
+    for operation in operations:
+        sizes = parts_of(blocking, operation) if operation.name == "Split" else None
+        if sizes is not None and Layout((sum(sizes),), block).cut(sizes) is None:
+            layouts = found.setdefault(operation.operands[0], [])
+            layout = Layout.of(sizes, block)
+            if layout not in layouts:
+                layouts.append(layout)
+    return found
+
+
+def push(blocking: Blocking, operations: Sequence[Operation]) -> list[int]:
+    """Take activations of joined values before they are joined; the e-nodes made.
+
+    What is joined may end in them at no cost, as a convolution does.
+    """
+    values, columns = blocking.values, blocking.egraph.columns
+    joins = {one.output: one for one in operations if one.name == "Concat"}
+    made: list[int] = []
+    for operation in operations:
+        if operation.name not in FREE_ACTIVATIONS or operation.operands[0] not in joins:
+            continue
+        joined, *rest = operation.operands
+        whole = joins[joined]
+        if not all(values.image(value) for value in whole.operands):
+            continue
+        parts = [
+            values.node("", operation.name, operation.attributes, (value, *rest), None)
+            for value in whole.operands
+        ]
+        reads = [columns.outputs(part)[0] for part in parts]
+        together = values.node("", "Concat", whole.attributes, reads, None)
+        united = [(operation.output, columns.outputs(together)[0])]
+        values.note(PUSH, (whole.node, operation.node), [*parts, together], united)
+        values.unite(united)
+        made += [*parts, together]
+    values.settle()
+    return list(dict.fromkeys(made))

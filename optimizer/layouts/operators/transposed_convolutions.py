@@ -1,0 +1,83 @@
+"""Transposed convolutions whose windows don't overlap, as pixels that each make a tile of them.
+
+A window as large as its stride gives each input pixel a tile of the output of its own: a 1x1
+convolution computes the tiles as channels, and a Transpose puts them side by side (sub-pixel
+convolution, Shi et al., CVPR 2016). In blocks it moves whole blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ...egraph.columns import NONE
+from ...graph.graph import constant_of
+from ..filters import TRANSPOSED
+from ..layout import Layout
+from ..runtime import NCHWC
+from ..values import BlockedValues
+
+RULE = "ConvertConvTransposeToBlocks"
+
+
+def tiles(weights: Sequence[int], attributes: Mapping[str, object]) -> bool:
+    """Whether a transposed convolution by weights [c, m, h, w] gives tiles that don't overlap."""
+
+    def given(name: str, default: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(attributes.get(name, default))  # type: ignore[arg-type]
+
+    window = tuple(weights[2:])
+    return (
+        attributes.get("group", 1) == 1
+        and attributes.get("auto_pad", "NOTSET") == "NOTSET"
+        and given("strides", (1, 1)) == window
+        and given("kernel_shape", window) == window
+        and given("dilations", (1, 1)) == (1, 1)
+        and not any(given("pads", ()))
+        and not any(given("output_padding", ()))
+        and "output_shape" not in attributes
+    )
+
+
+def convert(
+    values: BlockedValues,
+    node: int,
+    output: int,
+    operands: Sequence[int],
+    layout: Layout,
+) -> None:
+    """Compute a transposed convolution of tiles on an image that lies in `layout`."""
+    egraph, block = values.egraph, values.block
+    image, weights, *rest = operands
+    known, found = egraph.type(weights), values.image(image)
+    assert known is not None and known.shape is not None and found is not None
+    _, m, kh, kw = (int(size) for size in known.shape)
+    h, w = (int(size) for size in found[1][2:])
+    own = Layout((m,), block)
+    tiled = Layout.of((m,) * (kh * kw), block)
+    given = {"outputs": tiled.parts, "inputs": layout.parts}
+    laid = values.constant(TRANSPOSED, weights, (tiled.width, layout.width, 1, 1), given)
+    reads = [values.value(image, layout), laid]
+    if rest and rest[0] != NONE:
+        reads.append(values.vector(rest[0], tiled, (tiled.width,)))
+    types = values.types(egraph.find(image), tiled.width)
+    made = [values.node(NCHWC, "Conv", {"kernel_shape": [1, 1]}, reads, types)]
+    apart = (0, kh, kw, own.width // block, h, w, block)
+    made.append(
+        values.node("", "Reshape", {}, (_given(values, made[-1]), _list(values, apart)), None)
+    )
+    order = {"perm": [0, 3, 4, 1, 5, 2, 6]}
+    made.append(values.node("", "Transpose", order, (_given(values, made[-1]),), None))
+    values.note(RULE, (node,), made, [])
+    whole = (0, own.width, h * kh, w * kw)
+    reads = [_given(values, made[-1]), _list(values, whole)]
+    values.give(output, own, "", "Reshape", {}, reads, RULE, (node,))
+
+
+def _given(values: BlockedValues, node: int) -> int:
+    return values.egraph.columns.outputs(node)[0]
+
+
+def _list(values: BlockedValues, numbers: tuple[int, ...]) -> int:
+    return values.egraph.leaf(constant_of(np.array(numbers)), ("shape", numbers))

@@ -1,0 +1,141 @@
+"""The clauses of rules, to be joined in columns: only those in demand, kept on disk as read."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from importlib import resources
+
+import numpy as np
+
+from ...catalog import datalog
+from ...catalog.datalog.parser import parse_block
+from ...catalog.datalog.syntax import Clause, String
+from ...catalog.kept import cache_path, kept, text_hash
+from ...rules import Rule, nearly_text
+from ...rules.conditions import UsedOnlyHere
+from ...rules.matching.compile import clause_of, default_facts, graph_relations
+from .arrays import Flags, Ints
+from .joins import Conjunction, Goal, Table, Tables, conjunction_of, union
+
+Row = tuple[int, ...]
+NODES = ("call", "node")  # the relations whose atoms stand for nodes of a pattern
+USES = "private"  # what graph.dl derives of use counts
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A rule's clauses: those of the structure, none where it is short, and those of the match."""
+
+    structure: tuple[Conjunction, ...]
+    match: tuple[Conjunction, ...]
+
+    def may_match(self, tables: Tables) -> bool:
+        """Whether the structure occurs; of a short rule nothing is known before it is matched."""
+        return not self.structure or any(len(tables.solve(c)[0]) for c in self.structure)
+
+    def rows(self, tables: Tables, fresh: Flags | None) -> list[Row]:
+        """The rows of the match relation, sorted; with `fresh`, those of a node that is fresh."""
+        if not self.structure:
+            found = [t for c in self.match for t in _solved(c, tables, fresh)]
+        else:
+            pattern = union([t for c in self.structure for t in _solved(c, tables, fresh)])
+            # The structure is the first atom of each clause of the match.
+            found = [tables.solve(c, c.goals[0], pattern) for c in self.match]
+        rows = union(found)
+        return list(zip(*(column.tolist() for column in rows), strict=True))
+
+
+def _solved(clause: Conjunction, tables: Tables, fresh: Flags | None) -> list[Sequence[Ints]]:
+    """A clause solved; from one pattern node after the other where one must be fresh."""
+    if fresh is None:
+        return [tables.solve(clause)]
+    starts: dict[str, Goal] = {}
+    for goal in clause.goals:
+        if goal.relation in NODES and goal.variables[0][0] == 0:
+            starts.setdefault(goal.variables[0][1], goal)
+    found = []
+    for goal in starts.values():
+        rows = tables.chosen(goal)
+        new = fresh[rows[0]]
+        found.append(tables.solve(clause, goal, [column[new] for column in rows]))
+    return found
+
+
+_READ: dict[tuple[Rule, bool], Reading] = {}
+
+
+def readings(rules: Collection[Rule], *, uses: bool) -> dict[Rule, Reading]:
+    """The clauses of rules; with `uses`, interior values must have no other users.
+
+    In an e-graph they may: a rewrite takes nothing away there, and whether it pays is for the costs
+    to say.
+    """
+    for rule in rules:
+        if (rule, uses) not in _READ:
+            clause = clause_of(rule)
+            needed = [p for p in clause.parts if uses or not isinstance(p.condition, UsedOnlyHere)]
+            found = _read(replace(clause, parts=needed).text(), rule.name)
+            structure = found.get(f"pattern_{rule.name}", ())
+            _READ[rule, uses] = Reading(structure, found[f"match_{rule.name}"])
+    return {rule: _READ[rule, uses] for rule in rules}
+
+
+@cache
+def near_clauses(rule: Rule) -> Mapping[str, tuple[Conjunction, ...]]:
+    """The relations of a rule by name: structure, matches, and what nearly matches."""
+    texts = (clause_of(rule).text(), nearly_text(rule))
+    return _read("\n".join(texts), rule.name)
+
+
+@cache
+def derived() -> Mapping[str, tuple[Conjunction, ...]]:
+    """What rules/graph.dl derives, but for use counts: those need an aggregate, and are given."""
+    found = _read(graph_relations(), "rules/graph.dl")
+    return {name: conjunctions for name, conjunctions in found.items() if name != USES}
+
+
+def stated(rules: Sequence[Rule], symbol: Callable[[str], int]) -> dict[str, Table]:
+    """The facts that rules come with: defaults of attributes, choices of operators.
+
+    `symbol` numbers the texts.
+    """
+    rows: dict[str, list[list[int]]] = {"default_attribute": [], "choice": []}
+    for name, *texts in _texts(tuple(rules)):
+        rows[name].append([symbol(text) for text in texts])
+    return {
+        "default_attribute": list(np.array(rows["default_attribute"], np.int64).reshape(-1, 3).T),
+        "choice": list(np.array(rows["choice"], np.int64).reshape(-1, 2).T),
+    }
+
+
+@lru_cache(maxsize=64)
+def _texts(rules: tuple[Rule, ...]) -> tuple[tuple[str, ...], ...]:
+    """Relation and texts of each fact."""
+    return tuple(
+        (clause.head.name, *(a.value for a in clause.head.arguments if isinstance(a, String)))
+        for clause in parse_block(default_facts(rules), "facts of rules").clauses
+    )
+
+
+def _read(text: str, place: str) -> dict[str, tuple[Conjunction, ...]]:
+    """The relations that a text of Datalog defines."""
+    name = hashlib.sha256(f"{_version()}\n{place}\n{text}".encode()).hexdigest()
+    entry = cache_path() / "clauses" / f"{name[:32]}.pickle"
+    return kept(entry, lambda: _by_relation(parse_block(text, place).clauses))
+
+
+@cache
+def _version() -> str:
+    """What reading a text gives depends on: Datalog's parser, and the joins made of it."""
+    own = text_hash(resources.files(str(__package__)), ("clauses.py", "joins.py"))
+    return text_hash(resources.files(datalog), (".py", ".lark")) + own
+
+
+def _by_relation(clauses: Sequence[Clause]) -> dict[str, tuple[Conjunction, ...]]:
+    found: dict[str, list[Conjunction]] = {}
+    for clause in clauses:
+        found.setdefault(clause.head.name, []).append(conjunction_of(clause))
+    return {name: tuple(conjunctions) for name, conjunctions in found.items()}

@@ -1,0 +1,1 @@
+"""Attention as one kernel: a product, whatever lies between, a softmax, and a product."""

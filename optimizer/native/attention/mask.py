@@ -1,0 +1,145 @@
+"""The mask of an attention: what scores are added to, or chosen by, told before any product.
+
+Between a product and its softmax, an element becomes `mask + factor * score`, where the mask is
+made of what is loaded alone: sums with tensors, choices by them, numbers, in any order. A choice of
+a number has a score of nothing, which is within the bound of any; so has a score that is capped (by
+tanh) before a mask. Then a panel of keys can be left
+out by its masks (attention_text.py); where an element is something else, none is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ....catalog.operators.terms import Apply, Read, Select, Term
+from ...codegen.scalar import LoweringError, expression
+from ..loops.cells import Cells
+
+# Functions of a number that are never further from 0 than it is.
+SHRINKING = frozenset({"tanh", "sin", "atan", "asinh"})
+
+
+@dataclass(frozen=True)
+class Mask:
+    """C text of an element's mask, "" where there is none yet, and the factor of its score."""
+
+    text: str
+    factor: float
+
+    def with_(self, operator: str, other: str) -> Mask:
+        """Return the mask with something added or taken away."""
+        return Mask(f"({self.text or '0.0f'} {operator} {other})", self.factor)
+
+    def scaled(self, number: float) -> Mask:
+        """Return the mask of an element that is multiplied."""
+        text = self.text and f"({self.text} * {literal(number)})"
+        return Mask(text, self.factor * abs(number))
+
+
+@dataclass(frozen=True)
+class Masks:
+    """Finds the mask in cells: `scores` is the access of the scores, `element` a load's text."""
+
+    cells: Cells
+    scores: int
+    element: Callable[[int], str]
+
+    def of_output(self) -> Mask | None:
+        """Return the mask of the cells' only output, None where it isn't made in such a way."""
+        (output,) = self.cells.outputs
+        found = self._of(Read(f"c{output}", ()))
+        return found if found is not None and found.text else None
+
+    def _of(self, term: Term) -> Mask | None:
+        match term:
+            case Read():
+                cell = self.cells.cells[_number(term)]
+                if cell.access == self.scores:
+                    return Mask("", 1.0)
+                return self._of(cell.term) if cell.access < 0 and cell.reduction < 0 else None
+            case Apply("+" | "-" as operator, (one, other)):
+                mask, text = self._of(one), self._free(other)
+                if mask is None and operator == "+":
+                    mask, text = self._of(other), self._free(one)
+                return None if mask is None or text is None else mask.with_(operator, text)
+            case Apply("*", (one, int() | float() as number)):
+                return self._scaled(one, float(number))
+            case Apply("*", (int() | float() as number, one)):
+                return self._scaled(one, float(number))
+            case Apply("/", (one, int() | float() as number)) if number != 0:
+                return self._scaled(one, 1 / float(number))
+            case Apply(function, (one,)) if function in SHRINKING:
+                mask = self._of(one)
+                return mask if mask is not None and not mask.text else None
+            case Select(condition, one, other):
+                return self._chosen(condition, one, other)
+        return None
+
+    def _scaled(self, term: Term, number: float) -> Mask | None:
+        mask = self._of(term)
+        return None if mask is None else mask.scaled(number)
+
+    def _chosen(self, condition: Term, one: Term, other: Term) -> Mask | None:
+        chooses, mask = self._free(condition), self._of(one)
+        fill = self._free(other if mask is not None else one)
+        if chooses is None or fill is None:
+            return None
+        if mask is not None:
+            return Mask(f"({chooses} ? {mask.text or '0.0f'} : {fill})", mask.factor)
+        mask = self._of(other)
+        if mask is None:
+            return None
+        return Mask(f"({chooses} ? {fill} : {mask.text or '0.0f'})", mask.factor)
+
+    def _free(self, term: Term) -> str | None:
+        """Return the text of what no score is in, None of anything else."""
+        match term:
+            case bool():
+                return None
+            case int() | float():
+                return literal(float(term))
+            case Read():
+                cell = self.cells.cells[_number(term)]
+                if cell.access == self.scores or cell.reduction >= 0:
+                    return None
+                return self.element(cell.access) if cell.access >= 0 else self._computed(cell.term)
+            case _:
+                return self._computed(term)
+
+    def _computed(self, term: Term) -> str | None:
+        reads: dict[str, str | float | bool] = {}
+        for one in _reads(term):
+            text = self._free(one)
+            if text is None:
+                return None
+            reads[one.tensor] = text
+        try:
+            return f"({expression(term, 'float32', reads)})"
+        except (LoweringError, KeyError):  # a size, say
+            return None
+
+
+def literal(number: float) -> str:
+    """Write a number in C."""
+    if number != number:
+        return "NAN"
+    if number in (float("inf"), float("-inf")):
+        return "INFINITY" if number > 0 else "(-INFINITY)"
+    return f"({number.hex()}f)"
+
+
+def _number(term: Read) -> int:
+    return int(term.tensor[1:]) if term.tensor.startswith("c") else -1
+
+
+def _reads(term: Term) -> list[Read]:
+    match term:
+        case Read():
+            return [term]
+        case Apply(_, arguments):
+            return [one for argument in arguments for one in _reads(argument)]
+        case Select(condition, one, other):
+            return [*_reads(condition), *_reads(one), *_reads(other)]
+        case _:
+            return []

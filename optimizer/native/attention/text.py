@@ -1,0 +1,309 @@
+"""C text of an attention: blocks of queries, panels of keys, a softmax between two products."""
+
+from __future__ import annotations
+
+from ...codegen.scalar import LoweringError
+from ..loops.affine import Affine, Extent, Map, Ranges
+from ..loops.cells import Access, Cells
+from ..loops.loops import Groups
+from ..loops.region import Meanings, Region
+from ..loops.row_text import Writer
+from .mask import Masks, literal
+
+
+def own_place(shape: tuple[Extent, ...]) -> Map:
+    """Say by its own axes that have more than one element where a tensor's elements are."""
+    axes = [axis for axis, size in enumerate(shape) if size != 1]
+    return tuple(
+        Affine() if size == 1 else Affine(((axes.index(axis), 1),))
+        for axis, size in enumerate(shape)
+    )
+
+
+def renamed(place: Map, shape: tuple[Extent, ...], loops: tuple[int, ...]) -> Map:
+    """Say by the attention's loops what is said by those of a tensor's own axes."""
+    axes = [axis for axis, size in enumerate(shape) if size != 1]
+    return tuple(
+        Affine(tuple(sorted((loops[axes[n]], c) for n, c in index.terms)), index.offset)
+        for index in place
+    )
+
+
+def moves(
+    meanings: Meanings, nodes: tuple[int, ...], output: int, shape: tuple[Extent, ...]
+) -> Cells:
+    """Return the cells of nodes that give one output, by the loops of that output's axes."""
+    axes = tuple(axis for axis, size in enumerate(shape) if size != 1)
+    region = Region(nodes, (), (output,), shape)
+    return Cells(meanings, region, axes, Ranges(tuple(shape[axis] for axis in axes)))
+
+
+class Between:
+    """What is computed of a row of scores, or of another product, and the mask in it."""
+
+    def __init__(
+        self,
+        meanings: Meanings,
+        chain: tuple[int, ...],
+        scores: int,
+        result: int,
+        shape: tuple[Extent, ...],
+        own: tuple[Extent, ...] | None = None,
+    ) -> None:
+        """`shape` is that of the result, `own` that of the scores where it is another one."""
+        self.cells = moves(meanings, chain, result, shape)
+        self.axes = self.cells.axes
+        if not self.axes or self.axes[-1] != len(shape) - 1:
+            raise LoweringError("attention to one key")
+        loops = tuple(range(len(shape)))
+        self.scores = next(
+            (at for at, one in enumerate(self.cells.accesses) if one.value == scores), -1
+        )
+        if self.scores < 0 or self.cells.accesses[self.scores].map != own_place(
+            shape if own is None else own
+        ):
+            raise LoweringError("scores that are moved before the softmax")
+        others = [one for one in self.cells.accesses if one.value != scores]
+        if len(others) != len(self.cells.accesses) - 1:
+            raise LoweringError("scores that are read in several places")
+        self.loads = [Access(o.value, renamed(o.map, shape, loops), o.dtype) for o in others]
+        self._meanings = meanings
+        self._last = len(shape) - 1
+        self._others = others
+
+    @property
+    def is_masked(self) -> bool:
+        """Tell whether scores are added to a mask, or chosen by one, in the end."""
+        steps = self.steps()
+        return self.mask(["s", *map(str, range(len(steps)))], steps) is not None
+
+    def steps(self) -> list[int]:
+        """Return how far elements are apart along a row of each load."""
+        found = []
+        for one in self.loads:
+            sizes = self._meanings.shape(one.value)
+            using = [axis for axis, index in enumerate(one.map) if self._last in index.loops]
+            if using and (len(using) > 1 or any(s != 1 for s in sizes[using[0] + 1 :])):
+                raise LoweringError("a mask whose rows don't lie side by side")
+            found.append(one.map[using[0]].coefficient(self._last) if using else 0)
+        return found
+
+    def body(self, names: list[str], steps: list[int]) -> tuple[list[str], list[str], str]:
+        """Return statements of a row, statements of an element, and the element's text.
+
+        `names` are pointers to a row's first element: of the scores, then of each load.
+        """
+        accesses = list(self.cells.accesses)
+        order = [
+            names[0] if at == self.scores else names[1 + self._others.index(one)]
+            for at, one in enumerate(accesses)
+        ]
+        apart = [
+            1 if at == self.scores else steps[self._others.index(one)]
+            for at, one in enumerate(accesses)
+        ]
+        extents = self.cells.ranges.extents
+        writer = _Named(
+            "",
+            [self.cells],
+            [(0, None)],
+            accesses,
+            [],
+            apart,
+            Groups(tuple(range(len(extents)))),
+            extents,
+        )
+        writer.names = order
+        rows: list[str] = []
+        lines: list[str] = []
+        texts: dict[int, str] = {}
+        (output,) = self.cells.outputs
+        text = writer.cell(self.cells, output, texts, lines, rows)
+        return rows, lines, text
+
+    def mask(self, names: list[str], steps: list[int]) -> tuple[str, str] | None:
+        """Return the text of an element's mask, and of the factor of its score.
+
+        None where no mask is told by loads alone (attention_mask.py), or it is one for a whole row.
+        """
+        changing = False
+
+        def element(access: int) -> str:
+            nonlocal changing
+            load = self._others.index(self.cells.accesses[access])
+            changing |= steps[load] != 0
+            index = "j" if steps[load] == 1 else f"{steps[load]} * j"
+            return f"{names[1 + load]}[{index}]"
+
+        found = Masks(self.cells, self.scores, element).of_output()
+        return (found.text, literal(found.factor)) if found is not None and changing else None
+
+
+class _Named(Writer):
+    """A writer whose operands are given by the pointers' names."""
+
+    names: list[str]
+
+    def cell(
+        self, cells: Cells, one: int, texts: dict[int, str], lines: list[str], rows: list[str]
+    ) -> str:
+        """Write a cell; see Writer."""
+        return self._cell(cells, one, texts, lines, rows, set(), set(), [])
+
+    def pointer(self, number: int) -> str:
+        """Give the pointer to a row of an access."""
+        return self.names[number]
+
+
+# A weight of a row is NaN where all of them are.
+NOTHING = (
+    "      if (mass != mass) {",
+    "        for (i64 j = from; j < to; j++) s[j] = 0;",
+    "        mass = 1;",
+    "      }",
+)
+
+
+def attention_text(
+    extents: tuple[Extent, ...],
+    accesses: list[Access],
+    inputs: tuple[int, ...],
+    between: Between,
+    scale: float,
+    without_nan: bool,
+) -> str:
+    """Return the function; `accesses` are those of the three operands, then those between.
+
+    Keys are multiplied by `scale`. `without_nan` a row whose weights are NaN has none.
+    """
+    batch = len(extents) - 4
+    i, j, d, e = batch, batch + 1, batch + 2, batch + 3
+    steps = between.steps()
+    names = ["s", *(f"p{3 + at}" for at in range(len(between.loads)))]
+    rows, body, element = between.body(names, steps)
+    mask = between.mask(names, steps)
+
+    def outer(number: int) -> str:
+        return "".join(
+            f" + i{loop} * c->stride[{number}][{loop}]"
+            for loop in range(batch)
+            if any(loop in index.loops for index in accesses[number].map)
+        )
+
+    def pointer(number: int, indent: str) -> str:
+        kind = "uint8_t" if accesses[number].dtype == "bool" else "float"
+        along = any(i in index.loops for index in accesses[number].map)
+        row = f" + (first + r) * c->stride[{number}][{i}]" if along else ""
+        base = f"(const {kind} *)c->in[{inputs.index(accesses[number].value)}]"
+        return (
+            f"{indent}const {kind} *p{number} = {base} + c->offset[{number}]{outer(number)}{row};"
+        )
+
+    lines = [
+        "static void NAME(i64 *given) {",
+        "  const task *own = (const task *)given;",
+        "  const call *c = own->whole;",
+        f"  const i64 queries = c->extent[{i}], keys = c->extent[{j}];",
+        f"  const i64 depth = c->extent[{d}], width = c->extent[{e}], most = c->block;",
+        "  const i64 padded = (keys + 31) / 32 * 32, wide = (width + 31) / 32 * 32;",
+        "  float *K = (float *)own->scratch, *V = K + padded * depth, *S = V + wide * keys;",
+        "  float *O = S + most * padded, *inverse = O + most * wide;",
+        "  i64 packed = -1;",
+        "  float longest = 0;",
+        "  int sound = 0;",
+        "  for (i64 unit = own->first; unit < own->end; unit++) {",
+        "    const i64 head = unit / c->blocks, first = unit % c->blocks * most;",
+        "    const i64 count = LEAST(most, queries - first);",
+        "    i64 rest = head;",
+    ]
+    for loop in reversed(range(batch)):
+        lines.append(f"    const i64 i{loop} = rest % c->extent[{loop}];")
+        lines.append(f"    rest /= c->extent[{loop}];")
+    for number, name in enumerate("qkv"):
+        base = f"(const float *)c->in[{inputs.index(accesses[number].value)}]"
+        lines.append(f"    const float *{name} = {base} + c->offset[{number}]{outer(number)};")
+    lines += [
+        f"    const i64 qi = c->stride[0][{i}], qd = c->stride[0][{d}];",
+        "    if (packed != head) {",
+        f"      attention_pack(k, c->stride[1][{d}], c->stride[1][{j}], K, depth, keys, "
+        f"{literal(scale)});",
+        f"      attention_pack(v, c->stride[2][{j}], c->stride[2][{e}], V, keys, width, 1.0f);",
+        "      packed = head;",
+    ]
+    if mask is not None:
+        lines += [
+            "      longest = attention_longest(K, depth, keys);",
+            "      sound = attention_finite(V, wide / PANEL * keys * PANEL);",
+        ]
+    lines += ["    }", "    i64 from = 0, to = keys;"]
+    if mask is not None:
+        text, factor = mask
+        lines += [
+            "    if (sound) {",
+            "      from = keys; to = 0;",
+            "      for (i64 r = 0; r < count && (from > 0 || to < keys); r++) {",
+            *(pointer(3 + at, "        ") for at in range(len(between.loads))),
+            "        const float square = attention_square(q + (first + r) * qi, qd, depth);",
+            f"        const float bound = {factor} * __builtin_sqrtf(longest * square);",
+            "        float top = -INFINITY;",
+            "        #pragma omp simd reduction(max:top)",
+            f"        for (i64 j = 0; j < keys; j++) {{ const float t = {text}; "
+            "top = top < t ? t : top; }",
+            "        const float least = top - 2.02f * bound - 110.0f;",
+            "        i64 start = 0, stop = keys;",
+            "        for (; stop > to; stop = (stop - 1) / PANEL * PANEL) {",
+            "          int dead = 1;",
+            "          for (i64 j = (stop - 1) / PANEL * PANEL; j < stop; j++)",
+            f"            dead &= {text} < least;",
+            "          if (!dead) break;",
+            "        }",
+            "        for (; start < from && start < stop; start += PANEL) {",
+            "          int dead = 1;",
+            "          for (i64 j = start; j < LEAST(start + PANEL, keys); j++)",
+            f"            dead &= {text} < least;",
+            "          if (!dead) break;",
+            "        }",
+            "        from = LEAST(from, start);",
+            "        to = stop > to ? stop : to;",
+            "      }",
+            "    }",
+        ]
+    lines += [
+        "    for (i64 at = from; at < to; at += PANEL)",
+        "      attention_product(q + first * qi, qi, qd, K + at * depth, S + at, padded,",
+        "                        count, depth);",
+        "    for (i64 r = 0; r < count; r++) {",
+        "      float *s = S + r * padded;",
+        *(pointer(3 + at, "      ") for at in range(len(between.loads))),
+        *(f"  {line}" for line in rows),
+        "      float top = -INFINITY, mass = 0;",
+        "      int32_t none = 0;",
+        "      #pragma omp simd reduction(max:top) reduction(|:none)",
+        "      for (i64 j = from; j < to; j++) {",
+        *(f"        {line}" for line in body),
+        f"        const float t = {element};",
+        "        s[j] = t; top = top < t ? t : top; none |= t != t;",
+        "      }",
+        "      if (none) top = NAN;",
+        "      #pragma omp simd reduction(+:mass)",
+        "      for (i64 j = from; j < to; j++) {",
+        "        const float t = brief_fall_32(s[j] - top);",
+        "        s[j] = t; mass += t;",
+        "      }",
+        *(NOTHING if without_nan else ()),
+        "      inverse[r] = 1.0f / mass;",
+        "    }",
+        "    for (i64 at = 0; at < width; at += PANEL)",
+        "      attention_product(S + from, padded, 1, V + at * keys + from * PANEL, O + at, wide,",
+        "                        count, to - from);",
+        "    float *out = (float *)c->out[0]"
+        + "".join(f" + i{loop} * c->place[0][{loop}]" for loop in range(batch))
+        + ";",
+        f"    const i64 oi = c->place[0][{i}], oe = c->place[0][{e}];",
+        "    for (i64 r = 0; r < count; r++)",
+        "      for (i64 n = 0; n < width; n++)",
+        "        out[(first + r) * oi + n * oe] = O[r * wide + n] * inverse[r];",
+        "  }",
+        "}",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,96 @@
+"""How the filters of convolutions are laid out before a model runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil
+
+import numpy as np
+
+from ...layouts.filters import dense, outer
+from ...layouts.layout import Layout
+from .text import PANEL
+from .winograd import filtering, transformed
+
+
+@dataclass(frozen=True)
+class Merged:
+    """How filters of `groups` groups are laid out when `merged` of them count as one."""
+
+    groups: int
+    merged: int
+    block: int
+
+    def lay(self, array: np.ndarray) -> np.ndarray:
+        """Return filters as ONNX Runtime's convolution in blocks reads them.
+
+        [m, c, h, w], c being the channels of one group, becomes [m, merged * c, h, w], 0 on the
+        channels of the other groups, and as many groups of 0 more as make whole ones.
+        """
+        m, c, h, w = array.shape
+        count = ceil(self.groups / self.merged)
+        own = m // self.groups
+        parts = np.zeros((count * self.merged, own, c, h, w), array.dtype)
+        parts[: self.groups] = array.reshape(self.groups, own, c, h, w)
+        m = count * self.merged * own
+        parts = parts.reshape(count, self.merged, own, c, h, w)
+        whole = np.zeros((*parts.shape[:3], self.merged, c, h, w), array.dtype)
+        for member in range(self.merged):
+            whole[:, member, :, member] = parts[:, member]
+        whole = whole.reshape(m, self.merged * c, h, w)
+        return dense(whole, Layout((m,), self.block), Layout((self.merged * c,), self.block))
+
+
+@dataclass(frozen=True)
+class Outer:
+    """How filters of narrow groups are laid out when each lane reads its own group's channel."""
+
+    block: int
+
+    def lay(self, array: np.ndarray) -> np.ndarray:
+        """Return filters [m, c, h, w] as (block of m, c, row, column, m of the block)."""
+        return outer(array, Layout((array.shape[0],), self.block))
+
+
+@dataclass(frozen=True)
+class Padded:
+    """How numbers for each channel are laid out where there are `width` places."""
+
+    width: int
+
+    def lay(self, array: np.ndarray) -> np.ndarray:
+        """Return the numbers, and zeros behind them."""
+        return np.pad(array.reshape(-1), (0, self.width - array.size))
+
+
+@dataclass(frozen=True)
+class Filters:
+    """How filters are laid out before a model runs: transformed for tiles, in panels.
+
+    `before` is how they come to lie as ONNX Runtime's do in blocks, where they don't.
+    """
+
+    taps: tuple[int, int]
+    tile: tuple[int, int]
+    block: int
+    groups: int = 1
+    before: Merged | None = None
+
+    def lay(self, weights: np.ndarray) -> np.ndarray:
+        """Return [panels, products, channels read, PANEL], zeros beyond a group's last channel.
+
+        `weights` are ONNX Runtime's: [m, c, rows, columns] as (block of m, block of c, row, column,
+        c of the block, m of it).
+        """
+        if self.before is not None:
+            weights = self.before.lay(weights)
+        (m, c), b = weights.shape[:2], self.block
+        parts = weights.reshape(m // b, c // b, *self.taps, b, b).transpose(0, 5, 1, 4, 2, 3)
+        rows, columns = map(filtering, self.tile, self.taps)
+        made = transformed(parts.reshape(m, c, *self.taps), rows, columns)
+        made = made.reshape(self.groups, m // self.groups, c, -1)
+        panels = ceil(made.shape[1] / PANEL)
+        whole = np.zeros((self.groups, panels * PANEL, *made.shape[2:]), np.float32)
+        whole[:, : made.shape[1]] = made
+        parts = whole.reshape(self.groups * panels, PANEL, *made.shape[2:])
+        return np.ascontiguousarray(parts.transpose(0, 3, 2, 1))

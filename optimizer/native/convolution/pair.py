@@ -1,0 +1,270 @@
+"""Pairs of convolutions over blocks of channels as one kernel: of points, then of each channel.
+
+A network of few operations expands an image by points (1x1), and slides a filter of its own over
+each channel of that (Sandler and others, MobileNetV2, CVPR 2018). What lies between is several
+times as large as the image, and each of the two waits for memory. Here it stays in the cache: for a
+panel of channels, some lines at a time. Each sum is formed as the runtime forms it, of finite
+numbers and others, but for the order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from math import ceil
+
+import numpy as np
+
+from ....rules import ABSENT
+from ...codegen.scalar import LoweringError
+from ...layouts.runtime import NCHWC
+from ..grow import Found
+from ..loops.affine import Affine, Extent
+from ..loops.loops import Groups
+from ..loops.lower import Kernel, Shapes, check, flushes, named
+from ..loops.region import Meanings, Region, read_by
+from .blocked import activation_text, block_of, numbers_of, pads_of
+from .epilogue import End, bounds_of, end_of, literal
+from .grouped import MOST_TAPS, NARROW, WIDE, Sliding, lines_text, places_at_once
+from .text import told_more
+
+# Bytes of what lies between that are held at a time, and units of work that there are at least,
+# where an image has so many lines for each.
+HELD_BYTES, LEAST_UNITS, LEAST_LINES = 128 << 10, 6, 8
+# What changes the points of some pixels, where that is more than bounds, in the cache.
+FIRST = """for (i64 b = 0; b < channels / BLOCK; b++) {
+            float *own = to + b * SHEET;
+            #pragma omp simd
+            for (i64 at = 0; at < count * BLOCK; at++) {
+              float t = own[at];
+              END
+              own[at] = t;
+            }
+          }"""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two convolutions in blocks, by their numbers: of points, and of each channel by itself.
+
+    `ends` are what follows them element by element.
+    `taps`, `steps` and `pads` are the latter's, rows first; `given`, `made` the shapes of image and
+    result, `width` the channels between.
+    """
+
+    first: int
+    second: int
+    ends: tuple[End, End]
+    given: tuple[Extent, ...]
+    made: tuple[Extent, ...]
+    taps: tuple[int, int]
+    steps: tuple[int, int]
+    pads: tuple[int, int]
+    block: int
+
+    @property
+    def width(self) -> int:
+        """The channels between."""
+        return int(self.made[1])
+
+
+def pairs(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
+    """Find the pairs of convolutions that one kernel can compute, no two with a common node."""
+    found: list[Found] = []
+    for number in meanings.graph.order():
+        node = meanings.graph.nodes[number]
+        if number in allowed and node.domain == NCHWC and node.op_type == "Conv":
+            try:
+                found.append(_lowered(meanings, _pair(meanings, number, allowed)))
+            except LoweringError:
+                continue
+    return found
+
+
+# ------------------------------------------------------------------------------------ matching
+
+
+def _pair(meanings: Meanings, first: int, allowed: Collection[int]) -> Pair:
+    """Match a convolution of points whose result one of each channel by itself alone reads."""
+    graph = meanings.graph
+    before = graph.nodes[first]
+    image, points = before.inputs[:2]
+    ends = [end_of(meanings, first, allowed, most_reads=0)]
+    between = ends[0].output
+    second = next(iter(graph.users.get(between, ())), -1)
+    if graph.is_pinned(between) or graph.users[between] != {second} or second not in allowed:
+        raise LoweringError("no convolution whose result is read by another one alone")
+    node = graph.nodes[second]
+    if node.domain != NCHWC or node.op_type != "Conv" or node.inputs[0] != between:
+        raise LoweringError("what comes second isn't a convolution")
+    if any(value != ABSENT for one in (before, node) for value in one.inputs[3:]):
+        raise LoweringError("a convolution with a sum")
+    filters = node.inputs[1]
+    given, held, made = (meanings.shape(v) for v in (image, between, node.outputs[0]))
+    sizes = (*given[1:], *held[1:], *made[1:], *meanings.shape(points), *meanings.shape(filters))
+    if not all(isinstance(size, int) and size > 0 for size in sizes) or len(sizes) != 17:
+        raise LoweringError("convolutions whose sizes aren't known")
+    depth, width = int(given[1]), int(held[1])
+    own, others = graph.attributes(second), graph.attributes(first)
+    taps = tuple(map(int, meanings.shape(filters)[2:]))
+    is_pointwise = meanings.shape(points) == (width, depth, 1, 1) and held[2:] == given[2:]
+    if not is_pointwise or int(others.get("group", 1)) != 1:  # type: ignore[call-overload]
+        raise LoweringError("what comes first isn't of points")
+    if meanings.shape(filters)[:2] != (width, 1) or own.get("group") != width or made[1] != width:
+        raise LoweringError("what comes second isn't of each channel by itself")
+    if max(taps) > MOST_TAPS or taps == (1, 1) or numbers_of(own, "dilations", 1) != (1, 1):
+        raise LoweringError("filters of another size")
+    for value in (points, filters):
+        constant = graph.constants.get(value)
+        if constant is None or not np.isfinite(constant.array()).all():
+            raise LoweringError("filters that are computed, or aren't finite")
+    steps = numbers_of(own, "strides", 1)
+    ends.append(end_of(meanings, second, allowed))
+    return Pair(
+        first,
+        second,
+        (ends[0], ends[1]),
+        given,
+        made,
+        (taps[0], taps[1]),
+        (steps[0], steps[1]),
+        pads_of(own, held, made, (taps[0], taps[1]), (steps[0], steps[1])),
+        block_of(width, depth),
+    )
+
+
+# ------------------------------------------------------------------------------------ lowering
+
+
+def _lowered(meanings: Meanings, one: Pair) -> Found:
+    graph = meanings.graph
+    nodes = [graph.nodes[number] for number in (one.first, one.second)]
+    inputs = [*nodes[0].inputs[:2], nodes[1].inputs[1]]
+    output = one.ends[1].output
+    biases = []
+    for node in nodes:
+        bias = node.inputs[2] if len(node.inputs) > 2 else ABSENT
+        biases.append(-1 if bias == ABSENT else len(inputs))
+        inputs += [] if bias == ABSENT else [bias]
+    if any(graph.dtype(value) != "float32" for value in (*inputs, output)):
+        raise LoweringError("convolutions of another type")
+    numbers = _numbers(one, biases)
+    more = range(len(inputs), len(inputs) + len(one.ends[1].reads))
+    inputs += one.ends[1].reads
+    numbered = zip((one.first, one.second), one.ends, strict=True)
+    ends = [(*activation_text(graph.attributes(n)), *end.text) for n, end in numbered]
+    bounds = bounds_of(graph.attributes(one.first), one.ends[0])
+    behind = [number for end in one.ends for number in end.nodes]
+    units = ceil(one.width / (2 * one.block)) * numbers["PARTS"]
+    shapes = Shapes(
+        tuple(("float32", meanings.shape(value)) for value in inputs),
+        (),
+        (one.given[0], units),
+        Groups((0, 1)),
+        ((one.made, (Affine(((0, 1),)), Affine(), Affine(), Affine())),),
+    )
+    check(shapes)
+    down, across = one.taps
+    kernel = Kernel(
+        "",
+        f"ConvPointsThen{down}x{across}",
+        pair_text(numbers, _sliding(one, numbers), ends, bounds, more),
+        shapes,
+        tuple(inputs),
+        (output,),
+        block=1,
+        grain=1,
+        room=4 * 2 * numbers["LINES"] * numbers["SPAN"] * one.block,
+        arrange="arrange_convolution",
+        support="convolution_blocks.h convolution_pair.h",
+        flushes=flushes(meanings, behind),
+        form=f"points and {down}x{across} of each channel in one pass",
+    )
+    every = (one.first, *one.ends[0].nodes, one.second, *one.ends[1].nodes)
+    region = Region(every, read_by(graph, every), (output,), one.made, 0)
+    return Found(region, named(kernel))
+
+
+def _numbers(one: Pair, biases: Sequence[int]) -> dict[str, int]:
+    (high, wide), (down, across) = map(_sides, (one.given, one.made))
+    span = max(one.pads[1] + wide, (across - 1) * one.steps[1] + one.taps[1])
+    panels = ceil(one.width / (2 * one.block))
+    parts = max(1, min(ceil(LEAST_UNITS / panels), down // LEAST_LINES))
+    rows = ceil(down / parts)
+    lines = HELD_BYTES // (4 * 2 * one.block * span)
+    band = max(1, min(rows, (lines - one.taps[0]) // one.steps[0] + 1))
+    return {
+        "BLOCK": one.block,
+        "DEPTH": int(one.given[1]),
+        "WIDTH": one.width,
+        "HEIGHT_IN": high,
+        "WIDTH_IN": wide,
+        "HEIGHT_OUT": down,
+        "WIDTH_OUT": across,
+        "TOP": one.pads[0],
+        "LEFT": one.pads[1],
+        "TAPS_DOWN": one.taps[0],
+        "TAPS_ACROSS": one.taps[1],
+        "STEP_DOWN": one.steps[0],
+        "STEP_ACROSS": one.steps[1],
+        "PANELS": panels,
+        "PARTS": ceil(down / rows),
+        "PART_ROWS": rows,
+        "BAND": band,
+        "LINES": (band - 1) * one.steps[0] + one.taps[0],
+        "SPAN": span,
+        "OUTS_WIDE": places_at_once(across, one.taps[1], WIDE),
+        "OUTS_NARROW": places_at_once(across, one.taps[1], NARROW),
+        "SLIDING": 2,
+        "POINTS_BIAS": biases[0],
+        "SLIDING_BIAS": biases[1],
+    }
+
+
+def _sides(shape: Sequence[Extent]) -> tuple[int, int]:
+    return int(shape[2]), int(shape[3])
+
+
+def _sliding(one: Pair, numbers: dict[str, int]) -> Sliding:
+    """Return the second convolution, of lines with all that lies beside the image."""
+    lines, made = (numbers["LINES"], numbers["SPAN"]), _sides(one.made)
+    width = one.width
+    return Sliding(
+        one.block, (1, 1), width, width, lines, made, one.taps, one.steps, (1, 1), (0, 0), False
+    )
+
+
+def pair_text(
+    numbers: dict[str, int],
+    plan: Sliding,
+    ends: Sequence[Sequence[str]],
+    bounds: tuple[float, float] | None,
+    more: Sequence[int] = (),
+) -> str:
+    """Return the functions of a pair, the second by `plan`.
+
+    `ends` are statements that change t behind each of the two. Where the first does no more than
+    put bounds on numbers, these are `bounds`. The latter may read elements of the inputs of the
+    numbers `more`. Inputs are the image, the filters of points, those of each channel, and biases
+    by their numbers.
+    """
+    told = ", ".join(f"{name} = {value}" for name, value in numbers.items())
+    slid = [numbers[name] for name in ("OUTS_WIDE", "OUTS_NARROW")]
+    text = "\n".join([lines_text(plan, *slid), _loops().replace("NUMBERS", told)])
+    text = text.replace("PRODUCT(", f"pair_product_{numbers['BLOCK']}(")
+    text = text.replace("MORE", told_more(more, "place"))
+    low, high = map(literal, bounds or (-np.inf, np.inf))
+    text = text.replace("LOW", low).replace("HIGH", high)
+    text = text.replace("FIRST", "" if bounds else FIRST.replace("END", " ".join(ends[0])))
+    return text.replace("ACTIVATE_SECOND", " ".join(ends[1]))
+
+
+@cache
+def _loops() -> str:
+    return (
+        resources.files(__package__)
+        .joinpath("pair_loops.h")
+        .read_text(encoding="utf-8")
+    )

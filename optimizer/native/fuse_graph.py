@@ -1,0 +1,73 @@
+"""All regions of a graph that kernels can compute, and the graph with all of them fused."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from ..codegen.compiler import FLAGS
+from ..graph.graph import Graph
+from .attention.kernel import attentions
+from .eligible import steady
+from .embed import embed, place
+from .grow import Found, Grower
+from .library import Library, build
+from .loops.region import Meanings
+from .product.kernel import formed, products, supply
+from .product.text import EACH
+from .shapes.constant_shapes import settle
+
+
+def regions(
+    meanings: Meanings, allowed: Collection[int], *, multiplies: bool = True
+) -> list[Found]:
+    """Find regions of all sorts, no two of which have a node in common.
+
+    Attentions come first, then, where `multiplies`, products with constant matrices.
+    """
+    left = steady(meanings, allowed)
+    found = attentions(meanings, left)
+    left -= _covered(found)
+    if multiplies:
+        found += products(meanings, left)
+        left -= _covered(found)
+    return [*found, *Grower(meanings, left).regions()]
+
+
+def _covered(found: Sequence[Found]) -> set[int]:
+    return {number for one in found for number in one.region.nodes}
+
+
+def fused_graph(
+    graph: Graph,
+    *,
+    multiplies: bool = True,
+    form: str = EACH,
+    levels: Sequence[str] | None = None,
+    flags: Sequence[str] = FLAGS,
+) -> tuple[Graph, Library] | None:
+    """Fuse all regions of a graph, whatever they gain; None where there are none.
+
+    `multiplies` is that of `regions`; products have this `form` where they can. `levels`
+    and `flags` are those of `library.build`.
+    """
+    fused = graph.copy()
+    settle(fused)
+    meanings = Meanings(fused)
+    found = regions(meanings, fused.nodes, multiplies=multiplies)
+    if form != EACH:
+        others = {one.region.nodes: one for one in formed(meanings, found, [form])}
+        found = [others.get(one.region.nodes, one) for one in found]
+    placed = [one for one in found if place(fused, one.region.nodes, one.kernel)]
+    supply(fused, [one.kernel for one in placed])
+    if not placed:
+        return None
+    library = build([one.kernel for one in placed], levels=levels, flags=flags)
+    return embed(fused, library.domain), library
+
+
+def by_kernel(found: Sequence[Found]) -> dict[str, list[Found]]:
+    """Sort regions by their kernels' names."""
+    of: dict[str, list[Found]] = {}
+    for one in found:
+        of.setdefault(one.kernel.name, []).append(one)
+    return of

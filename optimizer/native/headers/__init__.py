@@ -1,0 +1,1 @@
+"""Fixed C that kernels include."""

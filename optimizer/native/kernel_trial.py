@@ -1,0 +1,181 @@
+"""What kernels cost beside the operators that they replace: models of their own, raced."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from ...profiles.kernel import element_type
+from ...profiles.races.race import Lap, RaceError, race
+from ...profiles.sessions.execution import Execution
+from ...profiles.sessions.feeds import random_feeds
+from ..graph.convert import node_proto, tensor_proto
+from ..graph.graph import Graph, TensorType
+from .library import Library
+from .loops.lower import Kernel
+from .loops.region import Region
+
+OPERATORS, KERNEL = "operators", "kernel"
+# Constants that the operators are given as what they are; larger ones only have a shape.
+TELLING_ELEMENTS = 1 << 20
+# Models with larger constants are written to files, where that can be done.
+MOST_INLINE_BYTES = 32 << 20
+
+Placer = Callable[[str, onnx.ModelProto], Path]
+
+
+def measured(
+    graph: Graph,
+    region: Region,
+    kernel: Kernel,
+    library: Library,
+    types: Mapping[int, TensorType],
+    *,
+    threads: int,
+    budget_s: float,
+    place: Placer | None = None,
+) -> dict[str, Lap] | None:
+    """Race a region's operators and its kernel; None where sizes aren't known or one doesn't run.
+
+    `types` are those under the sizes that costs are asked for. `place` writes a model whose large
+    constants lie elsewhere to a file.
+    """
+    laps = measured_forms(
+        graph,
+        region,
+        [kernel],
+        library,
+        types,
+        threads=threads,
+        budget_s=budget_s,
+        place=place,
+    )
+    return laps.get(kernel.name)
+
+
+def measured_forms(
+    graph: Graph,
+    region: Region,
+    kernels: Sequence[Kernel],
+    library: Library,
+    types: Mapping[int, TensorType],
+    *,
+    threads: int,
+    budget_s: float,
+    place: Placer | None = None,
+) -> dict[str, dict[str, Lap]]:
+    """Race a region's operators and several kernels for it, all of one library, in one race.
+
+    By the kernels' names, the laps of the operators and of that kernel; none of a kernel that
+    doesn't run, nor of any where sizes aren't known. Other arguments are those of `measured`.
+    """
+    asked = {value for kernel in kernels for value in kernel.inputs}
+    if any(not _is_known(types.get(value)) for value in {*region.inputs, *region.outputs}):
+        return {}
+    laid_out = {value for kernel in kernels for one in kernel.packed for value in one[:2]}
+    known = {
+        value
+        for value in {*region.inputs, *asked}
+        if value in laid_out or _is_telling(graph, value)
+    }
+    given = {graph.names[value]: types[value] for value in region.inputs if value not in known}
+    feeds = random_feeds(
+        {name: (type_.dtype, tuple(map(int, type_.shape or ()))) for name, type_ in given.items()},
+        "normal",
+        zlib.crc32(kernels[0].name.encode()),
+    )
+    nodes = [node_proto(graph, graph.nodes[number]) for number in region.nodes]
+    models = {OPERATORS: _model(graph, region, region.inputs, nodes, types, known, "", place)}
+    for kernel in kernels:
+        fused = helper.make_node(
+            kernel.name,
+            [graph.names[value] for value in kernel.inputs],
+            [graph.names[value] for value in kernel.outputs],
+            domain=library.domain,
+        )
+        models[kernel.name] = _model(
+            graph, region, kernel.inputs, [fused], types, known, library.domain, place
+        )
+    opened = Execution(libraries=(library.path,))
+    while len(models) > 1:
+        try:
+            laps = race(
+                models,
+                feeds,
+                threads=threads,
+                budget_s=budget_s,
+                reference=OPERATORS,
+                executions=dict.fromkeys(set(models) - {OPERATORS}, opened),
+            )
+        except RaceError as error:
+            if error.model not in models or error.model == OPERATORS:
+                return {}
+            del models[error.model]
+            continue
+        own = laps.pop(OPERATORS)
+        return {name: {OPERATORS: own, KERNEL: lap} for name, lap in laps.items()}
+    return {}
+
+
+def _model(
+    graph: Graph,
+    region: Region,
+    inputs: tuple[int, ...],
+    nodes: list[onnx.NodeProto],
+    types: Mapping[int, TensorType],
+    known: Collection[int],
+    domain: str,
+    place: Placer | None,
+) -> bytes | Path:
+    def info(value: int) -> onnx.ValueInfoProto:
+        type_ = types[value]
+        return helper.make_tensor_value_info(
+            graph.names[value], element_type(type_.dtype), type_.shape
+        )
+
+    held = [value for value in inputs if value in known]
+    size_bytes = sum(types[value].size_bytes or 0 for value in held)
+    written = place is not None and size_bytes > MOST_INLINE_BYTES
+    constants = [
+        tensor_proto(graph.names[value], graph.constants[value])
+        if written
+        else numpy_helper.from_array(np.asarray(graph.constant(value)), graph.names[value])
+        for value in held
+    ]
+    proto = helper.make_graph(
+        nodes,
+        "region",
+        [info(value) for value in inputs if value not in known],
+        [info(value) for value in region.outputs],
+        constants,
+    )
+    opsets = list(graph.base.opset_import)
+    if domain:
+        opsets.append(helper.make_opsetid(domain, 1))
+    model = helper.make_model(proto, opset_imports=opsets, ir_version=graph.base.ir_version)
+    if place is not None and written:
+        return place(f"kernel {nodes[0].op_type}" if domain else OPERATORS, model)
+    return bytes(model.SerializeToString())
+
+
+def _is_known(type_: TensorType | None) -> bool:
+    return (
+        type_ is not None
+        and type_.shape is not None
+        and all(isinstance(size, int) for size in type_.shape)
+    )
+
+
+def _is_telling(graph: Graph, value: int) -> bool:
+    constant = graph.constants.get(value)
+    if constant is None:
+        return False
+    count = 1
+    for size in constant.type.shape or ():
+        count *= int(size)
+    return count <= TELLING_ELEMENTS

@@ -1,0 +1,153 @@
+"""Kinds of regions: those that one kernel computes, and what was measured of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+from ...profiles.races.race import Lap, verdict
+from ..match.rewrite import Step
+from .embed import RULE
+from .grow import Found
+from .kernel_trial import KERNEL, OPERATORS
+
+# A kernel that isn't faster than this alone, relative to what it replaces, isn't tried further:
+# but for an attention, which in the model may have a mask that leaves half of it out, and for a
+# product, whose matrix lies in the cache here and in memory there.
+PROMISING, PROMISING_MASKED, MASKED_SHARE = 0.95, 1.3, 0.5
+PROMISING_PRODUCT = 1.05
+SUMMARY = "Operators that ONNX Runtime leaves apart, computed by one generated kernel."
+# Convolutions in blocks, by another algorithm than the runtime's.
+CONVERT = "ConvertConvToKernel"
+CONVERTED = "A convolution of blocks, with what it ends in, computed by a generated kernel."
+
+
+@dataclass
+class Kind:
+    """Regions that one kernel computes, and what was measured of it; gains are in nanoseconds.
+
+    `sorts` are the ways of growing regions that gave these: those of one way don't overlap, but for
+    the forms of a convolution or a product: those are alternatives where they have the same nodes,
+    of which the one of the lowest `rank` rounds least. The compiler may have refused one.
+    """
+
+    found: list[Found]
+    sorts: set[int] = field(default_factory=set)
+    alone: dict[str, Lap] | None = None
+    whole: Lap | None = None
+    convolves: bool = False
+    rank: int = 0
+    is_refused: bool = False
+
+    @property
+    def name(self) -> str:
+        """The kernel's name."""
+        return self.found[0].kernel.name
+
+    @property
+    def nodes(self) -> set[int]:
+        """All nodes that the regions cover."""
+        return {number for one in self.found for number in one.region.nodes}
+
+    @property
+    def gain_ns(self) -> float:
+        """What all regions of it are expected to save."""
+        if self.alone is None:
+            return 0.0
+        before, after = self.alone[OPERATORS].median_ns, self.alone[KERNEL].median_ns
+        if self.may_skip:
+            after *= MASKED_SHARE
+        return (before - after) * len(self.found)
+
+    @property
+    def times(self) -> str:
+        """What was measured alone, for people."""
+        if self.alone is None:
+            return "not measured alone"
+        before, after = (self.alone[name].median_ns / 1000 for name in (OPERATORS, KERNEL))
+        return f"{before:.1f} µs -> {after:.1f} µs"
+
+    def refusal(self, chosen: Collection[Kind]) -> str:
+        """Say why it isn't used beside what is: it was slower, or another has some of its nodes."""
+        if self.is_refused:
+            return "the compiler refuses it"
+        if self.alone is None:
+            return "not measured alone"
+        own = f"{self.form}: " if self.form else ""
+        if not self.is_promising:
+            return f"{own}no faster alone: {self.times}"
+        if self.whole is not None and verdict(self.whole) != "faster":
+            return f"no help in the model: {self.whole.ratio:.3f} of its time"
+        other = next((kind for kind in chosen if kind.nodes & self.nodes), None)
+        if self.form and other is not None and other.form:
+            if other.gain_ns > self.gain_ns:
+                return f"{own}{self.times}, less gain than {other.form}: {other.times}"
+            return f"{own}{self.times}, in favour of {other.form}, which rounds less"
+        return "less gain than another kernel for some of its nodes"
+
+    @property
+    def form(self) -> str:
+        """Which of several ways to compute the same it is."""
+        return self.found[0].kernel.form
+
+    @property
+    def may_skip(self) -> bool:
+        """Tell whether the kernel leaves out what a mask makes nothing."""
+        return self.found[0].kernel.skips
+
+    @property
+    def multiplies(self) -> bool:
+        """Tell whether the kernel has a product with a constant matrix in it."""
+        return bool(self.found[0].kernel.packed) and not self.convolves
+
+    @property
+    def is_promising(self) -> bool:
+        """Tell whether it was fast enough alone to be tried in the model."""
+        limit = PROMISING_MASKED if self.may_skip else PROMISING
+        if self.multiplies:
+            limit = PROMISING_PRODUCT
+        return self.alone is not None and self.alone[KERNEL].ratio < limit
+
+
+def cover(kinds: Sequence[Kind], sort: int | None = None) -> list[Kind]:
+    """Choose kinds whose regions don't overlap: those of one sort first, then what gains most.
+
+    What gains most by itself may stand in the way of several that fit together; and what it gains
+    depends on what the runtime fuses around it.
+    """
+    chosen: list[Kind] = []
+    taken: set[int] = set()
+    for kind in sorted(kinds, key=lambda kind: (sort not in kind.sorts, -kind.gain_ns)):
+        if not kind.nodes & taken:
+            chosen.append(kind)
+            taken |= kind.nodes
+    return chosen
+
+
+def best_forms(kinds: Sequence[Kind]) -> list[Kind]:
+    """Leave out of kinds, what gains most first, the forms of products that another one outdoes."""
+    kept: list[Kind] = []
+    for kind in kinds:
+        if not kind.multiplies or not any(o.multiplies and o.nodes == kind.nodes for o in kept):
+            kept.append(kind)
+    return kept
+
+
+def step_of(kind: Kind, one: Found, names: tuple[str, ...]) -> Step:
+    """Describe one region of a kind fused, its nodes by the names of the model's own."""
+    alone = kind.alone
+    how = f"{kind.form}, {kind.times}, kernel" if kind.convolves else "one kernel,"
+    if kind.multiplies and kind.rank:
+        how = f"{how} {kind.form},"
+    return Step(
+        rule=CONVERT if kind.convolves else RULE,
+        nodes=names,
+        removed=len(one.region.nodes),
+        added=1,
+        accepted=True,
+        reason=f"{how} {kind.name}",
+        equal="rounding",
+        summary=CONVERTED if kind.convolves else SUMMARY,
+        cost_before_ns=alone[OPERATORS].median_ns if alone else None,
+        cost_after_ns=alone[KERNEL].median_ns if alone else None,
+    )

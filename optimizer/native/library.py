@@ -1,0 +1,94 @@
+"""The library of operators that goes with a model: one translation unit, compiled and cached."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+
+from ...profiles.sessions.deployed import DOMAIN
+from ..codegen.compiler import (
+    FLAGS,
+    Compiler,
+    CompilerError,
+    absence,
+    find_compiler,
+    library_file,
+    refusal,
+)
+from ..codegen.unit import LEVELS, unit
+from .loops.lower import Kernel
+from .loops.tables import operation, registration
+
+SUFFIX = ".dll" if os.name == "nt" else ".so"
+
+
+@dataclass(frozen=True)
+class Library:
+    """A compiled library: the operators' domain, the file, and the C text it was made of."""
+
+    domain: str
+    path: Path
+    source: str
+
+    @property
+    def name(self) -> str:
+        """The name of its file beside a model: no two libraries have the same."""
+        return self.domain + SUFFIX
+
+
+def require_compiler() -> Compiler:
+    """Return the C compiler; CompilerError, saying what to do, where none works."""
+    compiler = find_compiler()
+    reason = absence() if compiler is None else refusal(compiler)
+    if compiler is None or reason:
+        raise CompilerError(f"the target onnxruntime-cpu+kernels: {reason}")
+    return compiler
+
+
+def build(
+    kernels: Sequence[Kernel],
+    *,
+    levels: Sequence[str] | None = None,
+    flags: Sequence[str] = FLAGS,
+) -> Library:
+    """Compile kernels, or find them compiled; equal ones are compiled once.
+
+    `levels` are instruction sets, best first; the library asks the processor that it runs on.
+    Raises CompilerError where there is no compiler, or it refuses.
+    """
+    compiler = require_compiler()
+    distinct = list({kernel.name: kernel for kernel in kernels}.values())
+    levels = levels or default_levels()
+    texts = [(f"run_{kernel.name}", kernel.text) for kernel in distinct]
+    supports = dict.fromkeys(name for kernel in distinct for name in kernel.support.split())
+    name, text = texts[0]
+    texts[0] = (name, "\n".join([_text("call.h"), _text("brief.h"), *map(_text, supports), text]))
+    parts = [
+        "#include <stdio.h>",
+        unit(texts, levels, compiler),
+        _text("runtime.h"),
+        _text("operators.h"),
+        *(operation(kernel) for kernel in distinct),
+    ]
+    body = "\n".join(parts)
+    domain = DOMAIN + hashlib.sha256(body.encode()).hexdigest()[:16]
+    source = "\n".join([body, registration(distinct, domain)])
+    return Library(domain, library_file(source, compiler, flags), source)
+
+
+@cache
+def default_levels() -> tuple[str, ...]:
+    """Return all instruction sets of this kind of processor, best first."""
+    import platform
+
+    return tuple(LEVELS) if platform.machine().lower() in ("x86_64", "amd64") else ("plain",)
+
+
+@cache
+def _text(name: str) -> str:
+    return resources.files(__package__).joinpath("headers", name).read_text(encoding="utf-8")

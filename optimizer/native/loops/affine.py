@@ -1,0 +1,163 @@
+"""Where a kernel reads: indices as linear functions of its loops.
+
+What a specification says of an element (`X[i1, (i2 * 4 + i3) // 64]`) becomes, for each axis of the
+tensor, a sum of loops times numbers; slices, transpositions, broadcasts and reshapes that split an
+axis all do. Quotients and remainders are resolved by the loops' extents where these are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ....catalog.operators.terms import Apply, Symbol, Term, Variable
+from ...codegen.scalar import LoweringError
+
+Extent = int | str
+"""How often a loop runs: a number, or the name of a dimension."""
+
+
+class SplitError(LoweringError):
+    """A condition that holds in one part of a loop only: the loop has to be split at `at`."""
+
+    def __init__(self, at: int) -> None:
+        super().__init__(f"a condition changes at {at} of the innermost loop")
+        self.at = at
+
+
+@dataclass(frozen=True)
+class Affine:
+    """The sum of `terms`, each (loop, coefficient), ascending by loop, and of `offset`."""
+
+    terms: tuple[tuple[int, int], ...] = ()
+    offset: int = 0
+
+    def __add__(self, other: Affine) -> Affine:
+        """Add two indices."""
+        total = dict(self.terms)
+        for loop, coefficient in other.terms:
+            total[loop] = total.get(loop, 0) + coefficient
+        kept = tuple(sorted((loop, c) for loop, c in total.items() if c))
+        return Affine(kept, self.offset + other.offset)
+
+    def times(self, factor: int) -> Affine:
+        """Multiply by a number."""
+        if factor == 0:
+            return Affine()
+        return Affine(tuple((loop, c * factor) for loop, c in self.terms), self.offset * factor)
+
+    def coefficient(self, loop: int) -> int:
+        """Give the factor of a loop, 0 where it has none."""
+        return dict(self.terms).get(loop, 0)
+
+    @property
+    def loops(self) -> frozenset[int]:
+        """The loops that it depends on."""
+        return frozenset(loop for loop, _ in self.terms)
+
+    @property
+    def single(self) -> int | None:
+        """The loop that it is, and nothing else; None where it is more."""
+        if self.offset == 0 and len(self.terms) == 1 and self.terms[0][1] == 1:
+            return self.terms[0][0]
+        return None
+
+
+Map = tuple[Affine, ...]
+"""The index of each axis of a tensor."""
+
+
+def loop(number: int) -> Affine:
+    """Give the index that is a loop's own."""
+    return Affine(((number, 1),))
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """The loops' extents, and the part [first, end) of the last loop that text is made for."""
+
+    extents: tuple[Extent, ...]
+    first: int = 0
+    end: int | None = None
+
+    def bounds(self, index: Affine) -> tuple[int, int | None]:
+        """Give the least and the greatest value; None where that isn't known."""
+        low, high = index.offset, index.offset
+        known = True
+        for number, coefficient in index.terms:
+            extent = self.extents[number]
+            first, last = 0, None if isinstance(extent, str) else extent - 1
+            if number == len(self.extents) - 1:
+                first, last = self.first, last if self.end is None else self.end - 1
+            if coefficient < 0:
+                raise LoweringError("an index that runs backwards")
+            low += coefficient * first
+            if last is None:
+                known = False
+            else:
+                high += coefficient * last
+        return low, high if known else None
+
+    def compare(self, function: str, left: Affine, right: Affine) -> bool:
+        """Decide a comparison of indices; raise SplitError where that takes parts of the loop."""
+        difference = left + right.times(-1)
+        if function in (">", ">="):
+            return self.compare("<" if function == ">" else "<=", right, left)
+        if function == "<=":
+            return self.compare("<", left, right + Affine((), 1))
+        if function != "<":
+            raise LoweringError(f"a condition on indices: {function}")
+        # difference < 0
+        last = len(self.extents) - 1
+        if not difference.terms:
+            return difference.offset < 0
+        if difference.terms != ((last, 1),):
+            raise LoweringError("a condition on several indices")
+        at = -difference.offset  # holds for the loop below it
+        extent = self.extents[last]
+        end = extent if self.end is None else self.end
+        if at <= self.first:
+            return False
+        if not isinstance(end, str) and at >= end:
+            return True
+        if isinstance(end, str):
+            raise LoweringError("a condition on an index whose extent is not known")
+        raise SplitError(at)
+
+
+def index_of(term: Term, known: Mapping[Variable, Affine], ranges: Ranges) -> Affine:
+    """Return an index term as a linear function of the loops; raise LoweringError."""
+    match term:
+        case bool():
+            raise LoweringError("a truth value as an index")
+        case int():
+            return Affine((), term)
+        case Variable():
+            return known[term]
+        case Apply("+", (left, right)):
+            return index_of(left, known, ranges) + index_of(right, known, ranges)
+        case Apply("-", (left, right)):
+            return index_of(left, known, ranges) + index_of(right, known, ranges).times(-1)
+        case Apply("*", (left, int() as factor)) | Apply("*", (int() as factor, left)):
+            return index_of(left, known, ranges).times(factor)
+        case Apply("//", (left, int() as divisor)) if divisor > 0:
+            return _divided(index_of(left, known, ranges), divisor, ranges)[0]
+        case Apply("%", (left, int() as divisor)) if divisor > 0:
+            return _divided(index_of(left, known, ranges), divisor, ranges)[1]
+        case Symbol(name):
+            raise LoweringError(f"an index made of the dimension {name}")
+        case _:
+            raise LoweringError(f"{term} is no linear index")
+
+
+def _divided(index: Affine, divisor: int, ranges: Ranges) -> tuple[Affine, Affine]:
+    """Return quotient and remainder, where what doesn't divide stays below the divisor."""
+    even = tuple((number, c // divisor) for number, c in index.terms if c % divisor == 0)
+    quotient = Affine(even, index.offset // divisor)
+    rest = Affine(
+        tuple((number, c) for number, c in index.terms if c % divisor), index.offset % divisor
+    )
+    low, high = ranges.bounds(rest)
+    if low < 0 or high is None or high >= divisor:
+        raise LoweringError("a reshape that isn't known to split an axis evenly")
+    return quotient, rest

@@ -1,0 +1,227 @@
+"""From a region to its kernel: the text of a function, and the tables that say how it is called."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+
+from ...codegen.scalar import LoweringError
+from .affine import Extent, Map, Ranges, SplitError
+from .cells import Access, Cells
+from .column_text import ColumnWriter
+from .loops import Groups, inner_step, merged
+from .region import Meanings, Region
+from .row_text import BLOCK, Writer
+
+# As many as the tables of call.h have room for.
+MOST_OPERANDS, MOST_LOOPS, MOST_AXES, MOST_ACCESSES = 24, 8, 8, 40
+MOST_PARTS = 8
+# Cells that make a task worth its dispatch, where a cell costs as much as a load.
+GRAIN = 16384.0
+# Operators that tell subnormal numbers from zero, or make large ones of them.
+MAGNIFYING = frozenset(
+    {"Log", "Sqrt", "Reciprocal", "Div", "Pow", "Sign", "Mod", "Asin", "Atanh", "Sinh", "Tan"}
+    | {"Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual"}
+    | {"LpNormalization", "ReduceLogSum", "ReduceLogSumExp", "ReduceL2"}
+)
+# A number by which dividing doesn't count as that.
+LEAST_DIVISOR = 1e-3
+# Functions that are shorter where subnormal numbers don't count (brief.h).
+_BRIEF = re.compile(r"\b(exp|exp_below|sigmoid|tanh|softplus|erf)_32\(")
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """How operands are checked and read: what operators.h asks for, as tuples.
+
+    `inputs` are (element type, shape) of the operands; `accesses` (operand, place) of what is
+    read; `extents` the loops before they are merged; `outputs` the shape of each output and which
+    loop each of its axes is; `made` the outputs' element types, float32 where it is empty.
+    """
+
+    inputs: tuple[tuple[str, tuple[Extent, ...]], ...]
+    accesses: tuple[tuple[int, Map], ...]
+    extents: tuple[Extent, ...]
+    groups: Groups
+    outputs: tuple[tuple[tuple[Extent, ...], Map], ...]
+    made: tuple[str, ...] = ()
+
+
+class Laying(Protocol):
+    """How a constant is laid out before a model runs."""
+
+    def lay(self, array: np.ndarray) -> np.ndarray:
+        """Return the constant as a kernel reads it."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel's text and tables, and the values of the graph that it is called with.
+
+    `label` names the operators that it computes. Equal kernels have equal names. `support` names
+    files of C that the text needs, with spaces between, `arrange` a function that says how the work
+    is divided, and `columns` what arrange_columns has to know for it. `skips` says that work is
+    left out where a mask allows it. `packed` are inputs that constants become when they are laid
+    out for it: (input, constant, how). `form` says how it computes, where there are several ways.
+    """
+
+    name: str
+    label: str
+    text: str
+    shapes: Shapes
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    block: int = 0
+    grain: int = int(GRAIN)
+    slots: int = 0
+    room: int = 0
+    flushes: bool = True
+    arrange: str = ""
+    columns: tuple[int, ...] = ()
+    support: str = ""
+    skips: bool = False
+    packed: tuple[tuple[int, int, Laying], ...] = ()
+    form: str = ""
+
+
+def lower_region(meanings: Meanings, region: Region) -> Kernel:
+    """Return the kernel of a region; raise LoweringError with why there is none."""
+    axes = tuple(axis for axis, size in enumerate(region.space) if size != 1)
+    if not axes or len(axes) > MOST_LOOPS or len(region.space) > MOST_AXES:
+        raise LoweringError("no loops, or too many")
+    extents = tuple(region.space[axis] for axis in axes)
+    if region.reduced and not set(region.over) & set(axes):
+        raise LoweringError("a reduction over one element")
+    parts, bounds = _parts(meanings, region, axes, extents)
+    accesses: list[Access] = []
+    for part in parts:
+        accesses += [one for one in part.accesses if one not in accesses]
+    inputs = tuple(dict.fromkeys(one.value for one in accesses))
+    outputs = tuple((meanings.shape(value), parts[0].natural(value)) for value in region.outputs)
+    if max(len(inputs), len(outputs)) > MOST_OPERANDS or len(accesses) > MOST_ACCESSES:
+        raise LoweringError("too many operands")
+    reduced = parts[0].inner if region.reduced else frozenset()
+    places = [(one.map, meanings.shape(one.value)) for one in accesses]
+    places += [(place, shape) for shape, place in outputs]
+    groups = merged(extents, reduced, places)
+    inner = groups.loops(groups.count - 1)
+    steps = [inner_step(one.map, meanings.shape(one.value), inner) for one in accesses]
+    made = tuple(meanings.graph.dtype(value) or "" for value in region.outputs)
+    what = ("NAME", parts, bounds, accesses, inputs, steps, groups, extents, made)
+    columns = None
+    if reduced and len(extents) - 1 not in reduced:
+        columns = ColumnWriter(*what, reduced=groups.of[min(reduced)])
+    writer = columns or Writer(*what)
+    text = writer.text()
+    shapes = Shapes(
+        tuple((meanings.graph.dtype(v) or "", meanings.shape(v)) for v in inputs),
+        tuple((inputs.index(one.value), one.map) for one in accesses),
+        extents,
+        groups,
+        outputs,
+        made,
+    )
+    check(shapes)
+    cost = sum(part.cells[one].cost for part in parts for one in part.outputs) / len(parts)
+    operators = [meanings.graph.nodes[number].op_type for number in region.nodes]
+    return named(
+        Kernel(
+            "",
+            label(operators),
+            text,
+            shapes,
+            inputs,
+            region.outputs,
+            block=0 if writer.reduces else BLOCK,
+            grain=max(1024, int(GRAIN / max(1.0, cost / 4))),
+            slots=0 if columns else writer.slots,
+            flushes=flushes(meanings, region.nodes),
+            columns=columns.arranges if columns else (),
+        )
+    )
+
+
+def flushes(meanings: Meanings, nodes: Iterable[int]) -> bool:
+    """Tell whether nodes have no use for subnormal numbers, so that these may count as zero."""
+    for number in nodes:
+        node = meanings.graph.nodes[number]
+        if node.op_type not in MAGNIFYING:
+            continue
+        second = meanings.scalar(node.inputs[1]) if len(node.inputs) > 1 else None
+        divides = node.op_type == "Div" and second is not None and abs(second) >= LEAST_DIVISOR
+        grows = node.op_type == "Pow" and second is not None and second >= 1
+        if not divides and not grows:
+            return False
+    return True
+
+
+def label(operators: list[str]) -> str:
+    """Name a kernel by its operators, as far as that is readable."""
+    text = "".join(operators[:6])
+    return text if len(operators) <= 6 else f"{text}{len(operators) - 6}More"
+
+
+def named(kernel: Kernel) -> Kernel:
+    """Name a kernel by what it is: equal ones have one text in a library."""
+    kernel = replace(kernel, shapes=_renamed(kernel.shapes))
+    if kernel.flushes:
+        kernel = replace(kernel, text=_BRIEF.sub(r"brief_\1_32(", kernel.text))
+    told = (kernel.text, kernel.shapes, kernel.block, kernel.grain, kernel.slots, kernel.room)
+    how = (kernel.flushes, kernel.arrange, *kernel.columns)
+    digest = hashlib.sha256(repr((*told, *how)).encode()).hexdigest()[:12]
+    name = f"{kernel.label}_{digest}"
+    return replace(kernel, name=name, text=kernel.text.replace("NAME", f"run_{name}"))
+
+
+def _renamed(shapes: Shapes) -> Shapes:
+    """Number the dimensions that are known at run time: their names differ from layer to layer."""
+    names: dict[str, str] = {}
+
+    def new(size: Extent) -> Extent:
+        return size if isinstance(size, int) else names.setdefault(size, f"n{len(names)}")
+
+    return replace(
+        shapes,
+        inputs=tuple((dtype, tuple(map(new, shape))) for dtype, shape in shapes.inputs),
+        extents=tuple(map(new, shapes.extents)),
+        outputs=tuple((tuple(map(new, shape)), place) for shape, place in shapes.outputs),
+    )
+
+
+def check(shapes: Shapes) -> None:
+    """Raise LoweringError where a loop's extent, or an operand's, isn't known when it runs."""
+    given = {size for _, shape in shapes.inputs for size in shape}
+    if any(isinstance(extent, str) and extent not in given for extent in shapes.extents):
+        raise LoweringError("a loop whose extent no operand tells")
+    for size in given:
+        if isinstance(size, str) and size not in shapes.extents:
+            raise LoweringError("an operand with an axis of unknown size that is no loop")
+
+
+def _parts(
+    meanings: Meanings, region: Region, axes: tuple[int, ...], extents: tuple[Extent, ...]
+) -> tuple[list[Cells], list[tuple[int, int | None]]]:
+    """Return the region's cells, in parts of the innermost loop where conditions change there."""
+    ends: list[int] = []
+    while True:
+        bounds = _bounds(ends)
+        parts = []
+        try:
+            for first, end in bounds:
+                ranges = Ranges(extents, first, end)
+                parts.append(Cells(meanings, region, axes, ranges))
+            return parts, bounds
+        except SplitError as error:
+            if error.at in ends or len(ends) >= MOST_PARTS:
+                raise LoweringError("too many parts of a row") from error
+            ends = sorted([*ends, error.at])
+
+
+def _bounds(ends: list[int]) -> list[tuple[int, int | None]]:
+    starts: list[int] = [0, *ends]
+    return [(first, end) for first, end in zip(starts, [*ends, None], strict=True)]

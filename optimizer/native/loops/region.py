@@ -1,0 +1,177 @@
+"""A region: nodes of a model's graph that one kernel computes, and what each of them means."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ....catalog.operators import ShapeError, Specification, specification
+from ....catalog.operators.expand import Expansion
+from ....catalog.operators.terms import Apply
+from ....rules import ABSENT
+from ...codegen.scalar import LoweringError
+from ...graph.graph import Graph
+from .affine import Extent
+from .reshape import expanded_reshape
+
+# Element types that kernels read; what they compute is float32, or a truth value on the way.
+READ = ("float32", "bool")
+LARGEST = float(np.finfo(np.float32).max)
+# The operator set from which on Clip may lack a bound; before, these are attributes with defaults.
+BOUNDS_ARE_INPUTS = 11
+
+
+@dataclass(frozen=True)
+class Region:
+    """Nodes in topological order, the values they read, and those that are needed outside.
+
+    `space` is the shape that the kernel runs over, that of the outputs; `reduced` says over how
+    many of its axes, side by side, something is reduced, 0 where nothing is, and `behind` how many
+    axes come after these. Outputs may lack what is reduced.
+    """
+
+    nodes: tuple[int, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    space: tuple[Extent, ...]
+    reduced: int = 0
+    behind: int = 0
+
+    @property
+    def over(self) -> range:
+        """The axes that are reduced."""
+        end = len(self.space) - self.behind
+        return range(end - self.reduced, end)
+
+
+def read_by(graph: Graph, nodes: Sequence[int]) -> tuple[int, ...]:
+    """Return what nodes read that none of them produces, shapes and axes included."""
+    produced = {value for number in nodes for value in graph.nodes[number].outputs}
+    return tuple(
+        dict.fromkeys(
+            value
+            for number in nodes
+            for value in graph.nodes[number].inputs
+            if value != ABSENT and value not in produced
+        )
+    )
+
+
+def _bounded(expansion: Expansion) -> Expansion:
+    """Give a Clip the bounds that it has where the model names none: the largest numbers.
+
+    The specification lets an infinity pass there, of which Softmax would make NaN; the runtime, as
+    the standard says, doesn't.
+    """
+    (output,) = expansion.outputs
+    value, (_, low, high) = output.value, (*expansion.inputs, None, None)[:3]
+    if low is None:
+        value = Apply("max", (value, -LARGEST))
+    if high is None:
+        value = Apply("min", (value, LARGEST))
+    return replace(expansion, outputs=(replace(output, value=value),))
+
+
+@dataclass
+class Meanings:
+    """What the nodes of a graph mean at their shapes, expanded when first asked for.
+
+    `packed` has the values that constants become, by what they are and how they are laid out, where
+    kernels read them in another layout.
+    """
+
+    graph: Graph
+    packed: dict[tuple[int, Hashable], int] = field(default_factory=dict)
+    _found: dict[int, Expansion | str] = field(default_factory=dict)
+
+    def of(self, number: int) -> Expansion:
+        """Expand a node's specification; raise LoweringError where no kernel can mean it."""
+        if number not in self._found:
+            try:
+                self._found[number] = self._expand(number)
+            except (LoweringError, ShapeError) as error:
+                self._found[number] = str(error)
+        found = self._found[number]
+        if isinstance(found, str):
+            raise LoweringError(found)
+        return found
+
+    def has(self, number: int) -> bool:
+        """Tell whether a kernel may contain a node."""
+        try:
+            self.of(number)
+        except LoweringError:
+            return False
+        return True
+
+    def specification(self, number: int) -> Specification | None:
+        """Give a node's specification, None where there is none."""
+        node = self.graph.nodes[number]
+        return specification(node.domain, node.op_type, self.graph.opset(node.domain))
+
+    def kind(self, number: int) -> str:
+        """Give the class of a node's operator."""
+        spec = self.specification(number)
+        return "opaque" if spec is None else spec.kind
+
+    def shape(self, value: int) -> tuple[Extent, ...]:
+        """Give a value's shape; raise LoweringError where it isn't known."""
+        shape = self.graph.shape(value)
+        if shape is None:
+            raise LoweringError(f"the shape of {self.graph.value_name(value)} is not known")
+        return shape
+
+    def scalar(self, value: int) -> float | bool | None:
+        """Give the number that a constant of one element is, None for anything else."""
+        constant = self.graph.constants.get(value)
+        if constant is None or constant.type.dtype not in READ or constant.type.shape is None:
+            return None
+        if any(size != 1 for size in constant.type.shape):
+            return None
+        number = constant.array().reshape(()).item()
+        return number if isinstance(number, bool) else float(number)
+
+    def _expand(self, number: int) -> Expansion:
+        graph, node = self.graph, self.graph.nodes[number]
+        spec = self.specification(number)
+        if spec is None or spec.opaque is not None or node.captures:
+            raise LoweringError(f"{node.operator} has no meaning that a kernel computes")
+        if node.operator == "ReduceLogSumExp":
+            raise LoweringError("ReduceLogSumExp overflows if it is computed as it is written")
+        if any(value == ABSENT or graph.dtype(value) not in READ for value in node.outputs):
+            raise LoweringError(f"{node.operator} gives something else than float32")
+        shapes: list[Sequence[Extent] | None] = []
+        values: dict[int, object] = {}
+        for at, value in enumerate(node.inputs):
+            if value == ABSENT:
+                shapes.append(None)
+                continue
+            shapes.append(self.shape(value))
+            if at in spec.known_inputs:
+                known = graph.constant(value)
+                if known is None:
+                    raise LoweringError(f"{node.operator}: its input {at} is not known")
+                values[at] = known.tolist()
+            elif graph.dtype(value) not in READ:
+                raise LoweringError(f"{node.operator} of {graph.dtype(value)}")
+        attributes = graph.attributes(number)
+        if node.op_type == "Reshape" and (kept := self._reshaped(number, spec)) is not None:
+            return kept
+        expansion = spec.expand(shapes, attributes, values=values, outputs=len(node.outputs))
+        if expansion.requirements:
+            raise LoweringError(f"{node.operator}: {expansion.requirements[0][1]} is not known")
+        if len(expansion.outputs) != len(node.outputs):
+            raise LoweringError(f"{node.operator}: not all outputs are specified")
+        if node.operator == "Clip" and graph.opset() >= BOUNDS_ARE_INPUTS:
+            return _bounded(expansion)
+        return expansion
+
+    def _reshaped(self, number: int, spec: Specification) -> Expansion | None:
+        """Expand a Reshape with free dimensions, None for another one."""
+        node = self.graph.nodes[number]
+        shape, target = self.shape(node.inputs[0]), self.graph.constant(node.inputs[1])
+        if target is None or all(isinstance(size, int) for size in shape):
+            return None
+        return expanded_reshape(spec, shape, target.tolist(), self.graph.attributes(number))

@@ -1,0 +1,386 @@
+"""C text of a region's kernel: a loop over rows, and for each row its stages.
+
+A stage runs along the row once: it computes the reductions whose operands are known by then, and
+writes the outputs that are. Cells that a later stage needs again are computed anew where that costs
+little more than a load, and kept otherwise: where an output will be written later, else in a row of
+scratch memory. So the output's memory is fetched while something is computed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from ....catalog.operators.terms import Read
+from ...codegen import cells as codegen_cells
+from ...codegen.loops import IDENTITY, Fold, combine, simd_loop
+from ...codegen.scalar import LoweringError, expression
+from .affine import Extent
+from .cells import SLOW_COST, Access, Cells
+from .loops import Groups
+
+# A cell that costs less than this is computed anew: a load and a store are 1 each.
+KEPT_COST = 2.0
+# Cells of a row that are computed at a time, where nothing is reduced along it.
+BLOCK = 4096
+# Sums of a row that are added up side by side, where adding takes longer than the cells.
+STREAMS = 4
+MOST_FOLDS = 1000
+# Elements in memory.
+ELEMENTS = {"float32": "float", "bool": "uint8_t"}
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where a cell goes: `row` where there is one of it for a whole row."""
+
+    cell: int
+    row: bool
+
+
+@dataclass
+class Writer:
+    """Writes the function of a kernel; `parts` are the cells of each part of the innermost loop.
+
+    `made` are the outputs' element types.
+    """
+
+    name: str
+    parts: Sequence[Cells]
+    bounds: Sequence[tuple[int, int | None]]
+    accesses: Sequence[Access]
+    inputs: Sequence[int]
+    steps: Sequence[int]
+    groups: Groups
+    extents: tuple[Extent, ...]
+    made: Sequence[str] = ()
+    kept: list[int] = field(default_factory=list)
+    # the outputs that kept cells lie in until these are written
+    lent: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def slots(self) -> int:
+        """How many rows of scratch memory it needs."""
+        return len(self.kept) - len(self.lent)
+
+    @property
+    def reduces(self) -> bool:
+        """Whether a row is needed as a whole."""
+        return bool(self.parts[0].reductions)
+
+    def text(self) -> str:
+        """Return the definition of the function."""
+        first = self.parts[0]
+        self.kept = self._kept(first) if self.reduces else []
+        outer = self.groups.count - 1
+        lines = self._head()
+        for slot, one in enumerate(one for one in self.kept if one not in self.lent):
+            place = f"(float *)own->scratch + {slot} * ((inner + 15) / 16 * 16)"
+            lines.append(f"  float *restrict x{one} = {place};")
+        lines.append("  for (i64 unit = own->first; unit < own->end; unit++) {")
+        if self.reduces:
+            lines.append("    const i64 row = unit, from = 0, to = inner;")
+        else:
+            lines += [
+                f"    const i64 row = unit / c->blocks, from = unit % c->blocks * {BLOCK};",
+                f"    const i64 to = c->blocks > 1 ? LEAST(from + {BLOCK}, inner) : inner;",
+            ]
+        lines += ["    i64 rest = row;"] if outer > 1 else []
+        for group in reversed(range(outer)):
+            if group == 0:
+                lines.append(f"    const i64 i0 = {'rest' if outer > 1 else 'row'};")
+            else:
+                extent = self._extent(group)
+                lines.append(f"    const i64 i{group} = rest % {extent}; rest /= {extent};")
+        for number, access in enumerate(self.accesses):
+            kind = ELEMENTS[access.dtype]
+            steps = "".join(
+                f" + i{group} * c->stride[{number}][{group}]"
+                for group in range(outer)
+                if any(index.loops & set(self.groups.loops(group)) for index in access.map)
+            )
+            lines.append(f"    const {kind} *restrict p{number} = a{number}{steps};")
+        for at, output in enumerate(self._outputs(first)):
+            place = "row" if output.row else "row * inner"
+            kind = ELEMENTS[self.made[at]]
+            lines.append(f"    {kind} *restrict q{at} = ({kind} *)c->out[{at}] + {place};")
+        if len(self.parts) == 1:
+            lines += self._stages(first)
+        else:
+            for part, (start, end) in zip(self.parts, self.bounds, strict=True):
+                lines += self._part(part, start, end)
+        return "\n".join([*lines, "  }", "}"])
+
+    def _head(self) -> list[str]:
+        """Open the function, with a pointer to each operand."""
+        lines = [
+            f"static void {self.name}(i64 *given) {{",
+            "  const task *own = (const task *)given;",
+            "  const call *c = own->whole;",
+            f"  const i64 inner = {self._extent(self.groups.count - 1)};",
+        ]
+        for number, access in enumerate(self.accesses):
+            kind = ELEMENTS[access.dtype]
+            operand = self.inputs.index(access.value)
+            base = f"(const {kind} *)c->in[{operand}] + c->offset[{number}]"
+            lines.append(f"  const {kind} *a{number} = {base};")
+        return lines
+
+    # --------------------------------------------------------------------------------- stages
+
+    def _outputs(self, cells: Cells) -> list[Output]:
+        return [Output(one, cells.cells[one].row) for one in cells.outputs]
+
+    def _levels(self, cells: Cells) -> int:
+        bodies = [cells.cells[one.body].level for one in cells.reductions]
+        return 1 + max([*bodies, *(cells.cells[one].level for one in cells.outputs)])
+
+    def _roots(self, cells: Cells, stage: int) -> list[int]:
+        """Return the cells that a stage needs in each place, in order."""
+        bodies = [one.body for one in cells.reductions if cells.cells[one.body].level == stage]
+        outputs = [
+            one
+            for one in cells.outputs
+            if cells.cells[one].level == stage and not cells.cells[one].row
+        ]
+        return [*bodies, *outputs]
+
+    def _kept(self, cells: Cells) -> list[int]:
+        """Choose the cells that are kept for a later stage; outputs are read where they lie."""
+        done: set[int] = set()
+        kept: list[int] = []
+        last: dict[int, int] = {}
+
+        def visit(one: int, earlier: frozenset[int]) -> None:
+            cell = cells.cells[one]
+            if cell.row:
+                return
+            if one in earlier and (cell.cost >= KEPT_COST or one in cells.outputs):
+                if one not in kept and not (one in cells.outputs and cell.level < stage):
+                    kept.append(one)
+                last[one] = stage
+                return
+            done.add(one)
+            for operand in cell.operands:
+                visit(operand, earlier)
+
+        for stage in range(self._levels(cells)):
+            earlier = frozenset(done)
+            for root in self._roots(cells, stage):
+                visit(root, earlier)
+        self.lent = self._lent(cells, {one: last[one] for one in kept})
+        return kept
+
+    def _lent(self, cells: Cells, last: Mapping[int, int]) -> dict[int, int]:
+        """Choose outputs in which kept cells, last read in some stage, can lie until then."""
+        free = [
+            at
+            for at, one in enumerate(cells.outputs)
+            if not cells.cells[one].row and self.made[at] == "float32"
+        ]
+        found: dict[int, int] = {}
+        for one, stage in last.items():
+            for at in free:
+                if cells.cells[cells.outputs[at]].level >= stage:
+                    found[one] = at
+                    free.remove(at)
+                    break
+        return found
+
+    def _slot(self, one: int) -> str:
+        """Return the row that a kept cell lies in."""
+        return f"q{self.lent[one]}" if one in self.lent else f"x{one}"
+
+    def _stages(self, cells: Cells) -> list[str]:
+        lines: list[str] = []
+        named: set[int] = set()
+        written: set[int] = set()
+        held: set[int] = set()
+        for stage in range(self._levels(cells)):
+            roots = self._roots(cells, stage)
+            body: list[str] = []
+            texts: dict[int, str] = {}
+            new: list[int] = []
+            for root in roots:
+                self._cell(cells, root, texts, body, lines, named, written | held, new)
+            folds = []
+            for number, reduction in enumerate(cells.reductions):
+                if cells.cells[reduction.body].level == stage:
+                    part = codegen_cells.Reduction(
+                        number, reduction.kind, texts[reduction.body], Read("whole", ()), "float32"
+                    )
+                    folds.append(Fold(part))
+            for one in self.kept:
+                if one in new and one not in held:
+                    body.append(f"{self._slot(one)}[j] = {texts[one]};")
+                    held.add(one)
+            for at, output in enumerate(self._outputs(cells)):
+                if not output.row and cells.cells[output.cell].level == stage:
+                    body.append(f"q{at}[j] = {texts[output.cell]};")
+                    written.add(output.cell)
+            cost = max((cells.cells[one].cost for one in roots), default=0.0)
+            lines += self._loop(body, folds, cost)
+        for at, output in enumerate(self._outputs(cells)):
+            if output.row:
+                text = self._row(cells, output.cell, lines, named)
+                lines.append(f"    q{at}[0] = {text};")
+        return lines
+
+    def _loop(self, body: Sequence[str], folds: Sequence[Fold], cost: float) -> list[str]:
+        if not body and not folds:
+            return []
+        if not folds:
+            return simd_loop("j", "from", "to", body, [], "    ")
+        lines = []
+        for fold in folds:
+            kind = "double" if fold.reduction.kind in ("sum", "prod") else "float"
+            lines.append(f"    {kind} w{fold.reduction.node} = {IDENTITY[fold.reduction.kind]};")
+        lines += [
+            "    for (i64 start = from; start < to; start += TILE) {",
+            "      const i64 stop = LEAST(start + TILE, to);",
+        ]
+        lines += self._streams(body, folds) if cost < SLOW_COST else self._stream(body, folds)
+        return [*lines, "    }"]
+
+    def _stream(self, body: Sequence[str], folds: Sequence[Fold]) -> list[str]:
+        lines = [f"      {fold.declare()}" for fold in folds]
+        lines += simd_loop("j", "start", "stop", body, folds, "      ")
+        return [*lines, *(_gathered(fold, fold.result()) for fold in folds)]
+
+    def _streams(self, body: Sequence[str], folds: Sequence[Fold]) -> list[str]:
+        """Return a loop over several parts of a tile at once: sums don't wait for each other."""
+        lines = ["      const i64 part = (stop - start) / 64 * 16;"]
+        all_folds = [[_of_part(fold, part) for fold in folds] for part in range(STREAMS)]
+        every = [fold for part in all_folds for fold in part]
+        lines += [f"      {fold.declare()}" for fold in every]
+        inside: list[str] = []
+        for part, own in enumerate(all_folds):
+            shifted = [line.replace("[j]", f"[j + {part} * part]") for line in body]
+            shifted = [
+                re.sub(r"\[(\d+) \* j\]", rf"[\1 * (j + {part} * part)]", x) for x in shifted
+            ]
+            steps = [fold.step().replace("[j]", f"[j + {part} * part]") for fold in own]
+            inside += ["{", *(f"  {line}" for line in (*shifted, *steps)), "}"]
+        clauses = "".join(fold.clause() for fold in every)
+        lines += [
+            f"      #pragma omp simd{clauses}",
+            "      for (i64 j = start; j < start + part; j++) {",
+            *(f"        {line}" for line in inside),
+            "      }",
+            *simd_loop("j", f"start + {STREAMS} * part", "stop", body, all_folds[0], "      "),
+        ]
+        return [*lines, *(_gathered(fold, fold.result()) for fold in every)]
+
+    def _part(self, cells: Cells, start: int, end: int | None) -> list[str]:
+        """Return the loop over one part of the row; nothing is reduced along it."""
+        body: list[str] = []
+        texts: dict[int, str] = {}
+        rows: list[str] = []
+        named: set[int] = set()
+        for one in cells.outputs:
+            self._cell(cells, one, texts, body, rows, named, set(), [])
+        body += [f"q{at}[j] = {texts[one]};" for at, one in enumerate(cells.outputs)]
+        stop = "to" if end is None else f"LEAST(to, {end})"
+        lines = ["    {", *rows, f"    const i64 start = from > {start} ? from : {start};"]
+        lines += [f"    const i64 stop = {stop};"]
+        return [*lines, *simd_loop("j", "start", "stop", body, [], "    "), "    }"]
+
+    # ---------------------------------------------------------------------------------- cells
+
+    def pointer(self, number: int) -> str:
+        """Give the pointer to a row of an access."""
+        return f"p{number}"
+
+    def _cell(
+        self,
+        cells: Cells,
+        one: int,
+        texts: dict[int, str],
+        body: list[str],
+        rows: list[str],
+        named: set[int],
+        ready: set[int],
+        new: list[int],
+    ) -> str:
+        """Write what a cell needs into the loop's body, or before it; return how it is read."""
+        cell = cells.cells[one]
+        if cell.row:
+            texts[one] = self._row(cells, one, rows, named)
+        if one in texts:
+            return texts[one]
+        if one in ready:
+            source = self._slot(one) if one in self.kept else f"q{cells.outputs.index(one)}"
+            body.append(f"const float c{one} = {source}[j];")
+        elif cell.access >= 0:
+            number = self.accesses.index(cells.accesses[cell.access])
+            step = self.steps[number]
+            index = "j" if step == 1 else f"{step} * j"
+            source = self.pointer(number)
+            body.append(f"const {held(cell.boolean)} c{one} = {source}[{index}];")
+        else:
+            for operand in cell.operands:
+                self._cell(cells, operand, texts, body, rows, named, ready, new)
+            text = expression(cell.term, "float32", self._reads(cells, cell.operands, texts))
+            body.append(f"const {held(cell.boolean)} c{one} = {text};")
+            new.append(one)
+        texts[one] = f"c{one}"
+        return texts[one]
+
+    def _row(self, cells: Cells, one: int, rows: list[str], named: set[int]) -> str:
+        """Write a row's cell before the loop, once."""
+        if one in named:
+            return f"c{one}"
+        cell = cells.cells[one]
+        if cell.access >= 0:
+            number = self.accesses.index(cells.accesses[cell.access])
+            text = f"*{self.pointer(number)}"
+        elif cell.reduction >= 0:
+            text = f"(float)w{cell.reduction}"
+        else:
+            texts = {k: self._row(cells, k, rows, named) for k in cell.operands}
+            text = expression(cell.term, "float32", self._reads(cells, cell.operands, texts))
+        rows.append(f"    const {held(cell.boolean)} c{one} = {text};")
+        named.add(one)
+        return f"c{one}"
+
+    def _reads(
+        self, cells: Cells, operands: Sequence[int], texts: Mapping[int, str]
+    ) -> Mapping[str, str | float | bool]:
+        found: dict[str, str | float | bool] = {f"c{one}": texts[one] for one in operands}
+        for number, extent in enumerate(self.extents):
+            group = self.groups.of[number]
+            if isinstance(extent, str) and len(self.groups.loops(group)) == 1:
+                found[f"size {extent}"] = f"(float)c->extent[{group}]"
+        return _Sizes(found)
+
+    def _extent(self, group: int) -> str:
+        sizes = [self.extents[number] for number in self.groups.loops(group)]
+        if any(isinstance(size, str) for size in sizes):
+            return f"c->extent[{group}]"
+        product = 1
+        for size in sizes:
+            product *= int(size)
+        return f"(i64){product}"
+
+
+def _of_part(fold: Fold, part: int) -> Fold:
+    """Return a fold with accumulators of its own; the first part has the fold's."""
+    return Fold(replace(fold.reduction, node=fold.reduction.node + part * MOST_FOLDS))
+
+
+def _gathered(fold: Fold, result: str) -> str:
+    whole = f"w{fold.reduction.node % MOST_FOLDS}"
+    return f"      {whole} = {combine(fold.reduction.kind, 'float32', whole, result)};"
+
+
+class _Sizes(dict[str, str | float | bool]):
+    """What terms read; a dimension that is no loop's own has no text."""
+
+    def __missing__(self, key: str) -> str:
+        raise LoweringError(f"the {key} is no loop's extent")
+
+
+def held(boolean: bool) -> str:
+    """Return the type that a cell has inside of a kernel."""
+    return "int" if boolean else "float"

@@ -1,0 +1,193 @@
+"""C text of a product with a constant matrix, and of what is elementwise behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..attention.text import Between
+from ..loops.affine import Extent
+from ..loops.cells import Access
+
+# How products are computed.
+EACH, SEVEN = "product by product", "seven products for eight"
+TILES = "three parts of each number, on matrix tiles"
+
+
+def product_text(
+    extents: tuple[Extent, ...],
+    accesses: Sequence[Access],
+    inputs: Sequence[int],
+    bias: int | None,
+    after: Between | None,
+    form: str,
+) -> str:
+    """Return the function; `extents` are those of the rows' loops, of the columns and the depth.
+
+    The first two inputs are the rows and the matrix; `bias` is the input that is added to each row,
+    if there is one. `accesses` are what is read behind the product, where there is something. Where
+    seven products stand for eight, the third input says of which panels.
+    """
+    outer = len(extents) - 2
+    start = "NULL" if bias is None else f"(const float *)c->in[{bias}] + column"
+    lines = [
+        "static void NAME(i64 *given) {",
+        "  const task *own = (const task *)given;",
+        "  const call *c = own->whole;",
+        f"  const i64 width = c->extent[{outer}], depth = c->extent[{outer + 1}];",
+        "  const float *x = (const float *)c->in[0], *w = (const float *)c->in[1];",
+        "  float *out = (float *)c->out[0];",
+    ]
+    for number, access in enumerate(accesses):
+        kind = _element(access)
+        base = f"(const {kind} *)c->in[{inputs.index(access.value)}] + c->offset[{number}]"
+        lines.append(f"  const {kind} *a{number} = {base};")
+    ending = _ending(extents, accesses, after)
+    write = {EACH: _each, SEVEN: _seven, TILES: _tiles}[form]
+    return "\n".join([*lines, *write(start, ending), "}"])
+
+
+def _each(start: str, ending: Sequence[str]) -> list[str]:
+    """Return the loops of a task: blocks of rows, parts of these, panels."""
+    return [
+        "  float *S = (float *)own->scratch;",
+        "  for (i64 unit = own->first, run; unit < own->end; unit += run) {",
+        "    const i64 base = unit / c->blocks * c->block, left = unit % c->blocks;",
+        "    const i64 below = LEAST(base + c->block, c->rows);",
+        "    const i64 part = product_part(below - base, depth);",
+        "    run = LEAST(own->end - unit, c->blocks - left);",
+        "    for (i64 first = base; first < below; first += part)",
+        "    for (i64 panel = left; panel < left + run; panel++) {",
+        "      const i64 count = LEAST(part, below - first);",
+        "      const i64 column = panel * PRODUCT_PANEL;",
+        "      const i64 n = LEAST(PRODUCT_PANEL, width - column);",
+        "      const int more = panel + 1 < left + run;",
+        f"      const float *start = {start};",
+        "      product_block(",
+        "          x + first * depth, depth, count, w + column * depth, start, n, S, depth,",
+        "          more);",
+        *(f"  {line}" for line in ending),
+        "    }",
+        "  }",
+    ]
+
+
+def _seven(start: str, ending: Sequence[str]) -> list[str]:
+    """Return the loop of a task over the units that it claims, of two panels each."""
+    return [
+        "  const float *alike = (const float *)c->in[2];",
+        "  seven all = seven_of(own->scratch, c->block, depth);",
+        "  i64 held = -1, unit = 0, end = 0;",
+        "  while (product_claim(c, &unit, &end, SEVEN_RUN)) {",
+        "    const i64 first = unit / c->blocks * c->block, pair = unit % c->blocks;",
+        "    const i64 count = LEAST(c->block, c->rows - first);",
+        "    i64 column = 2 * pair * PRODUCT_PANEL;",
+        f"    const float *start = {start};",
+        "    if (first != held) seven_prepare(x + first * depth, depth, count, &all);",
+        "    held = first;",
+        "    seven_block(",
+        "        x + first * depth, depth, count, w + column * depth, start, width - column, &all,",
+        "        alike[pair] != 0, pair + 1 < c->blocks);",
+        "    const i64 last = LEAST(width, column + 2 * PRODUCT_PANEL), apart = count;",
+        "    const float *S = all.results;",
+        *_panels(ending),
+        "  }",
+    ]
+
+
+def _tiles(start: str, ending: Sequence[str]) -> list[str]:
+    """Return the loop of a task over the units that it claims, of several panels each."""
+    return [
+        "  const i64 panels = (width + PRODUCT_PANEL - 1) / PRODUCT_PANEL, apart = c->block;",
+        "  const i64 wide = (panels + c->blocks - 1) / c->blocks * PRODUCT_PANEL;",
+        "  tiles all = tiles_of(apart, own->scratch, TILES_PIECE(depth));",
+        "  i64 unit = 0, end = 0;",
+        "  while (product_claim(c, &unit, &end, 1)) {",
+        "    const i64 first = unit / c->blocks * apart, count = LEAST(apart, c->rows - first);",
+        "    i64 column = unit % c->blocks * wide;",
+        "    const i64 last = LEAST(width, column + wide);",
+        f"    const float *start = {start};",
+        "    tiles_block(",
+        "        &all, first, x + first * depth, depth, count, w + column * depth, start,",
+        "        last - column, apart);",
+        "    const float *S = all.results;",
+        *_panels(ending),
+        "  }",
+    ]
+
+
+def _panels(ending: Sequence[str]) -> list[str]:
+    """Return the loop over panels whose results lie one after another, `apart` rows of each."""
+    return [
+        "    for (; column < last; column += PRODUCT_PANEL, S += apart * PRODUCT_PANEL) {",
+        "      const i64 n = LEAST(PRODUCT_PANEL, width - column);",
+        *(f"  {line}" for line in ending),
+        "    }",
+    ]
+
+
+def _ending(
+    extents: tuple[Extent, ...], accesses: Sequence[Access], after: Between | None
+) -> list[str]:
+    """Return the loop over the rows of a panel, which ends them and writes them out."""
+    lines = [
+        "    for (i64 r = 0; r < count; r++) {",
+        "      const float *s = S + r * PRODUCT_PANEL;",
+        "      float *o = out + (first + r) * width + column;",
+    ]
+    if after is None:
+        return [*lines, "      memcpy(o, s, sizeof(float) * (size_t)n);", "    }"]
+    steps = after.steps()
+    names = ["s", *(f"p{number}" for number in range(len(accesses)))]
+    rows, body, element = after.body(names, steps)
+    loop = [*body, f"o[j] = {element};"]
+    return [
+        *lines,
+        *_rows(extents, accesses, steps),
+        *(f"  {line}" for line in rows),
+        "      if (n == PRODUCT_PANEL) {",
+        *_loop("PRODUCT_PANEL", loop),
+        "      } else {",
+        *_loop("n", loop),
+        "      }",
+        "    }",
+    ]
+
+
+def _loop(end: str, body: Sequence[str]) -> list[str]:
+    return [
+        "        #pragma omp simd",
+        f"        for (i64 j = 0; j < {end}; j++) {{",
+        *(f"          {line}" for line in body),
+        "        }",
+    ]
+
+
+def _rows(
+    extents: tuple[Extent, ...], accesses: Sequence[Access], steps: Sequence[int]
+) -> list[str]:
+    """Return the pointers to what a row of a panel reads."""
+    outer = len(extents) - 2
+    used = {loop for access in accesses for index in access.map for loop in index.loops}
+    real = [loop for loop in range(outer) if extents[loop] != 1]
+    lines = []
+    if used & set(real):
+        lines.append("      i64 rest = first + r;")
+        for loop in reversed(real):
+            if loop == real[0]:
+                lines.append(f"      const i64 i{loop} = rest;")
+            else:
+                lines.append(f"      const i64 i{loop} = rest % c->extent[{loop}];")
+                lines.append(f"      rest /= c->extent[{loop}];")
+    for number, access in enumerate(accesses):
+        along = "".join(
+            f" + i{loop} * c->stride[{number}][{loop}]"
+            for loop in real
+            if any(loop in index.loops for index in access.map)
+        )
+        column = f" + {steps[number]} * column" if steps[number] else ""
+        lines.append(f"      const {_element(access)} *p{number} = a{number}{along}{column};")
+    return lines
+
+
+def _element(access: Access) -> str:
+    return "uint8_t" if access.dtype == "bool" else "float"

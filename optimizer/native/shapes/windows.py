@@ -1,0 +1,113 @@
+"""Sizes of images behind windows: convolutions, pools, and what leads into blocks and out of them.
+
+ONNX's inference tells nothing of a window over a free size, nor of operators on blocked values at
+all (optimizer/layouts). Here both are followed: what windows of stride 1 leave as it is keeps its
+name, and equal sizes have equal names behind strides as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ...graph.graph import Graph
+from ...layouts.runtime import NCHWC
+from ..loops.affine import Extent
+from .polynomials import Sizes
+
+Sides = list[Extent | None]
+# What is followed here, and the domains of it.
+OPERATORS = frozenset(
+    {"Conv", "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool"}
+    | {"ReorderInput", "ReorderOutput", "Upsample"}
+)
+DOMAINS = frozenset({"", NCHWC})
+
+
+def is_window(graph: Graph, number: int) -> bool:
+    """Tell whether a node is one that `window_shape` may know."""
+    node = graph.nodes[number]
+    return node.op_type in OPERATORS and node.domain in DOMAINS
+
+
+def window_shape(
+    graph: Graph, sizes: Sizes, number: int, given: Sequence[Extent]
+) -> list[Extent | None] | None:
+    """Return the shape of what a node gives for an image of a shape; None for another operator.
+
+    A size that isn't told here is None in it, as channels are.
+    """
+    node = graph.nodes[number]
+    if not is_window(graph, number) or len(given) < 3:
+        return None
+    if node.op_type in ("Conv", "MaxPool", "AveragePool"):
+        return [given[0], None, *_slid(graph, sizes, number, given[2:])]
+    if node.op_type in ("GlobalMaxPool", "GlobalAveragePool"):
+        return [given[0], None, *([1] * (len(given) - 2))]
+    moved = _MOVED.get(node.op_type) if node.domain == NCHWC and len(given) == 4 else None
+    return None if moved is None else moved(graph, sizes, number, given)
+
+
+def _slid(graph: Graph, sizes: Sizes, number: int, sides: Sequence[Extent]) -> Sides:
+    """Return how often a window fits along each side."""
+    node, rank = graph.nodes[number], len(sides)
+    filters = graph.shape(node.inputs[1]) if node.op_type == "Conv" else None
+    taps = _given(graph, number, "kernel_shape", 0, rank) if filters is None else filters[2:]
+    strides = _given(graph, number, "strides", 1, rank)
+    apart = _given(graph, number, "dilations", 1, rank)
+    pads = _given(graph, number, "pads", 0, 2 * rank)
+    auto = graph.attribute(number, "auto_pad") or "NOTSET"
+    if any(len(one) != rank for one in (taps, strides, apart)) or len(pads) != 2 * rank:
+        return [None] * rank
+    if not all(isinstance(one, int) and one > 0 for one in taps):
+        return [None] * rank
+    found: Sides = []
+    for at, side in enumerate(sides):
+        reach, stride = (int(taps[at]) - 1) * apart[at] + 1, strides[at]
+        if auto in ("SAME_UPPER", "SAME_LOWER"):
+            found.append(sizes.steps(sizes.add(side, stride - 1), stride))
+            continue
+        around = 0 if auto == "VALID" else pads[at] + pads[at + rank]
+        whole = sizes.add(side, around - reach + stride)
+        if not graph.attribute(number, "ceil_mode") or stride == 1:
+            found.append(sizes.steps(whole, stride))
+        elif isinstance(whole, int) and isinstance(side, int):  # none begins behind the image
+            count = (whole + stride - 1) // stride
+            found.append(count - ((count - 1) * stride >= side + pads[at]))
+        else:
+            found.append(None)
+    return found
+
+
+def _given(graph: Graph, number: int, name: str, default: int, count: int) -> tuple[int, ...]:
+    found = graph.attribute(number, name)
+    if isinstance(found, tuple) and found:
+        return tuple(map(int, found))
+    return (default,) * count
+
+
+def _entered(graph: Graph, sizes: Sizes, number: int, given: Sequence[Extent]) -> Sides:
+    last = graph.attribute(number, "channels_last")
+    return [given[0], None, *(given[1:3] if last else given[2:])]
+
+
+def _left(graph: Graph, sizes: Sizes, number: int, given: Sequence[Extent]) -> Sides:
+    last = graph.attribute(number, "channels_last")
+    return [given[0], *given[2:], None] if last else [given[0], None, *given[2:]]
+
+
+def _enlarged(graph: Graph, sizes: Sizes, number: int, given: Sequence[Extent]) -> Sides:
+    scales = graph.attribute(number, "scales")
+    if not isinstance(scales, tuple) or len(scales) != 4:
+        return [given[0], None, None, None]
+    return [
+        given[0],
+        None,
+        *(sizes.times((s, int(f))) for s, f in zip(given[2:], scales[2:], strict=True)),
+    ]
+
+
+_MOVED: dict[str, Callable[[Graph, Sizes, int, Sequence[Extent]], Sides]] = {
+    "ReorderInput": _entered,
+    "ReorderOutput": _left,
+    "Upsample": _enlarged,
+}

@@ -1,0 +1,1 @@
+"""Whole models timed against each other: interleaved, paired, in random order."""

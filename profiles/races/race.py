@@ -1,0 +1,184 @@
+"""End-to-end races: whole models timed against each other, interleaved, paired, in random order."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import onnx
+
+from ...catalog.errors import TensologError
+from ..machine import available_memory_bytes
+from ..sessions.denormals import flushed_denormals
+from ..sessions.session import DEFAULTS, BoundRun, Execution, open_session
+from .heats import Field, Loader, Progress, Runner, Terms
+from .statistics import Ratio, bootstrap_ratio, median_and_spread
+
+Array = np.ndarray[Any, Any]
+Verdict = Literal["faster", "slower", "noise"]
+# A session holds the weights and, for most operators, a packed copy of them.
+_MEMORY_FACTOR = 2
+
+
+class RaceError(TensologError):
+    """A model in a race can't be loaded or run; `model` names it where it is one of them."""
+
+    def __init__(self, message: str, model: str = "") -> None:
+        super().__init__(message)
+        self.model = model
+
+
+@dataclass(frozen=True)
+class Lap:
+    """One model's result: ns of a run, and the paired ratio to the reference with its interval.
+
+    `ratio` below 1 is faster than the reference; `ratio_low` and `ratio_high` bound its 95 %
+    bootstrap interval. `samples` counts timed laps, `spread_ns` is 1.4826 median absolute
+    deviations.
+    """
+
+    median_ns: float
+    spread_ns: float
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+    samples: int
+
+    @property
+    def verdict(self) -> Verdict:
+        """Return "faster" or "slower" than the reference, "noise" where 1.0 can't be excluded."""
+        return verdict(self)
+
+
+def verdict(lap: Lap, margin: float = 0.01) -> Verdict:
+    """Judge a lap: the interval must leave out 1.0, and the ratio be off by more than `margin`."""
+    if lap.ratio_high < 1.0 and lap.ratio < 1.0 - margin:
+        return "faster"
+    if lap.ratio_low > 1.0 and lap.ratio > 1.0 + margin:
+        return "slower"
+    return "noise"
+
+
+def race(
+    models: Mapping[str, Path | str | bytes],
+    feeds: Mapping[str, Array],
+    *,
+    threads: int,
+    budget_s: float,
+    reference: str,
+    executions: Mapping[str, Execution] | None = None,
+    progress: Progress | None = None,
+    memory_budget: int | None = None,
+    seats: int | None = None,
+    finalists: int | None = None,
+    least_rounds: int = 1,
+    seed: int = 0,
+    loader: Loader | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> dict[str, Lap]:
+    """Time models against the one named `reference`, for about `budget_s` seconds.
+
+    Every round times each model once, in random order, after a warm-up; ratios pair times of one
+    round. `executions` says how models are opened; those not named, as the runtime does by itself.
+    Up to `seats` sessions are alive at once: by default all, or where they don't fit in
+    `memory_budget` bytes (a quarter of the available memory if not given) a single one. Where there
+    are fewer seats than models, the others race the reference in groups; where opening takes little
+    of the time, or there is one seat, sessions are opened anew, one at a time, and timed in short
+    blocks. With `finalists` the challengers race in heats, after each of which the slower half is
+    out, as is at any time who is surely behind, until so many are left; that they are the best of
+    many flatters their ratios. At least `least_rounds` are run, however small the budget.
+    Returns the reference's lap and then the others', who came furthest first. RaceError, naming the
+    model, where one can't be loaded or run. Denormals are flushed to zero. `loader` and `clock` are
+    for tests.
+    """
+    if reference not in models:
+        raise ValueError(f"the reference {reference!r} is none of the models")
+    if seats is None:
+        if memory_budget is None:
+            memory_budget = available_memory_bytes() // 4
+        needed = _MEMORY_FACTOR * sum(model_size(source) for source in models.values())
+        seats = sys.maxsize if needed <= memory_budget else 1
+    field = Field(
+        reference,
+        [name for name in models if name != reference],
+        Terms(budget_s, seats, finalists, least_rounds, seed),
+        load=loader or _SessionLoader(models, feeds, threads, executions or {}),
+        clock=clock,
+        progress=progress,
+    )
+    with flushed_denormals():
+        field.run()
+    results = {}
+    for name in (reference, *field.placing):
+        laps = [(block[name], block[reference]) for block in field.blocks if name in block]
+        samples = np.concatenate([times for times, _ in laps])
+        ratio = Ratio(1.0, 1.0, 1.0) if name == reference else bootstrap_ratio(laps, seed=seed)
+        median, spread = median_and_spread(samples)
+        results[name] = Lap(median, spread, ratio.value, ratio.low, ratio.high, len(samples))
+    return results
+
+
+def model_size(source: Path | str | bytes) -> int:
+    """Return a model's bytes, external data included."""
+    if isinstance(source, bytes):
+        return len(source)
+    path = Path(source)
+    try:
+        size = path.stat().st_size
+    except OSError:
+        return 0
+    if size > 64 << 20:  # weights lie inside, or it is too large to look
+        return size
+    files = set()
+    with contextlib.suppress(Exception):  # what is wrong with it shows when it is loaded
+        model = onnx.load(str(path), load_external_data=False)
+        for tensor in model.graph.initializer:
+            files |= {entry.value for entry in tensor.external_data if entry.key == "location"}
+    for name in files:
+        with contextlib.suppress(OSError):
+            size += (path.parent / name).stat().st_size
+    return size
+
+
+class _SessionLoader:
+    """Loads a model into ONNX Runtime, runs it once, and says which one failed."""
+
+    def __init__(
+        self,
+        models: Mapping[str, Path | str | bytes],
+        feeds: Mapping[str, Array],
+        threads: int,
+        executions: Mapping[str, Execution],
+    ) -> None:
+        self._models = models
+        self._feeds = feeds
+        self._threads = threads
+        self._executions = executions
+
+    def __call__(self, name: str) -> Runner:
+        try:
+            execution = self._executions.get(name, DEFAULTS)
+            session = open_session(self._models[name], threads=self._threads, execution=execution)
+        except Exception as error:  # whatever the runtime raises is its reason to refuse
+            raise RaceError(
+                f"ONNX Runtime can't load the {name} model: {_reason(error)}", name
+            ) from error
+        missing = [entry.name for entry in session.get_inputs() if entry.name not in self._feeds]
+        if missing:
+            raise RaceError(f"no data for input {missing[0]!r} of the {name} model", name)
+        try:
+            return BoundRun(session, self._feeds)
+        except Exception as error:
+            raise RaceError(
+                f"ONNX Runtime can't run the {name} model: {_reason(error)}", name
+            ) from error
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split())[:400]
