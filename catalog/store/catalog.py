@@ -19,7 +19,15 @@ import pyarrow as pa
 from ..errors import CatalogError
 from ..interruption import endable
 from . import migrations
-from .database_file import connect_memory, damaged, make_empty, not_ours, open_file, release
+from .database_file import (
+    connect_memory,
+    damaged,
+    make_empty,
+    not_ours,
+    one_writer,
+    open_file,
+    release,
+)
 from .large_constants import Spool
 from .schema_check import deviation
 
@@ -103,17 +111,18 @@ class Catalog:
         from ..operators.table import fill_operators
         from .staging import adopt
 
-        if not has_tables(self.connection):
-            with self.transaction():
-                migrations.create(self.connection, installed_release())
-        elif migrations.version_of(self.connection) < migrations.newest_version():
-            with self.transaction():
-                migrations.migrate(self.connection, installed_release())
-                if (problem := deviation(self.connection)) is not None:
-                    raise not_ours(self.path, problem)
-        fill_operators(self)
-        if self.path != ":memory:":
-            adopt(self)
+        with one_writer:
+            if not has_tables(self.connection):
+                with self.transaction():
+                    migrations.create(self.connection, installed_release())
+            elif migrations.version_of(self.connection) < migrations.newest_version():
+                with self.transaction():
+                    migrations.migrate(self.connection, installed_release())
+                    if (problem := deviation(self.connection)) is not None:
+                        raise not_ours(self.path, problem)
+            fill_operators(self)
+            if self.path != ":memory:":
+                adopt(self)
 
     def sql(
         self, query: str, parameters: Sequence[object] | None = None

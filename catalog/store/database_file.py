@@ -48,6 +48,8 @@ class Opening:
 
 _open_here: dict[str, list[Opening]] = {}
 _guard = threading.Lock()
+# The threads of a process share DuckDB's lock on a file: what they write at once would conflict.
+one_writer = threading.RLock()
 
 
 def open_file(

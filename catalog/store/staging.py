@@ -16,7 +16,6 @@ import os
 import re
 import secrets
 import sys
-import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -30,7 +29,15 @@ import pyarrow as pa
 from ..errors import CatalogError, CatalogWarning
 from . import migrations
 from .catalog import Catalog, default_path, has_tables, installed_release
-from .database_file import LockedError, NewerError, is_open_here, make_empty, not_ours, opening_here
+from .database_file import (
+    LockedError,
+    NewerError,
+    is_open_here,
+    make_empty,
+    not_ours,
+    one_writer,
+    opening_here,
+)
 from .merging import Keys, insert_rows, merge
 from .schema_check import deviation
 
@@ -60,7 +67,6 @@ _KNOWN = {
     "proof": "FROM proof",
     "proof_specification": "FROM proof_specification",
 }
-_merging = threading.RLock()  # the threads of a process share DuckDB's lock on a file
 
 
 class StageFile(Catalog):
@@ -205,7 +211,7 @@ def _adopt(shared: Catalog, file: Path, token: str) -> None:
 
 def _merge_once(staged: Catalog, shared: Catalog, token: str) -> Keys | None:
     """Merge a file unless that was done; None if it was."""
-    with _merging, shared.transaction():
+    with one_writer, shared.transaction():
         noted = [_MARK + token]
         if shared.sql("SELECT name FROM catalog_property WHERE name = ?", noted).fetchall():
             return None

@@ -7,6 +7,7 @@ import onnx
 import pytest
 from onnx import helper
 from tensolog.catalog.errors import ModelError
+from tensolog.optimizer import setting
 from tensolog.optimizer.codegen import CompilerError
 from tensolog.optimizer.codegen.unit import native_level
 from tensolog.optimizer.graph.convert import load_graph
@@ -73,6 +74,8 @@ def fast_kernels(monkeypatch):
         return {kernel.name: laps for kernel in kernels}
 
     monkeypatch.setattr(alone, "measured_forms", measured)
+    # The compiler takes as long as the machine lets it: what is cut then is tested elsewhere.
+    monkeypatch.setattr(setting, "GRACE_S", 600.0)
 
 
 def optimized(source=None, **options):
