@@ -19,7 +19,7 @@ from ..format import expression_text
 from ..prover.effort import now
 from ..syntax import Rule
 from .cpu_limit import PROOF_MORE_S, PROOF_TIMES, OutOfTimeError, limited
-from .vacuity import cannot_arise, same_program
+from .vacuity import cannot_arise, has_no_value, same_program
 from .verdict import Case, Checked, Counterexample, Status, Verdict
 
 if TYPE_CHECKING:
@@ -135,7 +135,15 @@ class _Gate:
                 return self.open(stated, outcomes)
         if all(map(cannot_arise, outcomes)):
             return self.answer("refused", "its conditions can't hold together: it says nothing")
+        if self.speaks_of_no_values(stated, outcomes):
+            return self.answer("refused", "its left side never has a value: it says nothing")
         return self.closed(stated, outcomes)
+
+    @staticmethod
+    def speaks_of_no_values(stated: Sequence[Statement], outcomes: Sequence[Outcome]) -> bool:
+        """Whether both sides agree for want of anything that could differ, in every case."""
+        pairs = zip(stated, outcomes, strict=True)
+        return all(cannot_arise(outcome) or has_no_value(one) for one, outcome in pairs)
 
     def look(
         self, stated: Sequence[Statement], outcome: Outcome, seconds: float

@@ -1,14 +1,17 @@
-"""Rules that say nothing: both sides the same program, or conditions that can't hold."""
+"""Rules that say nothing: both sides the same program, conditions that can't hold, no values."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from itertools import count
 from typing import TYPE_CHECKING
 
+from ...catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term, Variable
 from ..syntax import Input, PatternNode, Rule
 
 if TYPE_CHECKING:
-    from ..prover.statement import Outcome
+    from ..prover.statement import Outcome, Statement
 
 
 def same_program(rule: Rule) -> bool:
@@ -49,3 +52,87 @@ def _written_out(
 def cannot_arise(outcome: Outcome) -> bool:
     """Whether the prover left a statement open because its assumptions contradict each other."""
     return outcome.status == "open" and outcome.reason.startswith("vacuous:")
+
+
+def has_no_value(statement: Statement) -> bool:
+    """Whether no element of the left side has a value, at any sizes: all are read out of bounds.
+
+    Both sides of such a statement agree, as neither has anything that could differ. What isn't
+    understood is left out, so that False says nothing.
+    """
+    from .counterexample.symbol_values import unsatisfiable
+
+    shapes = {one.name: one.shape for one in (*statement.operands, *statement.definitions)}
+    return bool(statement.equations) and all(
+        unsatisfiable(statement, list(_Needs(statement).element(one.source, shapes[one.source])))
+        for one in statement.equations
+    )
+
+
+class _Needs:
+    """What must hold for an element to have a value, in terms of sizes and unknown numbers.
+
+    Those are positions of outputs, and elements of operands, which may serve as indices.
+    """
+
+    def __init__(self, statement: Statement) -> None:
+        self.operands = {one.name: one for one in statement.operands}
+        self.definitions = {one.name: one for one in statement.definitions}
+        self.numbers = count()
+
+    def element(self, tensor: str, shape: Sequence[Term]) -> Iterator[Term]:
+        """Yield what some element of a tensor needs."""
+        yield from self._read(tensor, [self._unknown("position", "integer") for _ in shape])
+
+    def _unknown(self, name: str, kind: str) -> Symbol:
+        return Symbol(f"{name} {next(self.numbers)}", kind)
+
+    def _read(self, tensor: str, places: Sequence[Term]) -> Iterator[Term]:
+        defined = self.definitions.get(tensor)
+        shape = self.operands[tensor].shape if defined is None else defined.shape
+        for place, size in zip(places, shape, strict=True):
+            yield Apply("and", (Apply(">=", (place, 0)), Apply("<", (place, size))))
+        if defined is not None:
+            known = dict(zip(defined.indices, places, strict=True))
+            yield from self._value(defined.value, known)
+
+    def _value(self, term: Term, known: Mapping[Variable, Term]) -> Iterator[Term]:
+        match term:
+            case Read(tensor, indices):
+                for index in indices:
+                    yield from self._value(index, known)
+                yield from self._read(tensor, [self._index(index, known) for index in indices])
+            case Apply("and" | "or", (left, _)):
+                yield from self._value(left, known)
+            case Apply(_, arguments):
+                for argument in arguments:
+                    yield from self._value(argument, known)
+            case Select(condition, then, otherwise):
+                yield from self._value(condition, known)
+                chosen = self._index(condition, known)
+                for turn, part in ((Apply("not", (chosen,)), then), (chosen, otherwise)):
+                    if needs := list(self._value(part, known)):
+                        both = reduce(lambda one, other: Apply("and", (one, other)), needs)
+                        yield Apply("or", (turn, both))
+
+    def _index(self, term: Term, known: Mapping[Variable, Term]) -> Term:
+        """A term over sizes and unknown numbers."""
+        match term:
+            case Variable():
+                return known.get(term, term)
+            case Apply(function, arguments):
+                return Apply(function, tuple(self._index(one, known) for one in arguments))
+            case Select(condition, then, otherwise):
+                parts = (self._index(one, known) for one in (condition, then, otherwise))
+                return Select(*parts)
+            case Read(tensor, indices):
+                places = tuple(self._index(index, known) for index in indices)
+                if tensor in self.definitions:
+                    one = self.definitions[tensor]
+                    return self._index(one.value, dict(zip(one.indices, places, strict=True)))
+                kind = "integer" if self.operands[tensor].algebra == "integer" else "real"
+                return Symbol(str(Read(tensor, places)), kind)
+            case Reduce():
+                return self._unknown(term.kind, "real")
+            case _:
+                return term

@@ -123,6 +123,25 @@ def test_a_program_that_differs_in_one_thing_is_another(match, rewrite):
     assert not same_program(rule_of("X [2, 2] float32", match, rewrite))
 
 
+@pytest.mark.parametrize(("place", "status"), [(5, "refused"), (2, "refused"), (1, "proved")])
+def test_a_left_side_that_always_reads_out_of_bounds_is_vacuous(place, status):
+    match, rewrite = (
+        f"Y = Gather<axis=0>(Neg(X), [{place}])",
+        f"Y = Neg(Gather<axis=0>(X, [{place}]))",
+    )
+    verdict = prove_rule(rule_of("X [2, n] float32", match, rewrite), infer=0.0)
+    assert verdict.status == status
+    assert ("never has a value" in verdict.reason) == (status == "refused")
+
+
+def test_a_left_side_that_has_values_at_some_sizes_is_not_vacuous():
+    match, rewrite = "Y = Gather<axis=0>(Neg(X), I)", "Y = Neg(Gather<axis=0>(X, I))"
+    given = "X [m, n] float32, I [k] int64"
+    assert prove_rule(rule_of(given, match, rewrite), infer=0.0).status == "proved"
+    verdict = prove_rule(rule_of(f"{given}, m = 0", match, rewrite), infer=0.0)
+    assert verdict.status == "refused" and "never has a value" in verdict.reason
+
+
 def test_what_holds_under_a_condition_comes_back_with_it():
     rule = rule_of(
         "A [m, k] float32, B [k, n]", "Y = Add(MatMul(A, B), C)", "Y = Gemm(A, B, C)", "FuseGemm"

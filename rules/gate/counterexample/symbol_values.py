@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
@@ -232,6 +233,43 @@ class SymbolSampler:
             else:
                 raise _NotIntegersError
         return found
+
+
+def unsatisfiable(statement: Statement, wanted: Sequence[Term]) -> bool:
+    """Whether no numbers meet the assumptions on sizes and what is wanted, as Z3 sees it.
+
+    What isn't about integers, and divisions by what may be negative, are left out.
+    """
+    sizes = Sizes(statement)
+    solver = sizes._solver_of_assumptions(bounded=False)
+    for condition in wanted:
+        if all(map(_divides_by_positive, _divisions(condition))):
+            with suppress(_NotIntegersError, z3.Z3Exception):
+                solver.add(_truth(condition, sizes.symbols))
+    return bool(solver.check() == z3.unsat)
+
+
+def _divides_by_positive(divisor: Term) -> bool:
+    match divisor:
+        case int():
+            return divisor > 0
+        case Symbol(_, kind):
+            return kind == "dimension"
+        case _:
+            return False
+
+
+def _divisions(term: Term) -> Iterator[Term]:
+    """The divisors of a term."""
+    match term:
+        case Apply(function, arguments):
+            if function in ("//", "%", "mod", "/"):
+                yield arguments[1]
+            for argument in arguments:
+                yield from _divisions(argument)
+        case Select(condition, then, otherwise):
+            for part in (condition, then, otherwise):
+                yield from _divisions(part)
 
 
 # ------------------------------------------------------------------------------- terms in Z3
