@@ -21,8 +21,13 @@ PAIRWISE = {
     "Min", "Mod", "Mul", "Or", "PRelu", "Pow", "Sub", "Sum", "Where", "Xor",
 }  # fmt: skip
 WINDOWED = {"Conv", "ConvTranspose", "MaxPool", "AveragePool"}
+# With the number of their gates.
+RECURRENT = {"RNN": 1, "GRU": 3, "LSTM": 4}
 # Operators for whose operands `Sampler.shapes` chooses the ranks.
-SHAPED = {"MatMul", "Gemm", "BatchNormalization", "Concat", "Einsum", *WINDOWED}
+SHAPED = {"MatMul", "Gemm", "BatchNormalization", "Concat", "Einsum", "Attention"} | {
+    *WINDOWED,
+    *RECURRENT,
+}
 PARAMETERS = {
     "Reshape": {1},
     "Expand": {1},
@@ -114,6 +119,10 @@ class Sampler:
             return self._concat(known, partial, fixed)
         if operator == "Einsum":
             return self._einsum(known, fixed)
+        if operator == "Attention":
+            return self._attention(known, partial, fixed)
+        if operator in RECURRENT:
+            return self._recurrent(RECURRENT[operator], known, partial)
         if operator in PAIRWISE:
             return self._pairwise(known, partial)
         result = list(known)
@@ -262,6 +271,48 @@ class Sampler:
         assert x is not None
         return [x, *((x[1],) if s is None else s for s in result[1:])]
 
+    def _attention(self, known: Shapes, partial: list[Partial], fixed: dict[str, Value]) -> Shapes:
+        """Queries, keys and values, their heads on an axis of their own or beside each other."""
+        batch, rows, columns, size, width = (self.size() for _ in range(5))
+        heads = fixed.get("q_num_heads") or self.rng.choice([1, 2, 4])
+        shared = fixed.get("kv_num_heads") or self.rng.choice([heads, heads, 1])
+        for i, shape in enumerate(known):
+            if shape is not None and len(shape) != 4:
+                raise RejectedError
+            if shape is not None and i == 0:
+                batch, heads, rows, size = shape
+            elif shape is not None:
+                batch, shared, columns, last = shape
+                size, width = (last, width) if i == 1 else (size, last)
+        drawn: list[Shape] = [
+            (batch, heads, rows, size),
+            (batch, shared, columns, size),
+            (batch, shared, columns, width),
+        ]
+        if any(len(part or ()) == 3 for part in partial):
+            drawn = [(b, n, h * e) for b, h, n, e in drawn]
+        result = list(known)
+        for i, shape in enumerate(drawn):
+            if known[i] is None:
+                result[i] = shape
+        return result
+
+    def _recurrent(self, gates: int, known: Shapes, partial: list[Partial]) -> Shapes:
+        """A step's input, weights, biases, and states; lengths are left to be absent."""
+        step, batch, entries = (
+            self.size() if given is None else given for given in partial[0] or [None] * 3
+        )
+        hidden = self.size()
+        drawn: list[Shape] = [
+            (step, batch, entries),
+            (1, gates * hidden, entries),
+            (1, gates * hidden, hidden),
+            (1, 2 * gates * hidden),
+        ]
+        return [
+            shape if given is None else given for shape, given in zip(drawn, known, strict=False)
+        ]
+
     def _concat(self, known: Shapes, partial: list[Partial], fixed: dict[str, Value]) -> Shapes:
         base = next((s for s in known if s is not None), None)
         if base is None:
@@ -326,7 +377,7 @@ class Sampler:
                 return self.rng.choice([1e-5, 1e-3])
             case "momentum":
                 return self.rng.choice([0.9, 0.99])
-            case "alpha" | "beta":
+            case "alpha" | "beta" | "scale":
                 return self.rng.choice([1.0, 0.5, 2.0])
             case "group":
                 return self._group(operator, shapes)
@@ -344,6 +395,8 @@ class Sampler:
         """A value for an attribute on which the shapes depend; None for the others."""
         if name in ("transA", "transB"):
             return self.rng.randint(0, 1)
+        if name in ("q_num_heads", "kv_num_heads"):
+            return 2 if name == "q_num_heads" else self.rng.choice([1, 2])
         if name == "blocksize":
             return self.rng.choice([1, 2, 3])
         if name == "equation":

@@ -494,6 +494,56 @@ def resize(draw: Draw, op: str) -> Node:
     return Node(op, [*given, np.asarray(factors, np.float32)], attributes)
 
 
+def attention(draw: Draw, op: str) -> Node:
+    """Heads of their own axis or beside each other, keys shared among them, a past."""
+    batch, shared, times, rows, columns = (draw(st.integers(1, 3)) for _ in range(5))
+    size, width, heads = draw(st.integers(1, 3)), draw(st.integers(1, 3)), shared * times
+    attributes: dict[str, Any] = {"is_causal": draw(st.integers(0, 1))}
+    if draw(st.booleans()):
+        attributes["scale"] = draw(st.floats(0.125, 2, width=32))
+    if draw(st.booleans()):
+        attributes["softcap"] = draw(st.floats(0.5, 4, width=32))
+    shapes = [(batch, heads, rows, size), (batch, shared, columns, size)]
+    shapes.append((batch, shared, columns, width))
+    if draw(st.booleans()):
+        attributes |= {"q_num_heads": heads, "kv_num_heads": shared}
+        shapes = [(b, n, h * e) for b, h, n, e in shapes]
+    given: list[Array | None] = [values(draw, one) for one in shapes]
+    opset = draw(st.sampled_from([23, 24, 25]))
+    unlike_onnx = rows == 1 and columns > 1 and attributes["is_causal"] == 1
+    if unlike_onnx or not draw(st.booleans()):
+        return Node(op, given, attributes, opset=opset)
+    before = draw(st.integers(1, 3))
+    past = [values(draw, (batch, shared, before, e)) for e in (size, width)]
+    return Node(op, [*given, None, *past], attributes, 4, opset=opset)
+
+
+def recurrence(draw: Draw, op: str) -> Node:
+    """One step, in each direction, with and without biases, states and peepholes."""
+    gates = {"RNN": 1, "GRU": 3, "LSTM": 4}[op]
+    batch, entries, hidden = (draw(st.integers(1, 3)) for _ in range(3))
+    direction = draw(st.sampled_from(["forward", "reverse", "bidirectional"]))
+    ways = 2 if direction == "bidirectional" else 1
+    attributes: dict[str, Any] = {"direction": direction, "hidden_size": hidden}
+    if op == "GRU":
+        attributes["linear_before_reset"] = draw(st.integers(0, 1))
+    if op == "RNN":
+        attributes["activations"] = [draw(st.sampled_from(["Tanh", "Relu", "Sigmoid"]))] * ways
+    state = (ways, batch, hidden)
+    shapes = [(ways, 2 * gates * hidden), None, state]
+    if op == "LSTM":
+        shapes += [state, (ways, 3 * hidden)]
+    given: list[Array | None] = [values(draw, (1, batch, entries))]
+    given.append(values(draw, (ways, gates * hidden, entries)))
+    given.append(values(draw, (ways, gates * hidden, hidden)))
+    for one in shapes:
+        there = draw(st.booleans())
+        made = np.ones(batch, np.int32) if one is None else values(draw, one)
+        given.append(made if there else None)
+    opset = draw(st.sampled_from([11, 14, 22]))
+    return Node(op, given, attributes, 3 if op == "LSTM" else 2, opset=opset)
+
+
 STRATEGIES: dict[str, Callable[[Draw, str], Node]] = {
     **dict.fromkeys(UNARY.split(), unary),
     **dict.fromkeys(BINARY.split(), binary),
@@ -521,6 +571,8 @@ STRATEGIES: dict[str, Callable[[Draw, str], Node]] = {
     **dict.fromkeys(["ConvInteger", "QLinearConv"], quantized_convolution),
     **dict.fromkeys(["ArgMax", "ArgMin", "TopK"], extremes),
     **dict.fromkeys(["ScatterElements", "ScatterND"], scatter),
+    **dict.fromkeys(["RNN", "GRU", "LSTM"], recurrence),
+    "Attention": attention,
     "DynamicQuantizeLinear": dynamic,
     "Resize": resize,
     "MatMul": matmul,
