@@ -22,6 +22,8 @@ from .graph import Constant, Graph, Loader, Node, TensorType
 # What a loop may grow to where it is written out.
 MOST_TRIPS = 32
 MOST_NODES = 128
+# Before, Scan went through batches.
+_FIRST_SCAN = 9
 _BRANCHES = {True: "then_branch", False: "else_branch"}
 
 
@@ -45,7 +47,7 @@ def inline_branches(graph: Graph) -> int:
 
 
 def unroll_loops(graph: Graph) -> int:
-    """Write out each Loop with few trips, of known number, that nothing ends early; count them."""
+    """Write out each Loop or Scan of few trips, of known number, that nothing ends early; count."""
     done = 0
     for number in graph.order():
         node = graph.nodes[number]
@@ -56,13 +58,16 @@ def unroll_loops(graph: Graph) -> int:
         if trips * len(body.node) > MOST_NODES or (load := _loader(graph, [body])) is None:
             continue
         graph.remove_node(number)
-        _unroll(graph, node, body, trips, load)
+        if node.operator == "Scan":
+            _unroll_scan(graph, node, body, trips, load)
+        else:
+            _unroll(graph, node, body, trips, load)
         done += 1
     return done
 
 
 def hoist_invariants(graph: Graph) -> int:
-    """Compute before a Loop that runs at least once what is the same in each trip; count nodes."""
+    """Compute what is the same in each trip before a Loop or Scan that runs at all; count nodes."""
     done = 0
     for number in graph.order():
         node = graph.nodes[number]
@@ -88,7 +93,9 @@ def _known(graph: Graph, value: int) -> np.ndarray | None:
 
 
 def _trips(graph: Graph, node: Node) -> int | None:
-    """How often a Loop runs; None where that isn't known before it does."""
+    """How often a Loop or Scan runs; None where that isn't known before it does."""
+    if node.operator == "Scan":
+        return _scanned(graph, node)
     if node.operator != "Loop" or node.inputs[0] == ABSENT:
         return None
     count = _known(graph, node.inputs[0])
@@ -100,6 +107,26 @@ def _trips(graph: Graph, node: Node) -> int | None:
             return None
     body = node.attributes["body"].g
     return int(count.reshape(-1)[0]) if _goes_on(body) else None
+
+
+def _scanned(graph: Graph, node: Node) -> int | None:
+    """How many elements a Scan goes through; before operator set 9 it meant something else."""
+    if graph.opset() < _FIRST_SCAN:
+        return None
+    taken = int(node.attributes["num_scan_inputs"].i)
+    axes = _each(node, "scan_input_axes", taken)
+    for value, axis in zip(node.inputs[len(node.inputs) - taken :], axes, strict=True):
+        shape = graph.shape(value)
+        size = None if shape is None else shape[axis]
+        if isinstance(size, int):
+            return size
+    return None
+
+
+def _each(node: Node, name: str, count: int) -> list[int]:
+    """An attribute with a number for each input or output that is scanned, 0 by default."""
+    proto = node.attributes.get(name)
+    return [0] * count if proto is None else list(proto.ints)
 
 
 def _goes_on(body: GraphProto) -> bool:
@@ -217,30 +244,75 @@ def _unroll(graph: Graph, node: Node, body: GraphProto, trips: int, load: Loader
         _stack(graph, row, output)
 
 
+def _unroll_scan(graph: Graph, node: Node, body: GraphProto, trips: int, load: Loader) -> None:
+    taken = int(node.attributes["num_scan_inputs"].i)
+    first = len(node.inputs) - taken
+    carried, sources = list(node.inputs[:first]), node.inputs[first:]
+    results = node.outputs[first:]
+    rows: list[list[int]] = [[] for _ in results]
+    outer = _captured(graph, node)
+    axes = _each(node, "scan_input_axes", taken)
+    backwards = _each(node, "scan_input_directions", taken)
+    for trip in range(trips):
+        elements = [
+            _element(graph, source, axis, trips - 1 - trip if back else trip)
+            for source, axis, back in zip(sources, axes, backwards, strict=True)
+        ]
+        given = [entry.name for entry in body.input]
+        bound = {**outer, **dict(zip(given, [*carried, *elements], strict=True))}
+        made = _paste(graph, body, bound, load)
+        carried = made[:first]
+        for row, value in zip(rows, made[first:], strict=False):
+            row.append(value)
+    for value, output in zip(carried, node.outputs, strict=False):
+        _pass_on(graph, value, output)
+    axes = _each(node, "scan_output_axes", len(results))
+    backwards = _each(node, "scan_output_directions", len(results))
+    for row, output, axis, back in zip(rows, results, axes, backwards, strict=False):
+        _stack(graph, row[::-1] if back else row, output, axis)
+
+
+def _element(graph: Graph, source: int, axis: int, place: int) -> int:
+    """Take out what stands at a place of an axis, without that axis."""
+    known = graph.types.get(source)
+    type_ = None
+    if known is not None and known.shape is not None:
+        rest = [size for at, size in enumerate(known.shape) if at != axis % len(known.shape)]
+        type_ = TensorType(known.dtype, tuple(rest))
+    index = graph.add_constant(np.array(place, np.int64), "place")
+    value = graph.new_value(f"{graph.names[source]}_element", type_)
+    axis_proto = {"axis": helper.make_attribute("axis", axis)}
+    graph.add_node(Node("Gather", "", (source, index), (value,), axis_proto))
+    return value
+
+
 def _sizes(entry: onnx.ValueInfoProto) -> tuple[int, ...]:
     """The shape of a counter or a condition: of rank 0, or 1 where a body says so."""
     return (1,) * len(entry.type.tensor_type.shape.dim)
 
 
-def _stack(graph: Graph, row: Sequence[int], output: int) -> None:
-    """Put what the trips give side by side along a new first axis."""
+def _stack(graph: Graph, row: Sequence[int], output: int, axis: int = 0) -> None:
+    """Put what the trips give side by side along a new axis."""
     if output == ABSENT:
         return
     attributes: dict[str, AttributeProto] = {}
     extra: tuple[int, ...] = ()
     if graph.opset() >= 13:
-        extra = (graph.add_constant(np.array([0], np.int64), "axes"),)
+        extra = (graph.add_constant(np.array([axis], np.int64), "axes"),)
     else:
-        attributes = {"axes": helper.make_attribute("axes", [0])}
+        attributes = {"axes": helper.make_attribute("axes", [axis])}
     parts = []
     for value in row:
         known = graph.types.get(value)
-        shape = None if known is None or known.shape is None else (1, *known.shape)
+        shape = None
+        if known is not None and known.shape is not None:
+            place = axis % (len(known.shape) + 1)
+            shape = (*known.shape[:place], 1, *known.shape[place:])
         type_ = None if known is None else TensorType(known.dtype, shape)
         parts.append(graph.new_value(f"{graph.names[value]}_row", type_))
         graph.add_node(Node("Unsqueeze", "", (value, *extra), (parts[-1],), attributes))
-    axis = {"axis": helper.make_attribute("axis", 0)}
-    graph.add_node(Node("Concat", "", tuple(parts), (output,), axis))
+    along = {"axis": helper.make_attribute("axis", axis)}
+    graph.add_node(Node("Concat", "", tuple(parts), (output,), along))
 
 
 # -------------------------------------------------------------------------- moving
@@ -265,7 +337,7 @@ def _invariant(graph: Graph, body: GraphProto) -> list[NodeProto]:
 
 
 def _hoist(graph: Graph, number: int, node: Node, moved: Sequence[NodeProto], load: Loader) -> None:
-    """Put a Loop back without `moved`, which it reads as values of the graph around it."""
+    """Put a Loop or Scan back without `moved`, which it reads as values of the graph around it."""
     body = GraphProto()
     body.CopyFrom(node.attributes["body"].g)
     outside = GraphProto()

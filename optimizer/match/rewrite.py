@@ -226,7 +226,7 @@ def attribute_proto(
 
 _SUBGRAPHS: tuple[tuple[str, Callable[[Graph], int], str], ...] = (
     ("inline branches", inline_branches, "branches whose condition is known"),
-    ("unroll loops", unroll_loops, "loops of few trips"),
+    ("unroll loops", unroll_loops, "loops and scans of few trips"),
     ("hoist invariants", hoist_invariants, "nodes that are the same in each trip of a loop"),
 )
 

@@ -62,7 +62,8 @@ def has_no_value(statement: Statement) -> bool:
     """
     from .counterexample.symbol_values import unsatisfiable
 
-    shapes = {one.name: one.shape for one in (*statement.operands, *statement.definitions)}
+    shapes = {one.name: one.shape for one in statement.operands}
+    shapes |= {one.name: one.shape for one in statement.definitions}
     return bool(statement.equations) and all(
         unsatisfiable(statement, list(_Needs(statement).element(one.source, shapes[one.source])))
         for one in statement.equations

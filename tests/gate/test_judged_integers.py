@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from onnx.reference import ReferenceEvaluator
-from tensolog.rules.gate.floating.record import floating_record
 from tensolog.rules.gate.floating.discontinuities import discontinuity_problem
+from tensolog.rules.gate.floating.record import floating_record
 from tensolog.rules.gate.onnx_models import NotRunError, TargetError, draw_sides
 from tensolog.rules.language.parser import parse_rules
 from tensolog.rules.prover.cases import statements

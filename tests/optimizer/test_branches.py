@@ -12,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from tensolog.optimizer.graph.branches import hoist_invariants, inline_branches, unroll_loops
 from tensolog.optimizer.graph.convert import load_graph, to_model
 from tensolog.optimizer.graph.graph import Graph
+from tensolog.optimizer.graph.infer import refine_types as infer
 from tensolog.optimizer.match.rewrite import clean
 
 FLOAT, INT, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
@@ -171,3 +172,72 @@ def test_what_is_the_same_in_each_trip_is_computed_before() -> None:
 def test_nothing_is_moved_out_of_a_loop_that_may_not_run(made: Any) -> None:
     graph = load_graph(made)
     assert hoist_invariants(graph) == 0
+
+
+def scan(axes: list[int], directions: list[int], out: tuple[int, int], opset: int = 17) -> Any:
+    """A running sum over elements of x and of its square, with a factor that doesn't change."""
+    long = axes[0] % 2  # the axis of x, which has sizes 2 and 3
+    rest = 3 - long
+    inner = [
+        node("Mul", ["two", "two"], ["four"]),
+        node("Mul", ["e_in", "four"], ["scaled"]),
+        node("Add", ["s_in", "scaled"], ["sum"]),
+        node("Sub", ["sum", "q_in"], ["s_out"]),
+        node("Neg", ["s_out"], ["row"]),
+    ]
+    body = helper.make_graph(
+        inner,
+        "body",
+        [tensor(name, FLOAT, [rest]) for name in ("s_in", "e_in", "q_in")],
+        [tensor("s_out", FLOAT, [rest]), tensor("row", FLOAT, [rest])],
+        [constant("two", 2)],
+    )
+    settings: dict[str, Any] = {"body": body, "num_scan_inputs": 2, "scan_input_axes": axes}
+    settings |= {"scan_input_directions": directions}
+    settings |= {"scan_output_axes": [out[0]], "scan_output_directions": [out[1]]}
+    nodes = [
+        node("Mul", ["x", "x"], ["square"]),
+        node("Scan", ["start", "x", "square"], ["s", "rows"], **settings),
+    ]
+    outputs = [tensor("s", FLOAT, [rest]), tensor("rows", FLOAT, [None, None])]
+    return model(nodes, outputs, [constant("start", np.arange(rest))], opset)
+
+
+@pytest.mark.parametrize("axes", [[0, 0], [1, 1], [-1, 1], [-2, 0]])
+@pytest.mark.parametrize("directions", [[0, 0], [1, 0], [0, 1]])
+@pytest.mark.parametrize("out", [(0, 0), (1, 1), (-1, 0), (-2, 1)])
+def test_a_short_scan_is_written_out(
+    axes: list[int], directions: list[int], out: tuple[int, int]
+) -> None:
+    made = scan(axes, directions, out)
+    graph = load_graph(made)
+    clean(graph, 1 << 16)
+    assert not any(one.op_type == "Scan" for one in graph.nodes.values())
+    agrees(made, graph)
+
+
+@pytest.mark.parametrize("opset", [9, 11])
+def test_scans_of_older_operator_sets_are_written_out(opset: int) -> None:
+    made = scan([0, 0], [0, 1], (1, 1), opset)
+    graph = load_graph(made)
+    infer(graph)
+    assert unroll_loops(graph) == 1
+    agrees(made, graph)
+
+
+def test_a_scan_of_unknown_length_stays() -> None:
+    made = scan([0, 0], [0, 0], (0, 0))
+    made.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "N"
+    graph = load_graph(made)
+    infer(graph)
+    assert unroll_loops(graph) == hoist_invariants(graph) == 0
+    agrees(made, graph)
+
+
+def test_what_is_the_same_in_each_step_of_a_scan_is_computed_before() -> None:
+    made = scan([0, 0], [0, 1], (0, 0))
+    graph = load_graph(made)
+    infer(graph)
+    assert hoist_invariants(graph) == 1
+    assert sorted(one.op_type for one in graph.nodes.values()) == ["Mul", "Mul", "Scan"]
+    agrees(made, graph)

@@ -286,8 +286,4 @@ def _read(p: Sliding, column: int) -> str:
 
 @cache
 def _loops() -> str:
-    return (
-        resources.files(__package__)
-        .joinpath("grouped_loops.h")
-        .read_text(encoding="utf-8")
-    )
+    return resources.files(__package__).joinpath("grouped_loops.h").read_text(encoding="utf-8")

@@ -263,8 +263,4 @@ def pair_text(
 
 @cache
 def _loops() -> str:
-    return (
-        resources.files(__package__)
-        .joinpath("pair_loops.h")
-        .read_text(encoding="utf-8")
-    )
+    return resources.files(__package__).joinpath("pair_loops.h").read_text(encoding="utf-8")

@@ -240,7 +240,7 @@ def unsatisfiable(statement: Statement, wanted: Sequence[Term]) -> bool:
 
     What isn't about integers, and divisions by what may be negative, are left out.
     """
-    sizes = Sizes(statement)
+    sizes = SymbolSampler(statement)
     solver = sizes._solver_of_assumptions(bounded=False)
     for condition in wanted:
         if all(map(_divides_by_positive, _divisions(condition))):
