@@ -30,7 +30,7 @@ Array = np.ndarray[Any, Any]
 _RUN = """
 import sys
 import numpy as np
-from tensolog.profiles.session import AS_WRITTEN, DEFAULTS, open_session
+from tensolog.profiles.sessions.session import AS_WRITTEN, DEFAULTS, open_session
 for execution in (DEFAULTS, AS_WRITTEN):
     session = open_session(sys.argv[1], threads=int(sys.argv[2]), execution=execution)
     for path in sys.argv[3:]:

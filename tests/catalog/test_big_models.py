@@ -12,8 +12,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 from tensolog.catalog import Catalog
-from tensolog.catalog.onnx_reader import read_model, store_model
-from tensolog.catalog.onnx_writer import build_model, skeleton_model, write_model
+from tensolog.catalog.onnx.reader import read_model, store_model
+from tensolog.catalog.onnx.writer import build_model, skeleton_model, write_model
 
 folder, count, size, outside = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 shape = [size // 4096, 1024]
@@ -105,8 +105,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 from tensolog.catalog import Catalog
-from tensolog.catalog.onnx_reader import read_model
-from tensolog.catalog.onnx_writer import write_model
+from tensolog.catalog.onnx.reader import read_model
+from tensolog.catalog.onnx.writer import write_model
 
 def memory(field):
     for line in open("/proc/self/status"):

@@ -337,8 +337,8 @@ def test_a_file_is_merged_once(path, tmp_path):
 
 RUN = """
 import sys
-from tensolog.catalog import staging
-from tensolog.catalog.staging import Stage
+from tensolog.catalog.store import staging
+from tensolog.catalog.store.staging import Stage
 from runs import run
 staging.RUN_PATIENCE_S = 600  # the machine may be busy
 with Stage(sys.argv[1]) as staged:

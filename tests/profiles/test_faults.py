@@ -14,7 +14,7 @@ RUN = """
 import sys
 import numpy as np
 from onnx import TensorProto, helper
-from tensolog.profiles.session import AS_WRITTEN, open_session
+from tensolog.profiles.sessions.session import AS_WRITTEN, open_session
 node = helper.make_node("Einsum", ["a", "b"], ["y"], equation="ij,kj->ik")
 size = int(sys.argv[1])
 values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, size]) for name in "ab"]
