@@ -21,6 +21,11 @@ ROUNDS = (
     ".decl a(x: number, y: number)\n.output a\na(0, 0).\na(x + 1, y) :- a(x, y).\n"
     "a(x, y1) <= a(x, y2) :- y1 <= y2.\n"
 )
+# Records that nest deeper and deeper, by way of two relations.
+RECORDS = (
+    ".type L = [h: number, t: L]\n.decl a(x: L)\n.decl b(x: L)\n.output a\n"
+    "a(nil).\nb([1, x]) :- a(x).\na(x) :- b(x).\n"
+)
 
 
 def endless_model(kind="Loop"):

@@ -26,6 +26,7 @@ from .kinds import FLOAT, NUMBER, UNSIGNED, Kinds
 from .scope import WHOLE, counts_rows, grounded, literal_required, required
 from .structures import builds, fields, is_pattern
 from .syntax import (
+    COUNTER,
     Aggregate,
     Atom,
     Cast,
@@ -80,6 +81,8 @@ class Body:
         self.sources: list[str] = []
         self.conditions: list[str] = []
         self.faults: list[tuple[str, str]] = []
+        self.counters: Iterator[str] = iter(())  # the values of counters, as they come in the head
+        self._columns: list[str] = []
         self._shared: dict[str, str] = {}
 
     # -- clauses of the SELECT
@@ -99,6 +102,11 @@ class Body:
             f"WHEN {condition} THEN error({quote(message)})" for condition, message in self.faults
         )
         return f"CASE {cases} ELSE {value} END"
+
+    def order(self) -> str:
+        """Spell an order of the solutions in which only equal ones have no place of their own."""
+        values = dict.fromkeys([*self._columns, *self.values.values()])
+        return f"ORDER BY {', '.join(values)}" if values else ""
 
     def share(self, sql: str) -> str:
         """Name an expression that is used more than once, unless repeating it is cheap.
@@ -123,15 +131,16 @@ class Body:
         *,
         rows: bool = False,
         whole: bool = False,
+        tests: Collection[Atom] = (),
     ) -> Body:
         """Translate a conjunction whose variables are grounded.
 
         `needed` are the variables read outside of it. Atoms that bind nothing needed become
-        EXISTS, unless `rows` says that each combination of rows counts; `whole` says that the
-        literals hang together.
+        EXISTS, unless `rows` says that each combination of rows counts, but of `tests`; `whole`
+        says that the literals hang together.
         """
         apart: list[list[Literal]] = []
-        existential: set[Atom] = set()
+        existential = set(tests)
         if not rows:
             if not whole:
                 literals, apart = self._split(literals, set(needed))
@@ -232,6 +241,7 @@ class Body:
         self.sources.append(f"{table.sql} AS {alias}")
         if table.condition:
             self.conditions.append(table.condition.replace("@", alias))
+        self._columns.extend(f"{alias}.{column}" for column in table.columns)
         for column, argument in zip(table.columns, atom.arguments, strict=False):
             value = f"{alias}.{column}"
             if isinstance(argument, Wildcard):
@@ -407,6 +417,8 @@ class Body:
                 self.kinds.of(node),
             )
             return value if source == kind else cut(f"({value})::HUGEINT", kind)
+        if isinstance(node, Functor) and node.name == COUNTER:
+            return next(self.counters)
         if isinstance(node, Functor):
             arguments = [self.sql(a) for a in node.arguments]
             if builds(node):

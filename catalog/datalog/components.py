@@ -209,7 +209,8 @@ class _Renaming:
 
     def declaration(self, item: Declaration) -> Declaration:
         name = self.relations.get(item.name, item.name)
-        return Declaration(name, self._attributes(item.attributes), item.qualifiers, item.position)
+        attributes = self._attributes(item.attributes)
+        return Declaration(name, attributes, item.qualifiers, item.position, item.keys)
 
     def type(self, item: TypeDeclaration) -> TypeDeclaration:
         parts = tuple(self.types.get(p, p) for p in item.parts)

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 
-from .expressions import STRUCTURE_TYPE, fault_of
-from .functions import registered
+from .expressions import ORDINAL_FUNCTION, STRUCTURE_TYPE, fault_of
+from .functions import OURS, registered
+from .limits import NO_LIMITS, Limits, interrupted_after
 from .liveness import Liveness
+from .ordinals import Ordinals
 from .plan import union
 from .program import Program
-from .steps import MAX_VALUES, Loop, Numbered, Relation, Step, create, quoted
+from .steps import (
+    MAX_VALUES,
+    Choice,
+    Loop,
+    Numbered,
+    Relation,
+    Statement,
+    Step,
+    create,
+    quoted,
+)
 from .structures import decode
 from .syntax import DatalogError, Position
 
@@ -32,6 +48,7 @@ def arrow_type(kind: str) -> pa.DataType:
 
 
 _PREFIX = "dl:"
+MAX_GROWTHS = 5  # places that an error names
 MANY_ROWS = 1_000  # symbols of a recursion that reads fewer rows stay strings
 
 
@@ -81,6 +98,7 @@ def evaluate(
     schema: str | None = None,
     only: Collection[str] | None = None,
     functors: Mapping[str, Callable[..., object]] | None = None,
+    limits: Limits = NO_LIMITS,
 ) -> Relations:
     """Evaluate a program; everything made is temporary and replaced by the next evaluation.
 
@@ -88,8 +106,9 @@ def evaluate(
     position; an input relation without entry is read from the table of its name, in `schema` if
     given. `only` restricts the work to these relations and what they need. `functors` are the
     functions of the functors that the program declares; they take and return int, float and str.
-    Raises DatalogError for functors that aren't given, for inputs that are missing or don't fit,
-    and for what stops Souffle too: division by zero, to_number of a symbol without number.
+    `limits` end what runs too long. Raises DatalogError for functors that aren't given, for inputs
+    that are missing or don't fit, for limits that are reached, and for what stops Souffle too:
+    division by zero, to_number of a symbol without number.
     """
     given = dict(inputs or {})
     for name in given:
@@ -99,7 +118,14 @@ def evaluate(
             raise _error(program, name, f"relation {name} is given an input but has no .input")
     wanted = None if only is None else needed(program, only)
     kept = {r.table for r in program.relations.values() if _in(r.name, wanted)}
-    run = _Run(program, connection, _drop(connection, kept))
+    called = {
+        name: position
+        for relation in program.relations.values()
+        if _in(relation.name, wanted)
+        for name, position in relation.calls.items()
+    }
+    ordinals = Ordinals(program.symbols) if ORDINAL_FUNCTION in called else None
+    run = _Run(program, connection, _drop(connection, kept), ordinals, limits)
     for relation in program.relations.values():
         if not _in(relation.name, wanted):
             continue
@@ -107,13 +133,10 @@ def evaluate(
             run.read(relation, given.get(relation.name), schema)
         if len(set(relation.facts)) > MAX_VALUES:
             _load_facts(relation, connection)
-    called = {
-        name: position
-        for relation in program.relations.values()
-        if _in(relation.name, wanted)
-        for name, position in relation.calls.items()
-    }
-    with registered(connection, program.functors, called, functors or {}):
+    ours = (
+        OURS if ordinals is None else {**OURS, ORDINAL_FUNCTION: (ordinals, ["VARCHAR"], "BIGINT")}
+    )
+    with registered(connection, program.functors, called, functors or {}, ours):
         for step in program.steps:
             if wanted is None or wanted & set(step.relations):
                 run.step(step)
@@ -164,10 +187,15 @@ class _Run:
         program: Program,
         connection: duckdb.DuckDBPyConnection,
         left: Mapping[str, int],
+        ordinals: Ordinals | None,
+        limits: Limits,
     ) -> None:
         self.program = program
         self.connection = connection
         self.left = left
+        self.ordinals = ordinals
+        self.limits = limits
+        self.until = None if limits.seconds is None else time.monotonic() + limits.seconds
         tables = {r.name: r.sql for r in program.relations.values()}
         self.liveness = Liveness(connection, tables, program.probes)
         self.created = {create(r.sql, ""): r.name for r in program.relations.values()}
@@ -191,6 +219,7 @@ class _Run:
         else:
             query = f"SELECT DISTINCT {values} FROM {source} AS i({names})"
         self._check(relation, source)
+        self._number(relation, source)
         alone = relation.is_input and not (
             relation.rules or relation.facts or relation.dominances or relation.is_equivalence
         )
@@ -205,6 +234,24 @@ class _Run:
                 f"can't read the input of relation {relation.name}: {text}",
             ) from None
 
+    def _number(self, relation: Relation, source: str) -> None:
+        """Number the symbols of an input in the order of its rows."""
+        places = [place for place, kind in enumerate(relation.kinds) if kind == "symbol"]
+        if self.ordinals is not None and places:
+            names = ", ".join(f"i{n}" for n in range(len(relation.columns)))
+            symbols = ", ".join(f"i{place}::VARCHAR" for place in places)
+            query = f"SELECT {symbols} FROM {source} AS i({names})"
+            for row in self._asked(relation, query):
+                self.ordinals.add(symbol for symbol in row if symbol is not None)
+
+    def _asked(self, relation: Relation, query: str) -> list[tuple[Any, ...]]:
+        """Query what an input is read from."""
+        try:
+            return self.connection.execute(query).fetchall()
+        except duckdb.Error as error:
+            reason = f"can't read the input of relation {relation.name}: {_first_line(error)}"
+            raise _error(self.program, relation.name, reason) from None
+
     def _check(self, relation: Relation, source: str) -> None:
         """Refuse inputs with texts that are no values of the column's record or algebraic type."""
         structures = self.program.structures
@@ -213,12 +260,7 @@ class _Run:
                 continue
             names = ", ".join(f"i{n}" for n in range(len(relation.columns)))
             query = f"SELECT DISTINCT i{place}::VARCHAR FROM {source} AS i({names}) "
-            try:
-                rows = self.connection.execute(f"{query} WHERE i{place} IS NOT NULL").fetchall()
-            except duckdb.Error as error:
-                reason = f"can't read the input of relation {relation.name}: {_first_line(error)}"
-                raise _error(self.program, relation.name, reason) from None
-            for (text,) in rows:
+            for (text,) in self._asked(relation, f"{query} WHERE i{place} IS NOT NULL"):
                 try:
                     decode(text, kind, structures)
                 except ValueError:
@@ -231,14 +273,23 @@ class _Run:
 
     def step(self, step: Step) -> None:
         """Compute the relations of a step; raises DatalogError."""
+        seconds = self.limits.growth_s if step.growing else None
+        if self.until is not None:
+            seconds = max(0.0, self.until - time.monotonic())
         try:
-            try:
-                self._step(step)
-            except duckdb.InternalException:
-                # A defect of DuckDB's planner; it is met where laterals are correlated twice.
-                with _simpler_plans(self.connection):
+            with interrupted_after(self.connection, seconds) as is_over:
+                try:
                     self._step(step)
+                except duckdb.InternalException:
+                    # A defect of DuckDB's planner; it is met where laterals are correlated twice.
+                    with _simpler_plans(self.connection):
+                        self._step(step)
         except duckdb.Error as error:
+            if is_over():
+                allowed = self.limits.seconds or self.limits.growth_s
+                raise self._ended(step, f"{allowed:g} s have passed", "--limit-s") from None
+            if step.growing and isinstance(error, duckdb.OutOfMemoryException):
+                raise self._ended(step, "memory is full", "more memory") from None
             fault = fault_of(_first_line(error))
             if fault is not None:
                 raise fault from None
@@ -249,6 +300,21 @@ class _Run:
                 f"evaluating {names} failed: {_first_line(error)}",
             ) from None
 
+    def _ended(self, step: Step, reached: str, option: str) -> DatalogError:
+        """Build the error for a step that was ended: it names what makes values."""
+        ended = f"{', '.join(step.relations)}: ended, since {reached}"
+        if not step.growing:
+            return _error(self.program, step.relations[0], f"{ended}; {option} allows more")
+        first, *others = (
+            DatalogError.at(
+                growth.position,
+                f"{ended}: this makes a value of {growth.relation} in each round; bound it, set "
+                f".limitsize {growth.relation}(n=...), or allow more ({option})",
+            )
+            for growth in step.growing[:MAX_GROWTHS]
+        )
+        return DatalogError(first.path, first.line, first.column, first.reason, others)
+
     def _step(self, step: Step) -> None:
         alive = [part.sql for part in step.parts if self.liveness.alive(part.needs)]
         if not alive:
@@ -256,18 +322,74 @@ class _Run:
                 if self.left.get(self.program.relations[name].table) != 0:
                     self.connection.execute(statement).fetchall()
                 self.liveness.rows[name] = 0
-        elif step.loop is not None:
-            _iterate(step.loop, self.connection)
+            return
+        if self.limits.rows is not None:
+            self._check_parts(step, alive, self.limits.rows)
+        if step.loop is not None and (not step.statements or self.limits.rows is not None):
+            self._iterate(step, step.loop)
         elif not step.recursive and len(alive) < len(step.parts):
-            self._execute(create(self.program.relations[step.relations[0]].sql, union(alive)))
-            for statement in step.statements[1:]:
-                self._execute(statement)
+            first = create(self.program.relations[step.relations[0]].sql, union(alive))
+            self._compute(step, (first, *step.statements[1:]))
         elif step.numbered is not None and self._reads_much(step, step.numbered):
-            for statement in step.numbered.statements:
+            self._compute(step, step.numbered.start)
+            for statement in step.numbered.encode:
                 self._execute(statement)
+            self._compute(step, step.numbered.statements)
         else:
-            for statement in step.statements:
+            self._compute(step, step.statements)
+
+    def _check_parts(self, step: Step, parts: Iterable[str], most: int) -> None:
+        """Refuse a SELECT of too many rows before it runs as a whole, since DISTINCT needs all."""
+        if any(self.program.relations[name].keys for name in step.relations):
+            return
+        for sql in parts:
+            rows, size = most, most
+            while rows == size:
+                size *= 4
+                sample = f"SELECT s FROM ({sql}) AS s LIMIT {size}"
+                rows, distinct = self.connection.execute(
+                    f"SELECT count(*), count(DISTINCT s) FROM ({sample})"
+                ).fetchall()[0]
+                self._check_rows(step, distinct)
+
+    def _check_rows(self, step: Step, rows: int) -> None:
+        most = self.limits.rows
+        if most is not None and rows > most:
+            raise self._ended(step, f"there are more than {most:,} rows", "--limit-rows")
+
+    def _compute(self, step: Step, statements: Iterable[Statement]) -> None:
+        """Run statements that make relations, none with more rows than may be."""
+        most = self.limits.rows
+        chosen = any(self.program.relations[name].keys for name in step.relations)
+        for statement in statements:
+            if most is None or chosen or not str(statement).startswith("CREATE"):
                 self._execute(statement)
+            else:
+                self._check_rows(step, self._execute(f"{statement} LIMIT {most + 1}"))
+
+    def _iterate(self, step: Step, loop: Loop) -> None:
+        """Run rounds until nothing is new.
+
+        Driven from here because of what no recursive query can say: tuples leave again between
+        rounds, or a size ends the recursion.
+        """
+        _execute_all(loop.start, self.connection)
+        while True:
+            # Fetch all: an unfinished result would block the connection.
+            if not self.connection.execute(loop.count).fetchall()[0][0]:
+                break
+            if loop.full is not None and self.connection.execute(loop.full).fetchall()[0][0]:
+                break
+            self._check_size(step)
+            _execute_all((*loop.derive, *loop.settle), self.connection)
+        _execute_all(loop.finish, self.connection)
+        self._check_size(step)
+
+    def _check_size(self, step: Step) -> None:
+        if self.limits.rows is not None:
+            tables = (self.program.relations[name].sql for name in step.relations)
+            query = " + ".join(f"(SELECT count(*) FROM {table})" for table in tables)
+            self._check_rows(step, self.connection.execute(f"SELECT {query}").fetchall()[0][0])
 
     def _reads_much(self, step: Step, numbered: Numbered) -> bool:
         """Say whether a recursion reads so much that numbering its symbols first may pay."""
@@ -277,11 +399,14 @@ class _Run:
         )
         return own + sum(self.liveness.rows.get(name, 0) for name in numbered.reads) >= MANY_ROWS
 
-    def _execute(self, statement: str) -> int:
+    def _execute(self, statement: Statement) -> int:
         """Run a statement; where it makes a table, give its number of rows.
 
         If the table is a relation's, the number is noted.
         """
+        if isinstance(statement, Choice):
+            _choose(statement, self.connection)
+            return 0
         result = self.connection.execute(statement).fetchall()
         rows = int(result[0][0]) if result and isinstance(result[0][0], int) else 0
         head = statement.partition(" AS ")[0] + " AS "
@@ -338,22 +463,50 @@ def _simpler_plans(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
         connection.execute(f"SET disabled_optimizers = '{before or ''}'")
 
 
-def _iterate(loop: Loop, connection: duckdb.DuckDBPyConnection) -> None:
-    """Run rounds until nothing is new.
+def _execute_all(statements: Iterable[Statement], connection: duckdb.DuckDBPyConnection) -> None:
+    """Run statements, those between choices at once."""
+    for is_choice, group in itertools.groupby(statements, lambda s: isinstance(s, Choice)):
+        if is_choice:
+            for statement in group:
+                assert isinstance(statement, Choice)
+                _choose(statement, connection)
+        else:
+            connection.execute(";".join(map(str, group))).fetchall()
 
-    Driven from here because of what no recursive query can say: tuples leave again between rounds,
-    or a size ends the recursion.
+
+def _choose(choice: Choice, connection: duckdb.DuckDBPyConnection) -> None:
+    """Delete the candidates that aren't chosen.
+
+    Row by row, since with several keys what one row takes decides whether the next one stays.
     """
-    connection.execute(";".join(loop.start)).fetchall()
-    round_sql = ";".join((*loop.derive, *loop.settle))
-    while True:
-        # Fetch all: an unfinished result would block the connection.
-        if not connection.execute(loop.count).fetchall()[0][0]:
-            break
-        if loop.full is not None and connection.execute(loop.full).fetchall()[0][0]:
-            break
-        connection.execute(round_sql).fetchall()
-    connection.execute(";".join(loop.finish)).fetchall()
+    numbers = [f"dense_rank() OVER (ORDER BY {', '.join(key)})" for key in choice.keys]
+    known = [
+        f"NOT EXISTS (SELECT 1 FROM {choice.relation} AS r WHERE "
+        f"{' AND '.join(f'r.{c} = n.{c}' for c in key)})"
+        for key in choice.keys
+        if choice.relation is not None
+    ]
+    rows = connection.execute(
+        f"SELECT n.rowid AS id, {', '.join(f'{n} AS k{i}' for i, n in enumerate(numbers))} "
+        f"FROM {choice.candidates} AS n {'WHERE ' if known else ''}{' AND '.join(known)} "
+        f"ORDER BY {', '.join(choice.columns)}"
+    ).fetchnumpy()
+    taken: list[set[int]] = [set() for _ in choice.keys]
+    chosen: list[int] = []
+    keys = zip(*(rows[f"k{i}"].tolist() for i in range(len(choice.keys))), strict=True)
+    for identifier, key in zip(rows["id"].tolist(), keys, strict=True):
+        if not any(map(operator.contains, taken, key)):
+            chosen.append(identifier)
+            for values, value in zip(taken, key, strict=True):
+                values.add(value)
+    view = f"{_PREFIX}chosen"
+    connection.register(view, pa.table({"id": pa.array(chosen, type=pa.int64())}))
+    try:
+        connection.execute(
+            f"DELETE FROM {choice.candidates} WHERE rowid NOT IN (SELECT id FROM {quoted(view)})"
+        ).fetchall()
+    finally:
+        connection.unregister(view)
 
 
 def _first_line(error: Exception) -> str:
@@ -378,13 +531,13 @@ def explain(program: Program) -> str:
         lines.append(f"-- stratum {number}: {names} ({how})")
         if step is None:
             continue
-        if step.loop is None:
+        if step.loop is None or step.statements:
             lines.extend(f"{statement};" for statement in step.statements)
             if step.numbered is not None:
                 lines.append(f"-- its symbols are numbered first where it reads {MANY_ROWS:,} rows")
         else:
             lines.extend(f"{statement};" for statement in step.loop.start)
-            lines.append("-- repeat while something is new (subsumption takes tuples away)")
+            lines.append("-- repeat while something is new")
             lines.extend(f"{s};" for s in (*step.loop.derive, *step.loop.settle))
         lines.append("")
     from .python import beyond

@@ -19,6 +19,7 @@ SQL_TYPE = {NUMBER: "BIGINT", UNSIGNED: "UBIGINT", FLOAT: "DOUBLE", SYMBOL: "VAR
 STRUCTURE_TYPE = "JSON"
 PATTERN_FUNCTION = "dl_pattern"  # writes a pattern for RE2
 RANGE_FUNCTION = "dl_range"  # counts in floats, adding up as Souffle does
+ORDINAL_FUNCTION = "dl_ord"  # numbers symbols
 _HALF = "9223372036854775808::HUGEINT"
 _MASK = "18446744073709551615::HUGEINT"
 _LARGE = "9223372036854775808.0::DOUBLE"
@@ -236,7 +237,9 @@ _FLOAT_PREFIX = (
 
 def _convert(node: Functor, value: str, kinds: Kinds, share: Share, fault: Fault) -> str:
     source, kind = kinds.of(node.arguments[0]), kinds.of(node)
-    if node.name == "ord" and source in (SYMBOL, FLOAT):
+    if node.name == "ord" and source == SYMBOL:
+        return f'"{ORDINAL_FUNCTION}"({value})'
+    if node.name == "ord" and source not in (NUMBER, UNSIGNED):
         raise DatalogError.at(
             node.position,
             f"ord of a {source} is outside the dialect: it would expose how values are stored",

@@ -16,6 +16,7 @@ from ..files import replacing
 from ..interruption import endable
 from .engine import Relations, evaluate, explain, needed
 from .facts import delimiter_of, read_facts
+from .limits import DEFAULT_LIMITS, Limits
 from .program import Program, parse
 from .steps import Relation, quoted
 from .structures import decode, spell, spell_float
@@ -55,11 +56,13 @@ def run_files(
     out: str | Path = ".",
     engine: str = "embedded",
     define: Mapping[str, str] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> RunReport:
     """Run a program file on a folder of facts and write its outputs into a folder.
 
-    `engine` is "embedded" or "souffle" (the command of that name, on the PATH). Raises
-    TensologError for files that can't be read or written, DatalogError for the program.
+    `engine` is "embedded" or "souffle" (the command of that name, on the PATH), which knows no
+    `limits`. Raises TensologError for files that can't be read or written, DatalogError for the
+    program and for limits that are reached.
     """
     if engine == "souffle":
         return _run_souffle(Path(program), Path(facts), Path(out), define or {})
@@ -83,7 +86,7 @@ def run_files(
                         relation, directive, Path(facts), table, connection, parsed.structures
                     )
                 inputs[name] = " UNION ALL ".join(f"SELECT * FROM {table}" for table in tables)
-        relations = evaluate(parsed, connection, inputs=inputs, only=wanted)
+        relations = evaluate(parsed, connection, inputs=inputs, only=wanted, limits=limits)
         pieces: list[str] = []
         for directive in (*parsed.outputs, *parsed.printsizes):
             _write(parsed, directive, relations, connection, Path(out), report, pieces)

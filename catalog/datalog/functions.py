@@ -39,7 +39,8 @@ def counted_floats(start: float, end: float, step: float) -> list[float]:
     return out
 
 
-_OURS: Mapping[str, tuple[Callable[..., object], list[str], str]] = {
+Function = tuple[Callable[..., object], list[str], str]  # with the SQL types it takes and gives
+OURS: Mapping[str, Function] = {
     PATTERN_FUNCTION: (translated_or_none, ["VARCHAR"], "VARCHAR"),
     RANGE_FUNCTION: (counted_floats, ["DOUBLE"] * 3, "DOUBLE[]"),
 }
@@ -51,13 +52,14 @@ def registered(
     types: Mapping[str, FunctorType],
     called: Mapping[str, Position],
     functors: Mapping[str, Callable[..., object]],
+    ours: Mapping[str, Function] = OURS,
 ) -> Iterator[None]:
     """Let queries call what a program calls; raises DatalogError for a functor that isn't given."""
     made: list[str] = []
     try:
         for name, position in called.items():
-            if name in _OURS and name not in types:
-                _register(connection, name, *_OURS[name])
+            if name in ours and name not in types:
+                _register(connection, name, *ours[name])
                 made.append(name)
                 continue
             if name not in functors:

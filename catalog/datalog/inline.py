@@ -7,10 +7,11 @@ result; only add(x, y, z) :- z = x + y and its like need their callers.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from .formulas import negate
 from .scope import grounded, rename_atom, rename_literal, substitution
+from .stratify import uses
 from .syntax import (
     Aggregate,
     Atom,
@@ -21,6 +22,7 @@ from .syntax import (
     Expression,
     Literal,
     Negation,
+    Subsumption,
     Variable,
     Wildcard,
     aggregates,
@@ -32,11 +34,21 @@ from .syntax import (
 MAX_CLAUSES = 4096
 
 
-def inline(clauses: Sequence[Clause], declarations: Mapping[str, Declaration]) -> list[Clause]:
-    """Unfold the inline relations that can't be computed; raises DatalogError for cycles."""
-    marked = {n for n, d in declarations.items() if "inline" in d.qualifiers}
+def inline(
+    clauses: Sequence[Clause],
+    subsumptions: Sequence[Subsumption],
+    declarations: Mapping[str, Declaration],
+    directed: Collection[str],
+) -> tuple[list[Clause], list[Subsumption]]:
+    """Unfold the inline relations that can't be computed, where clauses and subsumptions read them.
+
+    `directed` names the relations of directives. Raises DatalogError for cycles, and for what can't
+    be unfolded: a relation that is read or written, one of several clauses inside of an aggregate.
+    """
+    # Rows are chosen from a relation that is computed.
+    marked = {n for n, d in declarations.items() if "inline" in d.qualifiers and not d.keys}
     if not marked:
-        return list(clauses)
+        return list(clauses), list(subsumptions)
     unsafe = {c.head.name for c in clauses if c.head.name in marked and not _safe(c)}
     # One that reads an unsafe one may be unsafe itself: unfold it, too.
     changed = True
@@ -48,17 +60,68 @@ def inline(clauses: Sequence[Clause], declarations: Mapping[str, Declaration]) -
                 unsafe.add(name)
                 changed = True
     if not unsafe:
-        return list(clauses)
+        return list(clauses), list(subsumptions)
+    for name in (n for n in declarations if n in unsafe):
+        if name in directed or any(s.dominated.name == name for s in subsumptions):
+            what = "a directive" if name in directed else "a subsumption"
+            raise DatalogError.at(
+                declarations[name].position,
+                f"relation {name} is inline, its clauses need what their callers bind, and {what} "
+                "needs its rows",
+            )
     bodies: dict[str, list[Clause]] = {name: [] for name in unsafe}
     for clause in clauses:
         if clause.head.name in unsafe:
             bodies[clause.head.name].append(clause)
+    _check_cycles(bodies)
     unfolder = _Unfolder(bodies)
     out: list[Clause] = []
     for clause in clauses:
         if clause.head.name not in unsafe:
             out.extend(unfolder.unfold(clause))
-    return out
+    losing = [u for subsumption in subsumptions for u in _unfolded(subsumption, unfolder)]
+    for literals, heads in (
+        *((c.body, c.head.arguments) for c in out),
+        *((s.body, ()) for s in losing),
+    ):
+        for use in uses(literals, heads):
+            if use.relation in unsafe:
+                raise DatalogError.at(
+                    use.position, f"the inline relation {use.relation} can't be unfolded here"
+                )
+    return out, losing
+
+
+def _check_cycles(bodies: Mapping[str, Sequence[Clause]]) -> None:
+    """Refuse relations that are unfolded by way of themselves."""
+    reads = {
+        name: {
+            use.relation
+            for clause in clauses
+            for use in uses(clause.body, clause.head.arguments)
+            if use.relation in bodies
+        }
+        for name, clauses in bodies.items()
+    }
+    for name, clauses in bodies.items():
+        reached: set[str] = set()
+        queue = list(reads[name])
+        while queue:
+            other = queue.pop()
+            if other not in reached:
+                reached.add(other)
+                queue.extend(reads[other])
+        if name in reached:
+            reason = f"inline relations call each other in a cycle, {name} among them"
+            raise DatalogError.at(clauses[0].position, reason)
+
+
+def _unfolded(subsumption: Subsumption, unfolder: _Unfolder) -> Iterator[Subsumption]:
+    """Unfold the calls in a subsumption's body."""
+    pair = (subsumption.dominated, subsumption.dominating)
+    clause = Clause(subsumption.dominated, (*pair, *subsumption.body), subsumption.position)
+    for unfolded in unfolder.unfold(clause):
+        yield Subsumption(*pair, unfolded.body[2:], subsumption.position)
 
 
 def _safe(clause: Clause) -> bool:
@@ -82,13 +145,9 @@ class _Unfolder:
     def unfold(self, clause: Clause) -> list[Clause]:
         """Replace every call in a clause; several clauses where a relation has several."""
         done: list[Clause] = []
-        work = [(clause, 0)]
+        work = [clause]
         while work:
-            current, depth = work.pop()
-            if depth > 200:
-                raise DatalogError.at(
-                    clause.position, "inline relations call each other in a cycle"
-                )
+            current = work.pop()
             self._check_aggregates(current)
             index = next(
                 (i for i, b in enumerate(current.body) if _reads(b, set(self.bodies))), None
@@ -106,7 +165,7 @@ class _Unfolder:
             )
             for option in options:
                 body = (*current.body[:index], *option, *current.body[index + 1 :])
-                work.append((Clause(current.head, body, current.position), depth + 1))
+                work.append(Clause(current.head, body, current.position))
         return done[::-1]
 
     def _check_aggregates(self, clause: Clause) -> None:
@@ -131,8 +190,11 @@ class _Unfolder:
                         literal.position, "this inline relation has several clauses, not for here"
                     )
                 body[index : index + 1] = options[0]
-            else:
-                index += 1
+                continue
+            for expression in literal_expressions(literal):
+                for inner in aggregates(expression):
+                    self._replace_in(inner)
+            index += 1
         node.body = tuple(body)
 
     def _fresh(self, clause: Clause) -> Clause:

@@ -9,6 +9,7 @@ from .scope import shown
 from .structures import BRANCH, NIL, RECORD, Structures, builds
 from .structures import declared as structures_of
 from .syntax import (
+    COUNTER,
     GIVEN,
     Aggregate,
     Atom,
@@ -41,6 +42,7 @@ _CONVERSIONS = {
     "to_string": SYMBOL,
     "to_unsigned": UNSIGNED,
     "ord": NUMBER,
+    COUNTER: NUMBER,
 }
 _ARITY = {
     "strlen": (1, 1),
@@ -50,6 +52,7 @@ _ARITY = {
     "to_string": (1, 1),
     "to_unsigned": (1, 1),
     "ord": (1, 1),
+    COUNTER: (0, 0),
     "range": (2, 3),
     "cat": (1, None),
     "min": (2, None),

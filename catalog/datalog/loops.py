@@ -16,6 +16,7 @@ from .expressions import literal_value
 from .kinds import FLOAT, NUMBER, SYMBOL, UNSIGNED, Kinds
 from .scope import counts_rows, literal_required, required
 from .syntax import (
+    COUNTER,
     GIVEN,
     Aggregate,
     Atom,
@@ -356,6 +357,8 @@ class Loops:
         name, kind = node.name, self.kinds.of(node)
         if name[0] == GIVEN:
             raise BeyondLoopsError("functors of users")
+        if name == COUNTER:
+            raise BeyondLoopsError("autoinc()")
         if name in ("min", "max"):
             return f"{name}({', '.join(values)})"
         if name == "cat" or (name == "+" and kind == SYMBOL):

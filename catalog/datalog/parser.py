@@ -22,6 +22,7 @@ from .formulas import conjunctions
 from .preprocess import Source, preprocess
 from .structures import BRANCH, NIL, RECORD
 from .syntax import (
+    COUNTER,
     GIVEN,
     Aggregate,
     Atom,
@@ -276,31 +277,29 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
     def attribute(self, items: Children) -> Attribute:
         name, (type_name, position), mark = items
         if mark is not None:
-            raise _refuse(position, "a lattice attribute")
+            raise _refuse(position, "a lattice attribute", _LATTICES)
         return Attribute(str(name), type_name, position)
 
     def qualifiers(self, tokens: Children) -> Children:
         return tokens
 
-    def key(self, tokens: Children) -> Children:
-        return tokens
+    def key(self, tokens: Children) -> tuple[str, ...]:
+        return tuple(str(token) for token in tokens)
 
-    def choice(self, items: Children) -> Token:
-        token: Token = items[0]
-        return token
+    def choice(self, items: Children) -> tuple[tuple[str, ...], ...]:
+        return tuple(items[1:])
 
     def declaration(self, items: Children) -> list[Declaration | Directive]:
         _, names, attributes, qualifiers, choice = items
-        if choice is not None:
-            raise _refuse(self.at(choice), "choice-domain", "its result depends on the engine")
         for token in qualifiers:
             if token in ("btree_min", "btree_max", "btree_sum", "data", "hash", "override"):
-                raise _refuse(self.at(token), f"the qualifier {token}")
+                raise _refuse(self.at(token), f"the qualifier {token}", _LATTICES)
         words = frozenset(str(token) for token in qualifiers)
         out: list[Declaration | Directive] = []
         for name in names:
             position = self.at(name)
-            out.append(Declaration(str(name), attributes or (), words - _ACTIONS, position))
+            kept = words - _ACTIONS
+            out.append(Declaration(str(name), attributes or (), kept, position, choice or ()))
             out.extend(
                 Directive(str(token), str(name), {}, position)
                 for token in qualifiers
@@ -395,7 +394,7 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
         return FunctorDeclaration(str(name), tuple(parameters or ()), result, self.at(name))
 
     def lattice(self, items: Children) -> None:
-        raise _refuse(self.at(items[0]), f"the lattice {items[1]}")
+        raise _refuse(self.at(items[0]), f"the lattice {items[1]}", _LATTICES)
 
     # -- clauses
 
@@ -510,7 +509,7 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
     def functor(self, items: Children) -> Functor:
         name = str(items[0])
         if name == "fold":
-            raise _refuse(self.at(items[0]), "fold")
+            raise _refuse(self.at(items[0]), "fold", "aggregate over a relation instead")
         return self._functor(_LEGACY.get(name, name), items[1] or (), self.at(items[0]))
 
     def extremum(self, items: Children) -> Functor:
@@ -534,9 +533,11 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
             raise DatalogError.at(position, f"{name} {what}")
         return Aggregate(str(name), target, bodies[0], position)
 
-    def counter(self, items: Children) -> None:
-        name = {"$": "the counter $", "autoinc": "autoinc()"}.get(str(items[0]), "__ITERATION__()")
-        raise _refuse(self.at(items[0]), name, "its values depend on the evaluation order")
+    def counter(self, items: Children) -> Functor:
+        if items[0].type == "ITERATION":
+            why = "rounds differ between engines; count them in a column of the relation"
+            raise _refuse(self.at(items[0]), "__ITERATION__()", why)
+        return Functor(COUNTER, (), self.at(items[0]))
 
     def nil(self, items: Children) -> Functor:
         return Functor(NIL, (), self.at(items[0]))
@@ -550,11 +551,13 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
 
     def user_functor(self, items: Children) -> Functor:
         if items[1] == "@":
-            raise _refuse(self.at(items[0]), "a user-defined aggregate")
+            why = "use count, sum, min, max or mean, or a functor over what they give"
+            raise _refuse(self.at(items[0]), "a user-defined aggregate", why)
         return self._functor(GIVEN + items[1], items[2] or (), self.at(items[0]))
 
 
 _ACTIONS = frozenset({"input", "output", "printsize"})
+_LATTICES = "a subsumption (a(x, c) <= a(x, d) :- ...) keeps the best of several values"
 
 
 def _lonely(heads: Sequence[Atom], body: Formula | Literal) -> Iterator[str]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from .bodies import Body, Table
 from .expressions import constant
+from .growth import made
 from .interning import Numbering, View, begin, moves_symbols, reads
 from .kinds import SYMBOL
 from .liveness import needs
@@ -13,18 +16,21 @@ from .recursion import Layout, composes, extreme
 from .steps import (
     KEYED,
     MAX_VALUES,
+    Choice,
     Dominance,
+    Growth,
     Loop,
     Numbered,
     Part,
     Relation,
     Rule,
+    Statement,
     Step,
     create,
     quoted,
 )
 from .stratify import Stratum, uses
-from .syntax import Atom
+from .syntax import Atom, Literal, Wildcard, counters
 from .syntax import variables as expression_variables
 
 
@@ -37,6 +43,13 @@ class Compiler:
         self.view = View(self.tables)
         self.kinds = {r.name: r.kinds for r in relations.values()}
         self._selected: dict[Rule, Part] = {}
+        numbers = itertools.count()
+        self._counters = {
+            rule: [next(numbers) for _ in range(count)]
+            for relation in relations.values()
+            for rule in relation.rules
+            if (count := sum(1 for _ in counters(rule.clause)))
+        }
 
     def step(self, stratum: Stratum) -> Step | None:
         """Compile one stratum; None where its only relation is just read from outside."""
@@ -46,18 +59,24 @@ class Compiler:
         base, _ = self._split(members)
         parts = tuple(p for r in members for p in self._parts(r, base[r.name]))
         empty = tuple(create(r.sql, self._empty(r)) for r in members)
-        limited = any(r.limit is not None for r in members)
-        if limited or any(r.dominances for r in members):
-            alone = len(members) == 1 and not limited
-            statements = self._extreme(members[0]) if alone else None
-            if statements is None:
-                loop = self._loop(members)
-                return Step(stratum.relations, True, (), parts, empty, loop)
-        else:
-            statements = self._recursive(members)
-            numbered = self._numbered(members)
-            return Step(stratum.relations, True, tuple(statements), parts, empty, None, numbered)
-        return Step(stratum.relations, True, tuple(statements), parts, empty)
+        growing = self._growing(members)
+        step = Step(stratum.relations, True, (), parts, empty, growing=growing)
+        limited = any(r.limit is not None or r.keys for r in members)
+        if not limited and not any(r.dominances for r in members):
+            statements, numbered = self._recursive(members), self._numbered(members)
+            return replace(step, statements=tuple(statements), numbered=numbered)
+        keyed = self._extreme(members[0]) if len(members) == 1 and not limited else None
+        return replace(step, statements=tuple(keyed or ()), loop=self._loop(members))
+
+    @staticmethod
+    def _growing(members: Sequence[Relation]) -> tuple[Growth, ...]:
+        names = {relation.name for relation in members}
+        found = (
+            (relation.name, made(rule.clause, names))
+            for relation in members
+            for rule in relation.rules
+        )
+        return tuple(Growth(name, node.position) for name, node in found if node is not None)
 
     # -- SELECTs
 
@@ -68,19 +87,34 @@ class Compiler:
         clause, view = rule.clause, view or self.view
         body = Body(rule.kinds, view.tables, special, symbols=view.symbols)
         needed = {v.name for a in clause.head.arguments for v in expression_variables(a)}
-        body.add(clause.body, needed)
+        if rule in self._counters:
+            # Each combination of rows gets a number, but an atom of underscores is a mere test.
+            body.add(clause.body, needed, rows=True, tests=_unnamed(clause.body))
+            body.counters = self._numbers(rule, body.order())
+        else:
+            body.add(clause.body, needed)
         values = [body.sql(argument) for argument in clause.head.arguments] or ["TRUE"]
         values[0] = body.guard(values[0])
         return values, body.tail()
+
+    def _numbers(self, rule: Rule, order: str) -> Iterator[str]:
+        """Spell the values of a rule's counters: those of all rules interleave."""
+        total = sum(map(len, self._counters.values()))
+        for offset in self._counters[rule]:
+            yield f"((row_number() OVER ({order}) - 1) * {total} + {offset})"
 
     def _select(self, rule: Rule, relation: Relation) -> str:
         values, tail = self.select(rule)
         return "SELECT " + _named(values, relation.columns) + tail
 
     def _given(self, relation: Relation) -> Iterator[str]:
-        """Give the SELECTs of what was read and of the facts."""
+        """Give the SELECTs of what was read and of the facts.
+
+        What is read into a relation with keys enters it last: it isn't chosen from.
+        """
         if relation.is_input:
-            yield f"SELECT * FROM {relation.input_sql}"
+            source = f"SELECT * FROM {relation.input_sql}"
+            yield self._empty(relation) if relation.keys else source
         rows = list(dict.fromkeys(relation.facts))
         if len(rows) > MAX_VALUES:
             yield f"SELECT * FROM {relation.facts_sql}"
@@ -121,10 +155,12 @@ class Compiler:
             return None
         parts = tuple(self._parts(relation, relation.rules))
         empty = create(relation.sql, self._empty(relation))
-        statements = [create(relation.sql, union([p.sql for p in parts])) if parts else empty]
+        first = create(relation.sql, union([p.sql for p in parts])) if parts else empty
+        statements: list[Statement] = [first]
         if relation.is_equivalence:
             statements.append(create(relation.sql, _closure(relation)))
         statements.extend(self._prune(relation))
+        statements.extend(_choice(relation))
         return Step((relation.name,), False, tuple(statements), parts, (empty,))
 
     def _prune(self, relation: Relation) -> Iterator[str]:
@@ -194,13 +230,16 @@ class Compiler:
         numbering = Numbering(started, read, rules)
         starts = {r.name: [numbering.start(r)] if r in started else [] for r in members}
         statements = [
-            *(begin(r, union(self._base(r, base[r.name]))) for r in started),
-            *numbering.encode(),
             *self._fixpoint(members, starts, numbering.view(self.tables)),
             *numbering.decode(members),
         ]
         every = reads(rule for r in members for rule in r.rules)
-        return Numbered(tuple(name for name in every if name not in own), tuple(statements))
+        return Numbered(
+            tuple(name for name in every if name not in own),
+            tuple(begin(r, union(self._base(r, base[r.name]))) for r in started),
+            tuple(numbering.encode()),
+            tuple(statements),
+        )
 
     def _fixpoint(
         self, members: Sequence[Relation], starts: Mapping[str, Sequence[str]], view: View
@@ -299,16 +338,19 @@ class Compiler:
     def _loop(self, members: Sequence[Relation]) -> Loop:
         """Compile what runs round by round, since tuples must be taken away in between."""
         base, recursive = self._split(members)
-        start: list[str] = []
+        start: list[Statement] = []
         derive: dict[str, list[str]] = {r.name: [] for r in members}
-        settle: list[str] = []
+        settle: list[Statement] = []
         for relation in members:
             parts = self._base(relation, base[relation.name])
             start.append(create(relation.sql, union(parts) if parts else self._empty(relation)))
         for relation in members:
             start.extend(self._prune(relation))
+            start.extend(_choice(relation))
         for relation in members:
             delta, new = _delta(relation), _new(relation)
+            if relation.keys:
+                settle.append(Choice(new, relation.sql, relation.columns, _keys(relation)))
             start.append(create(delta, f"SELECT * FROM {relation.sql}"))
             columns = ", ".join(relation.columns)
             kept = f"SELECT {columns} FROM {new} AS n"
@@ -352,6 +394,25 @@ class Compiler:
         return Loop(
             tuple(start), tuple(derived), tuple(settle), f"SELECT {counts}", tuple(finish), full
         )
+
+
+def _choice(relation: Relation) -> Iterator[Statement]:
+    """Choose among what a relation starts from, and add what it was given."""
+    if relation.keys:
+        given = relation.input_sql if relation.is_input else None
+        yield Choice(relation.sql, given, relation.columns, _keys(relation))
+        if given is not None:
+            yield f"INSERT INTO {relation.sql} SELECT * FROM {given}"
+
+
+def _keys(relation: Relation) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(relation.columns[c] for c in key) for key in relation.keys)
+
+
+def _unnamed(literals: Iterable[Literal]) -> list[Atom]:
+    """Name the atoms all of whose arguments are underscores."""
+    atoms = (b for b in literals if isinstance(b, Atom))
+    return [b for b in atoms if all(isinstance(a, Wildcard) for a in b.arguments)]
 
 
 def _grows(relation: Relation, members: Sequence[Relation]) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from .components import expand
-from .expressions import PATTERN_FUNCTION, RANGE_FUNCTION, SQL_TYPE, literal_value
+from .expressions import ORDINAL_FUNCTION, PATTERN_FUNCTION, RANGE_FUNCTION, SQL_TYPE, literal_value
 from .functions import FunctorType
 from .inline import inline
 from .kinds import Kinds, Types, column_kinds, resolve_types
@@ -19,6 +20,7 @@ from .stratify import Stratum, Use, stratify, uses
 from .structures import BRANCH, NIL, Structures, builds, encode
 from .subtypes import Subtypes
 from .syntax import (
+    COUNTER,
     GIVEN,
     Aggregate,
     Atom,
@@ -39,6 +41,7 @@ from .syntax import (
     Subsumption,
     Variable,
     Wildcard,
+    counters,
     literal_expressions,
     walk,
 )
@@ -51,7 +54,8 @@ class Program:
     `declarations` and `kinds` are keyed by relation name; `kinds` gives each column's kind
     (number, unsigned, float, symbol, or the name of one of the `structures`, its records and
     algebraic types). `inputs`, `outputs` and `printsizes` are its directives, `strata` the order
-    of evaluation, `steps` the SQL, `notes` what was accepted and ignored.
+    of evaluation, `steps` the SQL, `notes` what was accepted and ignored. `symbols` are those of
+    the text, as they appear, where the program numbers them.
     """
 
     path: str
@@ -67,6 +71,7 @@ class Program:
     notes: list[str]
     structures: Structures
     functors: Mapping[str, FunctorType]
+    symbols: tuple[str, ...]
 
 
 def parse(text: str, path: str = "<program>", define: Mapping[str, str] | None = None) -> Program:
@@ -97,6 +102,7 @@ def build(block: Block, path: str) -> Program:
     # What reads a relation of which nothing is known can't be checked.
     unknown = declarations.keys() - columns.keys()
     _check_qualifiers(declarations, columns, errors)
+    _check_keys(declarations, block.subsumptions, errors)
     inputs, outputs, printsizes, limits = _directives(block.directives, declarations, errors)
     relations = {
         name: Relation(
@@ -107,15 +113,19 @@ def build(block: Block, path: str) -> Program:
             is_input=name in inputs,
             is_equivalence="eqrel" in declarations[name].qualifiers,
             limit=limits.get(name),
+            keys=_keys(declarations[name]),
         )
         for index, name in enumerate(declarations)
         if name not in unknown
     }
     clauses: list[Clause] = []
+    unfoldable = {n for n, d in declarations.items() if "inline" in d.qualifiers}
     for clause in block.clauses:
         if unknown & _mentioned(clause):
             continue
-        fact = None if clause.body else _fact(clause.head, columns, types.structures)
+        fact = None
+        if not clause.body and clause.head.name not in unfoldable:
+            fact = _fact(clause.head, columns, types.structures)
         if fact is None:
             clauses.append(clause)
         else:
@@ -127,7 +137,8 @@ def build(block: Block, path: str) -> Program:
             headed.append(clause)
     clauses = headed
     try:
-        clauses = inline(clauses, declarations)
+        used = {d.relation for d in block.directives}
+        clauses, unfolded = inline(clauses, block.subsumptions, declarations, used)
     except DatalogError as error:
         # Nothing below speaks of a program that can't be unfolded.
         errors.found.append(error)
@@ -145,11 +156,12 @@ def build(block: Block, path: str) -> Program:
             if "legacy" not in block.pragmas:
                 subtypes.check(scoped, declarations)
             _check_divisors(scoped, kinds)
+            _check_counters(scoped)
             relations[clause.head.name].rules.append(Rule(scoped, kinds))
             calls = _calls((*scoped.body, scoped.head), kinds)
             relations[clause.head.name].calls.update(calls)
     subsumptions = []
-    for subsumption in block.subsumptions:
+    for subsumption in unfolded:
         heads = (subsumption.dominated, subsumption.dominating)
         if unknown & {atom.name for atom in heads}:
             continue
@@ -164,6 +176,7 @@ def build(block: Block, path: str) -> Program:
     known = [c for c in resolved if {u.relation for u in _reads(c)} <= relations.keys()]
     with errors.collected():
         strata = stratify(list(relations), known, subsumptions)
+    _check_recursive_counters(strata, relations, errors)
     errors.check()
     compiler = Compiler(relations)
     compiled = []
@@ -186,7 +199,27 @@ def build(block: Block, path: str) -> Program:
         block.notes,
         types.structures,
         functors,
+        _symbols(block.clauses)
+        if any(ORDINAL_FUNCTION in r.calls for r in relations.values())
+        else (),
     )
+
+
+def _symbols(clauses: Iterable[Clause]) -> tuple[str, ...]:
+    """List the symbols of clauses, as they appear in the text."""
+    strings = [
+        node
+        for clause in clauses
+        for literal in (clause.head, *clause.body)
+        for expression in literal_expressions(literal)
+        for node in walk(expression, inside=True)
+        if isinstance(node, String)
+    ]
+    files = {
+        path: place for place, path in enumerate(dict.fromkeys(s.position.path for s in strings))
+    }
+    strings.sort(key=lambda s: (files[s.position.path], s.position.line, s.position.column))
+    return tuple(dict.fromkeys(string.value for string in strings))
 
 
 def _functors(
@@ -225,6 +258,9 @@ def _calls(literals: Iterable[Literal], kinds: Kinds) -> Iterator[tuple[str, Pos
                 elif isinstance(node, Functor) and node.name == "range":
                     if kinds.of(node) == "float":
                         yield RANGE_FUNCTION, node.position
+                elif isinstance(node, Functor) and node.name == "ord":
+                    if kinds.of(node.arguments[0]) == "symbol":
+                        yield ORDINAL_FUNCTION, node.position
                 elif isinstance(node, Aggregate):
                     yield from _calls(node.body, kinds)
                     if node.target is not None:
@@ -247,6 +283,64 @@ def _check_divisors(clause: Clause, kinds: Kinds) -> None:
             divisor = node.arguments[1]
             if isinstance(divisor, Number) and divisor.value == 0:
                 raise DatalogError.at(node.position, "division by zero")
+
+
+def _keys(declaration: Declaration) -> tuple[tuple[int, ...], ...]:
+    """Give the columns of each key, each key once; of columns that there are."""
+    places = {attribute.name: place for place, attribute in enumerate(declaration.attributes)}
+    keys = (sorted({places[name] for name in key if name in places}) for key in declaration.keys)
+    return tuple(dict.fromkeys(tuple(key) for key in keys if key))
+
+
+def _check_keys(
+    declarations: Mapping[str, Declaration], subsumptions: Iterable[Subsumption], errors: Errors
+) -> None:
+    """Refuse a choice-domain of columns that aren't there, or of rows that enter in other ways."""
+    losing = {subsumption.dominated.name for subsumption in subsumptions}
+    for name, declaration in declarations.items():
+        known = {attribute.name for attribute in declaration.attributes}
+        reasons = [
+            f"the choice-domain of {name} names {column}, which is no column of it"
+            for column in dict.fromkeys(itertools.chain.from_iterable(declaration.keys))
+            if column not in known
+        ]
+        if declaration.keys and "eqrel" in declaration.qualifiers:
+            reasons.append(
+                f"choice-domain of the eqrel relation {name} is outside the dialect: choose in a "
+                "relation that it reads"
+            )
+        if declaration.keys and name in losing:
+            reasons.append(
+                f"choice-domain and subsumption of {name} are outside the dialect together: "
+                "choose in a relation that reads it"
+            )
+        for reason in reasons:
+            errors.found.append(DatalogError.at(declaration.position, reason))
+
+
+def _check_counters(clause: Clause) -> None:
+    """Refuse counters but in heads of rules: elsewhere there is no solution to number."""
+    allowed = list(counters(clause)) if clause.body else []
+    body = (e for b in clause.body for e in literal_expressions(b))
+    for node in (n for e in (*clause.head.arguments, *body) for n in walk(e, inside=True)):
+        if isinstance(node, Functor) and node.name == COUNTER and node not in allowed:
+            where = "bodies and aggregates" if clause.body else "facts"
+            raise DatalogError.at(
+                node.position, f"autoinc() ($) can't stand in {where}, but in heads of rules"
+            )
+
+
+def _check_recursive_counters(
+    strata: Iterable[Stratum], relations: Mapping[str, Relation], errors: Errors
+) -> None:
+    for stratum in strata:
+        for rule in (r for name in stratum.relations for r in relations[name].rules):
+            if stratum.recursive and any(
+                use.relation in stratum.relations for use in uses(rule.clause.body)
+            ):
+                for node in counters(rule.clause):
+                    reason = "autoinc() ($) in a recursive clause: number the finished relation"
+                    errors.found.append(DatalogError.at(node.position, reason))
 
 
 def _letter(kind: str) -> str:
@@ -435,6 +529,7 @@ def _dominance(
     )
     nothing = Atom("", (), place)
     clause = Clause(nothing, (dominated, subsumption.dominating, *subsumption.body), place)
+    _check_counters(clause)
     scoped = resolve(clause)
     kinds = Kinds(columns, types).infer(scoped.body)
     check_grounded(scoped)

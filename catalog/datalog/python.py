@@ -61,6 +61,7 @@ class _Module:
             else:
                 for rule in members[0].rules:
                     self._rule(rule)
+                self._choose(members[0], 0)
             for relation in members:
                 if relation.is_equivalence:
                     rows = self.names.rows[relation.name]
@@ -85,12 +86,32 @@ class _Module:
         rows = self.names.rows[relation.name]
         given = f"dict.fromkeys(given.get({relation.name!r}, ()))"
         self._add(0, f"{rows} = {given if relation.is_input else '{}'}")
+        if relation.keys:
+            name = self._called(relation.name, "keys")
+            taken = self.names.call("taken", rows, repr(relation.keys))
+            self._add(0, f"{name} = {taken}")
+            self._add(0, f"{self._called(relation.name, 'found')} = {{}}")
         for fact in dict.fromkeys(relation.facts):
-            self._add(0, f"{rows}[{row([repr(value) for value in fact])}] = None")
+            target = self._target(relation)
+            self._add(0, f"{target}[{row([repr(value) for value in fact])}] = None")
+
+    def _target(self, relation: Relation) -> str:
+        """Name what a relation's first rows enter: where they are chosen from, what is found."""
+        return self._called(relation.name, "found" if relation.keys else "rows")
+
+    def _choose(self, relation: Relation, level: int) -> None:
+        """Write that of what was found only what is chosen enters a relation."""
+        if relation.keys:
+            found, keys = (self._called(relation.name, p) for p in ("found", "keys"))
+            self._add(
+                level, f"{found} = {self.names.call('chosen', found, repr(relation.keys), keys)}"
+            )
+            if level == 0:
+                self._add(level, f"{self.names.rows[relation.name]}.update({found})")
 
     def _rule(self, rule: Rule) -> None:
         """Write a rule that reads what is complete."""
-        target = self.names.rows[rule.clause.head.name]
+        target = self._target(self.program.relations[rule.clause.head.name])
         loops = Loops(rule.clause, rule.kinds, self.names)
         loops.translate(lambda one: f"{target}[{one}] = None", None, "")
         self._write(loops)
@@ -130,6 +151,7 @@ class _Module:
                 rounds += [(relation, rule, atom) for atom in atoms]
                 if not atoms:
                     self._rule(rule)
+            self._choose(relation, 0)
         translated = []
         for relation, rule, atom in rounds:
             loops = Loops(rule.clause, rule.kinds, self.names)
@@ -150,6 +172,7 @@ class _Module:
             self._write(loops, 1)
         for name in names:
             new, found = self._called(name, "new"), self._called(name, "found")
+            self._choose(self.program.relations[name], 1)
             self._add(1, f"{self.names.rows[name]}.update({found})")
             self._add(1, f"{new} = {found}")
             for index in wanted:

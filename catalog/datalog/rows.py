@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from .limits import NO_LIMITS, Limits
 from .program import Program
 from .steps import Row
 from .structures import Structures, decode, encode
@@ -29,20 +30,22 @@ def derive(
     given: Mapping[str, Iterable[Row]],
     *,
     functors: Mapping[str, Callable[..., object]] | None = None,
+    limits: Limits = NO_LIMITS,
 ) -> dict[str, list[Row]]:
     """Return the rows of every relation, each once, from those of the inputs.
 
     An input that isn't `given` is empty. Rows are tuples of int, float and str as the relation's
     columns are declared. A record is a tuple, nil None, and a branch a tuple that begins with its
-    name; a relation without columns holds where it has the row (). `functors` and errors are those
-    of evaluate.
+    name; a relation without columns holds where it has the row (). `functors`, `limits` and errors
+    are those of evaluate.
     """
     inputs: dict[str, list[Row]] = {n: [] for n, one in program.relations.items() if one.is_input}
     for name, rows in given.items():
         inputs[name] = list(dict.fromkeys(rows))
         _check(program, name, inputs[name])
     facts = sum(len(relation.facts) for relation in program.relations.values())
-    if facts + sum(map(len, inputs.values())) < FEW_ROWS and _are_plain(inputs):
+    is_small = facts + sum(map(len, inputs.values())) < FEW_ROWS
+    if is_small and not limits.apply_to(program.steps) and _are_plain(inputs):
         loops = _loops(program)
         if loops is not None:
             try:
@@ -50,7 +53,7 @@ def derive(
             except UnicodeDecodeError:
                 reason = "evaluating failed: substr cuts a character in two"
                 raise DatalogError.at(Position(program.path, 1, 1), reason) from None
-    return _queried(program, inputs, functors)
+    return _queried(program, inputs, functors, limits)
 
 
 def _loops(program: Program) -> Callable[..., dict[str, Rows]] | None:
@@ -103,6 +106,7 @@ def _queried(
     program: Program,
     inputs: Mapping[str, list[Row]],
     functors: Mapping[str, Callable[..., object]] | None,
+    limits: Limits,
 ) -> dict[str, list[Row]]:
     """Evaluate a program by a database in memory."""
     import duckdb
@@ -125,7 +129,7 @@ def _queried(
                 columns = [pa.array([True] * len(rows), type=pa.bool_())]
             tables[name] = quoted(f"given {number}")
             load(tables[name], columns, program.relations[name], connection)
-        relations = evaluate(program, connection, inputs=tables, functors=functors)
+        relations = evaluate(program, connection, inputs=tables, functors=functors, limits=limits)
         return {
             name: [_returned(program, name, row) for row in relations[name].fetchall()]
             for name in relations

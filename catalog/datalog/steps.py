@@ -43,6 +43,7 @@ class Relation:
     is_input: bool = False
     is_equivalence: bool = False
     limit: int | None = None  # a recursion ends when it has so many rows
+    keys: tuple[tuple[int, ...], ...] = ()  # columns on which the rows derived are a function
     facts: list[Row] = field(default_factory=list)
     rules: list[Rule] = field(default_factory=list)
     dominances: list[Dominance] = field(default_factory=list)
@@ -75,6 +76,28 @@ class Relation:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """What a choice-domain does in the place of a statement: some rows of `candidates` stay.
+
+    In ascending order, a row stays unless one that stayed before it, or one of `relation`, has the
+    same values in the columns of one of the `keys`. `columns` are all of them.
+    """
+
+    candidates: str
+    relation: str | None
+    columns: tuple[str, ...]
+    keys: tuple[tuple[str, ...], ...]
+
+    def __str__(self) -> str:
+        keys = " and by ".join(", ".join(key) for key in self.keys)
+        new = "" if self.relation is None else f" that are new to {self.relation}"
+        return f"-- choose rows of {self.candidates}{new}, one for each {keys}"
+
+
+Statement = str | Choice
+
+
+@dataclass(frozen=True)
 class Part:
     """One SELECT of a union, and what has to be there for it to select something."""
 
@@ -86,40 +109,53 @@ class Part:
 class Step:
     """Statements that compute relations; `loop` holds the parts of a driven iteration.
 
+    Where there are both, the iteration is for a limit of rows, which only rounds can be held to.
     `parts` are what the relations start from. Where none can select anything, `empty` computes
     the step; of a step without recursion, those that can are enough.
     """
 
     relations: tuple[str, ...]
     recursive: bool
-    statements: tuple[str, ...]
+    statements: tuple[Statement, ...]
     parts: tuple[Part, ...]
     empty: tuple[str, ...]
     loop: Loop | None = None
     numbered: Numbered | None = None
+    growing: tuple[Growth, ...] = ()
+
+
+@dataclass(frozen=True)
+class Growth:
+    """A place where a recursion makes values of a relation, so that it may never end."""
+
+    relation: str
+    position: Position
 
 
 @dataclass(frozen=True)
 class Numbered:
     """Statements that do what a step's do with numbers in the place of symbols.
 
-    They pay where the relations that are read hold many rows.
+    They pay where the relations that are read hold many rows. `encode` comes between what makes the
+    relations that the recursion starts from and the recursion.
     """
 
     reads: tuple[str, ...]
+    start: tuple[str, ...]
+    encode: tuple[str, ...]
     statements: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Loop:
-    """A semi-naive iteration that one query can't express: general subsumption, limits of size.
+    """A semi-naive iteration that one query can't express: subsumption, choices, limits of size.
 
     Each round runs `derive`, then `settle`; it ends when `count` gives 0, or `full` something true.
     """
 
-    start: tuple[str, ...]
-    derive: tuple[str, ...]
-    settle: tuple[str, ...]
+    start: tuple[Statement, ...]
+    derive: tuple[Statement, ...]
+    settle: tuple[Statement, ...]
     count: str
     finish: tuple[str, ...]
     full: str | None = None

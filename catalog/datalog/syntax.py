@@ -63,6 +63,7 @@ class Errors:
 
 
 GIVEN = "@"  # the names of functors that users give begin so
+COUNTER = "autoinc"  # the functor that gives a number of its own to each solution
 
 
 # Nodes compare by identity: one text may hold many equal expressions of different kinds.
@@ -210,12 +211,13 @@ class Attribute:
 
 @dataclass(eq=False, slots=True)
 class Declaration:
-    """A declared relation."""
+    """A declared relation; each key in `keys` names columns by which its rows are chosen."""
 
     name: str
     attributes: tuple[Attribute, ...]
     qualifiers: frozenset[str]
     position: Position
+    keys: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(eq=False, slots=True)
@@ -326,13 +328,17 @@ def children(expression: Expression) -> tuple[Expression, ...]:
     return ()
 
 
-def walk(expression: Expression) -> Iterator[Expression]:
-    """Visit an expression and all below it, but not into aggregates."""
+def walk(expression: Expression, *, inside: bool = False) -> Iterator[Expression]:
+    """Visit an expression and all below it; `inside` says whether aggregates are entered."""
     stack = [expression]
     while stack:
         node = stack.pop()
         yield node
         stack.extend(children(node))
+        if inside and isinstance(node, Aggregate):
+            stack.extend(e for literal in node.body for e in literal_expressions(literal))
+            if node.target is not None:
+                stack.append(node.target)
 
 
 def literal_expressions(literal: Literal) -> tuple[Expression, ...]:
@@ -362,6 +368,14 @@ def literal_variables(literal: Literal, *, inside: bool = True) -> Iterator[Vari
     """Visit every variable of a literal; `inside` says whether aggregates are entered."""
     for expression in literal_expressions(literal):
         yield from variables(expression, inside=inside)
+
+
+def counters(clause: Clause) -> Iterator[Functor]:
+    """Visit the counters of a clause's head, but those inside of aggregates."""
+    for argument in clause.head.arguments:
+        for node in walk(argument):
+            if isinstance(node, Functor) and node.name == COUNTER:
+                yield node
 
 
 def aggregates(expression: Expression) -> Iterator[Aggregate]:

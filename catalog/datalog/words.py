@@ -60,6 +60,25 @@ def counted(first: int, last: int, step: int) -> Iterable[int]:
     return range(first, last, step)
 
 
+def taken(rows: Iterable[tuple[Any, ...]], keys: tuple[tuple[int, ...], ...]) -> list[set[Any]]:
+    """Collect the values that rows have in the columns of each key."""
+    return [{tuple(row[column] for column in key) for row in rows} for key in keys]
+
+
+def chosen(
+    rows: Iterable[tuple[Any, ...]], keys: tuple[tuple[int, ...], ...], values: list[set[Any]]
+) -> dict[tuple[Any, ...], None]:
+    """Choose rows, in ascending order, with new values for each key; they take these values."""
+    out: dict[tuple[Any, ...], None] = {}
+    for row in sorted(rows):
+        news = [tuple(row[column] for column in key) for key in keys]
+        if not any(new in known for new, known in zip(news, values, strict=True)):
+            out[row] = None
+            for new, known in zip(news, values, strict=True):
+                known.add(new)
+    return out
+
+
 def closure(pairs: Iterable[tuple[Any, Any]]) -> dict[tuple[Any, Any], None]:
     """Close pairs under reflexivity, symmetry and transitivity."""
     classes: dict[Any, list[Any]] = {}

@@ -73,8 +73,29 @@ def datalog() -> None:
     show_default=True,
     help="'souffle' runs the command of that name, which must be on the PATH.",
 )
+@click.option(
+    "--limit-s",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0),
+    help="End the evaluation after so many seconds; 0: never.  [default: 60 for each recursion "
+    "that makes values, since only such may never end]",
+)
+@click.option(
+    "--limit-rows",
+    metavar="ROWS",
+    type=click.IntRange(min=1),
+    help="End the evaluation where a relation, or those recursive with each other, get more rows.",
+)
 @define_option
-def run(program: Path, facts: Path, out: Path, engine: str, define: dict[str, str]) -> None:
+def run(
+    program: Path,
+    facts: Path,
+    out: Path,
+    engine: str,
+    limit_s: float | None,
+    limit_rows: int | None,
+    define: dict[str, str],
+) -> None:
     """Evaluate a program: .input relations from NAME.facts, .output relations to NAME.csv.
 
     Columns are separated by tabs in both, as Soufflé has them. What .printsize and IO=stdout ask
@@ -85,13 +106,19 @@ def run(program: Path, facts: Path, out: Path, engine: str, define: dict[str, st
       tensolog datalog run reach.dl --facts facts --out results
       tensolog datalog run reach.dl -F facts -D results --engine souffle
       tensolog datalog run reach.dl -F facts -D results --define DEPTH=3
+      tensolog datalog run reach.dl -F facts -D results --limit-s 10
     """
     from ..catalog.datalog.files import run_files
+    from ..catalog.datalog.limits import DEFAULT_LIMITS, Limits
 
+    if engine == "souffle" and (limit_s is not None or limit_rows is not None):
+        raise click.UsageError("--limit-s and --limit-rows are for the embedded engine.")
+    growth_s = DEFAULT_LIMITS.growth_s if limit_s is None else None
+    limits = Limits(limit_s or None, growth_s, limit_rows)
     made = not out.exists()
     out.mkdir(parents=True, exist_ok=True)
     try:
-        report = run_files(program, facts, out, engine=engine, define=define)
+        report = run_files(program, facts, out, engine=engine, define=define, limits=limits)
     except BaseException:
         if made:
             with suppress(OSError):

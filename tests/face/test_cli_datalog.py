@@ -3,6 +3,8 @@
 import pytest
 from commandline import leftovers
 
+from tests.endless import PROGRAM
+
 REACH = """// What reaches what?
 .decl edge(a: symbol, b: symbol)
 .decl reaches(a: symbol, b: symbol)
@@ -113,3 +115,20 @@ def test_all_errors_of_a_program_are_printed_a_line_each(cli, tmp_path):
         ":2:3:",
         ":3:3:",
     ]
+
+
+@pytest.mark.parametrize("option", [("--limit-s", "0.3"), ("--limit-rows", "50")])
+def test_a_program_without_end_is_ended_by_a_limit(option, cli, tmp_path):
+    path = tmp_path / "endless.dl"
+    path.write_text(PROGRAM, encoding="utf-8")
+    line = cli("datalog", "run", path, "-D", tmp_path / "out", *option).refused()
+    assert "endless.dl:4:3: a: ended" in line and f"({option[0]})" in line
+    assert leftovers(tmp_path, "endless.dl") == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--limit-s", "-1"), ("--limit-rows", "0"), ("--limit-s", "1", "--engine", "souffle")],
+)
+def test_bad_limits_are_refused(options, cli, program, tmp_path):
+    cli("datalog", "run", program, "-F", tmp_path / "facts", *options).refused()

@@ -14,7 +14,7 @@ from commandline import TALKATIVE
 
 from tensolog import interrupts
 from tensolog.progress import Progress
-from tests.endless import PROGRAM, QUERY, ROUNDS, save_endless, struck
+from tests.endless import PROGRAM, QUERY, RECORDS, ROUNDS, save_endless, struck
 
 
 def strike(number=signal.SIGINT):
@@ -145,7 +145,7 @@ def test_an_endless_query_ends_by_a_signal(number, code, cli):
     assert outcome.err.splitlines()[-1].endswith("; nothing was written")
 
 
-@pytest.mark.parametrize("text", [PROGRAM, ROUNDS], ids=["recursive", "rounds"])
+@pytest.mark.parametrize("text", [PROGRAM, ROUNDS, RECORDS], ids=["recursive", "rounds", "records"])
 def test_an_endless_program_ends_by_a_signal_and_leaves_nothing(text, cli, tmp_path):
     program = tmp_path / "endless.dl"
     program.write_text(text)
