@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         describe_miss,
         is_reported,
         near_misses,
-        nearly_text,
+        nearly,
     )
     from .matching.rewrite import instantiate
     from .matching.view import ABSENT, GraphView, Match, NamedView, NewNode, Reference, Replacement
@@ -48,7 +48,7 @@ __all__ = [
     "match_of",
     "matches",
     "near_misses",
-    "nearly_text",
+    "nearly",
     "parse_rules",
     "rule_rows",
     "select_rules",
@@ -79,7 +79,7 @@ __getattr__, __dir__ = lazily(
         "match_of": ".matching.match",
         "matches": ".matching.match",
         "near_misses": ".matching.near_misses",
-        "nearly_text": ".matching.near_misses",
+        "nearly": ".matching.near_misses",
         "parse_rules": ".language.parser",
         "rule_rows": ".catalog_rows",
         "select_rules": ".load",

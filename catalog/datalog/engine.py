@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from .expressions import ORDINAL_FUNCTION, STRUCTURE_TYPE, fault_of
-from .functions import OURS, registered
+from .functions import OURS, Function, registered
 from .limits import NO_LIMITS, Limits, interrupted_after
 from .liveness import Liveness
 from .ordinals import Ordinals
@@ -133,9 +133,9 @@ def evaluate(
             run.read(relation, given.get(relation.name), schema)
         if len(set(relation.facts)) > MAX_VALUES:
             _load_facts(relation, connection)
-    ours = (
-        OURS if ordinals is None else {**OURS, ORDINAL_FUNCTION: (ordinals, ["VARCHAR"], "BIGINT")}
-    )
+    ours: dict[str, Function] = dict(OURS)
+    if ordinals is not None:
+        ours[ORDINAL_FUNCTION] = (ordinals, ["VARCHAR"], "BIGINT")
     with registered(connection, program.functors, called, functors or {}, ours):
         for step in program.steps:
             if wanted is None or wanted & set(step.relations):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from .syntax import (
     Atom,
     Comparison,
@@ -10,6 +12,8 @@ from .syntax import (
     Literal,
     Negation,
     Truth,
+    Variable,
+    literal_variables,
 )
 
 MAX_CONJUNCTIONS = 4096
@@ -45,6 +49,15 @@ def conjunctions(formula: Formula | Literal, negated: bool = False) -> list[tupl
                 f"this body unfolds into more than {MAX_CONJUNCTIONS} conjunctions",
             )
     return out
+
+
+def formula_variables(formula: Formula | Literal) -> Iterator[Variable]:
+    """Visit every variable of a body, those of aggregates too."""
+    if isinstance(formula, Formula):
+        for part in formula.parts:
+            yield from formula_variables(part)
+    else:
+        yield from literal_variables(formula)
 
 
 def negate(literal: Literal) -> Literal:

@@ -1,4 +1,4 @@
-"""The clauses of rules, to be joined in columns: only those in demand, kept on disk as read."""
+"""The clauses of rules, to be joined in columns: only those in demand."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from importlib import resources
 import numpy as np
 
 from ...catalog import datalog
+from ...catalog.datalog.definitions import Definition
 from ...catalog.datalog.parser import parse_block
 from ...catalog.datalog.syntax import Clause, String
 from ...catalog.kept import cache_path, kept, text_hash
-from ...rules import Rule, nearly_text
+from ...rules import Rule, nearly
 from ...rules.conditions import UsedOnlyHere
 from ...rules.matching.compile import clause_of, default_facts, graph_relations
 from .arrays import Flags, Ints
@@ -77,7 +78,7 @@ def readings(rules: Collection[Rule], *, uses: bool) -> dict[Rule, Reading]:
         if (rule, uses) not in _READ:
             clause = clause_of(rule)
             needed = [p for p in clause.parts if uses or not isinstance(p.condition, UsedOnlyHere)]
-            found = _read(replace(clause, parts=needed).text(), rule.name)
+            found = _conjunctions(replace(clause, parts=needed).definitions())
             structure = found.get(f"pattern_{rule.name}", ())
             _READ[rule, uses] = Reading(structure, found[f"match_{rule.name}"])
     return {rule: _READ[rule, uses] for rule in rules}
@@ -86,8 +87,7 @@ def readings(rules: Collection[Rule], *, uses: bool) -> dict[Rule, Reading]:
 @cache
 def near_clauses(rule: Rule) -> Mapping[str, tuple[Conjunction, ...]]:
     """The relations of a rule by name: structure, matches, and what nearly matches."""
-    texts = (clause_of(rule).text(), nearly_text(rule))
-    return _read("\n".join(texts), rule.name)
+    return _conjunctions([*clause_of(rule).definitions(), *nearly(rule)])
 
 
 @cache
@@ -115,9 +115,14 @@ def stated(rules: Sequence[Rule], symbol: Callable[[str], int]) -> dict[str, Tab
 def _texts(rules: tuple[Rule, ...]) -> tuple[tuple[str, ...], ...]:
     """Relation and texts of each fact."""
     return tuple(
-        (clause.head.name, *(a.value for a in clause.head.arguments if isinstance(a, String)))
-        for clause in parse_block(default_facts(rules), "facts of rules").clauses
+        (fact.name, *(a.value for a in fact.arguments if isinstance(a, String)))
+        for fact in default_facts(rules)
     )
+
+
+def _conjunctions(definitions: Sequence[Definition]) -> dict[str, tuple[Conjunction, ...]]:
+    """The clauses of relations that rules define."""
+    return {d.name: tuple(map(conjunction_of, d.clauses())) for d in definitions}
 
 
 def _read(text: str, place: str) -> dict[str, tuple[Conjunction, ...]]:

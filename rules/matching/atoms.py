@@ -1,17 +1,21 @@
-"""Conditions of rules as Datalog: comparisons, symbols, shapes, types, numbers."""
+"""Conditions of rules as atoms of Datalog: comparisons, shapes, types, numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from ...catalog.datalog.syntax import Expression as DatalogExpression
+from ...catalog.datalog.syntax import Literal as DatalogLiteral
+from ...catalog.datalog.syntax import Wildcard
+from ...catalog.datalog.trees import Argument, Part, atom, comparison, either, infix, symbol
 from .. import schemas
 from ..conditions import bindings, optional_values
 from ..syntax import Binary, Call, Expression, ListOf, Literal, Name, Rule
 
-Atoms = tuple[list[str], bool]
+Atoms = tuple[list[Part], bool]
 """Atoms that follow from an expression, and whether they imply it."""
 
 LEFT_OVER: Atoms = ([], False)
@@ -24,9 +28,9 @@ class Term:
     `guards` say that the symbolic sizes in it are numbers: needed for all but plain equality.
     """
 
-    text: str
-    atoms: tuple[str, ...] = ()
-    guards: tuple[str, ...] = ()
+    value: Argument
+    atoms: tuple[Part, ...] = ()
+    guards: tuple[Part, ...] = ()
     real: bool = False
     literal: float | None = None
     plain: bool = True
@@ -64,20 +68,22 @@ class Terms:
                 first, second = self.comparison(left), self.comparison(right)
                 if not (first[1] and second[1]):
                     return LEFT_OVER
-                return [f"({', '.join(first[0])}; {', '.join(second[0])})"], True
+                return [either([first[0], second[0]])], True
             case Binary("in", left, ListOf(items)):
                 cases = [self.comparison(Binary("=", left, item)) for item in items]
                 if not cases or not all(complete for _, complete in cases):
                     return LEFT_OVER
-                return [f"({'; '.join(', '.join(atoms) for atoms, _ in cases)})"], True
+                return [either(atoms for atoms, _ in cases)], True
             case Call("fits", (Name(c), Name(target))) if self._beside(c, target):
-                return [f"fits(v_{c}, v_{target})"], True
+                return [atom("fits", f"v_{c}", f"v_{target}")], True
             case Binary("=", Call("shape", (Name(a),)), Call("shape", (Name(b),))):
                 if not self._beside(a, b):
                     return LEFT_OVER
-                return [f"fits(v_{a}, v_{b})", f"fits(v_{b}, v_{a})"], True
+                there = atom("fits", f"v_{a}", f"v_{b}")
+                return [there, atom("fits", f"v_{b}", f"v_{a}")], True
             case Binary("=", Call("dtype", (Name(a),)), Call("dtype", (Name(b),))):
-                return [f"dtype(v_{a}, t_{a})", f"dtype(v_{b}, t_{b})", f"t_{a} = t_{b}"], True
+                types = [atom("dtype", f"v_{name}", f"t_{name}") for name in (a, b)]
+                return [*types, comparison(f"t_{a}", "=", f"t_{b}")], True
             case Binary("=" | "!=" | "<" | "<=" | ">" | ">=" as operator, left, right):
                 return self._compared(operator, self.term(left), self.term(right))
         return LEFT_OVER
@@ -101,7 +107,7 @@ class Terms:
         atoms = [*left.atoms, *right.atoms]
         if operator != "=" or not (left.plain and right.plain):
             atoms += [*left.guards, *right.guards]
-        return [*atoms, f"{left.text} {operator} {right.text}"], True
+        return [*atoms, comparison(left.value, operator, right.value)], True
 
     def term(self, expression: Expression) -> Term | None:
         """Compile a number; None when it is beyond Datalog."""
@@ -109,9 +115,9 @@ class Terms:
             case Literal(bool()):
                 return None
             case Literal(int() as value):
-                return Term(str(value), literal=float(value))
+                return Term(value, literal=float(value))
             case Literal(float() as value):
-                return Term(real_text(value), real=True, literal=value)
+                return Term(value, real=True, literal=value)
             case Name(text) if text in self.names.scalars and text not in self.optional:
                 return Term(f"x_{text}", real=True)
             case Name(text) if text in self.integers:
@@ -119,9 +125,9 @@ class Terms:
                 return Term(f"d_{text}")
             case Name(text) if text in self.sizes:
                 self.needed.add(text)
-                return Term(f"d_{text}", guards=(f"d_{text} >= 0",))
+                return Term(f"d_{text}", guards=(comparison(f"d_{text}", ">=", 0),))
             case Call("rank", (Name(value),)):
-                return Term(f"r_{value}", (f"rank(v_{value}, r_{value})",))
+                return Term(f"r_{value}", (atom("rank", f"v_{value}", f"r_{value}"),))
             case Call("dim", (Name(value), Literal(int() as place))):
                 return self._dim(value, place)
             case Call("axis", (place, Name(value))):
@@ -133,24 +139,24 @@ class Terms:
     def _dim(self, value: str, place: int) -> Term:
         if place >= 0:
             variable = f"e_{value}_{place}"
-            atom = f"dim(v_{value}, {place}, {variable})"
+            size = atom("dim", f"v_{value}", place, variable)
         else:
             variable = f"e_{value}_last{-place}"
-            atom = f"last_dim(v_{value}, {-place}, {variable})"
-        return Term(variable, (atom,), (f"{variable} >= 0",))
+            size = atom("last_dim", f"v_{value}", -place, variable)
+        return Term(variable, (size,), (comparison(variable, ">=", 0),))
 
     def _axis(self, place: Term | None, value: str) -> Term | None:
         if place is None or place.real:
             return None
         r = f"r_{value}"
-        atoms = (*place.atoms, f"rank(v_{value}, {r})", f"{r} > 0")
-        return Term(f"(({place.text} + {r}) % {r})", atoms, place.guards)
+        atoms = (*place.atoms, atom("rank", f"v_{value}", r), comparison(r, ">", 0))
+        return Term(infix(infix(place.value, "+", r), "%", r), atoms, place.guards)
 
     def _arithmetic(self, operator: str, left: Term | None, right: Term | None) -> Term | None:
         if left is None or right is None or left.real or right.real:
             return None
         return Term(
-            f"({left.text} {operator} {right.text})",
+            infix(left.value, operator, right.value),
             (*left.atoms, *right.atoms),
             (*left.guards, *right.guards),
             plain=False,
@@ -162,21 +168,11 @@ def _as_real(term: Term) -> Term | None:
         return term
     if term.literal is None:
         return None
-    return Term(real_text(term.literal), real=True, literal=term.literal)
-
-
-def real_text(value: float) -> str:
-    """A float in positional notation, which every Datalog dialect reads."""
-    return np.format_float_positional(float(value), unique=True, trim="0")
+    return Term(term.literal, real=True, literal=term.literal)
 
 
 TYPE_RELATIONS = {"float": "floating", "int": "integral", "number": "numeric"}
-
-
-def quoted(text: str) -> str:
-    """A symbol as Datalog text."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
+Size = DatalogExpression | None  # of a shape: None is a list of sizes
 
 
 def attribute_text(value: object) -> str:
@@ -192,66 +188,52 @@ def attribute_text(value: object) -> str:
     return str(value)
 
 
-def shape_atoms(value: str, terms: list[str]) -> list[str]:
+def shape_atoms(value: str, sizes: Sequence[Size]) -> list[DatalogLiteral]:
     """The atoms for a declared shape: its rank, then each size that matters."""
-    match terms:
+    v, r = f"v_{value}", f"r_{value}"
+    match sizes:
         case []:
-            return [f"rank(v_{value}, 0)"]
-        case [d] if d != "*":
-            return [f"vector(v_{value}, {d})"]
-        case [d, e] if "*" not in terms:
-            return [f"matrix(v_{value}, {d}, {e})"]
-        case ["*", d, e]:
-            return [f"batch_of_matrices(v_{value}, {d}, {e})"]
-    if "*" not in terms:
-        atoms, star = [f"rank(v_{value}, {len(terms)})"], len(terms)
+            return [atom("rank", v, 0)]
+        case [d] if d is not None:
+            return [atom("vector", v, d)]
+        case [d, e] if d is not None and e is not None:
+            return [atom("matrix", v, d, e)]
+        case [None, d, e] if d is not None and e is not None:
+            return [atom("batch_of_matrices", v, d, e)]
+    atoms: list[DatalogLiteral]
+    if None not in sizes:
+        atoms, star = [atom("rank", v, len(sizes))], len(sizes)
     else:
-        atoms, star = [f"rank(v_{value}, r_{value})"], terms.index("*")
-        if len(terms) > 1:
-            atoms.append(f"r_{value} >= {len(terms) - 1}")
-    for place, term in enumerate(terms):
-        if term not in ("_", "*"):
-            front = f"dim(v_{value}, {place}, {term})"
-            back = f"last_dim(v_{value}, {len(terms) - place}, {term})"
-            atoms.append(front if place < star else back)
+        atoms, star = [atom("rank", v, r)], sizes.index(None)
+        if len(sizes) > 1:
+            atoms.append(comparison(r, ">=", len(sizes) - 1))
+    for place, size in enumerate(sizes):
+        if size is not None and not isinstance(size, Wildcard):
+            front = atom("dim", v, place, size)
+            atoms.append(front if place < star else atom("last_dim", v, len(sizes) - place, size))
     return atoms
 
 
-def type_atom(value: str, dtypes: tuple[str, ...]) -> str:
+def type_atom(value: str, dtypes: tuple[str, ...]) -> Part:
     """The atom that a value has one of some element types."""
-    if len(dtypes) == 1 and dtypes[0] in TYPE_RELATIONS:
-        return f"{TYPE_RELATIONS[dtypes[0]]}(v_{value})"
     if set(dtypes) == {"float32", "float64"}:
-        return f"single_or_double(v_{value})"
-    atoms = [
-        f"{TYPE_RELATIONS[t]}(v_{value})"
-        if t in TYPE_RELATIONS
-        else f"dtype(v_{value}, {quoted(t)})"
-        for t in dtypes
-    ]
-    return atoms[0] if len(atoms) == 1 else f"({'; '.join(atoms)})"
+        return atom("single_or_double", f"v_{value}")
+    return either([_has_type(value, dtype)] for dtype in dtypes)
 
 
-def scalar_atom(value: str, number: float) -> str:
+def _has_type(value: str, dtype: str) -> DatalogLiteral:
+    if dtype in TYPE_RELATIONS:
+        return atom(TYPE_RELATIONS[dtype], f"v_{value}")
+    return atom("dtype", f"v_{value}", symbol(dtype))
+
+
+def scalar_atom(value: str, number: float) -> Part:
     """The atom that a constant is a number, as its own element type rounds it."""
-    x = float(number)
+    x, v = float(number), f"v_{value}"
     rounded = {t: float(np.dtype(t).type(x)) for t in ("float16", "float32")}
     if all(r == x for r in rounded.values()):
-        return f"scalar(v_{value}, {real_text(x)})"
-    cases = [
-        f"dtype(v_{value}, {quoted(t)}), scalar(v_{value}, {real_text(r)})"
+        return atom("scalar", v, x)
+    return either(
+        [atom("dtype", v, symbol(t)), atom("scalar", v, r)]
         for t, r in (*rounded.items(), ("float64", x))
-    ]
-    return f"({'; '.join(cases)})"
-
-
-def declared(relation: str, columns: Sequence[str], body: Iterable[str]) -> str:
-    """The declaration of a relation of numbers and its one clause."""
-    typed = ", ".join(f"{column}:number" for column in columns)
-    head = f"{relation}({', '.join(columns)})"
-    return f".decl {relation}({typed})\n{head} :-\n{joined(body)}.\n"
-
-
-def joined(atoms: Iterable[str]) -> str:
-    """Atoms of a body, one a line, repeated ones once."""
-    return ",\n".join(f"    {atom}" for atom in dict.fromkeys(atoms))
+    )

@@ -8,6 +8,11 @@ from functools import cache
 from importlib import resources
 from itertools import combinations
 
+from ...catalog.datalog import trees
+from ...catalog.datalog.definitions import Definition
+from ...catalog.datalog.syntax import Atom, Variable, Wildcard
+from ...catalog.datalog.trees import absent, atom, comparison, symbol
+from ...catalog.datalog.unparse import clause_text
 from .. import schemas
 from ..conditions import (
     Condition,
@@ -27,7 +32,7 @@ from ..conditions import (
     optional_values,
 )
 from ..syntax import Expression, Input, Literal, Name, Output, PatternNode, Rule, Star
-from .atoms import Terms, attribute_text, declared, quoted, scalar_atom, shape_atoms, type_atom
+from .atoms import Atoms, Size, Terms, attribute_text, scalar_atom, shape_atoms, type_atom
 from .symmetry import mirrored_nodes
 
 WIDTH = 5  # the inputs that `call` has columns for
@@ -40,7 +45,7 @@ class Part:
     """What one condition (None: the pattern's structure) contributes to the body."""
 
     condition: Condition | None
-    atoms: list[str]
+    atoms: list[trees.Part]
 
 
 @dataclass
@@ -59,7 +64,7 @@ class Clause:
         positions = [f"p_{node}_{side}" for node, side in list_positions(self.rule)]
         return (*nodes, *values, *positions, *(f"d_{name}" for name in self.sizes))
 
-    def atoms(self, without: Condition | None = None) -> list[str]:
+    def atoms(self, without: Condition | None = None) -> list[trees.Part]:
         """All atoms, those of one condition left out."""
         return [
             atom
@@ -68,17 +73,17 @@ class Clause:
             for atom in part.atoms
         ]
 
-    def text(self) -> str:
+    def definitions(self) -> list[Definition]:
         """The relation `match_<Name>`; of a long body, first `pattern_<Name>`, its structure.
 
         The few rows of the structure tell the engine where to start; alone it may begin by joining
         all vectors of one length.
         """
-        match = declared(f"match_{self.rule.name}", self.columns(), self.body())
+        match = Definition.of_numbers(f"match_{self.rule.name}", self.columns(), self.body())
         if not self.is_long:
-            return match
-        structure = self.parts[0].atoms
-        return declared(f"pattern_{self.rule.name}", self.structural, structure) + match
+            return [match]
+        name, structure = f"pattern_{self.rule.name}", self.parts[0].atoms
+        return [Definition.of_numbers(name, self.structural, structure), match]
 
     @property
     def is_long(self) -> bool:
@@ -90,11 +95,11 @@ class Clause:
         """The columns of nodes, values and positions."""
         return tuple(column for column in self.columns() if not column.startswith("d_"))
 
-    def body(self, without: Condition | None = None) -> list[str]:
+    def body(self, without: Condition | None = None) -> list[trees.Part]:
         """The atoms of the match, those of one condition left out."""
         if not self.is_long:
             return self.atoms(without)
-        pattern = f"pattern_{self.rule.name}({', '.join(self.structural)})"
+        pattern = atom(f"pattern_{self.rule.name}", *self.structural)
         return [pattern, *self.atoms(without)[len(self.parts[0].atoms) :]]
 
 
@@ -177,26 +182,27 @@ class ClauseBuilder:
 
     # ------------------------------------------------------------------------- structure
 
-    def _structure(self) -> list[str]:
-        atoms = [atom for node in self.rule.match for atom in self.node_atoms(node)]
-        return atoms + self._distinct()
+    def _structure(self) -> list[trees.Part]:
+        atoms = [found for node in self.rule.match for found in self.node_atoms(node)]
+        return [*atoms, *self._distinct()]
 
-    def node_atoms(self, node: PatternNode) -> list[str]:
+    def node_atoms(self, node: PatternNode) -> list[trees.Part]:
         """The atoms that tie one pattern node to its operands."""
-        operator, atoms = quoted(node.operator), []
+        operator: trees.Argument = symbol(node.operator)
+        atoms: list[trees.Part] = []
         if node.choices:
             operator = f"o_{node.op_type}"
-            atoms = [f"choice({quoted(choice_name(self.rule, node.op_type))}, {operator})"]
+            atoms = [atom("choice", symbol(choice_name(self.rule, node.op_type)), operator)]
         n = f"n_{node.name}"
         starred = any(i.star for i in node.inputs) or any(o.star for o in node.outputs)
         if not starred and len(node.inputs) <= WIDTH:
-            inputs = [f"v_{item.value}" for item in node.inputs]
-            inputs += ["-1"] * (WIDTH - len(inputs))
-            operands = ", ".join(inputs)
-            atoms += [f"call({n}, {operator}, {operands}, v_{node.outputs[0].value})"]
-            atoms += [f"gives({n}, {i}, v_{o.value})" for i, o in enumerate(node.outputs) if i > 0]
-            return atoms + self._present(node)
-        atoms += [f"node({n}, {operator})"]
+            inputs: list[trees.Argument] = [f"v_{item.value}" for item in node.inputs]
+            inputs += [-1] * (WIDTH - len(inputs))
+            outputs = [f"v_{output.value}" for output in node.outputs]
+            atoms.append(atom("call", n, operator, *inputs, outputs[0]))
+            atoms += [atom("gives", n, i, v) for i, v in enumerate(outputs) if i > 0]
+            return [*atoms, *self._present(node)]
+        atoms.append(atom("node", n, operator))
         sides: tuple[tuple[str, str, Sequence[Input | Output]], ...] = (
             ("in", "reads", node.inputs),
             ("out", "gives", node.outputs),
@@ -204,38 +210,38 @@ class ClauseBuilder:
         for side, relation, items in sides:
             between = sum(item.star for item in items) == 2
             for i, item in enumerate(items):
-                position = f"p_{node.name}_{side}" if between else str(i)
+                position = f"p_{node.name}_{side}" if between else i
                 if isinstance(item, Input) and item.optional:
-                    atoms.append(f"operand({n}, {position}, v_{item.value})")
+                    atoms.append(atom("operand", n, position, f"v_{item.value}"))
                 elif not item.star:
-                    atoms.append(f"{relation}({n}, {position}, v_{item.value})")
+                    atoms.append(atom(relation, n, position, f"v_{item.value}"))
                 elif not between and item.value:
-                    atoms.append(f"{relation}({n}, {position}, l_{item.value})")
+                    atoms.append(atom(relation, n, position, f"l_{item.value}"))
             if side == "in" and not any(item.star for item in node.inputs):
-                atoms.append(f"!reads({n}, {len(items)}, _)")
+                atoms.append(absent("reads", n, len(items), "_"))
         return atoms
 
-    def _present(self, node: PatternNode) -> list[str]:
+    def _present(self, node: PatternNode) -> list[trees.Part]:
         """Operands that are not optional must not be -1."""
         known = [s for operator in node.operators for s in schemas.versions(operator)]
         few = min((s.min_input for s in known), default=0)
         return [
-            f"v_{item.value} >= 0"
+            comparison(f"v_{item.value}", ">=", 0)
             for i, item in enumerate(node.inputs)
             if i >= few and not item.optional
         ]
 
-    def _distinct(self) -> list[str]:
+    def _distinct(self) -> list[trees.Part]:
         """Two pattern nodes are two nodes; mirror images come out once."""
-        atoms: list[str] = []
+        atoms: list[trees.Part] = []
         mirrored = mirrored_nodes(self.rule)
         for a, b in combinations(self.rule.match, 2):
             if a.operator != b.operator:
                 continue
             if (a.name, b.name) in mirrored:
-                atoms.append(f"n_{a.name} < n_{b.name}")
+                atoms.append(comparison(f"n_{a.name}", "<", f"n_{b.name}"))
             elif not _feeds(a, b) and not _feeds(b, a):
-                atoms.append(f"n_{a.name} != n_{b.name}")
+                atoms.append(comparison(f"n_{a.name}", "!=", f"n_{b.name}"))
         return atoms
 
     # ------------------------------------------------------------------------- dimensions
@@ -254,33 +260,33 @@ class ClauseBuilder:
                 continue
             if part.condition.optional or part.condition.value in self.implied:
                 continue
-            terms = [self._size_term(size) for size in part.condition.shape]
-            self.needed.update(t.removeprefix("d_") for t in terms if t.startswith("d_"))
-            part.atoms += shape_atoms(part.condition.value, terms)
+            sizes = [self._size(size) for size in part.condition.shape]
+            self.needed.update(s.name.removeprefix("d_") for s in sizes if isinstance(s, Variable))
+            part.atoms += shape_atoms(part.condition.value, sizes)
         clause.sizes = sorted(self.needed)
 
-    def _size_term(self, size: Expression) -> str:
-        """A size as a Datalog term; `_` where nothing depends on it, `*` for a list of sizes."""
+    def _size(self, size: Expression) -> Size:
+        """A size as a Datalog term: an underscore where nothing depends on it."""
         match size:
-            case Literal(value):
-                return str(value)
+            case Literal(int() as value):
+                return trees.term(value)
             case Name(text) if self.sizes[text] > 1 or text in self.needed:
-                return f"d_{text}"
+                return trees.term(f"d_{text}")
             case Star():
-                return "*"
-        return "_"
+                return None
+        return Wildcard(trees.MADE)
 
     # ------------------------------------------------------------------------- conditions
 
-    def _condition(self, condition: Condition) -> tuple[list[str], bool]:
+    def _condition(self, condition: Condition) -> Atoms:
         """The atoms that follow from a condition, and whether they imply it."""
         match condition:
             case IsConstant(value, optional):
-                return [f"constant{'_or_absent' if optional else ''}(v_{value})"], True
+                return [atom(f"constant{'_or_absent' if optional else ''}", f"v_{value}")], True
             case IsScalar(value) if value in self.optional:
-                return [f"constant_or_absent(v_{value})"], False
+                return [atom("constant_or_absent", f"v_{value}")], False
             case IsScalar(value):
-                return [f"scalar(v_{value}, x_{value})"], True
+                return [atom("scalar", f"v_{value}", f"x_{value}")], True
             case HasType(value, dtypes, optional):
                 return ([], False) if optional else ([type_atom(value, dtypes)], True)
             case HasShape(value, shape, optional):
@@ -291,20 +297,20 @@ class ClauseBuilder:
                 return self._attribute(condition)
             case HasDefaults(node, attributes):
                 if not self.nodes[node].attributes:
-                    return [f"!altered(n_{node}, _)"], True
-                return [f"!altered(n_{node}, {quoted(name)})" for name in attributes], True
+                    return [absent("altered", f"n_{node}", "_")], True
+                return [absent("altered", f"n_{node}", symbol(name)) for name in attributes], True
             case UsedOnlyHere(value, uses):
-                return [f"private(v_{value}, {uses})"], True
+                return [atom("private", f"v_{value}", uses)], True
             case UnusedOutputs(node, listed):
-                return [f"!uses_output_beyond(n_{node}, {listed})"], True
+                return [absent("uses_output_beyond", f"n_{node}", listed)], True
             case IsKnown(dimension) if dimension in self.sizes:
                 self.needed.add(dimension)
-                return [f"d_{dimension} >= 0"], True
+                return [comparison(f"d_{dimension}", ">=", 0)], True
             case Holds(expression):
                 return self.terms.comparison(expression)
         return [], False
 
-    def _shape(self, shape: tuple[Expression, ...]) -> tuple[list[str], bool]:
+    def _shape(self, shape: tuple[Expression, ...]) -> Atoms:
         """Whether Datalog can say all of a shape: lists that must agree and arithmetic it can't.
 
         The atoms themselves come last, when it is known which sizes somebody needs.
@@ -324,35 +330,35 @@ class ClauseBuilder:
             for size in operand.shape or ()
         )
 
-    def _literal(self, condition: IsLiteral) -> tuple[list[str], bool]:
-        atoms = [f"constant(v_{condition.value})"]
+    def _literal(self, condition: IsLiteral) -> Atoms:
+        atoms: list[trees.Part] = [atom("constant", f"v_{condition.value}")]
         if not isinstance(condition.literal, Literal) or isinstance(condition.literal.value, str):
             return atoms, False
         atoms = [scalar_atom(condition.value, condition.literal.value)]
         if condition.neighbour:
-            atoms.append(f"fits(v_{condition.value}, v_{condition.neighbour})")
+            atoms.append(atom("fits", f"v_{condition.value}", f"v_{condition.neighbour}"))
         return atoms, True
 
-    def _attribute(self, condition: HasAttribute) -> tuple[list[str], bool]:
+    def _attribute(self, condition: HasAttribute) -> Atoms:
         node, attribute = self.nodes[condition.node], condition.attribute
         if node.choices or not schemas.is_always_set(node.operator, attribute):
             return [], False
-        n, name = f"n_{node.name}", quoted(attribute)
+        n, name = f"n_{node.name}", symbol(attribute)
         integer = schemas.is_integer(node.operator, attribute)
         match condition.expression:
             case Literal(int() as value) if integer:
-                return [f"attribute_int({n}, {name}, {value})"], True
+                return [atom("attribute_int", n, name, value)], True
             case Literal(value):
                 if not integer and isinstance(value, int):
                     value = float(value)
-                return [f"attribute({n}, {name}, {quoted(attribute_text(value))})"], True
+                return [atom("attribute", n, name, symbol(attribute_text(value)))], True
             case Name(text) if integer:
                 self.needed.add(text)
-                return [f"attribute_int({n}, {name}, d_{text})"], True
+                return [atom("attribute_int", n, name, f"d_{text}")], True
             case Name(text) if self._attribute_uses(text) == 1:
                 return [], True  # it binds, and nothing has to agree with it
             case Name(text) if text in self.names.attributes:
-                return [f"attribute({n}, {name}, a_{text})"], True
+                return [atom("attribute", n, name, f"a_{text}")], True
         return [], False
 
     def _attribute_uses(self, name: str) -> int:
@@ -380,17 +386,17 @@ def compile_program(rules: Sequence[Rule]) -> str:
     Columns: the nodes `n_*`, the values `v_*`, bound dimensions and integer attributes `d_*`,
     positions of operands between two lists `p_*`; `matches` reads them.
     """
-    parts = [graph_relations(), default_facts(rules)]
+    facts = "".join(clause_text(fact, ()) for fact in default_facts(rules))
+    parts = [graph_relations(), facts]
     for rule in rules:
-        clause = clause_of(rule)
-        relation = f"match_{rule.name}"
-        parts.append(f"// {rule.summary}\n{clause.text()}\n.output {relation}\n")
+        text = "".join(definition.text() for definition in clause_of(rule).definitions())
+        parts.append(f"// {rule.summary}\n{text}\n.output match_{rule.name}\n")
     return "\n".join(parts)
 
 
-def default_facts(rules: Sequence[Rule]) -> str:
+def default_facts(rules: Sequence[Rule]) -> list[Atom]:
     """Facts that rules need: defaults of attributes they leave out, choices of operators."""
-    facts: set[str] = set()
+    facts: set[tuple[str, ...]] = set()
     for rule in rules:
         asked = {c.node for c in conditions(rule) if isinstance(c, HasDefaults)}
         for node in rule.match:
@@ -399,14 +405,12 @@ def default_facts(rules: Sequence[Rule]) -> str:
             for operator in node.operators:
                 defaults = schemas.attribute_defaults(operator, rule.opset_from, rule.opset_to)
                 for name, value in ((n, v) for n, values in defaults.items() for v in values):
-                    spelled = quoted(attribute_text(value))
-                    fact = f"{quoted(operator)}, {quoted(name)}, {spelled}"
-                    facts.add(f"default_attribute({fact}).")
+                    facts.add(("default_attribute", operator, name, attribute_text(value)))
     for rule in rules:
         for variable, operators in rule.choices:
-            name = quoted(choice_name(rule, variable))
-            facts |= {f"choice({name}, {quoted(operator)})." for operator in operators}
-    return "".join(f"{fact}\n" for fact in sorted(facts))
+            name = choice_name(rule, variable)
+            facts |= {("choice", name, operator) for operator in operators}
+    return [atom(relation, *map(symbol, texts)) for relation, *texts in sorted(facts)]
 
 
 @cache

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from ...catalog.datalog import trees
+from ...catalog.datalog.definitions import Definition, distinct
+from ...catalog.datalog.formulas import formula_variables
+from ...catalog.datalog.syntax import Atom
+from ...catalog.datalog.trees import absent, atom, symbol
 from ..conditions import (
     Condition,
     HasAttribute,
@@ -25,7 +29,6 @@ from ..conditions import (
 )
 from ..lengths import Within
 from ..syntax import Name, Rule
-from .atoms import declared, joined, quoted
 from .bindings import Bindings
 from .compile import Clause, clause_of, compile_program, remainder
 from .match import Rows, match_of, matches
@@ -34,7 +37,6 @@ from .view import ABSENT, Match, NamedView
 # A literal or a fixed attribute tells which operation is meant: an Add of something else than 0 is
 # not a failed attempt at adding 0.
 IDENTIFYING = (IsLiteral, HasAttribute, ListAgrees)
-VARIABLE = re.compile(r"\b[a-z]_\w+")
 
 
 @dataclass(frozen=True)
@@ -57,16 +59,32 @@ def compile_misses(rules: Sequence[Rule]) -> str:
     for rule in rules:
         if not is_reported(rule):
             continue
-        if text := nearly_text(rule):
-            parts.append(f"{text}.output nearly_{rule.name}\n")
-        if len(rule.match) > 1:
-            parts.append(f"{_reached(clause_of(rule))}.output reached_{rule.name}\n")
+        definitions = nearly(rule) + (_reached(clause_of(rule)) if len(rule.match) > 1 else [])
+        for definition in definitions:
+            name = definition.name
+            output = "" if name.startswith("found_") else f".output {name}\n"
+            parts.append(definition.text() + output)
     return "\n".join(parts)
 
 
-def nearly_text(rule: Rule) -> str:
-    """The relation `nearly_<Name>` of a rule; nothing where no condition is left to Datalog."""
-    return _nearly(clause_of(rule))
+def nearly(rule: Rule) -> list[Definition]:
+    """The relation `nearly_<Name>` of a rule; nothing where no condition is left to Datalog.
+
+    One clause for each condition: the others hold, and the rule does not match.
+    """
+    clause = clause_of(rule)
+    name, columns = f"nearly_{rule.name}", clause.structural
+    missing = ["_" if column.startswith("d_") else column for column in clause.columns()]
+    rules: list[tuple[Atom, tuple[trees.Part, ...]]] = []
+    for part in clause.parts:
+        condition = part.condition
+        if condition is None or isinstance(condition, IDENTIFYING) or not part.atoms:
+            continue
+        body = _grounded(clause.body(without=condition))
+        head = atom(name, symbol(str(condition)), *columns)
+        rules.append((head, distinct([*body, absent(f"match_{rule.name}", *missing)])))
+    typed = (("condition", "symbol"), *((column, "number") for column in columns))
+    return [Definition(name, typed, tuple(rules))] if rules else []
 
 
 def is_reported(rule: Rule) -> bool:
@@ -78,53 +96,29 @@ def _telling(rule: Rule) -> list[Condition]:
     return [c for c in conditions(rule) if not isinstance(c, IDENTIFYING)]
 
 
-def _nearly(clause: Clause) -> str:
-    """One clause for each condition: the others hold, and the rule does not match."""
-    name, columns = clause.rule.name, clause.structural
-    missing = ["_" if column.startswith("d_") else column for column in clause.columns()]
-    heads: list[str] = []
-    for part in clause.parts:
-        condition = part.condition
-        if condition is None or isinstance(condition, IDENTIFYING) or not part.atoms:
-            continue
-        body = [
-            *_grounded(clause.body(without=condition)),
-            f"!match_{name}({', '.join(missing)})",
-        ]
-        head = f"nearly_{name}({', '.join((quoted(str(condition)), *columns))})"
-        heads.append(f"{head} :-\n{joined(body)}.\n")
-    if not heads:
-        return ""
-    typed = ", ".join(f"{column}:number" for column in columns)
-    return f".decl nearly_{name}(condition:symbol, {typed})\n{''.join(heads)}"
-
-
-def _grounded(atoms: Iterable[str]) -> list[str]:
+def _grounded(parts: Iterable[trees.Part]) -> list[trees.Part]:
     """Leave out comparisons of variables that nothing binds any more."""
-    kept = list(atoms)
-    bound = {v for atom in kept if _binds(atom) for v in VARIABLE.findall(atom)}
-    return [atom for atom in kept if _binds(atom) or set(VARIABLE.findall(atom)) <= bound]
+    kept = list(parts)
+    bound = set().union(*(_names(part) for part in kept if isinstance(part, Atom)))
+    return [part for part in kept if isinstance(part, Atom) or _names(part) <= bound]
 
 
-def _binds(atom: str) -> bool:
-    return re.match(r"[a-z]\w*\(", atom) is not None
+def _names(part: trees.Part) -> set[str]:
+    return {variable.name for variable in formula_variables(part)}
 
 
-def _reached(clause: Clause) -> str:
+def _reached(clause: Clause) -> list[Definition]:
     """All nodes but the last, where the last one is missing."""
-    rule = clause.rule
-    *found, last = rule.match
-    columns = [f"n_{node.name}" for node in found]
-    atoms = [
-        atom for atom in clause.parts[0].atoms if f"n_{last.name}" not in VARIABLE.findall(atom)
+    rule, structure = clause.rule, clause.parts[0].atoms
+    last = f"n_{rule.match[-1].name}"
+    found = _grounded(part for part in structure if last not in _names(part))
+    bound = set().union(*(_names(part) for part in found if isinstance(part, Atom)))
+    columns = [column for column in clause.structural if column in bound]
+    absence = absent(f"found_{rule.name}", *columns)
+    return [
+        Definition.of_numbers(f"found_{rule.name}", columns, structure),
+        Definition.of_numbers(f"reached_{rule.name}", columns, [*found, absence]),
     ]
-    bound = {v for atom in atoms if _binds(atom) for v in VARIABLE.findall(atom)}
-    columns = [c for c in clause.structural if c in bound]
-    atoms = [a for a in atoms if _binds(a) or set(VARIABLE.findall(a)) <= bound]
-    missing = ["_" if column not in columns else column for column in clause.columns()]
-    atoms.append(f"!found_{rule.name}({', '.join(m for m in missing if m != '_')})")
-    structure = declared(f"found_{rule.name}", columns, clause.parts[0].atoms)
-    return structure + declared(f"reached_{rule.name}", columns, atoms)
 
 
 def near_misses(

@@ -8,10 +8,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tensolog.catalog.datalog import evaluate, parse
+from tensolog.catalog.datalog.parser import parse_block
+from tensolog.catalog.datalog.unparse import clause_text
 from tensolog.optimizer.egraph.application import apply_matches
 from tensolog.optimizer.egraph.egraph import EGraph
 from tensolog.optimizer.egraph.matching import ANY, EMatcher, Patterns, operators_in, reachable
 from tensolog.optimizer.match import clauses
+from tensolog.rules import nearly
 from tensolog.rules.conditions import UsedOnlyHere
 from tensolog.rules.matching.compile import clause_of, default_facts, graph_relations
 
@@ -23,18 +26,26 @@ from .pricing import graph_of, shipped_rules
 TEXTS = {"node": [1], "attribute": [1, 2], "attribute_int": [1], "dtype": [1], "commutative": [0]}
 
 
-def test_clauses_kept_on_disk_are_those_of_the_rules(tmp_path, monkeypatch):
+def test_the_graphs_relations_are_kept_on_disk_as_they_were_read(tmp_path, monkeypatch):
     monkeypatch.setattr(clauses, "cache_path", lambda: tmp_path)
-    some = shipped_rules()[::20]
     found = []
     for _ in range(3):  # read, loaded, and read again where an entry is damaged
-        monkeypatch.setattr(clauses, "_READ", {})
-        found.append(spelled(tuple(clauses.readings(some, uses=False).values())))
+        clauses.derived.cache_clear()
+        found.append(spelled(tuple(clauses.derived().items())))
         next((tmp_path / "clauses").iterdir()).write_bytes(b"cut off")
     assert found[0] == found[1] == found[2]
-    kept = len(list((tmp_path / "clauses").iterdir()))
-    clauses.readings(some, uses=True)  # other texts
-    assert len(list((tmp_path / "clauses").iterdir())) > kept
+
+
+def test_the_trees_of_rules_are_what_their_text_reads_as():
+    for rule in shipped_rules():
+        for definition in (*clause_of(rule).definitions(), *nearly(rule)):
+            read = parse_block(definition.text(), rule.name).clauses
+            made = definition.clauses()
+            assert [spelled_clause(c) for c in read] == [spelled_clause(c) for c in made]
+
+
+def spelled_clause(clause):
+    return clause_text(clause.head, clause.body)
 
 
 def spelled(value):
@@ -50,11 +61,12 @@ def spelled(value):
 
 def compiled(rules):
     """The rules as one program; an e-graph doesn't ask for the number of a value's uses."""
-    parts = [graph_relations(), default_facts(rules)]
+    parts = [graph_relations(), *(clause_text(fact, ()) for fact in default_facts(rules))]
     for rule in rules:
         clause = clause_of(rule)
         kept = [part for part in clause.parts if not isinstance(part.condition, UsedOnlyHere)]
-        parts.append(f"{replace(clause, parts=kept).text()}\n.output match_{rule.name}\n")
+        parts += [definition.text() for definition in replace(clause, parts=kept).definitions()]
+        parts.append(f".output match_{rule.name}\n")
     return parse("\n".join(parts), "rules")
 
 

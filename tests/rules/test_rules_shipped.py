@@ -421,4 +421,8 @@ def binds_only(rule, condition):
 def test_long_bodies_start_from_their_structure():
     for rule in RULES:
         clause = clause_of(rule)
-        assert (f"pattern_{rule.name}(" in clause.text()) == clause.is_long
+        names = [definition.name for definition in clause.definitions()]
+        structure = [f"pattern_{rule.name}"] if clause.is_long else []
+        assert names == [*structure, f"match_{rule.name}"]
+        first = clause.body()[0]
+        assert (first.name == f"pattern_{rule.name}") == clause.is_long
