@@ -34,7 +34,7 @@ _COMBINED: Mapping[str, str] = {
     "numpy.all": "logical_and",
 }
 
-# Functions of NumPy's that reduce; all others that a Call names go element by element.
+# Functions of NumPy's that reduce, beside ufuncs' methods; others of a Call go by elements.
 _REDUCING = frozenset(["numpy.any", "numpy.all", "numpy.argmax", "numpy.argmin"])
 
 _ELEMENTWISE = frozenset(
@@ -124,8 +124,12 @@ def _in_blocks(program: Program, node: Node, found: Sequence[Placed], ready: int
     operands = [(program.nodes[at], found[at]) for at in node.inputs]
     if node.op == "MatMul":
         return _product(node, operands, ready)
-    if node.op.startswith("Reduce") or node.attributes.get("function") in _REDUCING:
+    function = str(node.attributes.get("function", ""))
+    if node.op.startswith("Reduce") or function in _REDUCING or function.endswith(".reduce"):
         return _reduction(node, *operands[0], ready)
+    if function.endswith(".accumulate"):
+        axis = operands[0][1].axis
+        return None if axis in _reduced(node, len(node.shape)) else Placed("blocks", axis, ready)
     if node.op in _ELEMENTWISE or node.op == "Call":
         return _elementwise(node, operands, ready)
     if node.op == "Concat":

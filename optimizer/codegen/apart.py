@@ -1,20 +1,21 @@
-"""Kernels over entries where one array has both the rows and the columns of a sparse driver.
+"""Kernels of regions that read one array along the rows and along the columns.
 
-A symmetric factorization reads U along the rows and along the columns of S: U @ U.T. What runs
-along an axis is told by the arrays that have it, so that each reading of an array is taken to be an
-array of its own.
+A symmetric factorization reads U along both axes of S, U @ U.T; np.less.outer(a, a) reads a so.
+What runs along an axis is told by the arrays that have it, so that each reading of an array is
+taken to be an array of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from ..fusion.plan import FusedOperator
 from ..program.dag import Node, Program
 from .arrays import Array
-from .entries import EntryKernel, lower_entries
+from .entries import EntryKernel
 from .pool import Function
+from .rows import RowKernel
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class ApartKernel:
     `nodes` are the numbers there of what is given and computed, with those in the whole program.
     """
 
-    kernel: EntryKernel
+    kernel: EntryKernel | RowKernel
     nodes: Mapping[int, int]
 
     @property
@@ -46,8 +47,13 @@ class ApartKernel:
         return {self.nodes[at]: value for at, value in found.items()}
 
 
-def lower_apart(program: Program, operator: FusedOperator, name: str) -> ApartKernel:
-    """Return the kernel of a region over a sparse driver's entries; raise LoweringError."""
+def lower_apart(
+    lower: Callable[[Program, FusedOperator, str], EntryKernel | RowKernel],
+    program: Program,
+    operator: FusedOperator,
+    name: str,
+) -> ApartKernel:
+    """Return the kernel that `lower` makes of a region whose readings are apart; LoweringError."""
     made: list[Node] = []
     old: dict[int, int] = {}
     place: dict[int, int] = {}
@@ -79,4 +85,4 @@ def lower_apart(program: Program, operator: FusedOperator, name: str) -> ApartKe
         outputs=outputs,
         driver=None if operator.driver is None else place.get(operator.driver),
     )
-    return ApartKernel(lower_entries(Program(tuple(made), given, outputs), region, name), old)
+    return ApartKernel(lower(Program(tuple(made), given, outputs), region, name), old)

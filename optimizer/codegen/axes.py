@@ -124,7 +124,7 @@ def partition(
         shape = program.nodes[at].shape
         own = [a for a in range(len(shape)) if classes.find((at, a)) == root]
         if len(own) > 1:
-            raise LoweringError(f"both axes of %{at} run along the rows")
+            raise LoweringError(f"both axes of %{at} run together: no row of it comes first")
         if own:
             axis[at] = own[0]
             if len(shape) > 2:

@@ -217,7 +217,7 @@ def lower_flat(
     if len(reductions) + len(elementwise) + len([at for at in nodes if at in constants]) < len(
         nodes
     ):
-        raise LoweringError("a region with other nodes than cells and their reductions")
+        raise LoweringError("it isn't one value for each element, and sums of those")
     if not elementwise and not reductions:
         raise LoweringError("a region without cells")
     shape = elementwise[0].shape if elementwise else table[reductions[0].inputs[0]].shape

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 from ..fusion.plan import FusedOperator
@@ -48,8 +49,10 @@ def _generators(
     program: Program,
     operator: FusedOperator,
 ) -> list[Callable[[Program, FusedOperator, str], Kernel]]:
+    apart_rows = partial(lower_apart, lower_rows)
+    apart_entries = partial(lower_apart, lower_entries)
     if not operator.sparse:
-        return [_flat, lower_rows]
+        return [_flat, lower_rows, apart_rows]
     turned = {operator.driver}
     readers = []
     for node in (program.nodes[at] for at in operator.nodes):
@@ -58,12 +61,9 @@ def _generators(
         elif not turned.isdisjoint(node.inputs):
             readers.append(node)
     if operator.template == "Row" and all(node.op == "MatMul" for node in readers):
-        return [
-            lower_rows,
-            lower_entries,
-            lower_apart,
-        ]  # sums of a row's entries stay in registers there
-    return [lower_entries, lower_rows, lower_apart]
+        # sums of a row's entries stay in registers there
+        return [lower_rows, lower_entries, apart_entries, apart_rows]
+    return [lower_entries, lower_rows, apart_entries, apart_rows]
 
 
 def _flat(program: Program, operator: FusedOperator, name: str) -> Kernel:

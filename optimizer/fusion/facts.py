@@ -90,7 +90,7 @@ def _describe(
         rows["reads"] += [(first + number, at, first + one) for at, one in enumerate(node.inputs)]
         if node.nnz is not None:
             rows["sparse"].append((first + number,))
-        if not _can_be_fused(program, node) or node.op in refused:
+        if node.op in refused or refusal(program, node):
             continue
         if of == "reduction":
             operand = program.nodes[node.inputs[0]]
@@ -103,17 +103,24 @@ def _describe(
     rows["wanted"] += [(first + output,) for output in program.outputs]
 
 
-def _can_be_fused(program: Program, node: Node) -> bool:
-    of = kind(node)
+def refusal(program: Program, node: Node) -> str:
+    """Return why no kernel computes a node, in plain words; "" where one may."""
     around = [node, *(program.nodes[one] for one in node.inputs)]
-    if any(len(one.shape) > 2 or one.dtype not in TYPES or not one.size for one in around):
-        return False
+    if any(len(one.shape) > 2 for one in around):
+        return "kernels take arrays of two axes at most"
+    if any(not one.size for one in around):
+        return "an array without elements"
+    others = sorted({one.dtype for one in around} - TYPES)
+    if others:
+        return f"kernels compute with float32, float64 and bool, not {', '.join(others)}"
+    of = kind(node)
     match of:
         case "elementwise":
-            return True
+            fusible = True
         case "reduction":
-            return node.op in ADDITIVE | OTHER and node.dtype != "bool"
+            fusible = node.op in ADDITIVE | OTHER and node.dtype != "bool"
         case "movement":
-            return node.op in LIFTS and node.nnz is None
+            fusible = node.op in LIFTS and node.nnz is None
         case _:
-            return node.op == "MatMul" and node.dtype != "bool"
+            fusible = node.op == "MatMul" and node.dtype != "bool"
+    return "" if fusible else f"kernels don't have {node.attributes.get('function', node.op)}"

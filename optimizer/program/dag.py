@@ -6,7 +6,8 @@ Beside the specified operators there are three kinds of nodes:
 
 - Input: an array that is given when the program runs.
 - Constant: a number known beforehand, in `attributes["value"]` as a Python bool, int or float.
-- Call: a NumPy function without a specification, named in `attributes["function"]`; never fused.
+- Call: a NumPy function, or a ufunc's method, without a specification, named in
+  `attributes["function"]` with what it is called with in `attributes["options"]`; never fused.
 
 Types are strict: the operands of arithmetic, comparisons, Max, Min, Where's last two and MatMul
 have one type, and a Cast stands wherever NumPy would have promoted one. Shapes are NumPy's, and

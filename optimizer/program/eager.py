@@ -74,9 +74,8 @@ def call(
         return _plainly(function, arguments, options)
     options = dict(options)
     out = options.pop("out", None)
-    name = getattr(function, "__name__", str(function))
+    name = _name(function)
     trace.runner.note(f"{name}: by NumPy at once: {why}")
-    name = f"np.{name}" if getattr(np, name, None) is function else name
     # It may write into any of its arguments, as np.copyto does.
     trace.flush("a function left to NumPy")
     for one in lazies(out):
@@ -92,6 +91,15 @@ def call(
     if out is not None:
         return out[0] if type(out) is tuple and len(out) == 1 else out
     return adopt(trace, found, sources)
+
+
+def _name(function: Callable[..., Any]) -> str:
+    """Return what a function is called in messages: np.exp, np.add.reduce, ndarray.sort."""
+    name = getattr(function, "__name__", str(function))
+    ufunc = getattr(function, "__self__", None)
+    if isinstance(ufunc, np.ufunc):
+        return f"{_name(ufunc)}.{name}"
+    return f"np.{name}" if getattr(np, name, None) is function else name
 
 
 def _plainly(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -215,10 +216,10 @@ def _special(op: str) -> Callable[[Any], Any]:
 
 
 def _call(node: Node, operands: Sequence[Any]) -> Any:
-    module, _, name = str(node.attributes["function"]).rpartition(".")
+    name = str(node.attributes["function"])
     options = dict(node.attributes.get("options", ()))
-    if module == "scipy.special":
+    if name.startswith("scipy.special."):
         from scipy import special
 
-        return getattr(special, name)(*operands, **options)
-    return getattr(np, name)(*operands, **options)
+        return attrgetter(name.removeprefix("scipy.special."))(special)(*operands, **options)
+    return attrgetter(name.removeprefix("numpy."))(np)(*operands, **options)

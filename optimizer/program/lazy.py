@@ -12,10 +12,12 @@ import numpy as np
 from . import eager, reductions, ufuncs, views
 from .held import Held
 from .leaving import result
-from .trace import Family, Lazy, Trace, View
+from .trace import Family, Lazy, Trace, View, is_lazy
 
 # Methods of ndarray that write into it.
 _WRITING = frozenset(["sort", "partition", "fill", "put", "itemset", "resize", "setfield"])
+# Methods of ufuncs that lose a reference to their arguments where an override raises (NumPy 2.4).
+_LEAKING = frozenset(["reduce", "accumulate", "reduceat"])
 # Attributes through which code outside can reach its memory.
 _MEMORY = frozenset(["data", "ctypes", "base"])
 
@@ -107,7 +109,14 @@ class LazyArray(Lazy):
     # -- NumPy's protocols -----------------------------------------------------------------------
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-        return ufuncs.apply(self._trace, ufunc, method, inputs, options)
+        try:
+            return ufuncs.apply(self._trace, ufunc, method, inputs, options)
+        except Exception:
+            if method in _LEAKING:
+                for one in inputs:
+                    if is_lazy(one):
+                        one._trace.leak(one)
+            raise
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, options: Any) -> Any:
         from . import functions

@@ -66,15 +66,92 @@ def method(lazy: Any, name: str, arguments: Sequence[Any], options: Mapping[str,
 
 def reduce(trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any], options: Mapping[str, Any]) -> Any:
     """Return ufunc.reduce, which reduces axis 0 unless told otherwise."""
-    if ufunc not in _REDUCING or len(inputs) != 1:
-        raise UnsupportedError("ufunc.reduce")
+    given = _of_method(inputs, options)
+    name = _REDUCING.get(ufunc)
+    if name is None:
+        _check_binary(ufunc)
+        key = (ufunc, "reduce", told((), given))
+        return _traced_method(
+            trace, key, inputs[0], lambda x: _reduced_by(ufunc, x, _bound("reduce", (), given))
+        )
+    return _reduced(
+        trace, (name, told((), given)), name, inputs[0], lambda: _bound("reduce", (), given)
+    )
+
+
+def accumulate(
+    trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any], options: Mapping[str, Any]
+) -> Any:
+    """Return ufunc.accumulate, along axis 0 unless told otherwise: a node that NumPy computes."""
+    given = _of_method(inputs, options)
+    _check_binary(ufunc)
+    key = (ufunc, "accumulate", told((), given))
+    return _traced_method(
+        trace, key, inputs[0], lambda x: _accumulated(ufunc, x, _bound("reduce", (), given))
+    )
+
+
+def _of_method(inputs: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a ufunc's method over one array."""
     given = {"axis": 0, **options}
     out = given.pop("out", None)
-    if out is not None and out != (None,):
-        raise UnsupportedError("out=")
-    name = _REDUCING[ufunc]
-    key = (name, told((), given))
-    return _reduced(trace, key, name, inputs[0], lambda: _bound("reduce", (), given))
+    if len(inputs) != 1 or (out is not None and out != (None,)):
+        raise UnsupportedError("out=" if len(inputs) == 1 else "more than one array")
+    return given
+
+
+def _check_binary(ufunc: np.ufunc) -> None:
+    """Raise UnsupportedError for a ufunc that isn't NumPy's, or doesn't make one number of two."""
+    if getattr(np, ufunc.__name__, None) is not ufunc:
+        raise UnsupportedError(f"{ufunc.__name__} is no function of NumPy's")
+    if ufunc.nin != 2 or ufunc.nout != 1 or ufunc.signature is not None:
+        raise UnsupportedError(f"{ufunc.__name__} doesn't make one number of two")
+
+
+def _traced_method(
+    trace: Trace, key: Hashable, array: Any, build: Callable[[Expression], Expression]
+) -> Any:
+    raise_if_errors_are_asked_for()
+    x = operand(trace, array)
+    found = build(x) if key[-1] is None else remembered(x, key, lambda: build(x))
+    return made(trace, found, scalar=not found.shape)
+
+
+def _reduced_by(ufunc: np.ufunc, x: Expression, options: Mapping[str, Any]) -> Expression:
+    if x.dtype == "bool" and ufunc in (np.bitwise_or, np.bitwise_and):
+        return expression_of("any" if ufunc is np.bitwise_or else "all", x, options)
+    (axis,), kept = _along(ufunc, "reduce", x, options)
+    keepdims = bool(options.get("keepdims", False))
+    told = (("axis", axis), ("keepdims", keepdims))
+    attributes = (("function", f"numpy.{ufunc.__name__}.reduce"), ("options", told))
+    return reduction("Call", x, (axis,), keepdims, kept, attributes)
+
+
+def _accumulated(ufunc: np.ufunc, x: Expression, options: Mapping[str, Any]) -> Expression:
+    (axis,), kept = _along(ufunc, "accumulate", x, options)
+    if ufunc is np.add:
+        return Expression("CumSum", (cast(x, kept),), x.shape, kept, (("axis", axis),))
+    told = (("axis", axis),)
+    attributes = (("function", f"numpy.{ufunc.__name__}.accumulate"), ("options", told))
+    return Expression("Call", (x,), x.shape, kept, attributes)
+
+
+def _along(
+    ufunc: np.ufunc, method: str, x: Expression, options: Mapping[str, Any]
+) -> tuple[tuple[int, ...], str]:
+    """Return the one axis along which a ufunc's method goes, and the type of what it gives."""
+    axes = axes_of(options.get("axis"), len(x.shape))
+    if options.get("dtype") is not None:
+        raise UnsupportedError("dtype=")
+    if len(axes) != 1 or not x.shape[axes[0]]:
+        raise UnsupportedError("several axes, or nothing along it")
+    if ufunc is np.power and np.dtype(x.dtype).kind in "iu":
+        raise UnsupportedError("powers of whole numbers, which NumPy may refuse")
+    try:
+        kept = getattr(ufunc, method)(np.ones(2, x.dtype)).dtype
+    except TypeError as error:
+        raise UnsupportedError(f"{ufunc.__name__} of {x.dtype}") from error
+    return axes, _traced(kept)
 
 
 def _bound(name: str, arguments: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...catalog.errors import TensologError
 from ..blocks.plan import BlockPlan
+from ..fusion.facts import refusal
 from ..fusion.plan import FusedOperator, FusionPlan
 from ..notebook import Text
 from .dag import Node, Program
@@ -84,7 +85,8 @@ def region_text(prepared: Prepared | BlockPlan) -> list[str]:
                 lines += [f"  {_line(program, program.nodes[at])}" for at in step.nodes]
             else:
                 node = program.nodes[step.nodes[0]]
-                lines.append(f"{_line(program, node)}  by NumPy")
+                why = refusal(program, node) or "a kernel of it alone would gain nothing"
+                lines.append(f"{_line(program, node)}  by NumPy: {why}")
     lines.append("returns " + ", ".join(f"%{at}" for at in program.outputs))
     return lines
 
@@ -99,6 +101,7 @@ def _given(program: Program, at: int) -> str:
 def _line(program: Program, node: Node) -> str:
     operands = ", ".join(_operand(program.nodes[at]) for at in node.inputs)
     told = {name: value for name, value in node.attributes.items() if name != "function"}
+    told |= dict(told.pop("options", ()))
     called = node.attributes.get("function", node.op)
     attributes = ", ".join(f"{name}={value}" for name, value in told.items())
     shape = "x".join(map(str, node.shape)) or "scalar"

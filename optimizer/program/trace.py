@@ -117,6 +117,7 @@ class Trace:
         self.record = Record(self.places)
         self.epoch = next(_epochs)  # the number of the region that is being traced
         self._arrays: list[weakref.ref[Any]] = []  # the lazy ones; each adds itself
+        self._leaked: Counter[int] = Counter()  # references that NumPy lost, by identity
         self._crowded = 256  # when there are so many, those that are gone are left out
         self._pending: list[weakref.ref[Any]] = []  # those that may wait
         self._steps = 0  # operators in the region
@@ -133,9 +134,18 @@ class Trace:
 
     def living(self) -> list[Any]:
         """Return the lazy arrays that Python still holds."""
-        found = [lazy for reference in self._arrays if (lazy := reference()) is not None]
-        self._arrays = [weakref.ref(lazy) for lazy in found]
+        found = []
+        for reference in self._arrays:
+            lazy = reference()
+            # Beside references that were lost: `lazy` here and the argument of getrefcount.
+            if lazy is not None and sys.getrefcount(lazy) - 2 > self._leaked[id(lazy)]:
+                found.append(lazy)
+        self._arrays = [one for one in self._arrays if one() is not None]
         return found
+
+    def leak(self, lazy: Any) -> None:
+        """Know of a reference to a lazy array that NumPy lost: nobody has it, and it stays."""
+        self._leaked[id(lazy)] += 1
 
     def add(self, lazy: Any) -> None:
         """Know of a lazy array, or of one that stands for another value from now on."""

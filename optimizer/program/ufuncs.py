@@ -103,6 +103,14 @@ _DEFAULTS: Mapping[str, Any] = {
 }
 
 
+# Methods of ufuncs that NumPy has to itself, and what to do.
+_LEFT: Mapping[str, str] = {
+    "at": "it writes into its argument; np.bincount or a sparse matrix's product adds up, too",
+    "reduceat": "groups of any length have no kernel; where all are as long, reshape and reduce",
+    "outer": "outer with options: take x[:, None] and y, and the function itself",
+}
+
+
 def apply(
     trace: Trace,
     ufunc: np.ufunc,
@@ -119,14 +127,15 @@ def apply(
         if trace.closed:
             raise UnsupportedError("after the call")
         trace.step()
-        if method == "reduce":
+        if method in ("reduce", "accumulate"):
             from . import reductions
 
-            return reductions.reduce(trace, ufunc, inputs, options)
+            take = reductions.reduce if method == "reduce" else reductions.accumulate
+            return take(trace, ufunc, inputs, options)
         if method == "outer" and not options:
             return _outer(trace, ufunc, inputs)
         if method != "__call__":
-            raise UnsupportedError(f"ufunc.{method}")
+            raise UnsupportedError(_LEFT.get(method, f"{method} with options"))
         return _call(trace, ufunc, inputs, options)
     except UnsupportedError as refusal:
         return eager.call(trace, function, inputs, options, str(refusal))

@@ -37,6 +37,8 @@ np.concatenate([X, Y], axis=1); np.concatenate([X, Y]); np.concatenate([X, w[:, 
 np.linalg.norm(X), np.linalg.norm(X, axis=1); np.sort(X, axis=0), np.median(X); X.copy(), X; -X + 1
 float(X.sum()) * X; X[X > 0], X[[1, 2]]; X @ np.ones((N, 3)), np.ones(M) @ X; np.outer(w, v), w @ w
 [row.sum() for row in X[:3]]; np.broadcast_to(v, X.shape) + X; X.sum(), (X - X.sum()).max(), w
+np.maximum.accumulate(X, axis=1); np.maximum.accumulate(X); np.subtract.reduce(X, axis=1)
+np.subtract.reduce(X); np.multiply.accumulate(X, axis=1).sum(axis=0); np.logaddexp.reduce(X, 1)
 """
 PARTS = [one.strip() for one in TEXTS.replace("\n", ";").split(";") if one.strip()]
 
