@@ -12,8 +12,7 @@ import numpy as np
 from ..fusion.plan import FusedOperator, FusionPlan
 from ..program.bound import bound
 from ..program.dag import Node, Program
-from ..program.evaluate import evaluate
-from ..program.warned import ignored
+from ..program.evaluate import evaluate, ignored
 from .compiler import FLAGS, CompilerError, absence, find_compiler, library
 from .launch import exported
 from .lower import Kernel, lower

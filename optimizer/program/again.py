@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .dag import Program
+from .eager import raise_if_errors_are_asked_for
 from .evaluate import is_sparse
 from .held import Held
 from .prepare import Prepared
@@ -16,7 +17,6 @@ from .runner import Runner
 from .sparse_arguments import rows_at_once
 from .straight import Meaning
 from .trace import Trace, UnsupportedError, is_lazy, own
-from .warned import raise_if_errors_are_asked_for
 
 # What a call says that has to be traced.
 MISSED: Any = object()

@@ -7,12 +7,29 @@ from typing import Any
 
 import numpy as np
 
+from .evaluate import ERROR_STATES
 from .expression import type_name
 from .held import leaf
-from .trace import Family, Trace, is_lazy
+from .trace import Family, Trace, UnsupportedError, is_lazy
 
 # What a call that is left to NumPy takes longer than without tracing.
 CALL_S = 5e-6
+
+# States that were seen to ask for nothing; held, so that no others can be in their place.
+_silent: Any = object()
+
+
+def raise_if_errors_are_asked_for() -> None:
+    """Leave to NumPy what the user wants to hear of, such as a division by zero."""
+    global _silent
+    found = None if ERROR_STATES is None else ERROR_STATES.get()
+    if found is _silent:
+        return
+    asked = np.geterr().values()
+    if "raise" in asked or "call" in asked:
+        raise UnsupportedError("np.errstate asks for errors")
+    if found is not None:
+        _silent = found
 
 
 def real(value: Any, why: str = "a function left to NumPy") -> Any:

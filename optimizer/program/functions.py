@@ -9,11 +9,11 @@ import numpy as np
 
 from . import arrangements, contractions, derived, eager, norms, reductions, views
 from . import einsum as products
+from .eager import raise_if_errors_are_asked_for
 from .expression import TRACED, Expression, cast, common_type, constant, elementwise, remembered
 from .trace import Trace, UnsupportedError, is_lazy
 from .ufuncs import apply as apply_ufunc
 from .ufuncs import made, number, operand
-from .warned import raise_if_errors_are_asked_for
 
 Handler = Callable[..., Any]
 Building = Callable[..., Expression]

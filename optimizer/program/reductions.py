@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from . import eager
+from .eager import raise_if_errors_are_asked_for
 from .expression import Expression, cast, constant, elementwise, reduction, remembered
 from .trace import Trace, UnsupportedError
 from .ufuncs import _FLOATS, made, operand
-from .warned import raise_if_errors_are_asked_for
 
 # The arguments of ndarray's methods, in order.
 _SIGNATURES: Mapping[str, tuple[str, ...]] = {

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from . import derived, eager
+from .eager import raise_if_errors_are_asked_for
 from .expression import TRACED, Expression, cast, constant, elementwise, remembered
 from .held import Held
 from .trace import DEPTH, Trace, UnsupportedError, is_lazy
-from .warned import raise_if_errors_are_asked_for
 
 _OPERATORS: Mapping[np.ufunc, str] = {
     np.add: "Add",
