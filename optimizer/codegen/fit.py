@@ -1,6 +1,8 @@
 """Fit the polynomials of the elementary functions; print coefficients.h.
 
-Run with the package mpmath installed: python -m tensolog.optimizer.codegen.fit > coefficients.h
+Run with the package mpmath installed:
+
+    python -m tensolog.optimizer.codegen.fit > coefficients.h
 
 Each polynomial is the best one in the weighted maximum norm (Remez's exchange), found with 60
 digits; then its coefficients are rounded. What is multiplied by them is small, so that the rounding
