@@ -12,17 +12,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ..program.dag import Node, Program
+from ..program.dag import Node, Program, is_elementwise
 from .scalar import LoweringError
 
 Axis = tuple[int, int]  # node, axis
 State = Literal["cell", "aggregate", "before", "after"]
-
-
-def is_elementwise(node: Node) -> bool:
-    """Whether an element of the output is made of one element of each input."""
-    spec = node.specification
-    return spec is not None and spec.kind == "elementwise"
 
 
 def kept_axes(node: Node, rank: int) -> list[tuple[int, int]]:

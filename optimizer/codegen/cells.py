@@ -8,9 +8,8 @@ from types import MappingProxyType
 
 from ...catalog.operators.expand import Expansion
 from ...catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term
-from ..program.dag import Node, Program
+from ..program.dag import Node, Program, is_elementwise
 from ..program.own import FUNCTIONS
-from .axes import is_elementwise
 from .scalar import C_TYPES, SUFFIXES, LoweringError, expression
 
 # Types that are read and then computed with as double, which holds each of their numbers.

@@ -13,10 +13,10 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from ..fusion.plan import FusedOperator
-from ..program.dag import Node, Program
+from ..program.dag import Node, Program, is_elementwise
 from ..program.evaluate import extend
 from .arrays import DTYPES, Array, address, contiguous, prepared, row_begins
-from .axes import Classes, is_elementwise
+from .axes import Classes
 from .cells import MOVES, held_dtype
 from .entrytext import EntryText
 from .finish import Finish, finish

@@ -16,9 +16,8 @@ import numpy as np
 
 from ...catalog.operators.terms import Read
 from ..program import room
-from ..program.dag import Node, Program
+from ..program.dag import Node, Program, is_elementwise
 from .arrays import CODES, DTYPES, FROM, Array, address, code, contiguous, prepared
-from .axes import is_elementwise
 from .cells import Reduction, held_dtype, load, reduction, statement
 from .finish import Finish, finish
 from .launch import HEADER, VIEW, chunked, start

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..program.dag import Node, Program
-from .axes import Partition, is_elementwise
+from ..program.dag import Node, Program, is_elementwise
+from .axes import Partition
 from .cells import MOVES
 from .scalar import LoweringError
 

@@ -115,6 +115,12 @@ class Node:
         return f"%{self.id} = {called}({operands}) : {self.dtype} {shape}{store}"
 
 
+def is_elementwise(node: Node) -> bool:
+    """Whether an element of the output is made of one element of each input."""
+    spec = node.specification
+    return spec is not None and spec.kind == "elementwise"
+
+
 @dataclass(frozen=True)
 class Program:
     """Nodes in topological order, each at the position that is its id.
