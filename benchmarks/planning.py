@@ -57,10 +57,10 @@ def main() -> None:
 def planned(name: str, size: str) -> list[dict[str, float]]:
     """Run a program once, fused by cost, and return what each of its plans took, in order."""
     from tensolog.catalog.errors import TensologError
-    from tensolog.optimizer.codegen import compiled
-    from tensolog.optimizer.fusion import planner
-    from tensolog.optimizer.fusion.machine import Machine
-    from tensolog.optimizer.program import prepare
+    from tensolog.optimizer.fuse.codegen import compiled
+    from tensolog.optimizer.fuse.planning import planner
+    from tensolog.optimizer.fuse.planning.machine import Machine
+    from tensolog.optimizer.fuse.tracing import prepare
 
     import tensolog
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from .catalog import Catalog
     from .opening import open_session
     from .optimizer import Optimization, optimize
-    from .optimizer.program.fused import fuse
+    from .optimizer.fuse.tracing.decorator import fuse
 
 __all__ = ["Catalog", "Optimization", "__version__", "fuse", "open_session", "optimize"]
 __version__ = "0.1.0"
@@ -24,7 +24,7 @@ if (_checkout := Path(__file__).parent.parent / "catalog" / "schema.sql").exists
 _HOME = {
     "Catalog": ".catalog",
     "Optimization": ".optimizer",
-    "fuse": ".optimizer.program.fused",
+    "fuse": ".optimizer.fuse.tracing.decorator",
     "open_session": ".opening",
     "optimize": ".optimizer",
 }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..codegen.compiler import CompilerError
-from ..codegen.unit import has_tiles
+from ..fuse.codegen.compiler import CompilerError
+from ..fuse.codegen.unit import has_tiles
 from ..graph.graph import Graph
 from ..race.contest import Contest, Plan
 from .convolution.blocked import convolutions

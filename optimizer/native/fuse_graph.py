@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ..codegen.compiler import FLAGS
+from ..fuse.codegen.compiler import FLAGS
 from ..graph.graph import Graph
 from .attention.kernel import attentions
 from .eligible import steady

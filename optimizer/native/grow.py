@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from ...catalog.operators.terms import Apply, Term
-from ..codegen.scalar import LoweringError, expression
+from ..fuse.codegen.statements import LoweringError, expression
 from .loops.affine import Extent
 from .loops.cells import SLOW
 from .loops.lower import Kernel, lower_region

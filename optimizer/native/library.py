@@ -11,7 +11,7 @@ from importlib import resources
 from pathlib import Path
 
 from ...profiles.sessions.deployed import DOMAIN
-from ..codegen.compiler import (
+from ..fuse.codegen.compiler import (
     FLAGS,
     Compiler,
     CompilerError,
@@ -20,7 +20,7 @@ from ..codegen.compiler import (
     library_file,
     refusal,
 )
-from ..codegen.unit import LEVELS, unit
+from ..fuse.codegen.unit import LEVELS, unit
 from .loops.lower import Kernel
 from .loops.tables import operation, registration
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ...profiles.races.race import verdict
-from ..codegen.compiler import CompilerError
-from ..codegen.unit import native_level
+from ..fuse.codegen.compiler import CompilerError
+from ..fuse.codegen.unit import native_level
 from ..layouts.plans import sources
 from ..layouts.runtime import NCHWC
 from ..match.rewrite import Step

@@ -1,8 +1,8 @@
 """Plans are made at the default rates: what they are must not depend on the machine's speed."""
 
 import pytest
-from tensolog.optimizer.fusion import machine
-from tensolog.optimizer.program import prepare
+from tensolog.optimizer.fuse.planning import machine
+from tensolog.optimizer.fuse.tracing import prepare
 
 
 @pytest.fixture(autouse=True)

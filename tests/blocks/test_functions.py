@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tensolog.optimizer.blocks import passes, plan
-from tensolog.optimizer.program import prepare, runner
+from tensolog.optimizer.fuse.blocks import passes, plan
+from tensolog.optimizer.fuse.tracing import prepare, regions
 
 from tensolog import fuse
 
@@ -51,7 +51,7 @@ def in_blocks_wherever_that_goes(monkeypatch: pytest.MonkeyPatch) -> Iterator[No
         return prepare.Prepared(program, program, options, refusal="a test")
 
     monkeypatch.setattr(passes, "prepare", prepared)
-    monkeypatch.setattr(runner, "prepare", prepared)
+    monkeypatch.setattr(regions, "prepare", prepared)
     monkeypatch.setattr(plan, "_here_s", lambda *_: 1e9)
     monkeypatch.setattr(plan, "_plan_s", lambda *_: 0.0)
     yield

@@ -1,7 +1,7 @@
 """Plans are made at the default rates: what they are must not depend on the machine's speed."""
 
 import pytest
-from tensolog.optimizer.fusion import machine
+from tensolog.optimizer.fuse.planning import machine
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from onnx import helper
-from tensolog.optimizer.codegen.unit import native_level
+from tensolog.optimizer.fuse.codegen.unit import native_level
 from tensolog.optimizer.native import kind_race as alone
 from tensolog.optimizer.native import plan_kernels as fusing
 from tensolog.optimizer.native.kernel_trial import KERNEL, OPERATORS

@@ -5,8 +5,8 @@ import ctypes
 import numpy as np
 import pytest
 from onnx import helper
-from tensolog.optimizer.codegen import CompilerError
-from tensolog.optimizer.codegen.unit import LEVELS, native_level
+from tensolog.optimizer.fuse.codegen import CompilerError
+from tensolog.optimizer.fuse.codegen.unit import LEVELS, native_level
 from tensolog.optimizer.native import library as libraries
 
 from tests.kernels.build import check, fused, kernels_of, model, needs_compiler, opened

@@ -13,7 +13,7 @@ import math
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from ...codegen.scalar import LoweringError
+from ...fuse.codegen.statements import LoweringError
 from ...graph.graph import Graph
 from ..grow import MOVES, Found
 from ..loops.affine import Affine, Extent, Map

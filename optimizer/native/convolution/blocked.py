@@ -15,7 +15,7 @@ from math import ceil, prod
 import numpy as np
 
 from ....rules import ABSENT
-from ...codegen.scalar import LoweringError
+from ...fuse.codegen.statements import LoweringError
 from ...graph.graph import TensorType
 from ...layouts.runtime import NCHWC, block_size
 from ..grow import Found

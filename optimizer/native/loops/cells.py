@@ -21,7 +21,7 @@ from ....catalog.operators.terms import (
     Variable,
     is_integer,
 )
-from ...codegen.scalar import LoweringError
+from ...fuse.codegen.statements import LoweringError
 from .affine import Affine, Map, Ranges, index_of, loop
 from .region import Meanings, Region
 

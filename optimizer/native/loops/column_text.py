@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ...codegen.loops import IDENTITY, combine, simd_loop
-from ...codegen.scalar import expression
+from ...fuse.codegen.loops import IDENTITY, combine, simd_loop
+from ...fuse.codegen.statements import expression
 from .cells import SLOW_COST, Cells
 from .row_text import ELEMENTS, STREAMS, Writer, held
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ...codegen.scalar import LoweringError
+from ...fuse.codegen.statements import LoweringError
 from .affine import Extent, Map, Ranges, SplitError
 from .cells import Access, Cells
 from .column_text import ColumnWriter

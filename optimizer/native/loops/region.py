@@ -11,7 +11,7 @@ from ....catalog.operators import ShapeError, Specification, specification
 from ....catalog.operators.expand import Expansion
 from ....catalog.operators.terms import Apply
 from ....rules import ABSENT
-from ...codegen.scalar import LoweringError
+from ...fuse.codegen.statements import LoweringError
 from ...graph.graph import Graph
 from .affine import Extent
 from .reshape import expanded_reshape

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ....catalog.operators.terms import Read
-from ...codegen import cells as codegen_cells
-from ...codegen.loops import IDENTITY, Fold, combine, simd_loop
-from ...codegen.scalar import LoweringError, expression
+from ...fuse.codegen import statements as codegen_cells
+from ...fuse.codegen.loops import IDENTITY, Fold, combine, simd_loop
+from ...fuse.codegen.statements import LoweringError, expression
 from .affine import Extent
 from .cells import SLOW_COST, Access, Cells
 from .loops import Groups

@@ -1,11 +1,11 @@
 """Programs of one fused operator, and what they must compute."""
 
 import numpy as np
-from tensolog.optimizer.codegen import compile_plan
-from tensolog.optimizer.codegen.unit import LEVELS, native_level
-from tensolog.optimizer.fusion.plan import FusedOperator, FusionPlan
-from tensolog.optimizer.program.dag import Node, Program
-from tensolog.optimizer.program.evaluate import run
+from tensolog.optimizer.fuse.codegen import compile_plan
+from tensolog.optimizer.fuse.codegen.unit import LEVELS, native_level
+from tensolog.optimizer.fuse.planning.plan import FusedOperator, FusionPlan
+from tensolog.optimizer.fuse.program.dag import Node, Program
+from tensolog.optimizer.fuse.program.evaluate import run
 
 
 def reachable():

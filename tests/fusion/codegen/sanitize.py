@@ -15,10 +15,10 @@ from unittest import mock
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from tensolog.optimizer.codegen import compiled, find_compiler
-from tensolog.optimizer.codegen.compiler import FLAGS
-from tensolog.optimizer.fusion import planner
-from tensolog.optimizer.program import prepare
+from tensolog.optimizer.fuse.codegen import compiled, find_compiler
+from tensolog.optimizer.fuse.codegen.compiler import FLAGS
+from tensolog.optimizer.fuse.planning import planner
+from tensolog.optimizer.fuse.tracing import prepare
 
 from ..program.fuzz import failure
 from ..program.random_programs import random_case

@@ -6,9 +6,9 @@ import sys
 import threading
 
 import pytest
-from tensolog.optimizer.codegen import find_compiler, pool
-from tensolog.optimizer.codegen.compiler import library
-from tensolog.optimizer.codegen.launch import exported, start
+from tensolog.optimizer.fuse.codegen import find_compiler, launch
+from tensolog.optimizer.fuse.codegen.compiler import library
+from tensolog.optimizer.fuse.codegen.launch import exported, start
 
 pytestmark = pytest.mark.skipif(find_compiler() is None, reason="there is no C compiler")
 
@@ -31,11 +31,11 @@ __attribute__((visibility("default"))) void count(int64_t *a) {
 def counted(request, monkeypatch):
     """A function that runs chunks in threads, and returns how often each was run."""
     if request.param == "Python":
-        monkeypatch.setattr(pool, "_native", lambda: None)
+        monkeypatch.setattr(launch, "_native", lambda: None)
     elif os.name == "nt":
         pytest.skip("its threads are Python's")
     else:
-        assert pool._native() is not None
+        assert launch._native() is not None
     function = exported(library(_COUNTING, find_compiler()), "count")
 
     def run(chunks, threads):

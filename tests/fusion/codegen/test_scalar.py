@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from tensolog.catalog.operators import specified
-from tensolog.optimizer.codegen import find_compiler
-from tensolog.optimizer.program.dag import Node
-from tensolog.optimizer.program.evaluate import evaluate
-from tensolog.optimizer.program.own import FUNCTIONS, meaning
+from tensolog.optimizer.fuse.codegen import find_compiler
+from tensolog.optimizer.fuse.program.dag import Node
+from tensolog.optimizer.fuse.program.evaluate import evaluate
+from tensolog.optimizer.fuse.program.operators import FUNCTIONS, meaning
 
 from .build import Builder
 
@@ -59,8 +59,8 @@ def number(name):
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_specifications_become_c(dtype):
     """All operators in one translation unit: each a fused operator of its own."""
-    from tensolog.optimizer.codegen import compile_plan
-    from tensolog.optimizer.fusion.plan import FusedOperator, FusionPlan
+    from tensolog.optimizer.fuse.codegen import compile_plan
+    from tensolog.optimizer.fuse.planning.plan import FusedOperator, FusionPlan
 
     builder, steps, outputs, wanted = Builder(dtype), [], [], {}
     for name in elementwise():

@@ -2,7 +2,7 @@
 
 import random
 
-from tensolog.optimizer.program.dag import Node, Program
+from tensolog.optimizer.fuse.program.dag import Node, Program
 
 BINARY = {"Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Greater"}
 

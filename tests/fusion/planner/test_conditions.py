@@ -9,15 +9,14 @@ import pytest
 from tensolog.catalog.datalog import evaluate
 from tensolog.catalog.datalog.files import read_program
 from tensolog.catalog.datalog.python import module
-from tensolog.optimizer.fusion.conditions import all_conditions, conditions
-from tensolog.optimizer.fusion.facts import facts
-from tensolog.optimizer.fusion.templates import derive
+from tensolog.optimizer.fuse.planning.candidates import all_conditions, conditions, facts
+from tensolog.optimizer.fuse.planning.templates import derive
 
 from .build import Build, random_program, shared_program
 from .programs import ALL
 
 ROOT = Path(__file__).parents[3]
-FUSION = Path("optimizer/fusion")
+FUSION = Path("optimizer/fuse/planning")
 
 
 def cell_chain(b, shape=(50, 40), other=(50, 40), op="Exp", dtype="float64"):

@@ -7,15 +7,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
-from tensolog.optimizer.fusion import Limits, Machine, Pruning
-from tensolog.optimizer.fusion.bound import Bound
-from tensolog.optimizer.fusion.conditions import all_conditions
-from tensolog.optimizer.fusion.enumerate import search
-from tensolog.optimizer.fusion.graph import Graph
-from tensolog.optimizer.fusion.heuristics import fuse_all, fuse_no_redundancy
-from tensolog.optimizer.fusion.masks import mask, members
-from tensolog.optimizer.fusion.planner import make_plan, regions
-from tensolog.optimizer.fusion.price import Prices
+from tensolog.optimizer.fuse.planning import Limits, Machine, Pruning
+from tensolog.optimizer.fuse.planning.candidates import all_conditions
+from tensolog.optimizer.fuse.planning.costs import Prices
+from tensolog.optimizer.fuse.planning.graph import Graph, mask, members
+from tensolog.optimizer.fuse.planning.planner import make_plan, regions
+from tensolog.optimizer.fuse.planning.search import Bound, fuse_all, fuse_no_redundancy, search
 
 from ...campaigns import examples
 from .build import Build, layered_program, random_program, shared_program

@@ -1,13 +1,13 @@
 """What NumPy takes and what a kernel takes for one operator: which of them a plan leaves it to."""
 
 import pytest
-from tensolog.optimizer.fusion import Machine
-from tensolog.optimizer.fusion.conditions import Conditions
-from tensolog.optimizer.fusion.graph import Graph
-from tensolog.optimizer.fusion.machine import Limits
-from tensolog.optimizer.fusion.planner import plan, unfused_s
-from tensolog.optimizer.fusion.price import Prices
-from tensolog.optimizer.program.dag import Node, Program
+from tensolog.optimizer.fuse.planning import Machine
+from tensolog.optimizer.fuse.planning.candidates import Conditions
+from tensolog.optimizer.fuse.planning.costs import Prices
+from tensolog.optimizer.fuse.planning.graph import Graph
+from tensolog.optimizer.fuse.planning.machine import Limits
+from tensolog.optimizer.fuse.planning.planner import plan, unfused_s
+from tensolog.optimizer.fuse.program.dag import Node, Program
 
 from .build import Build
 

@@ -1,9 +1,9 @@
 """The programs of the paper's evaluation: templates as it argues them, and what heuristics lose."""
 
 import pytest
-from tensolog.optimizer.fusion import Limits, Machine, Pruning
-from tensolog.optimizer.fusion.conditions import all_conditions
-from tensolog.optimizer.fusion.planner import FusionError, make_plan, plan
+from tensolog.optimizer.fuse.planning import Limits, Machine, Pruning
+from tensolog.optimizer.fuse.planning.candidates import all_conditions
+from tensolog.optimizer.fuse.planning.planner import FusionError, make_plan, plan
 
 from .build import Build
 from .programs import ALL, autoencoder, chain, glm, kmeans, l2svm_inner, mlogreg, two_sums

@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from tensolog.optimizer.fusion import Machine, rates
+from tensolog.optimizer.fuse.planning import Machine, machine
 
-FOUND = dict.fromkeys(rates._NAMES, 2.0e9)
+FOUND = dict.fromkeys(machine._NAMES, 2.0e9)
 
 
 @pytest.fixture(autouse=True)
@@ -18,39 +18,39 @@ def measurements(tmp_path, monkeypatch):
         return made[-1]
 
     monkeypatch.setenv("TENSOLOG_RATES", str(tmp_path / "kept" / "rates.json"))
-    monkeypatch.setattr(rates, "measured", measured)
+    monkeypatch.setattr(machine, "measured", measured)
     return made
 
 
 def test_rates_are_measured_once_for_a_processor(measurements, monkeypatch):
-    assert rates.rates() == rates.rates() == measurements[0]
+    assert machine.rates() == machine.rates() == measurements[0]
     assert len(measurements) == 1
     other = type("Other", (), {"fingerprint": "another"})
-    monkeypatch.setattr(rates, "identity", lambda: other)
-    assert rates.rates() == measurements[1]
-    assert len(json.loads(rates.place().read_text())) == 2
+    monkeypatch.setattr(machine, "identity", lambda: other)
+    assert machine.rates() == measurements[1]
+    assert len(json.loads(machine.place().read_text())) == 2
 
 
 @pytest.mark.parametrize("kept", ["", "[]", "{", '{"%s": {"read": 1}}', '{"%s": []}'])
 def test_what_is_kept_and_no_use_is_measured_again(kept, measurements):
-    rates.place().parent.mkdir()
-    rates.place().write_text(kept.replace("%s", rates.identity().fingerprint))
-    assert rates.rates() == measurements[0]
-    assert rates.rates() == measurements[0]
+    machine.place().parent.mkdir()
+    machine.place().write_text(kept.replace("%s", machine.identity().fingerprint))
+    assert machine.rates() == measurements[0]
+    assert machine.rates() == measurements[0]
 
 
 def test_numbers_that_are_no_rates_are_measured_again(measurements):
-    rates.place().parent.mkdir()
+    machine.place().parent.mkdir()
     for wrong in ({"read": 0}, {"write": -1.0}, {"flops": float("nan")}, {"cache": "1"}):
-        kept = {rates.identity().fingerprint: {**FOUND, **wrong}}
-        rates.place().write_text(json.dumps(kept))
-        assert rates.rates() == measurements[-1]
+        kept = {machine.identity().fingerprint: {**FOUND, **wrong}}
+        machine.place().write_text(json.dumps(kept))
+        assert machine.rates() == measurements[-1]
 
 
 def test_where_nothing_can_be_kept_rates_are_known_all_the_same(tmp_path, monkeypatch):
     monkeypatch.setenv("TENSOLOG_RATES", str(tmp_path / "file" / "rates.json"))
     (tmp_path / "file").write_text("in the way")
-    assert Machine(**rates.rates()).read > 0
+    assert Machine(**machine.rates()).read > 0
 
 
 def test_near_arrays_are_faster_where_all_fit():
@@ -67,10 +67,10 @@ def test_near_arrays_are_faster_where_all_fit():
 def test_vectors_are_measured_where_numpy_has_them(double_s, single_s, weight, monkeypatch):
     """By float64's exponential where NumPy has vectors for it, otherwise by float32's."""
     seconds = iter((double_s, single_s, 1.0))
-    monkeypatch.setattr(rates, "_least_s", lambda call, times: next(seconds))
-    assert rates._computing() == pytest.approx((weight * rates._CELLS, 20 * rates._CELLS))
+    monkeypatch.setattr(machine, "_least_s", lambda call, times: next(seconds))
+    assert machine._computing() == pytest.approx((weight * machine._CELLS, 20 * machine._CELLS))
 
 
 def test_a_measurement_gives_rates(monkeypatch):
     monkeypatch.undo()
-    assert rates._is_whole(rates.measured())
+    assert machine._is_whole(machine.measured())

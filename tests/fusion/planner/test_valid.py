@@ -3,9 +3,9 @@
 import random
 
 import pytest
-from tensolog.optimizer.fusion import FusedOperator, Machine
-from tensolog.optimizer.fusion.conditions import all_conditions
-from tensolog.optimizer.fusion.planner import make_plan
+from tensolog.optimizer.fuse.planning import FusedOperator, Machine
+from tensolog.optimizer.fuse.planning.candidates import all_conditions
+from tensolog.optimizer.fuse.planning.planner import make_plan
 
 from .build import random_program
 from .programs import ALL

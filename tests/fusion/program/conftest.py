@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 import pytest
-from tensolog.optimizer.fusion import planner
-from tensolog.optimizer.program import prepare, runner
+from tensolog.optimizer.fuse.planning import planner
+from tensolog.optimizer.fuse.tracing import prepare, regions
 
 
 @pytest.fixture(autouse=True)
@@ -19,5 +19,5 @@ def node_by_node(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def prepared(program: prepare.Program, options: prepare.Options) -> prepare.Prepared:
         return prepare.Prepared(program, prepare.rewrite(program), options, refusal="a test")
 
-    monkeypatch.setattr(runner, "prepare", prepared)
+    monkeypatch.setattr(regions, "prepare", prepared)
     yield

@@ -14,9 +14,9 @@ import traceback
 import warnings
 from typing import Any
 
-from tensolog.optimizer.fusion import planner
-from tensolog.optimizer.program import prepare
-from tensolog.optimizer.program.fused import fuse
+from tensolog.optimizer.fuse.planning import planner
+from tensolog.optimizer.fuse.tracing import prepare
+from tensolog.optimizer.fuse.tracing.decorator import fuse
 
 from .compare import DifferenceError, compare
 from .random_programs import Case, random_case

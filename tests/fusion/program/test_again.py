@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tensolog.optimizer.program import prepare
-from tensolog.optimizer.program.straight import straight
+from tensolog.optimizer.fuse.tracing import prepare
+from tensolog.optimizer.fuse.tracing.replay import straight
 
 from tensolog import fuse
 
@@ -111,7 +111,7 @@ def test_straight_ones_are_traced_once(text: str, monkeypatch: pytest.MonkeyPatc
     assert "run the region at once" in told
     given = [abs(one) for one in drawn()]
     expected = made(text)(*given, 0.5)
-    monkeypatch.setattr("tensolog.optimizer.program.fused.Trace", None)
+    monkeypatch.setattr("tensolog.optimizer.fuse.tracing.decorator.Trace", None)
     same(fused(*given, 0.5), expected)
     assert fused.explain() == told
 

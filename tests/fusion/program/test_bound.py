@@ -4,11 +4,10 @@ import itertools
 
 import numpy as np
 import pytest
-from tensolog.optimizer.codegen import compile_plan
-from tensolog.optimizer.fusion import Machine, plan
-from tensolog.optimizer.program.bound import _NUMBERS, bound
-from tensolog.optimizer.program.dag import Node, Program
-from tensolog.optimizer.program.evaluate import evaluate
+from tensolog.optimizer.fuse.codegen import compile_plan
+from tensolog.optimizer.fuse.planning import Machine, plan
+from tensolog.optimizer.fuse.program.dag import Node, Program
+from tensolog.optimizer.fuse.program.evaluate import _NUMBERS, bound, evaluate
 
 import tensolog
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tensolog.optimizer.program.fused import FuseError
+from tensolog.optimizer.fuse.tracing.decorator import FuseError
 
 from tensolog import fuse
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import special
-from tensolog.optimizer.program import derived
+from tensolog.optimizer.fuse.arrays import compositions
 
 from tensolog import fuse
 
@@ -94,7 +94,7 @@ SPECIAL = [np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 7.0, -7.0, 
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize("name", sorted({**derived.NUMPY, **derived.SPECIAL}))
+@pytest.mark.parametrize("name", sorted({**compositions.NUMPY, **compositions.SPECIAL}))
 def test_special_values_in_kernels(name: str, dtype: str) -> None:
     """Each pair of them, many times over, where a kernel computes the function."""
     ufunc = getattr(np, name, None) or getattr(special, name)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tensolog.optimizer.codegen.flat import FlatKernel
+from tensolog.optimizer.fuse.codegen.cell_kernel import FlatKernel
 
 from tensolog import fuse
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from tensolog.catalog.errors import TensologError
-from tensolog.optimizer.fusion.plan import FusionPlan, PlanCounts
-from tensolog.optimizer.program import prepare
-from tensolog.optimizer.program.fused import FuseError
-from tensolog.optimizer.program.liveness import live_after
-from tensolog.optimizer.program.report import _counted
+from tensolog.optimizer.fuse.planning.plan import FusionPlan, PlanCounts
+from tensolog.optimizer.fuse.tracing import prepare
+from tensolog.optimizer.fuse.tracing.decorator import FuseError
+from tensolog.optimizer.fuse.tracing.liveness import live_after
+from tensolog.optimizer.fuse.tracing.report import _counted
 
 import tensolog
 from tensolog import fuse

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from tensolog.optimizer.fusion.zeros import at_zero
-from tensolog.optimizer.program import own
-from tensolog.optimizer.program.dag import Node, Program
-from tensolog.optimizer.program.translate import graph_of, program_of
+from tensolog.optimizer.fuse.planning.sparsity import at_zero
+from tensolog.optimizer.fuse.program import operators
+from tensolog.optimizer.fuse.program.dag import Node, Program
+from tensolog.optimizer.fuse.program.rules import graph_of, program_of
 
 from tensolog import fuse
 
@@ -56,8 +56,8 @@ def test_zeros_of_sparse_values_stay():
 
 
 def test_each_has_a_specification():
-    for name in own.FUNCTIONS:
-        assert own.meaning(name).kind == "elementwise"
+    for name in operators.FUNCTIONS:
+        assert operators.meaning(name).kind == "elementwise"
     nodes = (
         Node(0, "Input"),
         Node(1, "Expm1", (0,)),

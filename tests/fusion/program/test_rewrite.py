@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensolog.catalog.operators.evaluate import evaluate as specified
-from tensolog.optimizer.program import evaluate
-from tensolog.optimizer.program.dag import Node, Program, ProgramError
-from tensolog.optimizer.program.rewrite import rewrite
+from tensolog.optimizer.fuse.program import evaluate
+from tensolog.optimizer.fuse.program.dag import Node, Program, ProgramError
+from tensolog.optimizer.fuse.program.rewrite import rewrite
 
 from tensolog import fuse
 

@@ -9,21 +9,21 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tensolog.optimizer.program import room
+from tensolog.optimizer.fuse.program import memory_pool
 
 import tensolog
 
-LEAST, LARGEST, KEPT = room._LEAST, room._LARGEST, room._KEPT
+LEAST, LARGEST, KEPT = memory_pool._LEAST, memory_pool._LARGEST, memory_pool._KEPT
 
 
 @pytest.fixture(autouse=True)
 def nothing_spare() -> None:
     gc.collect()
-    room._spare.clear()
+    memory_pool._spare.clear()
 
 
 def spare() -> dict[int, int]:
-    return {size: len(kept) for size, kept in room._spare.items() if kept}
+    return {size: len(kept) for size, kept in memory_pool._spare.items() if kept}
 
 
 def address(array: np.ndarray) -> int:
@@ -31,18 +31,18 @@ def address(array: np.ndarray) -> int:
 
 
 def test_memory_of_an_array_that_is_gone_serves_the_next_of_its_size() -> None:
-    first = room.empty((LEAST // 8, 1), "float64")
+    first = memory_pool.empty((LEAST // 8, 1), "float64")
     place = address(first)
     del first
     assert spare() == {LEAST: 1}
-    second = room.empty((2, LEAST // 8), "float32")
+    second = memory_pool.empty((2, LEAST // 8), "float32")
     assert address(second) == place
     assert spare() == {}
 
 
 @pytest.mark.parametrize("view", [lambda a: a[3:], lambda a: a.T, lambda a: a.base, memoryview])
 def test_whoever_has_a_view_keeps_the_memory(view) -> None:
-    array = room.empty((LEAST // 8, 4), "float64")
+    array = memory_pool.empty((LEAST // 8, 4), "float64")
     kept = view(array)
     del array
     assert spare() == {}
@@ -51,7 +51,7 @@ def test_whoever_has_a_view_keeps_the_memory(view) -> None:
 
 
 def test_a_view_of_a_lease_gives_nothing_back() -> None:
-    array = room.empty((LEAST,), "uint8")
+    array = memory_pool.empty((LEAST,), "uint8")
     view = array.base[5:]
     del view
     assert spare() == {}
@@ -59,12 +59,12 @@ def test_a_view_of_a_lease_gives_nothing_back() -> None:
 
 @pytest.mark.parametrize("size", [LEAST - 1, LARGEST + 1, 0])
 def test_what_is_small_or_large_owns_its_memory(size: int) -> None:
-    assert room.empty((size,), "uint8").flags.owndata
+    assert memory_pool.empty((size,), "uint8").flags.owndata
     assert spare() == {}
 
 
 def test_no_more_is_kept_than_said() -> None:
-    arrays = [room.empty((LARGEST - at,), "uint8") for at in range(5)]
+    arrays = [memory_pool.empty((LARGEST - at,), "uint8") for at in range(5)]
     while arrays:
         arrays.pop()
         assert sum(size * count for size, count in spare().items()) <= KEPT
@@ -77,7 +77,7 @@ def test_two_arrays_never_share_memory(steps: list[tuple[bool, int, int]]) -> No
         if drops and held:
             held.pop(which % len(held))
         else:
-            made = room.empty((LEAST + size,), "uint8")
+            made = memory_pool.empty((LEAST + size,), "uint8")
             made[:] = number
             held.append((number, made[1:]))
         assert all((array == number).all() for number, array in held)
@@ -88,7 +88,7 @@ def test_threads_never_share_memory() -> None:
 
     def work(number: int) -> None:
         for _ in range(200):
-            made = room.empty((LEAST,), "uint8")
+            made = memory_pool.empty((LEAST,), "uint8")
             made[:] = number
             if not (made == number).all():
                 wrong.append(number)

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tensolog.optimizer.program import evaluate, prepare, ruled, runner
-from tensolog.optimizer.program.dag import Program
-from tensolog.optimizer.program.translate import graph_of, program_of
+from tensolog.optimizer.fuse.program import evaluate, rules
+from tensolog.optimizer.fuse.program.dag import Program
+from tensolog.optimizer.fuse.program.rules import graph_of, program_of
+from tensolog.optimizer.fuse.tracing import prepare, regions
 from tensolog.rules import load_rules
 from tensolog.rules.gate.ledger import ledger
 
@@ -25,14 +26,14 @@ w, v = A[:, 0].copy(), B[:, 0].copy()
 @pytest.fixture(autouse=True)
 def all_rules_that_suit(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Apply them whatever the ledger says, which has tests of its own, and run node by node."""
-    found = ruled.described(load_rules())
-    monkeypatch.setattr(ruled, "usable", lambda: found)
+    found = rules.described(load_rules())
+    monkeypatch.setattr(rules, "usable", lambda: found)
 
     def prepared(program: Program, options: prepare.Options) -> prepare.Prepared:
         after, rules = prepare.rewritten(program)
         return prepare.Prepared(program, after, options, rules, refusal="a test")
 
-    monkeypatch.setattr(runner, "prepare", prepared)
+    monkeypatch.setattr(regions, "prepare", prepared)
     yield
 
 
@@ -114,12 +115,12 @@ def test_a_rule_without_a_proof_is_not_applied(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     monkeypatch.undo()
-    monkeypatch.setattr(ruled, "cache_path", lambda: tmp_path)
+    monkeypatch.setattr(rules, "cache_path", lambda: tmp_path)
     monkeypatch.setattr(ledger, "admitted", lambda rules: tuple(rules)[:3])
-    ruled.usable.cache_clear()
-    found = ruled.usable()
+    rules.usable.cache_clear()
+    found = rules.usable()
     assert {one.rule.name for one in found} <= {rule.name for rule in load_rules()[:3]}
-    ruled.usable.cache_clear()
+    rules.usable.cache_clear()
     monkeypatch.setattr(ledger, "admitted", lambda rules: ())
-    assert ruled.usable() == found  # as kept on disk, by what it depends on
-    ruled.usable.cache_clear()
+    assert rules.usable() == found  # as kept on disk, by what it depends on
+    rules.usable.cache_clear()

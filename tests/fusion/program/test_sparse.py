@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tensolog.optimizer.codegen import rowproducts
+from tensolog.optimizer.fuse.codegen import row_products
 
 from tensolog import fuse
 
@@ -325,7 +325,7 @@ def test_rows_of_a_transpose_are_scattered(
     dtype: str, wide: int, often: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Plainly where a column has few entries, otherwise with what rounding lost."""
-    monkeypatch.setattr(rowproducts, "_PLAIN", 1 if often else rowproducts._PLAIN)
+    monkeypatch.setattr(row_products, "_PLAIN", 1 if often else row_products._PLAIN)
     given = sp.random_array((900, 60), density=0.1, format="csr", rng=RNG, dtype=dtype)
     factor = RNG.normal(size=(900, wide)).astype(dtype)
     fused = fuse(heuristic="all", threads=1)(lambda S, Q: S.T @ Q)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tensolog.optimizer.program import prepare
+from tensolog.optimizer.fuse.tracing import prepare
 
 from tensolog import fuse
 

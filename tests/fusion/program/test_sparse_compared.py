@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensolog.optimizer.program import prepare
+from tensolog.optimizer.fuse.tracing import prepare
 
 from tensolog import fuse
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tensolog.optimizer.program import escaping
+from tensolog.optimizer.fuse.tracing import escapes
 
 from tensolog import fuse
 
@@ -105,7 +105,7 @@ def test_what_has_no_kernel_is_told(text: str, why: str) -> None:
 def test_references_that_numpy_loses_are_not_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """An exception in an override of ufunc.reduce leaks its arguments: no search finds them."""
     searched = []
-    monkeypatch.setattr(escaping, "_put", lambda lazies: searched.append(len(lazies)))
+    monkeypatch.setattr(escapes, "_put", lambda lazies: searched.append(len(lazies)))
 
     def failing(x: Any, keep: bool) -> Any:
         if keep:

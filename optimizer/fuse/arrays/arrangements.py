@@ -1,0 +1,225 @@
+"""NumPy's functions that put arrays beside each other, or their parts in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from ..tracing.expressions import TRACED, Expression, cast, elementwise
+from ..tracing.trace import Trace, UnsupportedError, is_lazy
+from . import views
+from .ufuncs import operand
+
+
+def _lazy(value: Any) -> Any:
+    if not is_lazy(value):
+        raise UnsupportedError("an operand that isn't traced")
+    return value
+
+
+# -- joined: expressions ---------------------------------------------------------------------------
+
+
+def concatenate(trace: Trace, arrays: Any, axis: Any = 0) -> Expression:
+    """Return np.concatenate."""
+    return _joined(_parts(trace, arrays), axis)
+
+
+def hstack(trace: Trace, tup: Any) -> Expression:
+    """Return np.hstack: vectors one after the other, or columns beside each other."""
+    parts = [_widened(one, 1) for one in _parts(trace, tup)]
+    return _joined(parts, 0 if len(parts[0].shape) == 1 else 1)
+
+
+def vstack(trace: Trace, tup: Any) -> Expression:
+    """Return np.vstack: vectors are rows."""
+    return _joined([_widened(one, 2) for one in _parts(trace, tup)], 0)
+
+
+def column_stack(trace: Trace, tup: Any) -> Expression:
+    """Return np.column_stack: vectors are columns."""
+    parts = _parts(trace, tup)
+    if any(not 1 <= len(one.shape) <= 2 for one in parts):
+        raise UnsupportedError("columns of numbers, or of more than two axes")
+    return _joined([one if len(one.shape) == 2 else _with_axes(one, (1,)) for one in parts], 1)
+
+
+def stack(trace: Trace, arrays: Any, axis: Any = 0) -> Expression:
+    """Return np.stack: along a new axis."""
+    parts = _parts(trace, arrays)
+    rank = len(parts[0].shape) + 1
+    if type(axis) is not int or not -rank <= axis < rank:
+        raise UnsupportedError("an axis that NumPy refuses")
+    if any(one.shape != parts[0].shape for one in parts):
+        raise UnsupportedError("arrays that don't fit")
+    return _joined([_with_axes(one, (axis % rank,)) for one in parts], axis)
+
+
+def _parts(trace: Trace, arrays: Any) -> list[Expression]:
+    if not isinstance(arrays, tuple | list) or not arrays:
+        raise UnsupportedError("no tuple or list of arrays")
+    return [operand(trace, one) for one in arrays]
+
+
+def _joined(parts: Sequence[Expression], axis: Any) -> Expression:
+    rank = len(parts[0].shape)
+    if type(axis) is not int or not -rank <= axis < rank:
+        raise UnsupportedError("an axis that NumPy refuses")
+    if any(len(one.shape) != rank for one in parts):
+        raise UnsupportedError("arrays that don't fit")
+    along = axis % rank
+    kept = np.result_type(*(np.dtype(one.dtype) for one in parts)).name
+    if kept not in TRACED:
+        raise UnsupportedError(f"the type {kept}")
+    rest = {one.shape[:along] + one.shape[along + 1 :] for one in parts}
+    if len(rest) != 1:
+        raise UnsupportedError("arrays that don't fit")
+    total = sum(one.shape[along] for one in parts)
+    shape = (*parts[0].shape[:along], total, *parts[0].shape[along + 1 :])
+    joined = tuple(cast(one, kept) for one in parts)
+    return Expression("Concat", joined, shape, kept, (("axis", along),))
+
+
+def _with_axes(x: Expression, gaps: tuple[int, ...]) -> Expression:
+    step = views.unsqueezed(x.shape, gaps)
+    return Expression(step.op, (x,), step.shape, x.dtype, step.attributes)
+
+
+def _widened(x: Expression, rank: int) -> Expression:
+    """Return an array of at least so many axes: new ones come first."""
+    missing = rank - len(x.shape)
+    return x if missing <= 0 else _with_axes(x, tuple(range(missing)))
+
+
+def roll(trace: Trace, a: Any, shift: Any, axis: Any = None) -> Expression:
+    """Return np.roll along one axis: what leaves at one end comes in at the other."""
+    x = operand(trace, a)
+    rank = len(x.shape)
+    if axis is None and rank == 1:
+        axis = 0
+    if type(shift) is not int or type(axis) is not int or not -rank <= axis < rank:
+        raise UnsupportedError("np.roll over several axes")
+    along = axis % rank
+    extent = x.shape[along]
+    at = shift % extent if extent else 0
+    if not at:
+        return elementwise("Identity", x)
+    return _joined([_part(x, along, extent - at, extent), _part(x, along, 0, extent - at)], along)
+
+
+def _part(x: Expression, axis: int, start: int, end: int) -> Expression:
+    shape = (*x.shape[:axis], end - start, *x.shape[axis + 1 :])
+    bounds = (("starts", (start,)), ("ends", (end,)), ("axes", (axis,)), ("steps", (1,)))
+    return Expression("Slice", (x,), shape, x.dtype, bounds)
+
+
+# -- views and what is made of them ----------------------------------------------------------------
+
+
+def flip(trace: Trace, m: Any, axis: Any = None) -> Any:
+    """Return np.flip, a view."""
+    lazy = _lazy(m)
+    rank = lazy.ndim
+    given = range(rank) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    axes = [index(one) for one in given]
+    if any(not -rank <= one < rank for one in axes) or len({a % rank for a in axes}) < len(axes):
+        raise UnsupportedError("axes that NumPy refuses")
+    turned = {one % rank for one in axes}
+    return lazy[tuple(slice(None, None, -1) if at in turned else slice(None) for at in range(rank))]
+
+
+def flipud(trace: Trace, m: Any) -> Any:
+    """Return np.flipud."""
+    if _lazy(m).ndim < 1:
+        raise UnsupportedError("axes that NumPy refuses")
+    return flip(trace, m, 0)
+
+
+def fliplr(trace: Trace, m: Any) -> Any:
+    """Return np.fliplr."""
+    if _lazy(m).ndim < 2:
+        raise UnsupportedError("axes that NumPy refuses")
+    return flip(trace, m, 1)
+
+
+def swapaxes(trace: Trace, a: Any, axis1: Any, axis2: Any) -> Any:
+    """Return np.swapaxes, a view."""
+    lazy = _lazy(a)
+    order = list(range(lazy.ndim))
+    if any(type(one) is not int or not -lazy.ndim <= one < lazy.ndim for one in (axis1, axis2)):
+        raise UnsupportedError("axes that NumPy refuses")
+    order[axis1], order[axis2] = order[axis2], order[axis1]
+    return views.transpose(lazy, order)
+
+
+def moveaxis(trace: Trace, a: Any, source: Any, destination: Any) -> Any:
+    """Return np.moveaxis of one axis, a view."""
+    lazy = _lazy(a)
+    rank = lazy.ndim
+    if any(type(one) is not int or not -rank <= one < rank for one in (source, destination)):
+        raise UnsupportedError("axes that NumPy refuses, or several")
+    order = [axis for axis in range(rank) if axis != source % rank]
+    order.insert(destination % rank, source % rank)
+    return views.transpose(lazy, order)
+
+
+def matrix_transpose(trace: Trace, x: Any) -> Any:
+    """Return np.matrix_transpose, a view."""
+    if _lazy(x).ndim < 2:
+        raise UnsupportedError("axes that NumPy refuses")
+    return swapaxes(trace, x, -1, -2)
+
+
+def atleast(rank: int) -> Callable[..., Any]:
+    """Return np.atleast_1d or np.atleast_2d, of one array."""
+
+    def handler(trace: Trace, *arrays: Any) -> Any:
+        if len(arrays) != 1:
+            raise UnsupportedError("several arrays")
+        lazy = _lazy(arrays[0])
+        missing = rank - lazy.ndim
+        return lazy if missing <= 0 else views.expand_dims(lazy, tuple(range(missing)))
+
+    return handler
+
+
+def diff(trace: Trace, a: Any, n: Any = 1, axis: Any = -1) -> Any:
+    """Return np.diff: each element less the one before it, n times."""
+    lazy = _lazy(a)
+    rank = lazy.ndim
+    if type(n) is not int or n < 1 or type(axis) is not int or not -rank <= axis < rank:
+        raise UnsupportedError("differences that NumPy refuses")
+    if lazy.dtype == np.dtype(bool):
+        raise UnsupportedError("differences of bools")
+    before = (slice(None),) * (axis % rank)
+    for _ in range(n):
+        lazy = lazy[(*before, slice(1, None))] - lazy[(*before, slice(None, -1))]
+    return lazy
+
+
+# Expressions of what they are given alone.
+BUILDING: Mapping[Any, Callable[..., Expression]] = {
+    np.concatenate: concatenate,
+    np.hstack: hstack,
+    np.vstack: vstack,
+    np.column_stack: column_stack,
+    np.stack: stack,
+    np.roll: roll,
+}
+
+# Views, and what NumPy itself makes of views.
+HANDLERS: dict[Any, Callable[..., Any]] = {
+    np.flip: flip,
+    np.flipud: flipud,
+    np.fliplr: fliplr,
+    np.swapaxes: swapaxes,
+    np.moveaxis: moveaxis,
+    np.atleast_1d: atleast(1),
+    np.atleast_2d: atleast(2),
+    np.diff: diff,
+}
+if hasattr(np, "matrix_transpose"):  # since NumPy 2
+    HANDLERS[np.matrix_transpose] = matrix_transpose

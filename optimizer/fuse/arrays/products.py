@@ -1,0 +1,266 @@
+"""Products of matrices, np.einsum, and what else sums over axes that operands share.
+
+Axes have labels. Labels of one operand alone that the result doesn't have are summed first; then
+two operands at a time become one, those whose product takes the fewest multiplications: by
+elements, where they have all labels in common, else as a product of matrices. Chains of products
+of matrices are put into their cheapest order later (program/rewrite.py).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from ..tracing.expressions import TRACED, Expression, cast, common_type, elementwise, reduction
+from ..tracing.trace import UnsupportedError
+from .views import unsqueezed
+
+
+def product(a: Expression, b: Expression) -> Expression:
+    """Return the MatMul of two; raises UnsupportedError where NumPy refuses it, or knows better."""
+    kept = common_type(a.dtype, b.dtype)
+    if kept not in TRACED or kept == "bool":
+        raise UnsupportedError(f"a product of type {kept}")
+    if not a.shape or not b.shape:
+        raise UnsupportedError("a product with a number")
+    if a.shape[-1] != b.shape[-2 if len(b.shape) > 1 else 0]:
+        raise UnsupportedError("a product of shapes that don't fit")
+    batch: tuple[int, ...] = ()
+    if len(a.shape) > 2 or len(b.shape) > 2:
+        try:
+            batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        except ValueError as error:
+            raise UnsupportedError("a product of shapes that don't fit") from error
+    rows = a.shape[-2:-1]
+    columns = b.shape[-1:] if len(b.shape) > 1 else ()
+    return Expression("MatMul", (cast(a, kept), cast(b, kept)), (*batch, *rows, *columns), kept)
+
+
+# A letter, or, for the axes of an ellipsis, how far from its last one.
+Label = str | int
+_TERM = re.compile(r"([A-Za-z]*)(\.\.\.)?([A-Za-z]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """An operand with a label for each axis, none of them twice."""
+
+    value: Expression
+    labels: tuple[Label, ...]
+
+
+def labels_of(
+    subscripts: str, ranks: Sequence[int]
+) -> tuple[list[tuple[Label, ...]], tuple[Label, ...]]:
+    """Return the labels of operands' axes and of the result's, as np.einsum reads subscripts.
+
+    Raises UnsupportedError for what NumPy refuses, and for a label that stands twice in an operand.
+    """
+    inputs, arrow, output = subscripts.replace(" ", "").partition("->")
+    terms = inputs.split(",")
+    if len(terms) != len(ranks):
+        raise UnsupportedError("subscripts of another number of operands")
+    split = [_TERM.fullmatch(term) for term in (*terms, output)]
+    found: list[tuple[Label, ...]] = []
+    widest = 0
+    for match, rank in zip(split[:-1], ranks, strict=True):
+        if match is None:
+            raise UnsupportedError("subscripts that NumPy refuses")
+        before, dots, after = match.groups()
+        rest = rank - len(before) - len(after)
+        if rest < 0 or (rest and not dots):
+            raise UnsupportedError("subscripts of another number of axes")
+        widest = max(widest, rest)
+        labels = (*before, *range(rest, 0, -1), *after)
+        if len(set(labels)) < len(labels):
+            raise UnsupportedError("a subscript twice in one operand")
+        found.append(labels)
+    spread = range(widest, 0, -1)
+    known = Counter(label for labels in found for label in labels)
+    if not arrow:
+        once = sorted(one for one, times in known.items() if times == 1 and type(one) is str)
+        return found, (*spread, *once)
+    if split[-1] is None:
+        raise UnsupportedError("subscripts that NumPy refuses")
+    before, dots, after = split[-1].groups()
+    result = (*before, *(spread if dots else ()), *after)
+    if (widest and not dots) or len(set(result)) < len(result) or not known.keys() >= set(result):
+        raise UnsupportedError("subscripts of a result that NumPy refuses")
+    return found, result
+
+
+def permutation(subscripts: Any, rank: int) -> tuple[int, ...] | None:
+    """Return the order of axes where subscripts of one operand only permute them: that's a view."""
+    if type(subscripts) is not str or not rank or "," in subscripts:
+        return None
+    (labels,), result = labels_of(subscripts, [rank])
+    return tuple(map(labels.index, result)) if len(result) == rank else None
+
+
+def einsum(trace: Any, subscripts: Any, *operands: Any, **options: Any) -> Expression:
+    """Return np.einsum of expressions."""
+    if type(subscripts) is not str or any(type(one) is not Expression for one in operands):
+        raise UnsupportedError("operands that aren't arrays")
+    ordered = options.pop("optimize", False) is not False
+    if options:
+        raise UnsupportedError(f"{min(options)}=")
+    labels, result = labels_of(subscripts, [len(one.shape) for one in operands])
+    if ordered and not result:
+        raise UnsupportedError("optimize=, with which a number comes as an array")
+    return contracted(_terms(operands, labels), result)
+
+
+def over_axes(
+    a: Expression, b: Expression, axes_a: Sequence[int], axes_b: Sequence[int]
+) -> Expression:
+    """Return the products of a and b summed over pairs of axes; first a's other axes, then b's.
+
+    Raises UnsupportedError where their lengths differ.
+    """
+    if [a.shape[axis] for axis in axes_a] != [b.shape[axis] for axis in axes_b]:
+        raise UnsupportedError("shapes that don't fit")
+    left: list[Label] = list(range(len(a.shape)))
+    right: list[Label] = [len(left) + axis for axis in range(len(b.shape))]
+    for one, other in zip(axes_a, axes_b, strict=True):
+        right[other] = left[one]
+    summed = {left[one] for one in axes_a}
+    result = tuple(label for label in (*left, *right) if label not in summed)
+    return contracted(_terms((a, b), (left, right)), result)
+
+
+def _terms(operands: Sequence[Expression], labels: Sequence[Sequence[Label]]) -> list[Term]:
+    """Return operands in their common type, without axes of length 1 along longer ones."""
+    kept = np.result_type(*(np.dtype(one.dtype) for one in operands)).name
+    if kept not in TRACED or kept == "bool":
+        raise UnsupportedError(f"a product of type {kept}")
+    longest: dict[Label, int] = {}
+    for one, names in zip(operands, labels, strict=True):
+        for label, extent in zip(names, one.shape, strict=True):
+            known = longest.setdefault(label, extent)
+            if known == 1:
+                longest[label] = extent
+            elif extent not in (1, known):
+                raise UnsupportedError("shapes that don't fit")
+    found = []
+    for one, names in zip(operands, labels, strict=True):
+        value = cast(one, kept)
+        gone = tuple(axis for axis, label in enumerate(names) if one.shape[axis] != longest[label])
+        if gone:
+            rest = tuple(n for axis, n in enumerate(one.shape) if axis not in gone)
+            value = Expression("Squeeze", (value,), rest, kept, (("axes", gone),))
+        left = tuple(label for axis, label in enumerate(names) if axis not in gone)
+        found.append(Term(value, left))
+    return found
+
+
+def contracted(terms: Sequence[Term], result: tuple[Label, ...]) -> Expression:
+    """Return the product of terms, summed over all labels that the result doesn't have."""
+    waiting = [
+        _summed(one, result, [*terms[:at], *terms[at + 1 :]]) for at, one in enumerate(terms)
+    ]
+    extents = {
+        label: extent
+        for one in waiting
+        for label, extent in zip(one.labels, one.value.shape, strict=True)
+    }
+    while len(waiting) > 1:
+        pairs = combinations(waiting, 2)
+        first, second = min(pairs, key=lambda pair: _work(pair[0], pair[1], extents))
+        rest = [one for one in waiting if one is not first and one is not second]
+        kept = {*result, *(label for one in rest for label in one.labels)}
+        joined = _product(first, second, kept, extents, result)
+        waiting = [*rest, _summed(joined, result, rest)]
+    return _arranged(waiting[0], result)
+
+
+def _work(a: Term, b: Term, extents: Mapping[Label, int]) -> tuple[int, int]:
+    """Return the multiplications that a product takes, and how few elements may remain of it."""
+    union = math.prod(extents[label] for label in {*a.labels, *b.labels})
+    return union, -math.prod(extents[label] for label in {*a.labels} & {*b.labels})
+
+
+def _summed(term: Term, result: Sequence[Label], others: Sequence[Term]) -> Term:
+    """Return a term summed over what neither the result nor another term has."""
+    read = {*result, *(label for one in others for label in one.labels)}
+    axes = tuple(axis for axis, label in enumerate(term.labels) if label not in read)
+    if not axes:
+        return term
+    labels = tuple(label for label in term.labels if label in read)
+    return Term(reduction("ReduceSum", term.value, axes, False), labels)
+
+
+def _product(
+    a: Term,
+    b: Term,
+    kept: set[Label],
+    extents: Mapping[Label, int],
+    result: Sequence[Label],
+) -> Term:
+    """Return a product of two, summed over the common labels that aren't kept."""
+    both = [label for label in a.labels if label in b.labels]
+    summed = [label for label in both if label not in kept]
+    batch = [label for label in both if label in kept]
+    if not summed or len(both) == len(a.labels) == len(b.labels):
+        return _by_elements(a, b, summed, result)
+    left = [label for label in a.labels if label not in both]
+    right = [label for label in b.labels if label not in both]
+    places = {label: place for place, label in enumerate(result)}
+    if left and right and places.get(right[-1], 0) < places.get(left[-1], 0):
+        a, b, left, right = b, a, right, left
+    batches = tuple(extents[label] for label in batch)
+
+    def folded(term: Term, *groups: Sequence[Label]) -> Expression:
+        order = (*batch, *(label for group in groups for label in group))
+        # a vector needs no second axis, where there is no batch of them
+        lengths = [math.prod(map(extents.__getitem__, each)) for each in groups if each or batch]
+        return _reshaped(_arranged(term, order), (*batches, *lengths))
+
+    found = product(folded(a, left, summed), folded(b, summed, right))
+    labels = (*batch, *left, *right)
+    return Term(_reshaped(found, tuple(map(extents.__getitem__, labels))), labels)
+
+
+def _by_elements(a: Term, b: Term, summed: Sequence[Label], result: Sequence[Label]) -> Term:
+    """Return a product by elements, summed over labels that both have."""
+    union = (*a.labels, *(label for label in b.labels if label not in a.labels))
+    if not summed and set(union) == set(result):
+        union = tuple(result)
+    elif len(b.labels) == len(union):
+        union = b.labels if len(a.labels) < len(union) else a.labels
+    spread = []
+    for one in (a, b):
+        value = _arranged(one, [label for label in union if label in one.labels])
+        gaps = tuple(axis for axis, label in enumerate(union) if label not in one.labels)
+        # axes before the first one come by themselves
+        if gaps != tuple(range(len(gaps))):
+            step = unsqueezed(value.shape, gaps)
+            value = Expression(step.op, (value,), step.shape, value.dtype, step.attributes)
+        spread.append(value)
+    found = elementwise("Mul", *spread)
+    axes = tuple(axis for axis, label in enumerate(union) if label in summed)
+    if axes:
+        found = reduction("ReduceSum", found, axes, False)
+    return Term(found, tuple(label for label in union if label not in summed))
+
+
+def _arranged(term: Term, order: Sequence[Label]) -> Expression:
+    """Return a term's value with its axes in an order."""
+    x = term.value
+    perm = tuple(term.labels.index(label) for label in order)
+    if perm == tuple(range(len(perm))):
+        return x
+    shape = tuple(x.shape[axis] for axis in perm)
+    return Expression("Transpose", (x,), shape, x.dtype, (("perm", perm),))
+
+
+def _reshaped(x: Expression, shape: tuple[int, ...]) -> Expression:
+    if x.shape == shape:
+        return x
+    return Expression("Reshape", (x,), shape, x.dtype, (("shape", shape),))

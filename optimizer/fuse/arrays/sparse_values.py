@@ -1,0 +1,247 @@
+"""Sparse arguments as expressions, and the object of SciPy's that a lazy one stands for.
+
+Columns are held as the rows of the transpose, coordinates as rows; duplicates are added up.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..blocks.partitioned import SHARE, bytes_of, of_array
+from ..program.evaluate import is_sparse
+from ..tracing.expressions import TRACED, Expression, Held, Kind, leaf, remembered
+from ..tracing.trace import Trace
+
+
+def refusal(value: Any) -> str:
+    """Return why a sparse object isn't traced; "" where it is."""
+    if value.ndim != 2 or value.format not in ("csr", "csc", "coo"):
+        return f"the format {value.format}" if value.ndim == 2 else f"{value.ndim} axes"
+    if value.dtype.name not in TRACED or not value.dtype.isnative:
+        return f"the type {value.dtype}"
+    return ""
+
+
+def wrap(trace: Trace, value: Any, most_bytes: float = math.inf) -> Any:
+    """Return what stands for a sparse object; SciPy answers all for one that can't be traced.
+
+    One of more than `most_bytes` is held in blocks of rows, or of columns if it is CSC.
+    """
+    import scipy.sparse
+
+    from .lazy_sparse import LazySparse
+
+    is_matrix = not isinstance(value, scipy.sparse.sparray)
+    why = refusal(value)
+    if why:
+        trace.runner.note(f"a sparse operand isn't traced: {why}")
+        held = Held.__new__(Held)
+        held.settle((), Kind(value.shape, value.dtype.name, nnz=value.nnz))  # SciPy has the value
+        return LazySparse(trace, held, value.format, is_matrix, value, exposed=True)
+    rows = canonical(value)
+    held = held_of(trace, value, rows, most_bytes)
+    repeated = bool(value.nnz != rows.nnz)
+    return LazySparse(trace, held, value.format, is_matrix, value, repeated=repeated)
+
+
+def held_of(trace: Trace, value: Any, rows: Any, most_bytes: float = math.inf) -> Held:
+    """Return what holds a sparse object, whose canonical rows, or columns if CSC, are given."""
+    found = leaf(rows, trace.places)
+    if bytes_of(rows.shape, found.told.dtype, rows.nnz) > most_bytes:
+        blocks = of_array(rows, most_bytes / SHARE)
+        found = leaf(blocks, trace.places)
+        trace.blocks.append(blocks)
+    if value.format != "csc":
+        return found
+    x = trace.read(found)
+    return trace.hold(remembered(x, "columns", lambda: transposed(x)))
+
+
+def canonical(value: Any) -> Any:
+    """Return a sparse object by rows, or by columns if CSC, in its own arrays where that goes."""
+    import scipy.sparse
+
+    if value.format == "csc":
+        parts = (value.data, value.indices, value.indptr)
+        return _canonical(scipy.sparse.csr_array(parts, shape=value.shape[::-1]), value)
+    return _canonical(scipy.sparse.csr_array(value), value)
+
+
+def rows_at_once(value: Any) -> Any:
+    """Return what `canonical` gives for a CSR object that is known to be canonical, else None."""
+    import scipy.sparse
+
+    if not value.has_canonical_format:
+        return None
+    return value if type(value) is scipy.sparse.csr_array else canonical(value)
+
+
+def _canonical(rows: Any, given: Any) -> Any:
+    if given.format != "coo" and given.has_canonical_format:
+        rows.has_canonical_format = True  # known of it from the first call on: entries aren't read
+        return rows
+    if not rows.has_canonical_format:
+        if np.may_share_memory(rows.data, given.data):
+            rows = rows.copy()
+        rows.sum_duplicates()
+    return rows
+
+
+def shares_pattern(found: Any, value: Any) -> bool:
+    """Whether a sparse object has its places, but not its entries, in another one's memory."""
+    places = [getattr(value, name, None) for name in ("indices", "indptr")]
+    own = [getattr(found, name, None) for name in ("indices", "indptr")]
+    shared = any(
+        np.may_share_memory(one, other)
+        for one in own
+        for other in places
+        if isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
+    )
+    return shared and not np.may_share_memory(found.data, value.data)
+
+
+def transposed(x: Expression) -> Expression:
+    """Return the transpose of a sparse expression."""
+    layout = {"csr": "csc", "csc": "csr"}[x.layout]
+    shape = (x.shape[1], x.shape[0])
+    return Expression("Transpose", (x,), shape, x.dtype, (("perm", (1, 0)),), layout, x.nnz)
+
+
+class HeldSparse:
+    """Stands for a sparse array, or a sparse matrix, of SciPy's.
+
+    `_format` is the one that SciPy would give it, `_original` the object that it stands for, where
+    there is one, and `_repeated` says that this has an entry twice. One that was `_compared` has no
+    entries where that was false, once it is there. One that is `_exposed` may be
+    written by code outside, or can't be traced: SciPy answers for it.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_compared",
+        "_exposed",
+        "_family",
+        "_format",
+        "_held",
+        "_is_matrix",
+        "_original",
+        "_repeated",
+        "_trace",
+    )
+
+    __array_priority__ = 1001.0
+
+    def __init__(
+        self,
+        trace: Trace,
+        held: Held,
+        layout: str,
+        is_matrix: bool,
+        original: Any = None,
+        exposed: bool = False,
+        repeated: bool = False,
+        compared: bool = False,
+    ) -> None:
+        self._trace = trace
+        self._held = held
+        self._format = layout
+        self._is_matrix = is_matrix
+        self._original = original
+        self._repeated = repeated
+        self._compared = compared
+        self._family = None
+        self._exposed = exposed
+        trace.add(self)
+
+    def _tensolog_real(self) -> Any:
+        """Return the object that it stands for; not to be written."""
+        if self._original is None:
+            value = self._trace.force(self._held, "a function left to SciPy")
+            made = self.__class__
+            # What was compared loses entries, which the value behind it keeps.
+            own = self._held.own and not self._compared
+            if own and value.format == self._format != "coo":
+                parts = (value.data, value.indices.copy(), value.indptr.copy())
+                self._original = made(parts, shape=value.shape)
+            elif own and self._format == "coo":
+                spread = value.asformat("coo")
+                places = (spread.row.copy(), spread.col.copy())
+                self._original = made((spread.data, places), shape=value.shape)
+            else:
+                self._original = made(value.asformat(self._format), copy=True)
+            if self._compared:
+                self._original.eliminate_zeros()
+        return self._original
+
+    _tensolog_result = _tensolog_real
+
+    # -- what is known without computing ---------------------------------------------------------
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        import scipy.sparse
+
+        kind = "matrix" if self._is_matrix else "array"
+        return getattr(scipy.sparse, f"{self._format}_{kind}")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The numbers of rows and columns."""
+        return self._held.told.shape
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self._held.told.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the elements."""
+        found = self._held.told if self._original is None else self._original
+        return np.dtype(found.dtype)
+
+    @property
+    def format(self) -> str:
+        """SciPy's name of the way in which it is held."""
+        return self._format
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether it says where a comparison holds."""
+        return self._compared
+
+    @property
+    def is_matrix(self) -> bool:
+        """Whether `*` is the product of matrices."""
+        return self._is_matrix
+
+    # -- writing ---------------------------------------------------------------------------------
+
+    def _given_away(self, what: str) -> Any:
+        """Return the object that it stands for, to be read and written from now on."""
+        self._exposed = True
+        return self._writable(f"{what} gives the memory away")
+
+    def _writable(self, why: str) -> Any:
+        """Return the object that it stands for, to be written, when what waits is computed.
+
+        What was computed from it may have its pattern in the same memory, and gets its own.
+        """
+        self._trace.flush(why)
+        value = self._tensolog_real()
+        for other in self._trace.living():
+            held = other._held.value
+            if other is not self and is_sparse(held) and shares_pattern(held, value):
+                self._trace.settle(other._held, held.copy())
+        return value
+
+    def _read_again(self) -> None:
+        if self._exposed:
+            return
+        rows = canonical(self._original)
+        self._held = held_of(self._trace, self._original, rows)
+        self._compared = False
+        self._repeated = self._original.nnz != rows.nnz

@@ -1,0 +1,285 @@
+"""Views of lazy arrays: their values can wait, and they share memory once somebody writes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from ..tracing import eager
+from ..tracing.expressions import Attributes, Expression, elementwise, leaf, remembered
+from ..tracing.trace import UnsupportedError, View, is_lazy
+from .ufuncs import made, operand
+
+# The parts of an array of no more are made as views that wait.
+_SHORT = 8
+
+
+def _view(
+    lazy: Any, op: str, shape: tuple[int, ...], attributes: Attributes, view: View, scalar: bool
+) -> Any:
+    """Return a view that waits; a number, or one of memory others may write, is read now."""
+    if lazy._trace.closed:
+        return view(lazy._value("a view"))
+    trace, family = lazy._trace, lazy._joined()
+    try:
+        trace.step()
+    except UnsupportedError:
+        return view(lazy._value("a view"))
+    if family.exposed:
+        found = trace.kind(trace, leaf(view(lazy._held.value), trace.places), scalar)
+    else:
+        base = operand(trace, lazy)
+
+        def build() -> Expression:
+            return Expression(op, (base,), shape, base.dtype, attributes, base.layout, base.nnz)
+
+        found = made(trace, remembered(base, (op, shape, attributes), build), scalar)
+    if not scalar:
+        found._join(family, (*lazy._views, view))
+    return found
+
+
+def transpose(lazy: Any, axes: Sequence[Any] | None = None) -> Any:
+    """Return ndarray.transpose."""
+    rank = lazy.ndim
+    try:
+        given = range(rank)[::-1] if axes is None else [index(axis) for axis in axes]
+    except TypeError:
+        return eager.method(lazy, "transpose", tuple(axes or ()), {})
+    order = tuple(axis % rank for axis in given if -rank <= axis < rank)
+    if sorted(order) != list(range(rank)) or len(given) != rank:
+        return eager.method(lazy, "transpose", tuple(axes or ()), {})
+    shape = tuple(lazy.shape[axis] for axis in order)
+
+    def view(array: Any) -> Any:
+        return array.transpose(order)
+
+    if rank < 2:
+        return _view(lazy, "Identity", shape, (), view, False)
+    return _view(lazy, "Transpose", shape, (("perm", order),), view, False)
+
+
+def identity(lazy: Any) -> Any:
+    """Return a view of everything."""
+    return _view(lazy, "Identity", lazy.shape, (), lambda array: array[...], False)
+
+
+def copied(lazy: Any) -> Any:
+    """Return a copy."""
+    if lazy._trace.closed:
+        return eager.method(lazy, "copy", (), {})
+    try:
+        lazy._trace.step()
+        x = operand(lazy._trace, lazy)
+    except UnsupportedError:
+        return eager.method(lazy, "copy", (), {})
+    found = remembered(x, "copy", lambda: elementwise("Identity", x))
+    return made(lazy._trace, found, lazy._scalar)
+
+
+def reshape(lazy: Any, shape: Sequence[Any]) -> Any:
+    """Return ndarray.reshape in C order, which is a view only where the memory's order allows it.
+
+    Of an array that is there NumPy knows; what waits will be C-contiguous unless it is a view.
+    """
+    try:
+        wanted = [index(extent) for extent in shape]
+    except TypeError:
+        return eager.method(lazy, "reshape", tuple(shape), {})
+    if wanted.count(-1) == 1:
+        rest = math.prod(extent for extent in wanted if extent != -1)
+        if rest and lazy.size % rest == 0:
+            wanted[wanted.index(-1)] = lazy.size // rest
+    target = tuple(wanted)
+    if math.prod(target) != lazy.size or any(extent < 0 for extent in target):
+        return eager.method(lazy, "reshape", tuple(shape), {})
+    if lazy._family is not None and not _keeps_memory(lazy, target):
+        return eager.method(lazy, "reshape", tuple(shape), {})
+    return _view(
+        lazy, "Reshape", target, (("shape", target),), lambda array: array.reshape(target), False
+    )
+
+
+def _keeps_memory(lazy: Any, shape: tuple[int, ...]) -> bool:
+    """Tell whether another shape is a view: that depends on strides, which only memory has."""
+    if lazy._family.array is None:
+        return False
+    array = lazy._seen_in(lazy._family.array)
+    return array.flags.c_contiguous or np.may_share_memory(array.reshape(shape), array)
+
+
+def squeeze(lazy: Any, axis: Any = None) -> Any:
+    """Return ndarray.squeeze."""
+    rank = lazy.ndim
+    given = tuple(range(rank)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    axes = tuple(
+        sorted(a % rank for a in given if rank and (axis is not None or lazy.shape[a] == 1))
+    )
+    if any(lazy.shape[a] != 1 for a in axes) or any(not -rank <= a < rank for a in given):
+        return eager.method(lazy, "squeeze", (axis,), {})
+    if not axes:
+        return eager.method(lazy, "squeeze", (axis,), {}) if lazy._scalar else lazy
+    shape = tuple(extent for a, extent in enumerate(lazy.shape) if a not in axes)
+    return _view(
+        lazy, "Squeeze", shape, (("axes", axes),), lambda array: array.squeeze(axes), False
+    )
+
+
+def item(lazy: Any, key: Any) -> Any:
+    """Return lazy[key]: numbers, slices, ... and None give views; else NumPy indexes at once."""
+    keys = key if type(key) is tuple else (key,)
+    told = tuple([_told(one) for one in keys])
+    if None in told or lazy._scalar or lazy._trace.closed:
+        return eager.call(lazy._trace, _index, (lazy, key), {}, "an index that isn't slices")
+    steps, scalar = _steps(lazy.shape, told)
+    found = lazy
+    for step in steps:
+        found = _view(found, step.op, step.shape, step.attributes, step.view, False)
+        if not is_lazy(found):  # tracing stopped
+            return _index(eager.real(lazy), key)
+    if scalar:
+        try:
+            return made(lazy._trace, operand(lazy._trace, found), True)
+        except UnsupportedError:
+            return found._value("an index")
+    return identity(found) if found is lazy else found
+
+
+def iterated(lazy: Any) -> Iterator[Any]:
+    """Return ndarray.__iter__: numbers, and rows each of which is read as an array of its own.
+
+    So the regions of all iterations are alike. The parts of a short array wait, as they are
+    assigned to several names at once.
+    """
+    count = lazy.shape[0]
+    if count <= _SHORT:
+        return (lazy[place] for place in range(count))
+    memory = lazy._trace.memory(lazy, "a loop over it")
+    return iter(memory) if lazy.ndim == 1 else _rows(lazy, memory)
+
+
+def _rows(lazy: Any, memory: Any) -> Iterator[Any]:
+    trace, family, views = lazy._trace, lazy._family, lazy._views
+    del lazy  # which the caller may not hold any more
+    for place in range(len(memory)):
+        if trace.closed:
+            yield memory[place]
+            continue
+        row = trace.kind(trace, leaf(memory[place], trace.places))
+        row._join(family, (*views, partial(_index, key=place)))
+        yield row
+
+
+def _told(one: Any) -> tuple[Any, ...] | None:
+    """Return a part of an index as a key; None for one that isn't a number, slice, ... or None."""
+    kind = type(one)
+    if kind is slice:
+        bounds = (one.start, one.stop, one.step)
+        return bounds if all(each is None or type(each) is int for each in bounds) else None
+    if one is None or one is Ellipsis:
+        return (one,)
+    if kind is int or (isinstance(one, np.integer) and not is_lazy(one)):
+        return ("at", int(one))
+    return None
+
+
+def _index(array: Any, key: Any) -> Any:
+    return array[key]
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A view of a view: an operator, the shape of its result, and what NumPy does."""
+
+    op: str
+    shape: tuple[int, ...]
+    attributes: Attributes
+    view: View
+
+
+@lru_cache(maxsize=4096)
+def _steps(
+    shape: tuple[int, ...], told: tuple[tuple[Any, ...], ...]
+) -> tuple[tuple[_Step, ...], bool]:
+    """Return an index as views, Slice, then Squeeze, then Unsqueeze, and whether it gives a number.
+
+    Raises IndexError as NumPy does.
+    """
+    rank = len(shape)
+    ellipses = told.count((Ellipsis,))
+    taken = len(told) - ellipses - told.count((None,))
+    if taken > rank or ellipses > 1:
+        raise IndexError(
+            f"too many indices for array: array is {rank}-dimensional, but {taken} were indexed"
+            if taken > rank
+            else "an index can only have a single ellipsis ('...')"
+        )
+    keys: list[tuple[Any, ...]] = []
+    for one in told if ellipses else (*told, (Ellipsis,)):
+        keys += [(None, None, None)] * (rank - taken) if one == (Ellipsis,) else [one]
+    bounds: list[tuple[int, int, int, int]] = []  # axis, start, end, step
+    dropped: list[int] = []
+    added: list[int] = []
+    axis = place = 0
+    for one in keys:
+        if one == (None,):
+            added.append(place)
+            place += 1
+            continue
+        extent = shape[axis]
+        if one[0] == "at":
+            position = one[1]
+            if not -extent <= position < extent:
+                raise IndexError(
+                    f"index {position} is out of bounds for axis {axis} with size {extent}"
+                )
+            bounds.append((axis, position % extent, position % extent + 1, 1))
+            dropped.append(axis)
+        else:
+            start, stop, step = slice(*one).indices(extent)
+            if (start, stop, step) != (0, extent, 1):
+                bounds.append((axis, start, stop if stop >= 0 else -1 - extent, step))
+            place += 1
+        axis += 1
+    found: list[_Step] = []
+    if bounds:
+        axes, starts, ends, steps = (tuple(column) for column in zip(*bounds, strict=True))
+        cuts = [slice(None)] * rank
+        for at, start, end, step in bounds:
+            cuts[at] = slice(start, None if end < 0 else end, step)
+        window = tuple(cuts)
+        shape = tuple(len(range(*cut.indices(n))) for cut, n in zip(cuts, shape, strict=True))
+        attributes = (("starts", starts), ("ends", ends), ("axes", axes), ("steps", steps))
+        found.append(_Step("Slice", shape, attributes, lambda array: array[window]))
+    if dropped:
+        gone = tuple(dropped)
+        shape = tuple(extent for at, extent in enumerate(shape) if at not in gone)
+        found.append(_Step("Squeeze", shape, (("axes", gone),), lambda array: array.squeeze(gone)))
+    if added:
+        found.append(unsqueezed(shape, tuple(added)))
+    return tuple(found), taken == len(told) == rank and all(one[0] == "at" for one in told)
+
+
+def unsqueezed(shape: tuple[int, ...], gaps: tuple[int, ...]) -> _Step:
+    """Return the view with axes of length 1 where the gaps are."""
+    rest = iter(shape)
+    wide = tuple(1 if at in gaps else next(rest) for at in range(len(shape) + len(gaps)))
+    attributes = (("axes", gaps),)
+    return _Step("Unsqueeze", wide, attributes, lambda array: np.expand_dims(array, gaps))
+
+
+def expand_dims(lazy: Any, axis: Any) -> Any:
+    """Return np.expand_dims."""
+    axes = axis if isinstance(axis, tuple | list) else (axis,)
+    rank = lazy.ndim + len(axes)
+    gaps = tuple(sorted(index(a) % rank for a in axes))
+    if len(set(gaps)) != len(gaps) or any(not -rank <= a < rank for a in axes):
+        raise UnsupportedError("axes that NumPy refuses")
+    step = unsqueezed(lazy.shape, gaps)
+    return _view(lazy, step.op, step.shape, step.attributes, step.view, False)

@@ -1,0 +1,330 @@
+"""A region over values in blocks: computed here or block by block, whichever costs less.
+
+Here, the blocks are gathered first, which the memory budget must allow, and the region runs as any
+other. In blocks, each round's pass runs as one Dask task a block, with what all blocks read sent
+along, and parts are combined in a tree. A task names all that it needs, so that Dask computes what
+a dead worker held once more.
+"""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..program.dag import Node, Program
+from ..program.evaluate import extend
+from ..tracing.prepare import Options, Prepared, prepare, rewritten
+from .partitioned import BlocksError, Partitioned, aligned, bytes_of, loaded, persisted, pieces
+from .passes import Pass, combine, prepared, run_pass
+from .places import Places, places
+from .rounds import Round, rounds, sized
+
+if TYPE_CHECKING:
+    from ..planning.plan import FusionPlan
+
+# Parts combined by one task.
+_FAN_IN = 8
+# Dask's scheduler hands out a task in about this time.
+_TASK_S = 1e-3
+# What a worker's memory is read at from another process of this machine.
+_TRANSFER = 1e9
+
+
+@dataclass
+class BlockPlan:
+    """A region whose inputs are partly in blocks; see Prepared for what it has in common."""
+
+    traced: Program
+    program: Program
+    options: Options
+    held: Places
+    rounds: tuple[Round, ...]
+    rows: tuple[int, ...]
+    here_s: float
+    blocks_s: float
+    rules: tuple[str, ...] = ()
+    local: Prepared | None = None
+    passes: dict[tuple[int, int], Pass] = field(default_factory=dict)
+    refusal: str | None = None
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether it runs block by block."""
+        return self.local is None
+
+    @property
+    def compiled(self) -> None:
+        """None: passes have their own."""
+        return None
+
+    @property
+    def plan(self) -> FusionPlan | None:
+        """The plan of the first pass, or of what is computed here."""
+        for one in self._runs():
+            if one.plan is not None:
+                return one.plan
+        return None
+
+    @property
+    def kernels(self) -> int:
+        """How many generated kernels run, over one block or here."""
+        return sum(one.kernels for one in self._runs())
+
+    def _runs(self) -> list[Prepared]:
+        return [self.local] if self.local is not None else [*map(prepared, self.passes.values())]
+
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        """Return the outputs: ndarrays and sparse matrices, and values in blocks."""
+        budget = self.options.budget
+        if self.local is not None:
+            return self.local.run([_whole(one, budget, "the cheaper plan") for one in inputs])
+        values: dict[int, Any] = {
+            at: aligned(one, self.rows) if self.held.read[at].place == "blocks" else one
+            for at, one in zip(self.program.inputs, inputs, strict=True)
+        }
+        constants = [node for node in self.program.nodes if node.op == "Constant"]
+        extend(values, constants)
+        for at in self.held.gathered:
+            if at in values:
+                values[at] = _whole(values[at], budget, self.held.gathered[at])
+        for number, one in enumerate(self.rounds):
+            extend(values, [self.program.nodes[at] for at in one.before])
+            if one.nodes:
+                self._pass(number, one, values)
+        return [values[at] for at in self.program.outputs]
+
+    def _pass(self, number: int, one: Round, values: dict[int, Any]) -> None:
+        dask = loaded()
+        whole = [
+            dask.delayed(values[at], pure=False, traverse=False, name=f"whole-{uuid.uuid4().hex}")
+            for at in one.whole
+        ]
+        split = [pieces(values[at], self.rows, axis) for at, axis in one.split]
+        tasks = {
+            rows: dask.delayed(self._sized(number, one, rows), pure=False, traverse=False)
+            for rows in set(self.rows)
+        }
+        run = dask.delayed(run_pass, pure=False, nout=2)
+        found = [
+            run(
+                tasks[rows],
+                *(values[at].parts[block] for at in one.operands),
+                *(cut[block] for cut in split),
+                *whole,
+            )
+            for block, rows in enumerate(self.rows)
+        ]
+        kept = [each[1][at] for at in range(len(one.kept)) for each in found]
+        total = [_tree(found, [made.ufunc for made in one.aggregates])] if one.aggregates else []
+        parts = persisted(*total, *kept)
+        if one.aggregates:
+            results = parts.pop(0).compute()
+            for made, value in zip(one.aggregates, results, strict=True):
+                values[made.node] = _finished(self.program, made.node, value, made.count)
+        for at in one.kept:
+            node = self.program.nodes[at]
+            mine, parts = parts[: len(self.rows)], parts[len(self.rows) :]
+            values[at] = Partitioned(
+                mine,
+                self.rows,
+                node.shape,
+                node.dtype,
+                axis=self.held.computed[at].axis,
+                layout=node.layout,
+                nnz=node.nnz,
+            )
+            if at in self.held.gathered:
+                values[at] = _whole(values[at], self.options.budget, self.held.gathered[at])
+
+    def _sized(self, number: int, one: Round, rows: int) -> Pass:
+        found = self.passes.get((number, rows))
+        if found is None:
+            program = sized(self.program, self.held, one, rows, sum(self.rows))
+            options = replace(self.options, threads=1)
+            found = Pass(uuid.uuid4().hex, program, options, len(one.aggregates))
+            self.passes[number, rows] = found
+        return found
+
+    def lines(self) -> list[str]:
+        """Return what explain says of it, after its inputs."""
+        from ..tracing.report import region_text
+
+        here = "too large for here" if math.isinf(self.here_s) else f"{self.here_s * 1e3:.1f} ms"
+        told = [f"in blocks {self.blocks_s * 1e3:.1f} ms estimated, here {here}"]
+        if self.local is not None:
+            return [*told, "gathered, and computed here", *region_text(self.local)]
+        told.append(f"{len(self.rows)} blocks of up to {max(self.rows)} rows")
+        for number, one in enumerate(self.rounds):
+            told += [f"%{at} = {self.program.nodes[at].op}, here" for at in one.before]
+            if not one.nodes:
+                continue
+            sent = [f"%{at} cut" for at, _ in one.split] + [f"%{at}" for at in one.whole]
+            told.append(f"pass {number + 1} over each block; sent along: {', '.join(sent) or '-'}")
+            known = self.passes.get((number, self.rows[0]))
+            if known is not None:
+                told += [f"  {line}" for line in region_text(prepared(known))]
+            for made in one.aggregates:
+                op = self.program.nodes[made.node].op
+                told.append(f"%{made.node} = {op}: parts combined in a tree by {made.ufunc}")
+            for at in one.kept:
+                gathered = self.held.gathered.get(at)
+                end = f"gathered for {gathered}" if gathered else "stays in blocks"
+                told.append(f"%{at} = {self.program.nodes[at].op}: {end}")
+        return told
+
+
+def _tree(results: Sequence[Any], ufuncs: Sequence[str]) -> Any:
+    """Return the combination of all blocks' parts, some at a time."""
+    dask = loaded()
+    join = dask.delayed(combine, pure=False)
+    level, first = list(results), True
+    while first or len(level) > 1:
+        starts = range(0, len(level), _FAN_IN)
+        level = [join(ufuncs, level[start : start + _FAN_IN], first) for start in starts]
+        first = False
+    return level[0]
+
+
+def _finished(program: Program, at: int, value: Any, count: int | None) -> Any:
+    node = program.nodes[at]
+    if count is not None:
+        with np.errstate(all="ignore"):
+            value = np.true_divide(value, np.dtype(node.dtype).type(count))
+    return np.asarray(value).reshape(node.shape)
+
+
+def _whole(value: Any, budget: float, why: str) -> Any:
+    return value.gathered(budget, why) if isinstance(value, Partitioned) else value
+
+
+def prepare_blocks(program: Program, inputs: Sequence[Any], options: Options) -> BlockPlan:
+    """Return a region ready to run; `inputs` are its inputs' values, some of them in blocks.
+
+    Raises BlocksError for what neither runs in blocks nor fits into the memory budget.
+    """
+    after, rules = rewritten(program)
+    given = zip(after.inputs, inputs, strict=True)
+    held = {at: one for at, one in given if isinstance(one, Partitioned)}
+    rows = max(held.values(), key=lambda one: one.nbytes).rows
+    # Blocks of one length run together; of another length, they are needed as a whole.
+    alike = {at: one for at, one in held.items() if one.shape[one.axis] == sum(rows)}
+    others = dict.fromkeys(held.keys() - alike.keys(), "an operand beside longer ones")
+    placed = places(after, {at: one.axis for at, one in held.items()}, others)
+    made = BlockPlan(
+        program,
+        after,
+        options,
+        placed,
+        rounds(after, placed, _machine(options)),
+        rows,
+        _here_s(after, held, options),
+        0.0,
+        rules,
+    )
+    if not any(one.nodes for one in made.rounds):
+        made.local = prepare(program, options)  # all of it needs whole operands
+    here = {at for at, one in held.items() if one.source is not None}
+    too_large = _too_large(after, placed, options.budget, here)
+    made.blocks_s = math.inf if too_large else _blocks_s(made, options)
+    if made.blocks_s == math.inf and made.here_s == math.inf:
+        raise BlocksError(too_large or "nothing of it can be computed in blocks")
+    if made.here_s < made.blocks_s and made.local is None:
+        made.local = prepare(program, options)
+    return made
+
+
+def _machine(options: Options) -> Any:
+    from ..codegen.launch import default_threads
+    from ..planning.machine import Machine
+
+    return Machine.here(options.threads or default_threads())
+
+
+def _too_large(program: Program, placed: Places, budget: float, here: Collection[int]) -> str:
+    """Return what would exceed the memory budget although it is computed in blocks; "" for none.
+
+    Operands that are in this process already, those `here`, take no more of it as a whole.
+    """
+    for at, why in placed.gathered.items():
+        node = program.nodes[at]
+        if at in here:
+            continue
+        size = bytes_of(node.shape, node.dtype, node.nnz)
+        if size > budget:
+            return _exceeds(f"{why} needs the whole array at once: ", node, size, budget)
+    for node, one in zip(program.nodes, placed.computed, strict=True):
+        size = bytes_of(node.shape, node.dtype, node.nnz)
+        if one.place != "blocks" and node.op != "Input" and size > budget:
+            whole = f"{node.op} needs the whole array at once, and makes "
+            return _exceeds(whole, node, size, budget)
+    return ""
+
+
+def _exceeds(what: str, node: Node, size: float, budget: float) -> str:
+    shape = "x".join(map(str, node.shape))
+    return (
+        f"{what}{node.dtype} {shape}, {size:,.0f} bytes, which is more than the memory budget of "
+        f"{budget:,.0f}: give fuse a larger memory="
+    )
+
+
+def _here_s(program: Program, held: Mapping[int, Partitioned], options: Options) -> float:
+    """Return what computing it here costs: fetching the blocks, then running the plan."""
+    stored = {*program.inputs, *program.outputs}
+    if sum(_bytes(program, at) for at in stored) > options.budget:
+        return math.inf
+    missing = sum(one.nbytes for one in held.values() if one.source is None)
+    tasks = sum(len(one.parts) for one in held.values() if one.source is None)
+    return missing / _TRANSFER + tasks * _TASK_S + _plan_s(program, options)
+
+
+def _plan_s(program: Program, options: Options) -> float:
+    from ..planning.planner import plan
+
+    if any(not node.size for node in program.nodes):
+        return 0.0
+    return plan(program, _machine(options), options.heuristic).cost_s
+
+
+def _blocks_s(made: BlockPlan, options: Options) -> float:
+    """Return what computing it in blocks costs, all workers busy."""
+    workers = _workers()
+    count = len(made.rows)
+    turns = -(-count // workers)
+    cost = 0.0
+    for number, one in enumerate(made.rounds):
+        if not one.nodes:
+            continue
+        largest = made._sized(number, one, max(made.rows))
+        cost += turns * _plan_s(largest.program, largest.options)
+        sent = sum(_bytes(made.program, at) for at in one.whole) * min(workers, count)
+        sent += sum(_bytes(made.program, at) for at, _ in one.split)
+        sent += sum(_bytes(made.program, each.node) for each in one.aggregates) * count
+        sent += sum(_bytes(made.program, at) for at in one.kept if at in made.held.gathered)
+        tasks = count + (count // (_FAN_IN - 1) + 1 if one.aggregates else 0)
+        tasks += 2 * count * len(one.kept)
+        cost += sent / _TRANSFER + tasks * _TASK_S
+    return cost
+
+
+def _bytes(program: Program, at: int) -> int:
+    node = program.nodes[at]
+    return bytes_of(node.shape, node.dtype, node.nnz)
+
+
+def _workers() -> int:
+    """Return how many tasks run at once: of the cluster at hand, else of this process."""
+    try:
+        import distributed
+
+        client: Any = distributed.client
+        return max(1, int(sum(client.default_client().nthreads().values())))
+    except (ImportError, ValueError):
+        from ..codegen.launch import default_threads
+
+        return default_threads()

@@ -1,0 +1,228 @@
+"""A program over rows in blocks as rounds: what each block computes, what follows from all blocks.
+
+A round's block program computes the parts of its aggregates, and the values in blocks that are
+wanted at the end or that a later round reads. Of those only what would cost more to compute again
+than to write and read is kept; the rest is computed again from what is there. Between rounds the
+values that are here are computed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..planning.machine import Machine
+from ..program.dag import Node, Program
+from .places import Placed, Places, combined
+
+# Weights of elementwise operators in elements a second are all taken alike here: what is decided
+# is whether a value in blocks is kept between rounds, where products of matrices matter.
+_ELEMENTWISE_FLOPS = 8.0
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """A value made of all blocks' parts by a ufunc, then divided by `count` where it is a mean."""
+
+    node: int
+    ufunc: str
+    count: int | None = None
+
+
+@dataclass(frozen=True)
+class Round:
+    """One pass over the blocks, and what is computed here before it.
+
+    `before` are the nodes that are here and ready. The pass computes `nodes` from `operands` in
+    blocks, `split`, operands that are here and are cut along an axis each, and `whole`, operands
+    that all blocks read; it gives the parts of `aggregates`, then the values of `kept`.
+    """
+
+    before: tuple[int, ...]
+    nodes: tuple[int, ...] = ()
+    operands: tuple[int, ...] = ()
+    split: tuple[tuple[int, int], ...] = ()
+    whole: tuple[int, ...] = ()
+    aggregates: tuple[Aggregate, ...] = ()
+    kept: tuple[int, ...] = ()
+
+
+def rounds(program: Program, held: Places, machine: Machine) -> tuple[Round, ...]:
+    """Return the rounds of a program whose values have these places; the last may have no pass."""
+    ends = set(program.outputs) | set(held.gathered)
+    there = {node.id for node in program.nodes if node.op == "Input"}
+    found = []
+    for number in range(max(one.round for one in held.read) + 1):
+        placed = list(zip(program.nodes, held.computed, strict=True))
+        before = [
+            node.id
+            for node, one in placed
+            if one.place == "here" and one.round == number and not node.is_leaf
+        ]
+        aggregates = [
+            node.id for node, one in placed if one.place == "aggregate" and one.round == number + 1
+        ]
+        kept = [
+            node.id
+            for node, one in placed
+            if one.place == "blocks"
+            and one.round == number
+            and node.id not in there
+            and (node.id in ends or _worth_keeping(program, held, node.id, machine))
+        ]
+        found.append(_round(program, held, before, aggregates, kept, there))
+        there |= set(kept)
+    return tuple(found)
+
+
+def _round(
+    program: Program,
+    held: Places,
+    before: Sequence[int],
+    aggregates: Sequence[int],
+    kept: Sequence[int],
+    there: set[int],
+) -> Round:
+    nodes = _needed(program, held, [*aggregates, *kept], there)
+    operands: dict[int, None] = {}
+    split: dict[tuple[int, int], None] = {}
+    whole: dict[int, None] = {}
+    for at in nodes:
+        cut = dict(held.computed[at].split)
+        for operand in program.nodes[at].inputs:
+            if held.read[operand].place == "blocks":
+                if operand not in nodes:
+                    operands[operand] = None
+            elif operand in cut:
+                split[operand, cut[operand]] = None
+            elif program.nodes[operand].op != "Constant":
+                whole[operand] = None
+    made = []
+    for at in aggregates:
+        node = program.nodes[at]
+        count = None
+        if node.op == "ReduceMean":
+            count = program.nodes[node.inputs[0]].size // max(1, node.size)
+        made.append(Aggregate(at, str(combined(node)), count))
+    return Round(
+        tuple(before),
+        tuple(nodes),
+        tuple(operands),
+        tuple(split),
+        tuple(whole),
+        tuple(made),
+        tuple(kept),
+    )
+
+
+def _needed(program: Program, held: Places, goals: Sequence[int], there: set[int]) -> list[int]:
+    """Return the nodes that a pass computes for its goals, in order."""
+    found: set[int] = set()
+    waiting = list(goals)
+    while waiting:
+        at = waiting.pop()
+        if at in found:
+            continue
+        found.add(at)
+        waiting += [
+            operand
+            for operand in program.nodes[at].inputs
+            if held.read[operand].place == "blocks" and operand not in there
+        ]
+    return sorted(found)
+
+
+def _worth_keeping(program: Program, held: Places, at: int, machine: Machine) -> bool:
+    """Whether a later round reads a value that is dearer to compute again than to keep."""
+    own = held.computed[at].round
+    if not any(held.computed[reader].round > own + 1 for reader in _readers(program, held, at)):
+        return False
+    node = program.nodes[at]
+    flops = 0.0
+    seen: set[int] = set()
+    waiting = [at]
+    while waiting:
+        one = program.nodes[waiting.pop()]
+        if one.id in seen or held.read[one.id].place != "blocks" or one.op == "Input":
+            continue
+        seen.add(one.id)
+        inner = program.nodes[one.inputs[0]].shape[-1] if one.op == "MatMul" else 0
+        flops += one.size * (2.0 * inner if inner else _ELEMENTWISE_FLOPS)
+        waiting += one.inputs
+    size = node.size * 8.0
+    return flops / machine.flops > size / machine.write + size / machine.read
+
+
+def _readers(program: Program, held: Places, at: int) -> list[int]:
+    """Return the nodes in blocks, and aggregates, that come to read a value."""
+    found, waiting, seen = [], [at], {at}
+    while waiting:
+        for reader in program.consumers[waiting.pop()]:
+            if reader not in seen and held.computed[reader].place != "here":
+                seen.add(reader)
+                found.append(reader)
+                if held.read[reader].place == "blocks":
+                    waiting.append(reader)
+    return found
+
+
+def sized(program: Program, held: Places, one: Round, rows: int, total: int) -> Program:
+    """Return a round's pass for blocks of so many rows, of `total` rows in all."""
+    nodes: list[Node] = []
+    place: dict[tuple[int, int | None], int] = {}
+
+    def add(node: Node, key: tuple[int, int | None]) -> int:
+        place[key] = len(nodes)
+        nodes.append(replace(node, id=len(nodes)))
+        return place[key]
+
+    def given(at: int, axis: int | None) -> None:
+        node = program.nodes[at]
+        shape = node.shape if axis is None else _cut(node.shape, axis, rows)
+        share = _share(node, rows, total)
+        add(Node(0, "Input", (), {}, shape, node.dtype, share, node.layout), (at, axis))
+
+    for at in one.operands:
+        given(at, held.read[at].axis)
+    for at, axis in one.split:
+        given(at, axis)
+    for at in one.whole:
+        given(at, None)
+    inputs = tuple(range(len(nodes)))
+    for at in one.nodes:
+        node, placed = program.nodes[at], held.computed[at]
+        cut = dict(placed.split)
+        reads = []
+        for operand in node.inputs:
+            read = held.read[operand]
+            key = (operand, read.axis if read.place == "blocks" else cut.get(operand))
+            if key not in place:
+                add(program.nodes[operand], key)  # a number
+            reads.append(place[key])
+        add(_part(node, tuple(reads), placed, rows, total), (at, placed.axis))
+    goals = [*(aggregate.node for aggregate in one.aggregates), *one.kept]
+    outputs = tuple(place[at, held.computed[at].axis] for at in goals)
+    return Program(tuple(nodes), inputs, outputs)
+
+
+def _part(node: Node, reads: tuple[int, ...], placed: Placed, rows: int, total: int) -> Node:
+    """Return a node as a block computes it."""
+    attributes: dict[str, Any] = dict(node.attributes)
+    shape, op = node.shape, node.op
+    if placed.place == "blocks":
+        shape = _cut(shape, placed.axis, rows)
+        if op in ("Reshape", "Expand"):
+            attributes["shape"] = shape
+    elif op == "ReduceMean":
+        op = "ReduceSum"
+    share = _share(node, rows, total)
+    return Node(0, op, reads, attributes, shape, node.dtype, share, node.layout)
+
+
+def _share(node: Node, rows: int, total: int) -> int | None:
+    return None if node.nnz is None else max(1, node.nnz * rows // max(1, total))
+
+
+def _cut(shape: Sequence[int], axis: int, rows: int) -> tuple[int, ...]:
+    return (*shape[:axis], rows, *shape[axis + 1 :])

@@ -1,0 +1,394 @@
+"""Kernels over cells of one shape, whatever lies between them: Cell and MultiAgg, dense.
+
+Cells are taken in the order of memory, a tile at a time; an operand that doesn't lie there in
+that order and type, or that broadcasts, is copied tile by tile.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ....catalog.operators.terms import Read
+from ..program import memory_pool
+from ..program.dag import Node, Program, is_elementwise
+from .launch import (
+    CODES,
+    DTYPES,
+    FROM,
+    HEADER,
+    VIEW,
+    Array,
+    Finish,
+    Function,
+    address,
+    chunked,
+    code,
+    contiguous,
+    finish,
+    prepared,
+    start,
+)
+from .loops import Fold, laned_loop, simd_loop
+from .statements import (
+    C_TYPES,
+    SUFFIXES,
+    LoweringError,
+    Reduction,
+    held_dtype,
+    load,
+    reduction,
+    statement,
+)
+
+# More operands than this don't fit a thread's stack in tiles.
+_MOST_INPUTS = 24
+# Sums of such cells wait for memory, and for their own last sum where one vector holds it; and how
+# many of these have vectors enough for laned_loop, each of so many bytes.
+_LIGHT = frozenset(("Add", "Sub", "Mul", "Div", "Neg", "Abs", "Max", "Min", "Sqrt", "Cast"))
+_MOST_LANED, _LANED = 2, 128
+# The vectors that each of a fold's takes: the greatest element is one, and whether there was a NaN.
+_HELD = {"sum": 1, "max": 2, "min": 2}
+# Columns below which broadcasting a vector by copies is cheaper than a loop for each row; common.h
+NARROW = 32
+
+
+@dataclass(frozen=True)
+class FlatKernel:
+    """A region whose cells all have the shape `shape`; `text` defines the function `name`."""
+
+    name: str
+    text: str
+    nodes: Mapping[int, Node]
+    shape: tuple[int, ...]
+    inputs: tuple[int, ...]
+    cells: tuple[int, ...]
+    finishes: tuple[Finish, ...]
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """The nodes that a run returns."""
+        return (*self.cells, *(one.node for one in self.finishes))
+
+    def run(
+        self, function: Function, values: Mapping[int, Array], threads: int
+    ) -> dict[int, Array]:
+        """Return the outputs for arrays; NumPy's errors for reductions of nothing."""
+        count, chunks, step = self._cut
+        views: list[int] = []
+        held: list[Array] = []
+        turned, width = False, self._width
+        for at, shape, dtype, whole in self._plain:
+            array = values[at]
+            flags = array.flags
+            lies = flags.c_contiguous and flags.aligned
+            if not lies or array.shape != shape or array.dtype != dtype:
+                node = self.nodes[at]
+                if node.shape == self.shape or node.size == 1:
+                    held, turned, width, views = self._spread(values)
+                    break
+                array = prepared(array, node)
+                held.append(array)
+                views += self._view(array, node, False, *self._rows(False))
+                continue
+            views += (address(array), *whole)
+        columns = len(self.finishes)
+        partial = np.empty((chunks, columns)) if columns else None
+        sums = 0 if partial is None else address(partial)
+        arguments = [0, chunks, step, count, width, sums, columns, 0, *views]
+        made: dict[int, Array] = {}
+        for at, dtype in self._results:
+            result = memory_pool.empty(self.shape[::-1] if turned else self.shape, dtype)
+            arguments += (address(result), 0, 0, 0)
+            made[at] = result.T if turned else result
+        start(function, arguments, threads if count >= 1 << 15 else 1)
+        del held
+        for column, one in enumerate(self.finishes):
+            assert partial is not None
+            made[one.node] = one.apply(partial[:, column], count)
+        return made
+
+    @cached_property
+    def _cut(self) -> tuple[int, int, int]:
+        count = math.prod(self.shape)
+        return (count, *chunked(count))
+
+    @cached_property
+    def _width(self) -> int:
+        return self._rows(False)[1]
+
+    @cached_property
+    def _results(self) -> list[tuple[int, Any]]:
+        return [(at, DTYPES[self.nodes[at].dtype]) for at in self.cells]
+
+    @cached_property
+    def _plain(self) -> list[tuple[int, tuple[int, ...], Any, tuple[int, int, int]]]:
+        """Each input as it is where it lies in C's order: shape, type, the rest of its view."""
+        found = []
+        rows, width = self._rows(False)
+        for at in self.inputs:
+            node = self.nodes[at]
+            held = held_dtype(node)
+            if node.size == 1:
+                # a number of another type is converted by NumPy
+                shape = node.shape if node.dtype == held else (-1,)
+                found.append((at, shape, DTYPES[held], (0, 0, 0)))
+                continue
+            dtype = DTYPES[node.dtype]
+            kind = 0 if node.dtype == held else CODES[node.dtype]
+            strides = _strides(node.shape, dtype.itemsize)
+            strides = _broadcast(node.shape, strides, self.shape)
+            wide = self.shape[-1]
+            rest = self._placed(strides, wide, held, kind, node.size, rows, width)
+            found.append((at, node.shape, dtype, rest))
+        return found
+
+    def _spread(self, values: Mapping[int, Array]) -> tuple[list[Array], bool, int, list[int]]:
+        """Return arrays of any strides and types, to be held until the kernel is done; whether the
+        cells lie by columns, the width of their rows, and the views."""
+        arrays = [prepared(values[at], self.nodes[at]) for at in self.inputs]
+        turned = self._turned(arrays)
+        rows, width = self._rows(turned)
+        views: list[int] = []
+        for number, at in enumerate(self.inputs):
+            node = self.nodes[at]
+            if node.size == 1:
+                arrays[number] = contiguous(arrays[number], held_dtype(node))
+                views += (address(arrays[number]), 0, 0, 0)
+            else:
+                views += self._view(arrays[number], node, turned, rows, width)
+        return arrays, turned, width, views
+
+    def _turned(self, arrays: Sequence[Array]) -> bool:
+        """Whether the cells lie by columns; what lies otherwise is copied in tiles."""
+        whole = [array for array in arrays if array.shape == self.shape and array.ndim == 2]
+        return (
+            bool(whole)
+            and not any(array.flags.c_contiguous for array in whole)
+            and any(array.flags.f_contiguous for array in whole)
+        )
+
+    def _rows(self, turned: bool) -> tuple[int, int]:
+        shape = self.shape[::-1] if turned else self.shape
+        if len(shape) < 2 or shape[1] == 1:
+            return 1, math.prod(shape)
+        return int(shape[0]), int(shape[1])
+
+    def _view(
+        self, array: Array, node: Node, turned: bool, rows: int, width: int
+    ) -> tuple[int, int, int, int]:
+        same = array.shape == self.shape
+        whole = array.size if same and (array.T if turned else array).flags.c_contiguous else 0
+        strides = _broadcast(array.shape, array.strides, self.shape)
+        wide = self.shape[0 if turned else -1]
+        strides = strides[::-1] if turned else strides
+        kind, held = code(array, node), held_dtype(node)
+        return address(array), *self._placed(strides, wide, held, kind, whole, rows, width)
+
+    def _placed(
+        self,
+        strides: tuple[int, ...],
+        wide: int,
+        held: str,
+        kind: int,
+        whole: int,
+        rows: int,
+        width: int,
+    ) -> tuple[int, int, int]:
+        """Return a view but for its address; `whole` elements lie in the order of the cells."""
+        if whole != math.prod(self.shape):
+            kind = kind or FROM[held]
+        if len(strides) == 2 and rows == 1 and width != wide:
+            return 0, strides[0], kind  # one column
+        row, column = (0, 0, *strides)[-2:]
+        return row, column, kind
+
+
+def _strides(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """Return the strides in bytes of an array in C's order."""
+    found = []
+    for extent in reversed(shape):
+        found.append(size)
+        size *= extent
+    return tuple(reversed(found))
+
+
+def _broadcast(
+    shape: tuple[int, ...], strides: tuple[int, ...], among: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Return the strides of an array that is broadcast to a shape: 0 where it is repeated."""
+    own = [0 if extent == 1 else step for extent, step in zip(shape, strides, strict=True)]
+    return (*[0] * (len(among) - len(own)), *own)
+
+
+def lower_flat(
+    program: Program, name: str, nodes: Sequence[int], inputs: Sequence[int], outputs: Sequence[int]
+) -> FlatKernel:
+    """Return the kernel of a region; raise LoweringError where its cells have several shapes."""
+    table = {at: program.nodes[at] for at in [*inputs, *nodes]}
+    constants = {at for at, node in table.items() if node.op == "Constant"}
+    reductions = [table[at] for at in nodes if _reduces(table[at])]
+    elementwise = [table[at] for at in nodes if is_elementwise(table[at]) and not table[at].is_leaf]
+    if len(reductions) + len(elementwise) + len([at for at in nodes if at in constants]) < len(
+        nodes
+    ):
+        raise LoweringError("it isn't one value for each element, and sums of those")
+    if not elementwise and not reductions:
+        raise LoweringError("a region without cells")
+    shape = elementwise[0].shape if elementwise else table[reductions[0].inputs[0]].shape
+    used = {operand for node in (*elementwise, *reductions) for operand in node.inputs}
+    arrays = [at for at in inputs if at in used and at not in constants]
+    _check(program, elementwise, reductions, arrays, shape, outputs)
+    folds = [Fold(_reduction(program, node)) for node in reductions]
+    lines = _text(program, name, arrays, elementwise, folds, outputs)
+    return FlatKernel(
+        name,
+        "\n".join(lines),
+        table,
+        shape,
+        tuple(arrays),
+        tuple(node.id for node in elementwise if node.id in outputs),
+        tuple(finish(program, fold.reduction) for fold in folds),
+    )
+
+
+def _reduces(node: Node) -> bool:
+    """Whether a node is a reduction, or a product of two vectors: a sum of cells' products."""
+    return node.op.startswith("Reduce") or (node.op == "MatMul" and not node.shape)
+
+
+def _reduction(program: Program, node: Node) -> Reduction:
+    if node.op != "MatMul":
+        return reduction(program, node)
+    if node.dtype not in SUFFIXES:
+        raise LoweringError(f"MatMul (%{node.id}) of {node.dtype}")
+    left, right = node.inputs
+    return Reduction(node.id, "sum", f"v{left} * v{right}", Read("whole", ()), node.dtype)
+
+
+def _check(
+    program: Program,
+    elementwise: Sequence[Node],
+    reductions: Sequence[Node],
+    arrays: Sequence[int],
+    shape: tuple[int, ...],
+    outputs: Sequence[int],
+) -> None:
+    if len(shape) > 2 or len(arrays) > _MOST_INPUTS:
+        raise LoweringError("more axes or operands than a kernel over cells takes")
+    reduced = {node.id for node in reductions}
+    for node in elementwise:
+        if node.shape != shape or reduced & set(node.inputs):
+            raise LoweringError("cells of several shapes")
+    for node in reductions:
+        operands = [program.nodes[at] for at in node.inputs]
+        if any(one.shape != shape or one.id in reduced for one in operands) or node.size != 1:
+            raise LoweringError("a reduction to more than one number")
+        if node.id not in outputs:
+            raise LoweringError("a reduction inside of a kernel over cells")
+    for at in arrays:
+        node = program.nodes[at]
+        if node.layout != "dense":
+            raise LoweringError("a sparse operand")
+        if node.shape != shape and node.size != 1 and (len(shape) < 2 or shape[1] >= NARROW):
+            raise LoweringError("a vector beside wide rows")
+
+
+def _text(
+    program: Program,
+    name: str,
+    arrays: Sequence[int],
+    elementwise: Sequence[Node],
+    folds: Sequence[Fold],
+    outputs: Sequence[int],
+) -> list[str]:
+    lines = [f"static void {name}(i64 *a) {{"]
+    loads: list[str] = []
+    tiles: list[str] = []
+    place = HEADER
+    for at in arrays:
+        node = program.nodes[at]
+        held = held_dtype(node)
+        kind, bits = C_TYPES[held], {"float64": 64, "float32": 32, "bool": 8}[held]
+        lines.append(f"  const view *in{at} = (const view *)(a + {place});")
+        place += VIEW
+        if node.size == 1:
+            lines.append(f"  const {kind} x{at} = *(const {kind} *)in{at}->data;")
+            loads.append(load(node, f"x{at}"))
+            continue
+        lines.append(f"  {kind} b{at}[TILE + NARROW] __attribute__((aligned(64)));")
+        lines.append(f"  row_over_{bits}(in{at}, a[4], b{at});")
+        tiles.append(
+            f"      const {kind} *restrict x{at} = cells_{bits}(in{at}, a[4], at, n, b{at});"
+        )
+        loads.append(load(node, f"x{at}[j]"))
+    stores: list[str] = []
+    for node in elementwise:
+        if node.id in outputs:
+            kind = C_TYPES[held_dtype(node)]
+            lines.append(f"  {kind} *o{node.id} = ({kind} *)a[{place}];")
+            tiles.append(f"      {kind} *restrict y{node.id} = o{node.id} + at;")
+            stores.append(f"y{node.id}[j] = v{node.id};")
+            place += VIEW
+    body = [*loads, *(statement(program, node) for node in elementwise), *stores]
+    lanes = lanes_beside(elementwise, folds, stores)
+    lines.append(f"  const i64 tile = {_tile(program, arrays) if lanes else 'TILE'};")
+    loop = (
+        laned_loop("j", "n", body, folds, lanes, "      ")
+        if lanes
+        else simd_loop("j", "0", "n", body, folds, "      ")
+    )
+    lines += [
+        "  for (;;) {",
+        "    const i64 chunk = __atomic_fetch_add(a, 1, __ATOMIC_RELAXED);",
+        "    if (chunk >= a[1]) return;",
+        "    const i64 end = LEAST((chunk + 1) * a[2], a[3]);",
+        *(f"    {_whole(fold.reduction)}" for fold in folds),
+        "    for (i64 at = chunk * a[2]; at < end; at += tile) {",
+        "      const i64 n = LEAST(tile, end - at);",
+        *tiles,
+        *(f"      {fold.declare()}" for fold in folds),
+        *loop,
+        *(f"      {_collect(fold)}" for fold in folds),
+        "    }",
+    ]
+    for column, fold in enumerate(folds):
+        whole = f"t{fold.reduction.node}"
+        result = f"value({whole})" if fold.reduction.kind == "sum" else whole
+        lines.append(f"    ((double *)a[5])[chunk * a[6] + {column}] = {result};")
+    return [*lines, "  }", "}"]
+
+
+def lanes_beside(elementwise: Sequence[Node], folds: Sequence[Fold], stores: Sequence[str]) -> int:
+    """Return how many results a fold has side by side; 0 where the compiler's one vector does."""
+    light = all(node.op in _LIGHT for node in elementwise)
+    held = sum(_HELD.get(fold.reduction.kind, _MOST_LANED + 1) for fold in folds)
+    if not folds or held > _MOST_LANED or stores or not light:
+        return 0
+    return _LANED // int(max(DTYPES[fold.reduction.dtype].itemsize for fold in folds))
+
+
+def _tile(program: Program, arrays: Sequence[int]) -> str:
+    """Return the cells of a step with lanes: more of them where no operand is copied to a tile."""
+    copied = " | ".join(f"in{at}->type" for at in arrays if program.nodes[at].size != 1)
+    return f"{copied} ? TILE : 4 * TILE" if copied else "TILE"
+
+
+def _whole(one: Reduction) -> str:
+    """Declare what is reduced over the tiles of a chunk."""
+    start_ = {"prod": "1", "max": "-INFINITY", "min": "INFINITY"}.get(one.kind)
+    return f"total t{one.node} = {{0, 0}};" if start_ is None else f"double t{one.node} = {start_};"
+
+
+def _collect(fold: Fold) -> str:
+    one = fold.reduction
+    if one.kind == "sum":
+        return f"add(&t{one.node}, {fold.result()});"
+    if one.kind == "prod":
+        return f"t{one.node} *= {fold.result()};"
+    return f"t{one.node} = {one.kind}_64(t{one.node}, {fold.result()});"

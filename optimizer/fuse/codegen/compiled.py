@@ -1,0 +1,324 @@
+"""A fusion plan as something that runs: kernels where there are some, NumPy for the rest.
+
+Each fused operator is lowered by the first of the generators that can: over cells, over rows, over
+the entries of a sparse driver. Where a region reads one array along the rows and along the columns
+(U @ U.T at the entries of S, np.less.outer(a, a)), each reading is taken to be an array of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..planning.plan import FusedOperator, FusionPlan
+from ..program.dag import Node, Program
+from ..program.evaluate import bound, evaluate, ignored
+from .cell_kernel import lower_flat
+from .compiler import FLAGS, CompilerError, absence, find_compiler, library
+from .entry_kernel import EntryKernel, lower_entries
+from .launch import Array, Function, default_threads, exported
+from .row_kernel import RowKernel, lower_rows
+from .statements import LoweringError
+from .unit import native_level, unit
+
+
+@dataclass(frozen=True)
+class ApartKernel:
+    """A kernel of a program in which arrays stand as often as they are read.
+
+    `nodes` are the numbers there of what is given and computed, with those in the whole program.
+    """
+
+    kernel: EntryKernel | RowKernel
+    nodes: Mapping[int, int]
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return self.kernel.name
+
+    @property
+    def text(self) -> str:
+        """Its definition."""
+        return self.kernel.text
+
+    def run(
+        self, function: Function, values: Mapping[int, Array], threads: int
+    ) -> dict[int, Array]:
+        """Return the outputs for the values of the inputs."""
+        given = {at: values[old] for at, old in self.nodes.items() if old in values}
+        found = self.kernel.run(function, given, threads)
+        return {self.nodes[at]: value for at, value in found.items()}
+
+
+def lower_apart(
+    lower: Callable[[Program, FusedOperator, str], EntryKernel | RowKernel],
+    program: Program,
+    operator: FusedOperator,
+    name: str,
+) -> ApartKernel:
+    """Return the kernel that `lower` makes of a region whose readings are apart; LoweringError."""
+    made: list[Node] = []
+    old: dict[int, int] = {}
+    place: dict[int, int] = {}
+
+    def put(node: Node, inputs: tuple[int, ...]) -> int:
+        made.append(replace(node, id=len(made), inputs=inputs))
+        old[made[-1].id] = node.id
+        return made[-1].id
+
+    def read(at: int) -> int:
+        node = program.nodes[at]
+        if at not in place and node.op != "Constant":
+            taken = put(replace(node, op="Input", attributes={}), ())
+            if at == operator.driver:
+                place[at] = taken
+            return taken
+        return place[at] if at in place else put(node, ())
+
+    for at in operator.nodes:
+        node = program.nodes[at]
+        place[at] = put(node, tuple(map(read, node.inputs)))
+    outputs = tuple(place[at] for at in operator.outputs)
+    inputs = tuple(node.id for node in made if node.is_leaf)
+    given = tuple(node.id for node in made if node.op == "Input")
+    region = replace(
+        operator,
+        nodes=tuple(place[at] for at in operator.nodes),
+        inputs=inputs,
+        outputs=outputs,
+        driver=None if operator.driver is None else place.get(operator.driver),
+    )
+    return ApartKernel(lower(Program(tuple(made), given, outputs), region, name), old)
+
+
+class Kernel(Protocol):
+    """The text of a function of C, and how it is called for arrays."""
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+
+    @property
+    def text(self) -> str:
+        """Its definition."""
+
+    def run(self, function: Function, values: Mapping[int, Any], threads: int) -> dict[int, Any]:
+        """Return the outputs' values for those of the inputs, each by node."""
+
+
+def lower(program: Program, operator: FusedOperator, name: str) -> Kernel:
+    """Return the kernel of a fused operator, as a function called `name`.
+
+    Raises LoweringError with why there is none: then the operator's nodes run one by one.
+    """
+    refusals: list[str] = []
+    for generator in _generators(program, operator):
+        try:
+            return generator(program, operator, name)
+        except LoweringError as error:
+            refusals.append(str(error))
+    raise LoweringError("; ".join(dict.fromkeys(refusals)))
+
+
+def _generators(
+    program: Program,
+    operator: FusedOperator,
+) -> list[Callable[[Program, FusedOperator, str], Kernel]]:
+    apart_rows = partial(lower_apart, lower_rows)
+    apart_entries = partial(lower_apart, lower_entries)
+    if not operator.sparse:
+        return [_flat, lower_rows, apart_rows]
+    turned = {operator.driver}
+    readers = []
+    for node in (program.nodes[at] for at in operator.nodes):
+        if node.op == "Transpose" and node.inputs[0] in turned:
+            turned.add(node.id)
+        elif not turned.isdisjoint(node.inputs):
+            readers.append(node)
+    if operator.template == "Row" and all(node.op == "MatMul" for node in readers):
+        # sums of a row's entries stay in registers there
+        return [lower_rows, lower_entries, apart_entries, apart_rows]
+    return [lower_entries, lower_rows, apart_entries, apart_rows]
+
+
+def _flat(program: Program, operator: FusedOperator, name: str) -> Kernel:
+    return lower_flat(program, name, operator.nodes, operator.inputs, operator.outputs)
+
+
+Value = Any  # an ndarray or a sparse array of SciPy's; between steps also a number of NumPy's
+Turn = Callable[[dict[int, Value], int], None]  # adds to the values, in so many threads
+
+
+@dataclass(frozen=True)
+class Step:
+    """Nodes computed together: by a kernel, or one after the other, and then why."""
+
+    nodes: tuple[int, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    kernel: Kernel | None = None
+    function: Function | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class CompiledPlan:
+    """A plan that runs. `source` is the text of its translation unit, "" where there is none."""
+
+    program: Program
+    plan: FusionPlan
+    steps: tuple[Step, ...]
+    source: str = ""
+
+    @property
+    def fallbacks(self) -> tuple[tuple[tuple[int, ...], str], ...]:
+        """The fused operators that NumPy runs node by node, each its nodes and why."""
+        return tuple((step.nodes, step.reason) for step in self.steps if step.reason)
+
+    def run(self, inputs: Sequence[Value], threads: int | None = None) -> list[Value]:
+        """Return the outputs for arrays of the shapes, types and layouts that were planned.
+
+        Raises LoweringError for others, and what NumPy raises.
+        """
+        threads = threads or default_threads()
+        values = dict(self._constants)
+        values.update(zip(self.program.inputs, inputs, strict=True))
+        with ignored():
+            for turn, last in self._turns:
+                turn(values, threads)
+                for node_id in last:
+                    values.pop(node_id, None)
+        return [
+            np.asarray(values[at]) if at in self._numbers else values[at]
+            for at in self.program.outputs
+        ]
+
+    @cached_property
+    def _turns(self) -> Sequence[tuple[Turn, Sequence[int]]]:
+        """What each step does, and which values nobody needs after it."""
+        return list(zip(map(self._turn, self.steps), self._last_uses, strict=True))
+
+    def _turn(self, step: Step) -> Turn:
+        if step.kernel is not None and step.function is not None:
+            numbers = [at for at in step.inputs if at in self._numbers]
+            return _by_kernel(step.kernel, step.function, numbers)
+        if len(step.nodes) == 1:
+            node = self.program.nodes[step.nodes[0]]
+            return _by_numpy(node, bound(self.program, node))
+        return partial(self._interpret, step)
+
+    def _interpret(self, step: Step, values: dict[int, Value], threads: int) -> None:
+        inner = dict(values)
+        for node in (self.program.nodes[node_id] for node_id in step.nodes):
+            if not node.is_leaf:
+                inner[node.id] = evaluate(node, [inner[at] for at in node.inputs])
+        values.update((at, inner[at]) for at in step.outputs)
+
+    @cached_property
+    def _numbers(self) -> frozenset[int]:
+        """The nodes whose values may be NumPy's numbers, where others expect arrays."""
+        nodes = [self.program.nodes[step.nodes[0]] for step in self.steps if len(step.nodes) == 1]
+        return frozenset(node.id for node in nodes if not node.shape)
+
+    @cached_property
+    def _constants(self) -> Mapping[int, Value]:
+        found = {n.id: evaluate(n, []) for n in self.program.nodes if n.op == "Constant"}
+        for value in found.values():
+            value.flags.writeable = False  # all runs share them
+        return found
+
+    @cached_property
+    def _last_uses(self) -> Sequence[Sequence[int]]:
+        """Which values nobody needs after each step."""
+        last: dict[int, int] = {}
+        for at, step in enumerate(self.steps):
+            for node_id in (*step.inputs, *step.outputs):
+                last[node_id] = at
+        for output in self.program.outputs:
+            last.pop(output, None)
+        found: list[list[int]] = [[] for _ in self.steps]
+        for node_id, at in last.items():
+            found[at].append(node_id)
+        return found
+
+
+def _by_kernel(kernel: Kernel, function: Function, numbers: Sequence[int]) -> Turn:
+    def turn(values: dict[int, Value], threads: int) -> None:
+        for at in numbers:
+            values[at] = np.asarray(values[at])
+        values.update(kernel.run(function, values, threads))
+
+    return turn
+
+
+def _by_numpy(node: Node, function: Callable[..., Value]) -> Turn:
+    name, inputs = node.id, node.inputs
+
+    def turn(values: dict[int, Value], threads: int) -> None:
+        values[name] = function(*[values[at] for at in inputs])
+
+    return turn
+
+
+def compile_plan(
+    program: Program,
+    plan: FusionPlan,
+    *,
+    compiler: str | None = None,
+    levels: Sequence[str] | None = None,
+    flags: Sequence[str] = FLAGS,
+) -> CompiledPlan:
+    """Return a plan that runs, its kernels compiled as one translation unit or found in the cache.
+
+    `compiler` names a command; "none" makes everything run through NumPy, as does a machine
+    without a compiler. `levels` are instruction sets, best first ("avx512", "avx2", "plain");
+    None means that of this processor; `flags` are the compiler's. A fused operator that has no
+    kernel runs node by node, and `fallbacks` says why.
+    """
+    kernels: dict[int, Kernel] = {}
+    reasons: dict[int, str] = {}
+    for at, step in enumerate(plan.steps):
+        if isinstance(step, FusedOperator):
+            try:
+                kernels[at] = lower(program, step, f"kernel_{at}")
+            except LoweringError as error:
+                reasons[at] = str(error)
+    functions, source, refusal = _functions(list(kernels.values()), compiler, levels, flags)
+    steps = []
+    for at, step in enumerate(plan.steps):
+        if not isinstance(step, FusedOperator):
+            inputs = program.nodes[step.node].inputs
+            steps.append(Step(step.nodes, inputs, step.outputs))
+        elif at in kernels and not refusal:
+            function = functions[kernels[at].name]
+            steps.append(Step(step.nodes, step.inputs, step.outputs, kernels[at], function))
+        else:
+            reason = reasons.get(at, refusal)
+            steps.append(Step(step.nodes, step.inputs, step.outputs, reason=reason))
+    return CompiledPlan(program, plan, tuple(steps), source)
+
+
+def _functions(
+    kernels: Sequence[Kernel],
+    wanted: str | None,
+    levels: Sequence[str] | None,
+    flags: Sequence[str],
+) -> tuple[dict[str, Function], str, str]:
+    """Return the kernels' functions, the source, and why there are none ("" if there are)."""
+    if not kernels:
+        return {}, "", ""
+    compiler = find_compiler(wanted)
+    if compiler is None:
+        return {}, "", absence(wanted)
+    texts = [(kernel.name, kernel.text) for kernel in kernels]
+    source = unit(texts, levels or (native_level(),), compiler)
+    try:
+        loaded = library(source, compiler, flags)
+    except (CompilerError, OSError) as error:
+        return {}, source, str(error)
+    return {kernel.name: exported(loaded, kernel.name) for kernel in kernels}, source, ""

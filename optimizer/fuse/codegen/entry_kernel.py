@@ -1,0 +1,285 @@
+"""Kernels over the stored entries of a sparse matrix: Outer, and Cell where zeros stay zeros.
+
+A node that has both the rows and the columns of the driver is computed at its stored entries
+alone: elementwise, or, of a product U V, as the inner product of a row of U and a column of V.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+
+import numpy as np
+
+from ..planning.plan import FusedOperator
+from ..program.dag import Node, Program, is_elementwise
+from ..program.evaluate import extend
+from .axes import Classes
+from .entry_text import EntryText
+from .launch import (
+    DEAR,
+    DTYPES,
+    Array,
+    Finish,
+    Function,
+    address,
+    chunked,
+    contiguous,
+    finish,
+    partials,
+    prepared,
+    row_begins,
+    start,
+)
+from .statements import MOVES, LoweringError, held_dtype
+
+
+@dataclass(frozen=True)
+class EntryKernel:
+    """A region run over the stored entries of `driver`; `text` defines the function `name`."""
+
+    name: str
+    text: str
+    program: Program
+    driver: int
+    built: EntryText
+    finishes: Mapping[int, Finish]
+    before: tuple[Node, ...]
+    after: tuple[Node, ...]
+    outputs: tuple[int, ...]
+    meets: bool  # two sparse operands: SciPy stores no 0 of theirs
+
+    @cached_property
+    def total(self) -> int:
+        """Doubles of partial results."""
+        return sum(part.size for part in self.built.parts)
+
+    @cached_property
+    def widest(self) -> int:
+        """The most columns of a product."""
+        return max([1, *self.built.widths.values()])
+
+    def run(
+        self, function: Function, values: Mapping[int, Array], threads: int
+    ) -> dict[int, Array]:
+        """Return the outputs for the values of the inputs."""
+        known = dict(values)
+        if self.before:
+            extend(known, self.before)
+        _Call(self, known).run(function, threads)
+        if self.after:
+            extend(known, self.after)
+        return {at: known[at] for at in self.outputs}
+
+
+@lru_cache(256)
+def _cut(rows: int, nnz: int, widest: int, total: int) -> tuple[int, int]:
+    """Return the chunks of a run, and the rows of one but the last, as `chunked` does."""
+    least = max(1, (rows << 14) // max(1, nnz))
+    # partial results that are made and added up cost more than what comes to them one by one
+    least = max(least, -(-rows // max(1, nnz * widest // (DEAR * max(1, total)))))
+    return chunked(rows, least, 1, total)
+
+
+@dataclass
+class _Call:
+    """One run: arrays that the kernel reads and writes are held until it is done."""
+
+    kernel: EntryKernel
+    known: dict[int, Array]
+    held: list[Array] = field(default_factory=list)
+
+    def run(self, function: Function, threads: int) -> None:
+        kernel, built = self.kernel, self.kernel.built
+        matrix = self._driver()
+        rows, columns = matrix.shape
+        nnz, total = len(matrix.data), kernel.total
+        chunks, step = _cut(rows, nnz, kernel.widest, total)
+        partial = partials(chunks, total)
+        head = (0, chunks, step, rows, columns, address(partial), partial.shape[1], 0)
+        arguments = [*head, *built.sizes]
+        begins, wide = row_begins(matrix)
+        parts = (
+            contiguous(matrix.data, kernel.program.nodes[kernel.driver].dtype),
+            begins,
+            contiguous(matrix.indices, "int32"),
+        )
+        self.held += parts
+        arguments += [*map(address, parts), wide]
+        made: dict[int, Array] = {}
+        for node_id, form in built.operands:
+            arguments += [*self._view(node_id, form, matrix, made), 0]
+        start(function, arguments, threads if nnz >= 1 << 14 else 1)
+        for node_id, result in made.items():
+            self.known[node_id] = self._shaped(node_id, result, matrix)
+        for part in built.parts:
+            piece = partial[:, part.offset : part.offset + part.size]
+            if part.reduction is not None:
+                self.known[part.node] = kernel.finishes[part.node].apply(piece, rows * columns)
+                continue
+            node = kernel.program.nodes[part.node]
+            whole = np.add.reduce(piece, axis=0).reshape(part.shape).astype(node.dtype)
+            self.known[part.node] = (whole.T if part.turned else whole).reshape(node.shape)
+
+    def _driver(self) -> Array:
+        node = self.kernel.program.nodes[self.kernel.driver]
+        matrix = self.known[node.id]
+        if matrix.shape != node.shape or matrix.dtype != DTYPES.get(node.dtype):
+            raise LoweringError(f"%{node.id} is {matrix.dtype.name} {matrix.shape}, not as planned")
+        return _canonical(matrix.tocsr(), matrix)
+
+    def _view(
+        self, node_id: int, form: str, matrix: Array, made: dict[int, Array]
+    ) -> tuple[int, int, int]:
+        node = self.kernel.program.nodes[node_id]
+        rows = matrix.shape[0]
+        if form in ("entries", "rows", "matrix_rows"):
+            width = self.kernel.built.widths.get(node_id, 1)
+            size = matrix.nnz if form == "entries" else rows * width
+            made[node_id] = np.zeros(size, node.dtype)
+            return address(made[node_id]), 0, 0
+        value = self.known[node_id]
+        if form == "sparse":
+            value = _aligned(value, matrix, self.kernel.built.turned(node_id))
+            self.held.append(value)
+            return address(value), 0, 0
+        value = prepared(value, node)
+        if form == "cells":
+            spread = value.T if self.kernel.built.turned(node_id) else value
+            if value.dtype.name != held_dtype(node) or not value.flags.aligned:
+                spread = contiguous(spread, held_dtype(node))
+            self.held.append(spread)
+            return address(spread), *spread.strides
+        if form == "factor":
+            spread = self.kernel.built.by_rows(node_id, value)
+        else:
+            spread = value.reshape(-1)
+        spread = contiguous(spread, held_dtype(node))
+        self.held.append(spread)
+        return address(spread), 0, 0
+
+    def _shaped(self, node_id: int, result: Array, matrix: Array) -> Array:
+        node, built = self.kernel.program.nodes[node_id], self.kernel.built
+        if dict(built.operands)[node_id] != "entries":
+            return (
+                result.reshape(node.shape)
+                if not built.turned(node_id)
+                else (result.reshape(node.shape[::-1]).T)
+            )
+        sparse = type(matrix)((result, matrix.indices, matrix.indptr), shape=matrix.shape)
+        if self.kernel.meets:
+            sparse = sparse.copy()  # the pattern is the driver's
+            sparse.eliminate_zeros()
+        if built.turned(node_id):
+            sparse = sparse.T
+        return sparse.toarray() if node.layout == "dense" else sparse.asformat(node.layout)
+
+
+def _canonical(matrix: Array, given: Array) -> Array:
+    """Return a matrix by rows without duplicates or unused places; what was given stays."""
+    unused = len(matrix.data) > matrix.indptr[-1]
+    if matrix.has_canonical_format and not unused:
+        return matrix
+    matrix = matrix.copy() if matrix is given else matrix
+    matrix.sum_duplicates()
+    if unused:
+        matrix.prune()
+    return matrix
+
+
+def _aligned(other: Array, matrix: Array, turned: bool) -> Array:
+    """Return another sparse matrix's values at the stored entries of `matrix`."""
+    other = other.T if turned else other
+    other = _canonical(other.tocsr(), other)
+    same = other.nnz == matrix.nnz and (
+        other.indptr is matrix.indptr or np.array_equal(other.indptr, matrix.indptr)
+    )
+    if same and (other.indices is matrix.indices or np.array_equal(other.indices, matrix.indices)):
+        return contiguous(other.data, other.dtype.name)
+    if not other.nnz:
+        return np.zeros(matrix.nnz, other.dtype)
+    wanted, present = _keys(matrix), _keys(other)
+    place = np.minimum(np.searchsorted(present, wanted), len(present) - 1)
+    found = np.where(present[place] == wanted, other.data[place], 0)
+    return contiguous(found, other.dtype.name)
+
+
+def _keys(matrix: Array) -> Array:
+    rows = np.repeat(np.arange(matrix.shape[0], dtype=np.int64), np.diff(matrix.indptr))
+    return rows * matrix.shape[1] + matrix.indices
+
+
+def lower_entries(program: Program, operator: FusedOperator, name: str) -> EntryKernel:
+    """Return the kernel of a region over a sparse driver's entries; raise LoweringError."""
+    driver = operator.driver
+    if driver is None or program.nodes[driver].layout == "dense":
+        raise LoweringError("no sparse driver")
+    covered = [program.nodes[at] for at in operator.nodes if not program.nodes[at].is_leaf]
+    classes = Classes(program)
+    for node in covered:
+        classes.add(node)
+    rows, columns = classes.find((driver, 0)), classes.find((driver, 1))
+    if rows == columns:
+        raise LoweringError("rows and columns of the driver run together")
+    axes: dict[int, tuple[int | None, int | None]] = {}
+    for at in [*operator.inputs, *operator.nodes]:
+        found = [classes.find((at, axis)) for axis in range(len(program.nodes[at].shape))]
+        if len(found) > 2 or found.count(rows) > 1 or found.count(columns) > 1:
+            raise LoweringError(f"%{at} has its axes twice along the driver's")
+        axes[at] = (
+            found.index(rows) if rows in found else None,
+            found.index(columns) if columns in found else None,
+        )
+    states = _states(program, operator.inputs, covered, axes)
+    built = EntryText(program, axes, states, driver, operator.outputs)
+    text = built.build(name, [node for node in covered if states[node.id] in ("cell", "aggregate")])
+    finishes = {
+        part.node: finish(program, part.reduction)
+        for part in built.parts
+        if part.reduction is not None
+    }
+    return EntryKernel(
+        name,
+        text,
+        program,
+        driver,
+        built,
+        finishes,
+        tuple(node for node in covered if states[node.id] == "before"),
+        tuple(node for node in covered if states[node.id] == "after"),
+        operator.outputs,
+        any(_of_two_sparse(program, node) for node in covered),
+    )
+
+
+def _of_two_sparse(program: Program, node: Node) -> bool:
+    return sum(program.nodes[at].layout != "dense" for at in node.inputs) > 1
+
+
+def _states(
+    program: Program,
+    inputs: Sequence[int],
+    covered: Sequence[Node],
+    axes: Mapping[int, tuple[int | None, int | None]],
+) -> dict[int, str]:
+    """Say of each node: cell, aggregate, before or after, as in a kernel over rows."""
+    states = {at: "cell" if None not in axes[at] else "before" for at in inputs}
+    for node in covered:
+        operands = [states[at] for at in node.inputs]
+        both = None not in axes[node.id]
+        if any(one in ("aggregate", "after") for one in operands):
+            if both or "cell" in operands:
+                raise LoweringError(f"{node.op} (%{node.id}) needs all entries before it has one")
+            states[node.id] = "after"
+        elif both:
+            if not (is_elementwise(node) or node.op in MOVES or node.op == "MatMul"):
+                raise LoweringError(f"{node.op} is no operator of a kernel over entries")
+            states[node.id] = "cell"
+        elif "cell" not in operands:
+            states[node.id] = "before"
+        elif node.op == "MatMul" or (node.op.startswith("Reduce") and node.dtype != "bool"):
+            states[node.id] = "aggregate"
+        else:
+            raise LoweringError(f"{node.op} (%{node.id}) of single entries")
+    return states

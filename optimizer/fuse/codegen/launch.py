@@ -1,0 +1,328 @@
+"""How a kernel is called: its arguments, its threads, and what is left when its chunks are done.
+
+The arguments are one array of 64-bit integers, whose head is the same for all kernels:
+
+    0 the next chunk, counted up by all threads     4 columns
+    1 chunks                                        5 address of the chunks' partial results
+    2 rows (or cells) in a chunk                    6 doubles of a chunk there
+    3 rows (or cells)                               7 not 0: memory ran out
+
+Sizes and views follow; a view is four integers (common.h). Threads run one kernel together: each
+calls it, and all take chunks from one counter. They are threads of C (pool.h), which hold no lock
+of Python's and are there within microseconds; where those can't be compiled, as on Windows,
+Python's do it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache, cached_property
+from importlib import resources
+from threading import Lock
+from typing import Any
+
+import numpy as np
+
+from ....catalog.operators.terms import Apply, Read, Term
+from ..program.dag import Node, Program
+from .compiler import FLAGS, CompilerError, find_compiler, library
+from .statements import LoweringError, Reduction, held_dtype
+
+# More than there are ever threads wanted; they start when there is something to do for them.
+_MOST = 256
+
+_lock = Lock()
+_pool: ThreadPoolExecutor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A kernel: called with the address of its arguments, and where it lies."""
+
+    call: Callable[[int], object]
+    address: int
+
+
+def together(function: Function, arguments: int, threads: int) -> None:
+    """Run a kernel in as many threads, this one among them; return when all are done."""
+    native = _native()
+    if native is not None:
+        native(function.address, arguments, threads)
+        return
+    pool = _threads()
+    helpers = [pool.submit(function.call, arguments) for _ in range(min(threads, _MOST) - 1)]
+    function.call(arguments)
+    for helper in helpers:
+        helper.result()
+
+
+def default_threads() -> int:
+    """Return the number of processors that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on every system
+        return os.cpu_count() or 1
+
+
+@cache
+def _native() -> Callable[[int, int, int], object] | None:
+    """Return the threads of C; None where there are none."""
+    compiler = find_compiler()
+    if compiler is None or os.name == "nt":
+        return None
+    text = resources.files(__package__).joinpath("pool.h").read_text(encoding="utf-8")
+    try:
+        found = library(text, compiler, (*FLAGS, "-pthread")).together
+    except (CompilerError, OSError):
+        return None
+    found.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64]
+    found.restype = None
+    called: Callable[[int, int, int], object] = found
+    return called
+
+
+def _threads() -> ThreadPoolExecutor:
+    global _pool
+    with _lock:
+        if _pool is None:
+            _pool = ThreadPoolExecutor(_MOST, "tensolog-kernel")
+        return _pool
+
+
+def _forget() -> None:
+    """A forked process has none of the threads."""
+    global _pool, _lock
+    _pool, _lock = None, Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+
+
+Array = Any  # an ndarray of a known dtype
+
+# The codes of runtime.h's CONVERT.
+CODES: Mapping[str, int] = {
+    "float32": 1,
+    "float64": 2,
+    "uint8": 3,
+    "bool": 3,
+    "int8": 4,
+    "uint16": 5,
+    "int16": 6,
+    "uint32": 7,
+    "int32": 8,
+    "uint64": 9,
+    "int64": 10,
+}
+
+
+# Codes of the types that kernels hold, where an array has to be copied all the same.
+FROM: Mapping[str, int] = {"float32": 1, "float64": 2, "bool": 3}
+
+# What a view of a sparse matrix says of it (common.h).
+DISTINCT, WIDE = 1, 2
+
+# To compare with: asking a dtype for its name takes NumPy several microseconds.
+DTYPES: Mapping[str, Any] = {name: np.dtype(name) for name in CODES}
+
+
+def prepared(array: Array, node: Node) -> Array:
+    """Return an array in the machine's byte order; raise LoweringError if it isn't the node's.
+
+    A kernel is made for types and shapes; others must not reach it.
+    """
+    if array.shape == node.shape and array.dtype == DTYPES.get(node.dtype):
+        return array
+    if array.shape != node.shape or array.dtype.name != node.dtype:
+        raise LoweringError(
+            f"%{node.id} is {array.dtype.name} {array.shape}, "
+            f"but was planned as {node.dtype} {node.shape}"
+        )
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def code(array: Array, node: Node) -> int:
+    """Return 0 for an array that a kernel reads where it lies, else what it is converted from."""
+    if array.dtype == DTYPES[held_dtype(node)] and array.flags.aligned:
+        return 0
+    return CODES[array.dtype.name]
+
+
+def _told_address(array: Array) -> int:
+    data: int = array.__array_interface__["data"][0]
+    return data
+
+
+_pointer = ctypes.c_void_p.from_address
+
+
+def _read_address(array: Array) -> int:
+    return _pointer(id(array) + _HEAD).value or 0
+
+
+# An array's own pointer follows the head of an object, in the struct that NumPy's headers publish.
+# Asking NumPy takes ten times as long; what is read is compared with what it tells once.
+_HEAD = object.__basicsize__
+
+
+def _agree() -> bool:
+    base = np.arange(12.0).reshape(3, 4)
+    return ctypes.sizeof(ctypes.c_void_p) + _HEAD <= np.ndarray.__basicsize__ and all(
+        _read_address(one) == _told_address(one) for one in (base, base[1:, ::2], base.T, base[:0])
+    )
+
+
+# Return where an array's first element lies.
+address = _read_address if sys.implementation.name == "cpython" and _agree() else _told_address
+
+
+def contiguous(array: Array, dtype: str) -> Array:
+    """Return an array in C's order, aligned, of a kernel's type."""
+    flags = array.flags
+    if flags.c_contiguous and flags.aligned and array.dtype == DTYPES[dtype]:
+        return array
+    return np.require(array, dtype=dtype, requirements=["C", "A"])
+
+
+def row_begins(matrix: Array) -> tuple[Array, int]:
+    """Return where the rows of a sparse matrix begin, and WIDE if that is told in 64 bits.
+
+    SciPy has 32 bits for it unless there are too many entries, or the caller chose otherwise.
+    """
+    wide = matrix.indptr.dtype.itemsize > 4
+    return contiguous(matrix.indptr, "int64" if wide else "int32"), WIDE if wide else 0
+
+
+HEADER = 8
+VIEW = 4
+
+# The most chunks of a run: enough to share evenly, few enough to add up in one go.
+MOST_CHUNKS = 64
+# The most doubles that the partial results of all chunks together take.
+_PARTIALS = 1 << 22
+# Chunks that are always made of what is large, and the numbers that make one of partial results
+# worth while.
+_ENOUGH = 16
+_WORTH = 64
+# Numbers that are added where they belong in the time that a number of partial results costs.
+DEAR = 8
+# Doubles of two lines of the caches, which processors fetch together.
+_LINE = 16
+
+
+def chunked(
+    count: int, least: int = 1 << 14, unit: int = 1 << 10, partial: int = 0, work: int = 1
+) -> tuple[int, int]:
+    """Return how many chunks there are, and how much is in each but the last.
+
+    Both depend on the size alone, so that results don't depend on the number of threads. `partial`
+    is how many doubles a chunk keeps until all are added up: the more, the fewer chunks, and so
+    where each element, `work` numbers of its own, brings little work beside them.
+    """
+    most = max(4, min(MOST_CHUNKS, _PARTIALS // max(1, partial)))
+    step = max(least, -(-count // most))
+    most = max(_ENOUGH, count * work // max(1, _WORTH * partial))
+    step = max(step, -(-count // most))
+    step = -(-step // unit) * unit
+    return max(1, -(-count // step)), step
+
+
+def partials(chunks: int, total: int) -> Array:
+    """Return memory for `total` doubles of each chunk: zeros, each chunk's where a line begins.
+
+    Two chunks have no line in common, and what is scattered by rows of a few lies in one line each.
+    """
+    if total <= _LINE and chunks == 1:
+        return np.zeros((1, max(1, total)))
+    apart = -(-max(1, total) // _LINE) * _LINE
+    memory = np.zeros(chunks * apart + _LINE)
+    first = -(address(memory) // 8) % _LINE
+    return memory[first : first + chunks * apart].reshape(chunks, apart)
+
+
+def start(function: Function, given: Sequence[int], threads: int) -> None:
+    """Run a kernel to its end, in up to `threads` threads; raise MemoryError where it can't."""
+    arguments = array("q", given)  # made in a third of the time that ctypes takes
+    at = arguments.buffer_info()[0]
+    threads = min(threads, given[1])
+    if threads <= 1:
+        function.call(at)
+    else:
+        together(function, at, threads)
+    if arguments[7]:
+        raise MemoryError("no memory for the tiles of a kernel")
+
+
+def exported(library: ctypes.CDLL, name: str) -> Function:
+    """Return a kernel of a library."""
+    function = getattr(library, name)
+    function.argtypes = [ctypes.c_void_p]
+    function.restype = None
+    return Function(function, ctypes.cast(function, ctypes.c_void_p).value or 0)
+
+
+@dataclass(frozen=True)
+class Finish:
+    """A reduction's chunks, made one: by `kind`, then `last` of that, in the node's shape."""
+
+    node: int
+    kind: str
+    last: Term
+    shape: tuple[int, ...]
+    dtype: str
+
+    def apply(self, partial: Array, count: int) -> Array:
+        """Return the value from the chunks' along the first axis, of `count` elements in all.
+
+        The caller turns NumPy's warnings off. Raises ValueError for the least or greatest of
+        nothing, as NumPy does.
+        """
+        if self.kind in ("max", "min") and not count:
+            raise ValueError("zero-size array to reduction operation which has no identity")
+        whole = partial[0] if len(partial) == 1 else _REDUCE[self.kind].reduce(partial, axis=0)
+        found: Array = np.array(self._last(whole), dtype=DTYPES[self.dtype])
+        if found.shape != self.shape:
+            found.shape = self.shape
+        return found
+
+    @cached_property
+    def _last(self) -> Callable[[Array], Array]:
+        return _function(self.last)
+
+
+_REDUCE = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
+
+
+def finish(program: Program, reduction: Reduction) -> Finish:
+    """Return how a reduction ends; raise LoweringError where that isn't known."""
+    node = program.nodes[reduction.node]
+    if reduction.kind == "none":
+        raise LoweringError("a reduction of nothing")
+    made = Finish(node.id, reduction.kind, reduction.last, node.shape, node.dtype)
+    _ = made._last  # refused now, not when it runs
+    return made
+
+
+def _function(term: Term) -> Callable[[Array], Array]:
+    """Return what a term makes of the reduced value."""
+    match term:
+        case Read("whole", _):
+            return lambda whole: whole
+        case int() | float():
+            known = np.float64(term)
+            return lambda _: known
+        case Apply(("sqrt" | "log") as name, (operand,)):
+            inner, function = _function(operand), getattr(np, name)
+            return lambda whole: function(inner(whole))
+        case Apply("/", (left, right)):
+            over, under = _function(left), _function(right)
+            return lambda whole: np.divide(over(whole), under(whole))
+        case _:
+            raise LoweringError(f"{term} after a reduction")

@@ -1,0 +1,245 @@
+"""The innermost loop of a kernel: cells side by side, and what is reduced over them.
+
+Functions of circular.h have a rare case that no vector has. So the loop around such a call is made
+several: one computes the arguments, each_sin_64 or one like it the function, and another the rest,
+which reads what it gave. A compiler leaves out of each what nothing there needs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from .statements import C_TYPES, SUFFIXES, Reduction
+
+# Elements at a time: what a call costs is little beside them, and a thread's stack has room.
+MOST = 256
+_CALL = re.compile(r"\b(sin|cos|tan)_(32|64)\(")
+_DECLARED = re.compile(r"const (?:float|double) (\w+) = ")
+_TYPES = {"32": "float", "64": "double"}
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call whose argument has no other in it: in line `at`, from `start` to `end`."""
+
+    at: int
+    start: int
+    end: int
+    function: str
+    bits: str
+    argument: str
+
+
+def split(variable: str, first: str, end: str, body: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return what computes the functions of elements `first` to `end`, and the body that reads it.
+
+    `body` are the statements for element `variable`, of which those that begin with `const` declare
+    what others read; without such a call it is returned as it is. At most MOST elements.
+    """
+    lines, before = list(body), []
+    arguments: dict[tuple[str, str], str] = {}
+    found = _first(lines)
+    while found is not None:
+        kind, key = _TYPES[found.bits], (found.argument, found.bits)
+        place = f"[{variable} - ({first})]"
+        if key not in arguments:
+            name = arguments[key] = f"each_x{len(arguments)}"
+            known = [line for line in lines[: found.at] if line.startswith("const ")]
+            before += [
+                f"{kind} {name}[{MOST}] __attribute__((aligned(64)));",
+                "#pragma omp simd",
+                f"for (i64 {variable} = {first}; {variable} < {end}; {variable}++) {{",
+                *(f"  {line}" for line in known),
+                f"  {name}{place} = {found.argument};",
+                "}",
+            ]
+            lines = [_given(line, found.argument, f"{name}{place}") for line in lines]
+            found = _first(lines)
+            assert found is not None
+        name, made = arguments[key], f"each_y{len(before)}"
+        before += [
+            f"{kind} {made}[{MOST}] __attribute__((aligned(64)));",
+            f"each_{found.function}_{found.bits}({name}, {made}, ({end}) - ({first}));",
+        ]
+        line = lines[found.at]
+        lines[found.at] = line[: found.start] + made + place + line[found.end :]
+        found = _first(lines)
+    return before, lines
+
+
+def _given(line: str, argument: str, element: str) -> str:
+    """Read an argument where it was computed anew, so that it isn't in both loops."""
+    declared = _DECLARED.match(line)
+    if declared is None or declared[1] != argument:
+        return line
+    return f"{declared[0]}{element};"
+
+
+def _first(lines: Sequence[str]) -> _Call | None:
+    for at, line in enumerate(lines):
+        for call in _CALL.finditer(line):
+            end = _closed(line, call.end())
+            argument = line[call.end() : end - 1]
+            if not _CALL.search(argument):
+                return _Call(at, call.start(), end, call[1], call[2], argument)
+    return None
+
+
+def _closed(line: str, at: int) -> int:
+    """Return the place behind the parenthesis that was opened before `at`."""
+    depth = 1
+    while depth:
+        depth += {"(": 1, ")": -1}.get(line[at], 0)
+        at += 1
+    return at
+
+
+# The value of a reduction over nothing.
+IDENTITY = {"sum": "0", "prod": "1", "max": "-INFINITY", "min": "INFINITY"}
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A reduction over the cells of a loop, into local variables that `declare` declares.
+
+    Comparisons lose a NaN; so the least and the greatest element remember that there was one.
+    """
+
+    reduction: Reduction
+
+    @property
+    def name(self) -> str:
+        """The accumulator."""
+        return f"s{self.reduction.node}"
+
+    @property
+    def c_type(self) -> str:
+        """The accumulator's type."""
+        return C_TYPES[self.reduction.dtype]
+
+    def declare(self) -> str:
+        """Return the declarations, at the identity."""
+        text = f"{self.c_type} {self.name} = {IDENTITY[self.reduction.kind]};"
+        return text + (f" {self._flag} n{self.name} = 0;" if self._compares else "")
+
+    def clause(self) -> str:
+        """Return the clauses of the loop's pragma."""
+        symbol = {"sum": "+", "prod": "*"}.get(self.reduction.kind, self.reduction.kind)
+        text = f" reduction({symbol}:{self.name})"
+        return text + (f" reduction(|:n{self.name})" if self._compares else "")
+
+    def step(self) -> str:
+        """Return the statement inside of the loop."""
+        return self._step(self.name)
+
+    def declare_lanes(self, count: int) -> list[str]:
+        """Return the declarations of as many accumulators, at the identity."""
+        each = f"for (i64 j = 0; j < {count}; j++)"
+        lines = [f"{self.c_type} q{self.name}[{count}];"]
+        lines.append(f"{each} q{self.name}[j] = {IDENTITY[self.reduction.kind]};")
+        flags = f"{self._flag} nq{self.name}[{count}] = {{0}};"
+        return [*lines, flags] if self._compares else lines
+
+    def step_lanes(self, lane: str = "j") -> str:
+        """Return the statement inside of the loop, into an accumulator."""
+        return self._step(f"q{self.name}[{lane}]")
+
+    def _step(self, name: str) -> str:
+        """Return the statement that takes an element into an accumulator."""
+        kind, body = self.reduction.kind, self.reduction.body
+        if self._compares:
+            order = "<" if kind == "max" else ">"
+            return (
+                f"{{ const {self.c_type} t = {body}; "
+                f"{name} = {name} {order} t ? t : {name}; n{name} |= t != t; }}"
+            )
+        return f"{name} {'+' if kind == 'sum' else '*'}= {body};"
+
+    def gather_lanes(self, count: int) -> list[str]:
+        """Return the statements that reduce the accumulators to the one of `result`."""
+        return [self.declare(), f"for (i64 j = 0; j < {count}; j++) {self.join_lanes('j')}"]
+
+    def join_lanes(self, lane: str) -> str:
+        """Return the statement that takes an accumulator into the one of `result`."""
+        one = Fold(replace(self.reduction, body=f"q{self.name}[{lane}]"))
+        flags = f" n{self.name} |= nq{self.name}[{lane}];" if self._compares else ""
+        return f"{{ {one.step()}{flags} }}"
+
+    def result(self) -> str:
+        """Return the reduced value."""
+        if self._compares:
+            nan = f"({self.c_type})NAN"
+            return f"(n{self.name} ? {nan} : {self.name})"
+        return self.name
+
+    @property
+    def _flag(self) -> str:
+        """An integer as wide as the elements, so that both fill as many lanes."""
+        return "int32_t" if self.reduction.dtype == "float32" else "i64"
+
+    @property
+    def _compares(self) -> bool:
+        return self.reduction.kind in ("max", "min")
+
+
+def combine(kind: str, dtype: str, one: str, other: str) -> str:
+    """Return two reduced values as one."""
+    if kind in ("max", "min"):
+        return f"{kind}_{SUFFIXES[dtype]}({one}, {other})"
+    return f"{one} {'+' if kind == 'sum' else '*'} {other}"
+
+
+def simd_loop(
+    variable: str, first: str, end: str, body: Sequence[str], folds: Sequence[Fold], indent: str
+) -> list[str]:
+    """Return a loop whose steps don't depend on each other, but for the folds."""
+    clauses = "".join(fold.clause() for fold in folds)
+    body = [*body, *(fold.step() for fold in folds)]
+    before, rest = split(variable, "each_from", "each_to", body)
+    if before:
+        few = _loop(variable, "each_from", "each_to", rest, clauses)
+        lines = [
+            f"for (i64 each_from = {first}; each_from < {end}; each_from += {MOST}) {{",
+            f"  const i64 each_to = LEAST(each_from + {MOST}, {end});",
+            *(f"  {line}" for line in [*before, *few]),
+            "}",
+        ]
+    else:
+        lines = _loop(variable, first, end, body, clauses)
+    return [f"{indent}{line}" for line in lines]
+
+
+def _loop(variable: str, first: str, end: str, body: Sequence[str], clauses: str) -> list[str]:
+    return [
+        f"#pragma omp simd{clauses}",
+        f"for (i64 {variable} = {first}; {variable} < {end}; {variable}++) {{",
+        *(f"  {line}" for line in body),
+        "}",
+    ]
+
+
+def laned_loop(
+    variable: str, end: str, body: Sequence[str], folds: Sequence[Fold], lanes: int, indent: str
+) -> list[str]:
+    """Return a loop from 0 that reduces in several vectors at once: one waits for its own last sum.
+
+    `body` is computed for `lanes` cells a step, and each fold has as many results; by themselves
+    compilers keep one vector of them. For little work, which fits the registers so often.
+    """
+    each = f"{indent}for (i64 lane = 0; lane < {lanes}; lane++)"
+    lines = [f"{indent}const i64 even = {end} / {lanes} * {lanes};"]
+    lines += [f"{indent}{line}" for fold in folds for line in fold.declare_lanes(lanes)]
+    lines += [
+        f"{indent}for (i64 first = 0; first < even; first += {lanes}) {{",
+        f"{indent}  #pragma omp simd",
+        f"  {each} {{",
+        f"{indent}    const i64 {variable} = first + lane;",
+        *(f"{indent}    {line}" for line in body),
+        *(f"{indent}    {fold.step_lanes('lane')}" for fold in folds),
+        f"{indent}  }}",
+        f"{indent}}}",
+        *simd_loop(variable, "even", end, body, folds, indent),
+    ]
+    return [*lines, *(f"{each} {fold.join_lanes('lane')}" for fold in folds)]

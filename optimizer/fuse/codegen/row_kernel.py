@@ -1,0 +1,329 @@
+"""Kernels over blocks of rows: Row, and what else has vectors, row or column aggregates.
+
+A block of rows goes through all stages while it lies in the cache; what is summed over rows is
+added plainly for about 256 rows, then, with what rounding lost, to the sums of a chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..planning.plan import FusedOperator
+from ..program import memory_pool
+from ..program.dag import Node, Program
+from ..program.evaluate import extend
+from .axes import Axis, Partition, partition
+from .launch import (
+    DEAR,
+    DISTINCT,
+    DTYPES,
+    FROM,
+    Array,
+    Finish,
+    Function,
+    address,
+    chunked,
+    code,
+    contiguous,
+    finish,
+    partials,
+    prepared,
+    row_begins,
+    start,
+)
+from .row_state import Operand, Part, schedule
+from .row_text import RowText
+from .statements import LoweringError, held_dtype
+
+# Elements of a block's widest row buffer, and rows that are added plainly. A block is short, so
+# that its rows are still in the first cache when they are read again, beside those fetched ahead.
+_BLOCK = 512
+_FLUSH = 256
+# Chunks that few entries of a sparse operand are divided into all the same, for so many threads.
+_LEAST_CHUNKS = 4
+# The partial results of kernels that have none.
+_NOTHING = np.zeros((1, 0))
+
+
+@dataclass(frozen=True)
+class RowKernel:
+    """A region run over the rows of one class of axes; `text` defines the function `name`."""
+
+    name: str
+    text: str
+    program: Program
+    part: Partition
+    operands: tuple[Operand, ...]
+    sizes: tuple[int, ...]
+    parts: tuple[Part, ...]
+    finishes: Mapping[int, Finish]
+    widest: int
+    single: bool
+    before: tuple[Node, ...]
+    after: tuple[Node, ...]
+    outputs: tuple[int, ...]
+
+    def run(
+        self, function: Function, values: Mapping[int, Array], threads: int
+    ) -> dict[int, Array]:
+        """Return the outputs for the values of the inputs."""
+        known = values
+        if self.before:
+            known = dict(values)
+            extend(known, self.before)
+        made = _Call(self, known).run(function, threads)
+        if not self.before and not self.after:
+            return made
+        known = {**known, **made}
+        if self.after:
+            extend(known, self.after)
+        return {at: known[at] for at in self.outputs}
+
+    @cached_property
+    def head(self) -> tuple[int, ...]:
+        """The arguments of a call before its views, but for the address of partial results."""
+        rows = self.part.rows
+        block = 1 if self.single else min(_block(self.widest), _block(max(1, self.work // 2)))
+        total = sum(part.size for part in self.parts)
+        least = max(block, (1 << 15) // self.work)
+        for node in self._sparse:
+            # what is scattered over the columns is made, and added up, for each chunk
+            if total >= (columns := node.size // rows):
+                most = max(_LEAST_CHUNKS, (node.nnz or 0) // (DEAR * columns))
+                least = max(least, -(-rows // most))
+        chunks, step = chunked(rows, least, block, total, self.work)
+        sizes = (block, max(1, _FLUSH * self.apart // block), *self.sizes[2:])
+        return (0, chunks, step, rows, 0, 0, total, 0, *sizes)
+
+    @cached_property
+    def forms(self) -> tuple[_Form, ...]:
+        """How each operand is taken where it is as most are."""
+        return tuple(_form(self.program, self.part, one) for one in self.operands)
+
+    @cached_property
+    def busy(self) -> bool:
+        """Whether there is something to do for several threads."""
+        return self.part.rows * self.work >= 1 << 15
+
+    @cached_property
+    def work(self) -> int:
+        """Elements of a row: of the widest buffer, or stored ones."""
+        return max(self.widest, *(self._stored(node) for node in self._sparse), 1)
+
+    @cached_property
+    def apart(self) -> int:
+        """How many times as rarely as dense rows sparse ones add to a column, 4 at the most."""
+        wide = [node.size // self.part.rows // max(1, self._stored(node)) for node in self._sparse]
+        dense = any(one.form == "rows" for one in self.operands) and self.widest > 1
+        return 1 if dense else max(1, min([4, *wide]) if wide else 1)
+
+    @property
+    def _sparse(self) -> list[Node]:
+        return [self.program.nodes[one.node] for one in self.operands if one.form == "sparse"]
+
+    def _stored(self, node: Node) -> int:
+        return (node.nnz or 0) // self.part.rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """An operand that lies as most do, in C's order: its shape, type and the rest of its view.
+
+    `made` is the shape of a result; an operand that needs care has no shape.
+    """
+
+    dtype: Any
+    shape: tuple[int, ...] | None
+    rest: tuple[int, int, int]
+    made: tuple[int, ...] | None = None
+    turned: bool = False  # the result lies by columns
+
+    def suits(self, array: Array) -> bool:
+        """Whether an array is that."""
+        flags = array.flags
+        return bool(
+            array.shape == self.shape
+            and array.dtype == self.dtype
+            and flags.c_contiguous
+            and flags.aligned
+        )
+
+
+def _form(program: Program, part: Partition, operand: Operand) -> _Form:
+    node = program.nodes[operand.node]
+    if operand.form == "result":
+        turned = len(node.shape) == 2 and part.axis[node.id] == 1
+        made = node.shape[::-1] if turned else node.shape
+        return _Form(DTYPES[node.dtype], None, (0, 0, 0), made, turned)
+    held = held_dtype(node)
+    size = DTYPES[held].itemsize
+    plain: tuple[int, ...] | None = node.shape if held == node.dtype else None
+    if operand.form == "rows":
+        by_columns = len(node.shape) > 1 and part.axis[node.id] == 1
+        wide = node.shape[1] if len(node.shape) > 1 else 1
+        return _Form(DTYPES[held], None if by_columns else plain, (wide * size, size, 0))
+    if operand.form == "strided":
+        return _Form(DTYPES[held], plain, (node.shape[1] * size, size, 0))
+    whole = operand.form == "whole" or (operand.form == "turned" and len(node.shape) < 2)
+    return _Form(DTYPES[held], plain if whole else None, (0, 0, 0))
+
+
+@dataclass
+class _Call:
+    """One run: arrays that the kernel reads and writes are held until it is done."""
+
+    kernel: RowKernel
+    known: Mapping[int, Array]
+    held: list[Array] = field(default_factory=list)
+
+    def run(self, function: Function, threads: int) -> dict[int, Array]:
+        """Return the results, and what is reduced over all rows."""
+        kernel, known = self.kernel, self.known
+        arguments = list(kernel.head)
+        partial = partials(arguments[1], arguments[6]) if arguments[6] else _NOTHING
+        arguments[5], arguments[6] = address(partial), partial.shape[1]
+        made: dict[int, Array] = {}
+        for operand, form in zip(kernel.operands, kernel.forms, strict=True):
+            if form.made is not None:
+                result = memory_pool.empty(form.made, form.dtype)
+                arguments += (address(result), 0, 0, 0)
+                made[operand.node] = result.T if form.turned else result
+                continue
+            array = known[operand.node]
+            if type(array) is np.ndarray and form.suits(array):
+                arguments += (address(array), *form.rest)
+            else:
+                arguments += self._view(operand)
+        start(function, arguments, threads if kernel.busy else 1)
+        for part in kernel.parts:
+            made[part.node] = self._reduced(part, partial)
+        return made
+
+    def _view(self, operand: Operand) -> tuple[int, int, int, int]:
+        node = self.kernel.program.nodes[operand.node]
+        if operand.form == "sparse":
+            return self._sparse(node)
+        array = prepared(self.known[node.id], node)
+        if operand.form == "rows":
+            return self._rows(node, array)
+        if operand.form == "strided":
+            if code(array, node):
+                array = contiguous(array, held_dtype(node))
+            self.held.append(array)
+            return address(array), *array.strides, 0
+        turned = operand.form == "turned" and array.ndim == 2
+        whole = contiguous(array.T if turned else array, held_dtype(node))
+        self.held.append(whole)
+        return address(whole), 0, 0, 0
+
+    def _rows(self, node: Node, array: Array) -> tuple[int, int, int, int]:
+        if array.ndim < 2:
+            array = array.reshape(-1, 1)
+        elif self.kernel.part.axis[node.id] == 1:
+            array = array.T
+        self.held.append(array)
+        kind = code(array, node)
+        row, column = array.strides
+        size = array.itemsize
+        inner = (column == size or array.shape[1] == 1) and row % size == 0
+        if not inner or (array.shape[1] == 1 and row != size and len(array) > 1):
+            kind = kind or FROM[held_dtype(node)]
+        return address(array), row, column, kind
+
+    def _sparse(self, node: Node) -> tuple[int, int, int, int]:
+        matrix = self.known[node.id]
+        if matrix.shape != node.shape or matrix.dtype != DTYPES.get(node.dtype):
+            raise LoweringError(f"%{node.id} is {matrix.dtype.name} {matrix.shape}, not as planned")
+        matrix = matrix.tocsr() if self.kernel.part.axis[node.id] == 0 else matrix.tocsc()
+        data = contiguous(matrix.data, node.dtype)
+        begins, wide = row_begins(matrix)
+        columns = contiguous(matrix.indices, "int32")
+        self.held += [data, begins, columns]
+        known = (DISTINCT if matrix.has_canonical_format else 0) | wide
+        return address(data), address(begins), address(columns), known
+
+    def _reduced(self, part: Part, partial: Array) -> Array:
+        piece = partial[:, part.offset : part.offset + part.size]
+        if part.reduction is not None:
+            return self.kernel.finishes[part.node].apply(piece, self.kernel.part.rows)
+        node = self.kernel.program.nodes[part.node]
+        whole = np.add.reduce(piece, axis=0) if len(piece) > 1 else piece[0].copy()
+        if part.used is not None or len(part.shape) > 1:
+            whole = whole.reshape(part.shape)[:, : part.used]
+        if node.dtype != "float64":
+            whole = whole.astype(node.dtype)
+        return (whole.T if part.turned else whole).reshape(node.shape)
+
+
+def _block(widest: int) -> int:
+    """Return the rows of a block: a multiple of four, as products take them, unless long."""
+    if widest > 1 << 16:
+        return 1
+    return min(1024, max(4, _BLOCK // widest // 4 * 4))
+
+
+def lower_rows(program: Program, operator: FusedOperator, name: str) -> RowKernel:
+    """Return the kernel of a region over rows; raise LoweringError where no axis allows one."""
+    refusals: list[str] = []
+    for seed in _seeds(program, operator):
+        try:
+            return _lowered(program, operator, name, seed)
+        except LoweringError as error:
+            refusals.append(str(error))
+    raise LoweringError("; ".join(dict.fromkeys(refusals)) or "no input has rows")
+
+
+def _seeds(program: Program, operator: FusedOperator) -> list[Axis]:
+    """Return the axes to run over, the rows of the driver and of the largest inputs first."""
+    inputs = sorted(operator.inputs, key=lambda at: -program.nodes[at].size)
+    first = [] if operator.driver is None else [operator.driver]
+    order = list(dict.fromkeys([*first, *inputs]))[:4]
+    return [(at, axis) for axis in (0, 1) for at in order if axis < len(program.nodes[at].shape)]
+
+
+def _lowered(program: Program, operator: FusedOperator, name: str, seed: Axis) -> RowKernel:
+    nodes, inputs = operator.nodes, operator.inputs
+    part = partition(program, nodes, inputs, seed)
+    if any(not program.nodes[at].size for at in (*nodes, *inputs)):
+        raise LoweringError("an array without elements")
+    plan = schedule(program, part, nodes, operator.outputs)
+    if not plan.levels:
+        raise LoweringError("nothing runs along the rows")
+    for at in inputs:
+        node = program.nodes[at]
+        if node.layout != "dense" and part.state[at] != "cell":
+            raise LoweringError("a sparse operand that is the same for each row")
+    covered = [program.nodes[at] for at in nodes if not program.nodes[at].is_leaf]
+    wanted = {at for node in covered if part.state[node.id] == "after" for at in node.inputs}
+    results = [at for at in operator.outputs if part.state[at] == "cell"]
+    if any(program.nodes[at].layout != "dense" for at in results):
+        raise LoweringError("rows are written dense")
+    if wanted & {node.id for node in covered if part.state[node.id] == "cell"}:
+        raise LoweringError("a cell that is needed after the last row")
+    builder = RowText(program, part, plan, inputs, results)
+    text = builder.build(name)
+    finishes = {
+        one.node: finish(program, one.reduction)
+        for one in builder.parts
+        if one.reduction is not None
+    }
+    return RowKernel(
+        name,
+        text,
+        program,
+        part,
+        tuple(builder.operands),
+        tuple(builder.sizes),
+        tuple(builder.parts),
+        finishes,
+        builder.widest,
+        builder.single,
+        tuple(node for node in covered if part.state[node.id] == "before"),
+        tuple(node for node in covered if part.state[node.id] == "after"),
+        operator.outputs,
+    )

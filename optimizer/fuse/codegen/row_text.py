@@ -1,0 +1,296 @@
+"""The text of a kernel over blocks of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..planning.work import work
+from ..program.dag import Node
+from .launch import HEADER, VIEW
+from .loops import IDENTITY, Fold, combine, simd_loop
+from .row_products import RowProducts
+from .row_state import Group
+from .statements import LoweringError, load, reduction, statement
+
+# Rows shorter than this that don't fill vectors: what they are reduced to is added up one by one.
+SHORT = 16
+# Operations on each row, by the weights of the model of costs, that need no vectors over rows.
+_LITTLE = 8
+# Stored entries of a row from which on its products take longer than what is done for each row.
+_ENTRIES = 8
+# Widths from which a sum along a row is made in tiles.
+TILE = 1024
+
+
+class RowText(RowProducts):
+    """Builds the text."""
+
+    # ---- the parts of the text
+    def build(self, name: str) -> str:
+        """Return the definition of the kernel."""
+        self.single = self._goes_row_by_row()
+        self.unfetched, self.following = self._fetching(), self._following()
+        for level in self.plan.levels:
+            for group in level.groups.values():
+                self._fetch(group.operands(self.plan.alias))
+            for node in level.products:
+                self._fetch([at for at in self._factors(node) if not self._sparse_factor(node, at)])
+        for level in self.plan.levels:
+            for group in level.groups.values():
+                self._group(group)
+            for node in level.products:
+                self._product(node)
+        return "\n".join(self._frame(name))
+
+    def _goes_row_by_row(self) -> bool:
+        """Whether blocks bring nothing: products of a sparse row and a vector, and a little else.
+
+        Then the loads of the next row's product go on beside the sums of this one's.
+        """
+        levels = self.plan.levels
+        products = [node for level in levels for node in level.products]
+        groups = [group for level in levels for group in level.groups.values()]
+        cells = [node for group in groups for node in group.nodes]
+        return (
+            len(products) > 1
+            and all(self._is_of_a_sparse_row(node) for node in products)
+            and all(group.width == 1 for group in groups)
+            and not any(group.rows or group.columns or group.full for group in groups)
+            and sum(work(node.op, len(node.inputs)) for node in cells) <= _LITTLE
+        )
+
+    def _is_of_a_sparse_row(self, node: Node) -> bool:
+        driver = self._driver(node)
+        if (self.node(driver).nnz or 0) < _ENTRIES * self.part.rows:
+            return False
+        others = [at for at in self._factors(node) if at != driver]
+        if self.part.state[node.id] == "cell":
+            return self._stored(driver) and self.width(node.id) == 1
+        return self._stored(driver) and all(self.width(at) == 1 for at in others)
+
+    def _frame(self, name: str) -> list[str]:
+        views = HEADER + len(self.sizes)
+        lines = [f"static void {name}(i64 *a) {{"]
+        sizes = [f"a[{HEADER + at}]" for at in range(len(self.sizes))]
+        if self.single:
+            sizes[0] = "1"
+        lines += [f"  const i64 n{at} = {value};" for at, value in enumerate(sizes)]
+        for at in range(len(self.operands)):
+            lines.append(f"  const view *in{at} = (const view *)(a + {views + at * VIEW});")
+        lines.append("  i64 need = 64;")
+        for buffer, kind, count in self.scratch:
+            lines.append(f"  const i64 at_{buffer} = need;")
+            lines.append(f"  need += ((i64)({count}) * (i64)sizeof({kind}) + 127) & ~(i64)63;")
+        lines += [
+            "  char *const memory = calloc(1, (size_t)need);",
+            "  if (!memory) { __atomic_store_n(a + 7, 1, __ATOMIC_RELAXED); return; }",
+            "  char *const aligned = (char *)(((uintptr_t)memory + 63) & ~(uintptr_t)63);",
+        ]
+        for buffer, kind, _ in self.scratch:
+            lines.append(f"  {kind} *const {buffer} = ({kind} *)(aligned + at_{buffer});")
+        lines += [f"  {line}" for line in self.before]
+        lines += [
+            "  for (;;) {",
+            "    const i64 chunk = __atomic_fetch_add(a, 1, __ATOMIC_RELAXED);",
+            "    if (chunk >= a[1]) break;",
+            "    const i64 end = LEAST((chunk + 1) * a[2], a[3]);",
+            "    double *const sums = (double *)a[5] + chunk * a[6];",
+            *(f"    {line}" for line in self.opens),
+            "    i64 filled = 0;",
+            "    for (i64 r0 = chunk * a[2]; r0 < end; r0 += n0) {",
+            "      const i64 R = LEAST(n0, end - r0);",
+            *(f"      {line}" for line in self.block),
+        ]
+        if self.flushes:
+            lines += [
+                "      if (++filled < n1 && r0 + n0 < end) continue;",
+                "      filled = 0;",
+                *(f"      {line}" for line in self.flushes),
+            ]
+        lines += ["    }", *(f"    {line}" for line in self.closes), "  }", "  free(memory);", "}"]
+        return lines
+
+    # ---- a loop over cells
+    def _group(self, group: Group) -> None:
+        heads, loads = self._operands(group)
+        body = [*loads, *(statement(self.program, node, self.plan.alias) for node in group.nodes)]
+        for node in group.nodes:
+            if node.id in self.plan.kept or node.id in self.outputs:
+                self._target(node.id)
+                if group.width == 1:
+                    body.append(f"t{node.id}[r] = v{node.id};")
+                else:
+                    kind = self.c_type(node.id)
+                    heads.append(f"{kind} *restrict y{node.id} = t{node.id} + r * p{node.id};")
+                    body.append(f"y{node.id}[j] = v{node.id};")
+        for node in group.rows:
+            self._target(node.id)
+        body += self._column_sums(group)
+        full = [self._full(node) for node in group.full]
+        if group.width == 1:
+            for node in group.rows:
+                one = reduction(self.program, node, self.plan.alias)
+                body.append(f"t{node.id}[r] = {one.finish(f'({one.body})')};")
+            self._tiles("r", "R", body, full, [])
+            return
+        rows = [Fold(reduction(self.program, node, self.plan.alias)) for node in group.rows]
+        if 2 < group.width < SHORT and group.width % 8:
+            self._short(group, heads, body, full, rows)
+            return
+        end, tiled = self.size(group.width), group.width > TILE
+        # numbers of short rows are reduced over the block, which is no longer than a few tiles
+        self.block += [] if tiled else [fold.declare() for fold in full]
+        self.block.append("for (i64 r = 0; r < R; r++) {")
+        self.block += [f"  {line}" for line in heads]
+        if tiled:
+            self.block += [f"  {_whole(fold, 'q')}" for fold in rows]
+            self._tiles("j", end, body, full, rows)
+        else:
+            self.block += [f"  {fold.declare()}" for fold in rows]
+            self.block += simd_loop("j", "0", end, body, [*full, *rows], "  ")
+        for fold in rows:
+            whole = _collected(fold, "q") if tiled else fold.result()
+            kind = self.c_type(fold.reduction.node)
+            value = fold.reduction.finish(f"(({kind}){whole})")
+            self.block.append(f"  t{fold.reduction.node}[r] = {value};")
+        self.block.append("}")
+        self.block += [] if tiled else [_collect(fold, "g") for fold in full]
+
+    def _short(
+        self,
+        group: Group,
+        heads: Sequence[str],
+        body: Sequence[str],
+        full: Sequence[Fold],
+        rows: Sequence[Fold],
+    ) -> None:
+        """A loop over rows of a few cells: sums over rows lie side by side, a number for each cell.
+
+        To reduce a part of a vector to one number in each row would cost more than all else.
+        """
+        wide = group.width
+        each = f"for (i64 j = 0; j < {wide}; j++)"
+        sums = [f"c{node.id}" for node in group.columns]
+        for fold in full:
+            self.block += fold.declare_lanes(wide)
+        for name in sums:
+            self.block.append(f"__typeof__(*{name}) k{name}[{wide}];")
+            self.block.append(f"{each} k{name}[j] = {name}[j];")
+        body = [_renamed(line, sums) for line in body]
+        self.block.append("for (i64 r = 0; r < R; r++) {")
+        self.block += [f"  {line}" for line in heads]
+        for fold in rows:
+            name = f"e{fold.reduction.node}"
+            self.block.append(f"  {fold.c_type} {name}[{wide}];")
+            body.append(f"{name}[j] = {fold.reduction.body};")
+        body += [fold.step_lanes() for fold in full]
+        self.block += simd_loop("j", "0", str(wide), body, [], "  ")
+        for fold in rows:
+            node = fold.reduction.node
+            one = Fold(replace(fold.reduction, body=f"e{node}[j]"))
+            self.block += [f"  {one.declare()}", "  #pragma GCC unroll 16"]
+            self.block.append(f"  {each} {{ {one.step()} }}")
+            value = one.reduction.finish(f"(({self.c_type(node)}){one.result()})")
+            self.block.append(f"  t{node}[r] = {value};")
+        self.block.append("}")
+        self.block += [f"{each} {name}[j] = k{name}[j];" for name in sums]
+        for fold in full:
+            self.block += [*fold.gather_lanes(wide), _collect(fold, "g")]
+
+    def _operands(self, group: Group) -> tuple[list[str], list[str]]:
+        """Return what stands before the loop over a row, and what reads its elements."""
+        heads: list[str] = []
+        loads: list[str] = []
+        for at in group.operands(self.plan.alias):
+            node, kind = self.node(at), self.c_type(at)
+            if node.op == "Constant":
+                continue
+            if self.part.state[at] != "cell":
+                view = self.view(at, "whole")
+                line = f"const {kind} *const x{at} = (const {kind} *){view}->data;"
+                if line not in self.before:
+                    self.before.append(line)
+                if node.size not in (1, group.width):
+                    raise LoweringError(f"%{at} doesn't lie along a row")
+                loads.append(load(node, f"x{at}[{'0' if node.size == 1 else 'j'}]"))
+            elif group.width == 1:
+                loads.append(load(node, f"t{at}[r]"))
+            elif self.width(at) == 1:
+                heads.append(load(node, f"t{at}[r]"))
+            elif self.width(at) == group.width:
+                heads.append(f"const {kind} *restrict x{at} = t{at} + r * p{at};")
+                loads.append(load(node, f"x{at}[j]"))
+            else:
+                raise LoweringError(f"%{at} has rows of another width")
+        return heads, loads
+
+    def _tiles(
+        self, index: str, end: str, body: Sequence[str], full: Sequence[Fold], rows: Sequence[Fold]
+    ) -> None:
+        """A loop over cells in tiles; what is reduced in one is collected after it."""
+        folds = [*full, *rows]
+        if not folds:
+            self.block += simd_loop(index, "0", end, body, folds, "  ")
+            return
+        self.block += [
+            f"  for (i64 from = 0; from < {end}; from += TILE) {{",
+            f"    const i64 to = LEAST(from + TILE, {end});",
+            *(f"    {fold.declare()}" for fold in folds),
+            *simd_loop(index, "from", "to", body, folds, "    "),
+            *(f"    {_collect(fold, 'g')}" for fold in full),
+            *(f"    {_collect(fold, 'q')}" for fold in rows),
+            "  }",
+        ]
+
+    def _full(self, node: Node) -> Fold:
+        fold = Fold(reduction(self.program, node, self.plan.alias))
+        place = self._part(node.id, fold.reduction.kind, (1,), False)
+        self.opens.append(_whole(fold, "g"))
+        self.closes.append(f"*({place}) = {_collected(fold, 'g')};")
+        return fold
+
+    def _column_sums(self, group: Group) -> list[str]:
+        """Return the statements that add a row to what its columns are reduced to."""
+        found = []
+        for node in group.columns:
+            one = reduction(self.program, node, self.plan.alias)
+            place = self._part(node.id, one.kind, (group.width,), False)
+            if one.kind == "sum":
+                self._sums(node, group.width, place)
+                found.append(f"c{node.id}[j] += {one.body};")
+            else:
+                wide = self.size(group.width)
+                self.opens.append(f"double *const c{node.id} = {place};")
+                fill = f"c{node.id}[j] = {IDENTITY[one.kind]};"
+                self.opens.append(f"for (i64 j = 0; j < {wide}; j++) {fill}")
+                both = combine(one.kind, "float64", f"c{node.id}[j]", f"(double)({one.body})")
+                found.append(f"c{node.id}[j] = {both};")
+        return found
+
+
+def _renamed(line: str, sums: Sequence[str]) -> str:
+    for name in sums:
+        line = line.replace(f"{name}[j]", f"k{name}[j]")
+    return line
+
+
+def _whole(fold: Fold, prefix: str) -> str:
+    """Declare what tiles are reduced to."""
+    one = fold.reduction
+    if one.kind == "sum":
+        return f"total {prefix}{one.node} = {{0, 0}};"
+    return f"double {prefix}{one.node} = {IDENTITY[one.kind]};"
+
+
+def _collect(fold: Fold, prefix: str) -> str:
+    """Reduce a tile's value into what tiles are reduced to."""
+    one, name = fold.reduction, f"{prefix}{fold.reduction.node}"
+    if one.kind == "sum":
+        return f"add(&{name}, {fold.result()});"
+    return f"{name} = {combine(one.kind, 'float64', name, fold.result())};"
+
+
+def _collected(fold: Fold, prefix: str) -> str:
+    name = f"{prefix}{fold.reduction.node}"
+    return f"value({name})" if fold.reduction.kind == "sum" else name

@@ -1,0 +1,380 @@
+"""From a program to its fused operators in execution order, by cost or by a heuristic.
+
+The memo table and the interesting points come from templates.dl; each partition is searched on
+its own; what no partition holds runs alone. A plan is kept for programs of the same structure,
+extents and numbers of entries.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from ....catalog.errors import TensologError
+from ....profiles.machine import cores
+from ...garbage import seldom_collected
+from ..program.dag import Program
+from .candidates import Conditions, conditions
+from .costs import INFINITE, Prices
+from .graph import Graph, Operand, mask, members
+from .machine import Limits, Machine
+from .plan import (
+    FusedOperator,
+    FusionPlan,
+    Heuristic,
+    MemoEntry,
+    Partition,
+    PlainOperator,
+    PlanCounts,
+    Point,
+)
+from .plan_space import Operator, Region
+from .search import Found, Pruning, fuse_all, fuse_no_redundancy, search, stored_by
+
+_KEPT = 1024
+# Kernels that take fewer times as long as a call of one may be left to NumPy.
+_FEW = 2
+
+
+class FusionError(TensologError):
+    """No plan keeps to the limits."""
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What a plan depends on."""
+
+    program: tuple[object, ...]
+    machine: Machine
+    limits: Limits
+    heuristic: Heuristic
+    refused: frozenset[str]
+    pruning: Pruning
+
+
+_plans: OrderedDict[_Question, FusionPlan] = OrderedDict()
+
+
+@seldom_collected()
+def plan(
+    program: Program,
+    machine: Machine | None = None,
+    heuristic: Heuristic = "cost",
+    *,
+    limits: Limits | None = None,
+    refused: frozenset[str] = frozenset(),
+    pruning: Pruning | None = None,
+) -> FusionPlan:
+    """Return the operators that a program runs as, fused where that is cheaper.
+
+    `heuristic` is "cost" (the cheapest plan), "all" (fuse all that can be), "no_redundancy" (but
+    what several read), or "none" (each node alone). Operators in `refused` are never fused.
+    `machine` is this one by default, as far as it was measured.
+    Raises FusionError where no plan keeps to the limits. Source: PVLDB 2018, sections 3 and 4.
+    """
+    question = _Question(
+        _identity(program),
+        machine or Machine.here(cores()),
+        limits or Limits(),
+        heuristic,
+        refused,
+        pruning or Pruning(),
+    )
+    found = _plans.get(question)
+    if found is None:
+        begin = time.perf_counter()
+        made = make_plan(
+            program,
+            conditions(program, refused),
+            question.machine,
+            heuristic,
+            limits=question.limits,
+            pruning=question.pruning,
+        )
+        found = replace(made, planning_s=time.perf_counter() - begin)
+        _plans[question] = found
+        if len(_plans) > _KEPT:
+            _plans.popitem(last=False)
+    return found
+
+
+def make_plan(
+    program: Program,
+    held: Conditions,
+    machine: Machine,
+    heuristic: Heuristic = "cost",
+    *,
+    limits: Limits | None = None,
+    pruning: Pruning | None = None,
+) -> FusionPlan:
+    """Plan a program whose conditions are known; see plan."""
+    graph = Graph(program, held if heuristic != "none" else Conditions())
+    prices = Prices(graph, machine, limits or Limits())
+    operators: list[Operator] = []
+    partitions: list[Partition] = []
+    counts: list[PlanCounts] = []
+    bound_s = 0.0
+    for number, region in enumerate(regions(prices, joining=heuristic == "cost")):
+        found, chosen = _choose(region, heuristic, pruning or Pruning())
+        if found.cost_s == INFINITE:
+            raise _no_plan(region)
+        operators += chosen
+        counts.append(found.counts)
+        bound_s += found.bound_s
+        partitions.append(_partition(number, region, found, chosen))
+    partitioned = {node for one in partitions for node in one.nodes}
+    for number in graph.forced - partitioned:
+        operators.append(_alone(prices, number, heuristic))
+        bound_s += operators[-1].cost_s
+    chosen_s = sum(one.cost_s for one in operators)
+    if heuristic == "cost":
+        operators = _without_small(prices, machine, operators)
+    cost_s = sum(one.cost_s for one in operators)
+    total = PlanCounts(
+        sum(one.space for one in counts),
+        sum(one.costed for one in counts),
+        sum(one.skipped_by_cost for one in counts),
+        sum(one.skipped_by_structure for one in counts),
+        sum(one.bounds for one in counts),
+    )
+    return FusionPlan(
+        steps(graph, operators),
+        cost_s,
+        heuristic,
+        memo_table(graph),
+        tuple(partitions),
+        total,
+        bound_s=bound_s + cost_s - chosen_s if heuristic == "cost" else 0.0,
+    )
+
+
+def unfused_s(program: Program, machine: Machine) -> float:
+    """Return the seconds that a program takes node by node."""
+    prices = Prices(Graph(program, Conditions()), machine, Limits())
+    return sum(prices.plain(number).cost_s for number in prices.graph.forced)
+
+
+def _without_small(
+    prices: Prices, machine: Machine, operators: Sequence[Operator]
+) -> list[Operator]:
+    """Leave to NumPy what it does sooner than a kernel that takes little more than its call.
+
+    To the search all calls are equally long: then nothing is gained by storing a node of a chain,
+    and a chain is one operator. NumPy's calls, which are shorter, have their own price here.
+    """
+    called = replace(machine, dispatch_s=machine.plain_s)
+    numpy = Prices(prices.graph, called, prices.limits)
+    stored = {output for one in operators for output in one.outputs}
+    found: list[Operator] = []
+    plain: dict[int, Operator] = {}
+    for one in operators:
+        within = [at for at in one.nodes if at in one.outputs or at not in stored]
+        instead = {at: numpy.plain(at) for at in within if at not in plain}
+        if isinstance(one, PlainOperator) or (
+            one.cost_s < _FEW * machine.dispatch_s
+            and _is_dense(prices.graph, one)
+            and sum(each.cost_s for each in instead.values()) < one.cost_s
+        ):
+            plain |= instead
+        else:
+            found.append(one)
+    return [*found, *plain.values()]
+
+
+def _is_dense(graph: Graph, operator: FusedOperator) -> bool:
+    return all(graph.nodes[at].nnz is None for at in (*operator.nodes, *operator.inputs))
+
+
+def regions(prices: Prices, joining: bool = True) -> list[Region]:
+    """Return the partitions of a program as regions, in order of their first nodes."""
+    graph = prices.graph
+    held = graph.conditions
+    members: dict[int, list[int]] = {}
+    for node, first in sorted(held.partition.items()):
+        members.setdefault(first, []).append(node)
+    found = []
+    for first in sorted(members):
+        nodes = members[first]
+        inside = set(nodes)
+        edges = [edge for edge in held.fuses if edge[0] in inside]
+        candidates = {c for h, c in held.points if h in inside}
+        if prices.limits.memory_bytes is not None:
+            candidates = {c for _, c in edges}  # less may have to be fused than could be
+        found.append(Region(prices, nodes, edges, candidates, graph.forced & inside, joining))
+    return found
+
+
+def memo_table(graph: Graph) -> tuple[MemoEntry, ...]:
+    """Return the memo table: of each node and template the entry that fuses most.
+
+    Each subset of its fused inputs is an entry too.
+    """
+    held = graph.conditions
+    fused: dict[tuple[int, str], list[int]] = {}
+    for (h, c), templates in sorted(held.fuses.items()):
+        for template in sorted(templates):
+            fused.setdefault((h, template), []).append(c)
+    for number, templates in held.opens.items():
+        for template in templates:
+            fused.setdefault((number, template), [])
+    entries = []
+    for (number, template), inputs in sorted(fused.items()):
+        close = "closed" if template in held.closes.get(number, ()) else "open"
+        if template == "Outer" and close == "open" and number not in graph.forced:
+            close = "pending"
+        entries.append(MemoEntry(number, template, tuple(inputs), close))  # type: ignore[arg-type]
+    return tuple(entries)
+
+
+def _choose(region: Region, heuristic: Heuristic, pruning: Pruning) -> tuple[Found, list[Operator]]:
+    if heuristic == "cost":
+        found = search(region, pruning)
+        return found, region.operators(found.stored) if found.cost_s < INFINITE else []
+    chosen = fuse_all(region) if heuristic == "all" else fuse_no_redundancy(region)
+    counts = PlanCounts(1 << len(region.candidates), 1, 0, 0)
+    cost_s = sum(one.cost_s for one in chosen)
+    return Found(stored_by(region, chosen), cost_s, counts, 0.0), chosen
+
+
+def _alone(prices: Prices, number: int, heuristic: Heuristic) -> Operator:
+    """Return the operator of a node that nothing can be fused with."""
+    if heuristic == "none":
+        operator: Operator | None = prices.plain(number)
+    else:
+        region = Region(prices, [number], [], [], [number])
+        operator = region.operator((number,), 0)
+    if operator is None or operator.cost_s == INFINITE:
+        raise _exceeded(prices, number)
+    return operator
+
+
+def _partition(number: int, region: Region, found: Found, chosen: Iterable[Operator]) -> Partition:
+    graph = region.graph
+    kinds = graph.conditions.points
+    inside = set(region.nodes)
+    points = {
+        edge: Point(*edge, kind)  # type: ignore[arg-type]
+        for edge, kind in sorted(kinds.items())
+        if edge[0] in inside
+    }
+    inputs = {
+        operand.node
+        for h in region.nodes
+        for operand in graph.operands[h]
+        if operand.node not in inside
+    }
+    materialized = {
+        (h, operand.node)
+        for operator in chosen
+        for h in operator.nodes
+        for operand in graph.operands[h]
+        if (h, operand.node) in points and operand.node not in operator.nodes
+    }
+    return Partition(
+        number,
+        region.nodes,
+        tuple(members(region.forced)),
+        tuple(sorted(inputs)),
+        tuple(points.values()),
+        tuple(sorted(region.candidates)),
+        tuple(members(found.stored)),
+        tuple(points[edge] for edge in sorted(materialized)),
+        found.cost_s,
+    )
+
+
+def _no_plan(region: Region) -> FusionError:
+    everything = mask(region.candidates)
+    for root in members(everything | region.forced):
+        operator = region.operator((root,), everything)
+        if operator is None or operator.cost_s == INFINITE:
+            return _exceeded(region.prices, root)
+    return _exceeded(region.prices, region.nodes[-1])
+
+
+def _exceeded(prices: Prices, number: int) -> FusionError:
+    node = prices.graph.nodes[number]
+    return FusionError(
+        f"node {number} ({node.op} of shape {node.shape}) does not keep to the limits"
+        f" ({prices.limits}) in any plan; allow more memory"
+    )
+
+
+def _identity(program: Program) -> tuple[object, ...]:
+    nodes: Iterable[Sequence[object]] = (
+        (
+            node.op,
+            node.inputs,
+            tuple(sorted((name, repr(value)) for name, value in node.attributes.items())),
+            node.shape,
+            node.dtype,
+            node.nnz,
+            node.layout,
+        )
+        for node in program.nodes
+    )
+    return (*map(tuple, nodes), program.inputs, program.outputs)
+
+
+def steps(graph: Graph, operators: Sequence[Operator]) -> tuple[Operator, ...]:
+    """Order operators such that each follows what it reads; views that they need are added."""
+    found: dict[int, Operator] = {}
+    for one in operators:
+        complete = _with_turns(graph, one) if isinstance(one, FusedOperator) else one
+        for output in complete.outputs:
+            found[output] = complete
+    ordered: dict[Operator, None] = {}
+    opened: set[int] = set()
+
+    def visit(number: int) -> None:
+        node = graph.nodes[number]
+        if node.is_leaf or number in opened:
+            return
+        opened.add(number)
+        operator = found.get(number) or PlainOperator(number)
+        inputs = operator.inputs if isinstance(operator, FusedOperator) else node.inputs
+        for one in sorted(inputs):
+            visit(one)
+        opened.update(operator.outputs)
+        ordered[operator] = None
+
+    for number in graph.live:
+        if number in found:
+            visit(number)
+    return tuple(ordered)
+
+
+def _with_turns(graph: Graph, operator: FusedOperator) -> FusedOperator:
+    """Name a transpose as covered where rows are read of what it turns, else as the input."""
+    held = set(operator.nodes)
+    inputs: dict[int, None] = {}
+    # a transpose that one node reads as an array, all do
+    given = {
+        operand.via
+        if operand.via is not None and not covers_turn(graph, operator, h, operand)
+        else operand.node
+        for h in operator.nodes
+        for operand in graph.operands[h]
+    }
+    for h in operator.nodes:
+        for operand in graph.operands[h]:
+            if operand.via is not None and operand.via not in given:
+                held.add(operand.via)
+                read = operand.node
+            else:
+                read = operand.node if operand.via is None else operand.via
+            if read not in operator.nodes:
+                inputs[read] = None
+    driver = operator.driver if operator.driver in inputs else None
+    return replace(operator, nodes=tuple(sorted(held)), inputs=tuple(inputs), driver=driver)
+
+
+def covers_turn(graph: Graph, operator: FusedOperator, h: int, operand: Operand) -> bool:
+    """Whether an operator reads below the transpose of a product's operand."""
+    if operand.node in operator.nodes:
+        return True
+    if operator.template == "Outer":
+        return operator.outer is not None and operator.outer.node == h and operand.position == 1
+    return operand.position == 0

@@ -1,0 +1,107 @@
+"""What fused operators do where a sparse value stores nothing.
+
+A fused expression is zero there if its driver makes it so, by the operators' specifications; and
+an operator that multiplies there would see zeros that SciPy doesn't: 0 times NaN is NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+import numpy as np
+
+from ....catalog.operators.functions import ShapeError
+from ..program.dag import Node, Program
+from ..program.operators import meaning
+from .graph import Graph
+
+# What is known of an element at a place where the driver is zero: its value, or nothing.
+Known = float | None
+
+
+def at_zero(program: Program, covered: Iterable[int], driver: int) -> Mapping[int, Known]:
+    """Return what covered elementwise nodes are where `driver` is zero, and the driver itself.
+
+    `covered` is in topological order. Sparse products with zero are zero, as they are in SciPy.
+    """
+    found: dict[int, Known] = {driver: 0.0}
+    for number in covered:
+        node = program.nodes[number]
+        operands = [_known(program.nodes[one], found) for one in node.inputs]
+        # Of dense values, 0 times NaN is NaN.
+        counts = not node.attributes and (node.nnz is not None or node.dtype == "bool")
+        safe = _safe_positions(node.op, len(node.inputs)) if counts else ()
+        if any(operands[at] == 0.0 for at in safe):
+            found[number] = 0.0
+        elif operands and all(operand is not None for operand in operands):
+            found[number] = _value(node.op, _attributes(node), tuple(operands))
+        else:
+            found[number] = None
+    return found
+
+
+def _known(node: Node, found: Mapping[int, Known]) -> Known:
+    if node.op == "Constant":
+        return float(node.attributes["value"])
+    return found.get(node.id)
+
+
+@lru_cache(maxsize=1024)
+def _safe_positions(op: str, operands: int) -> tuple[int, ...]:
+    spec = meaning(op)
+    if spec is None or spec.opaque is not None or spec.kind != "elementwise":
+        return ()
+    declared = spec.blocks[0].inputs
+    if operands > len(declared) or any(one.variadic or one.optional for one in declared[:operands]):
+        return ()  # what the specification says of zeros leaves these out
+    return tuple(at for at in range(operands) if declared[at].name in spec.sparse_safe)
+
+
+def _attributes(node: Node) -> tuple[tuple[str, object], ...]:
+    return tuple(sorted((name, value) for name, value in node.attributes.items() if name != "to"))
+
+
+@lru_cache(maxsize=4096)
+def _value(
+    op: str, attributes: tuple[tuple[str, object], ...], operands: tuple[float, ...]
+) -> Known:
+    """Evaluate an operator at numbers; None where that isn't possible."""
+    if op in ("Cast", "Identity"):
+        return operands[0]
+    spec = meaning(op)
+    if spec is None or spec.opaque is not None or spec.kind != "elementwise":
+        return None
+    try:
+        with np.errstate(all="ignore"):
+            arrays = [np.array(one) for one in operands]
+            (result,) = spec.evaluate(arrays, dict(attributes), outputs=1)
+    except (ShapeError, TypeError, ValueError):
+        return None
+    return float(result)
+
+
+def multiplies_unstored(graph: Graph, covered: Iterable[int], driver: int | None) -> bool:
+    """Whether covered nodes, in topological order, multiply at places that aren't stored.
+
+    Visited are all places, or those that `driver` stores: the ones of what is made of it alone.
+    """
+    visited = set() if driver is None else {driver}
+    for number in covered:
+        operands = [graph.nodes[one.node] for one in graph.operands[number]]
+        is_sparse = graph.nodes[number].nnz is not None
+        if visited.issuperset(one.id for one in operands if one.nnz is not None):
+            if is_sparse:
+                visited.add(number)
+        elif graph.kinds[number] == "contraction" or (
+            graph.kinds[number] == "elementwise"
+            and is_sparse
+            and any(one.nnz is None and not _is_finite(one) for one in operands)
+        ):
+            return True
+    return False
+
+
+def _is_finite(node: Node) -> bool:
+    return node.op == "Constant" and math.isfinite(node.attributes["value"])

@@ -1,0 +1,445 @@
+"""`@fuse`: a function over NumPy arrays whose regions run as fused kernels."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Hashable, Mapping
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast, overload
+
+import numpy as np
+
+from ..arrays.lazy_array import LazyArray
+from ..blocks.partitioned import SHARE, Partitioned, cut, is_dask_array, of_array, of_dask
+from ..program.evaluate import is_sparse
+from .eager import shown
+from .eligibility import MODES, FuseError, Mode, asks, mode_of, target, watched
+from .escapes import release, release_from, result
+from .expressions import leaf, type_name
+from .prepare import Heuristic, Options
+from .regions import Engine, Runner
+from .replay import MISSED, Again, Meaning, again, leaves_of, may_repeat, sketched, straight
+from .trace import Family, Trace
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from ..planning.plan import FusionPlan
+
+# Arrays beside operands in blocks are cut once, not for each region, from so many bytes on.
+_CUT_BYTES = 1 << 16
+# So many kinds of calls of a function are known not to need tracing.
+_DIRECT = 1024
+# Of lists and dicts so many items are looked at to tell calls.
+_LOOKED_AT = 16
+_PLAIN = frozenset([bool, int, float, complex, str, bytes, type(None)])
+# So many are done again without tracing them.
+_AGAIN = 64
+# Looked at in every call, however short.
+_ARRAY = np.ndarray
+# Sparse formats that know the number of their entries.
+_COUNTED = frozenset(["csr", "csc", "coo"])
+# Their types, once they were met.
+_SPARSE: set[type] = set()
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Fused(Generic[P, R]):
+    """A function whose arrays are traced while it runs; called, it returns what NumPy would."""
+
+    def __init__(self, given: Callable[P, R], options: Options, mode: Mode = "auto") -> None:
+        found = target(given)
+        functools.update_wrapper(self, given, updated=())
+        self._function: Callable[..., R] = found.function
+        self._code = found.function.__code__
+        self._complete = found.complete
+        self._binding = found.binding
+        self._mode = mode
+        self._asks = asks(found.function)
+        self._engine = Engine(options)
+        self._last = threading.local()
+        self._latest: Runner | None = None
+        # Calls that aren't traced, by signature, with what became of the one that was.
+        self._direct: dict[Hashable, Runner] = {}
+        # Those that needn't be traced again, by signature and numbers, where code doesn't bend.
+        self._again: dict[Hashable, Again] = {}
+        self._bends = False
+        self._meaning: Meaning | None = None
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Return what the function returns."""
+        if self._complete is not None:
+            return self._called(*self._complete(*args, **kwargs))
+        return self._called(args, kwargs)
+
+    def _called(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> R:
+        mode = mode_of(self._mode)
+        plain = self._asks or (watched() if mode == "auto" else "")
+        if plain or mode == "plain":
+            return self._as_it_is(plain or "asked for by mode=plain", args, kwargs)
+        signature = _signature(args, kwargs)
+        known = None
+        if self._direct:
+            known = self._direct.get(signature or _likeness((args, kwargs)))
+        if known is not None:
+            self._last.runner = self._latest = known
+            return self._function(*args, **kwargs)
+        if self._again and signature is not None and mode != "traced":
+            given = (*args, *kwargs.values())
+            alike = self._again.get((signature, _numbers(given)))
+            found: Any = MISSED if alike is None else alike.call(given)
+            if alike is not None and found is not MISSED:
+                self._last.runner = self._latest = alike.runner
+                return cast(R, found)
+        if any(map(_is_traced, args)) or any(map(_is_traced, kwargs.values())):
+            return self._function(*args, **kwargs)  # part of the function around it
+        runner = Runner(self._engine)
+        trace = Trace(runner, self._code, LazyArray)
+        wrapped: list[Any] = []
+        try:
+            wrapped += self._wrapped(trace, args, kwargs)
+            trace.keeps = self._engine.repeats = (
+                signature is not None
+                and mode != "traced"
+                and all(map(may_repeat, (*args, *kwargs.values())))
+                and self._is_straight()
+            )
+            read = leaves_of((*wrapped[0], *wrapped[1].values())) if trace.keeps else {}
+            found = self._function(*wrapped[0], **wrapped[1])
+            sketch = sketched(found, (*wrapped[0], *wrapped[1].values())) if trace.keeps else None
+            wrapped.clear()
+            trace.returned = True
+            found = result(found)
+            trace.close()
+            if trace.held():
+                result([*args, *kwargs.values()])
+            if trace.held():
+                release(trace, cast(FunctionType, self._function))
+        except Exception as error:
+            wrapped.clear()
+            trace.returned = True
+            trace.abandon()
+            if trace.held():
+                release_from(error)
+                result([*args, *kwargs.values()])
+            if trace.held():
+                release(trace, cast(FunctionType, self._function))
+            raise
+        finally:
+            trace.closed = True
+            self._last.runner = self._latest = runner
+        if sketch is None or runner.stopped:
+            pass
+        elif self._remembers(trace, signature, sketch, read, args, kwargs):
+            return cast(R, found)
+        if (runner.needless or runner.stopped) and len(self._direct) < _DIRECT:
+            self._direct[signature or _likeness((args, kwargs))] = runner
+        return cast(R, found)
+
+    def _as_it_is(self, why: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> R:
+        """Call the function over real arrays, also where it stands in another fused one."""
+        runner = Runner(self._engine)
+        runner.plain = why
+        self._last.runner = self._latest = runner
+        return self._function(*map(shown, args), **{name: shown(kwargs[name]) for name in kwargs})
+
+    def _is_straight(self) -> bool:
+        """Whether the function does the same in each call, as its names mean what they do."""
+        if not self._bends and (self._meaning is None or not self._meaning.holds()):
+            self._meaning = straight(cast(FunctionType, self._function))
+            self._bends = self._meaning is None
+        return not self._bends
+
+    def _remembers(
+        self,
+        trace: Trace,
+        signature: Hashable,
+        sketch: Any,
+        read: Mapping[int, int],
+        args: Any,
+        kwargs: Any,
+    ) -> bool:
+        """Keep what a call did for others like it; return whether that could be done."""
+        given = (*args, *kwargs.values())
+        if len(self._again) >= _AGAIN or any(isinstance(one, np.generic) for one in given):
+            return False
+        found = None if self._meaning is None else again(trace, self._meaning, given, sketch, read)
+        if found is not None:
+            self._again[signature, _numbers(given)] = found
+            trace.runner.repeats = True
+        return found is not None
+
+    def _wrapped(self, trace: Trace, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        seen: dict[int, Any] = {}
+        found = (
+            tuple(_wrap(trace, one, seen) for one in args),
+            {name: _wrap(trace, one, seen) for name, one in kwargs.items()},
+        )
+        if trace.blocks:
+            _cut_alike(trace, seen)
+        return found
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if self._binding == "class":
+            return _Method(self, owner or type(instance))
+        return self if instance is None or self._binding == "nothing" else _Method(self, instance)
+
+    def __getattr__(self, name: str) -> Any:
+        # Of a function's attributes, and of an object that is called.
+        if name.startswith("__") or "__wrapped__" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.__wrapped__, name)
+
+    def __reduce__(self) -> Any:
+        """Be pickled by name, as functions are; what its calls left stays in this process.
+
+        What a partial, a method or an object became is pickled with that.
+        """
+        if self._complete is None:
+            return self._function.__qualname__
+        return Fused, (self.__wrapped__, self._engine.options, self._mode)
+
+    @property
+    def _name(self) -> str:
+        return getattr(self, "__qualname__", self._code.co_qualname)
+
+    @property
+    def kernels(self) -> int:
+        """How many kernels the kept structures have."""
+        return sum(one.kernels for one in self._engine.known())
+
+    @property
+    def plans(self) -> tuple[FusionPlan, ...]:
+        """The plans of the last call's regions, in order; one of each that could be planned."""
+        found: list[FusionPlan] = []
+        for one in self._runner().regions:
+            plan = one.prepared.plan
+            if plan is not None and plan not in found:
+                found.append(plan)
+        return tuple(found)
+
+    @property
+    def plan(self) -> FusionPlan:
+        """The plan of the last call's dearest region; FuseError where nothing was planned."""
+        plans = self.plans
+        if not plans:
+            raise FuseError(
+                f"{self._name}: nothing was planned in the last call; explain() says why"
+            )
+        return max(plans, key=lambda plan: plan.cost_s)
+
+    def explain(self) -> str:
+        """Return what became of the last call: its regions, their plans, what was left to NumPy.
+
+        The last call is this thread's, where it made one. Raises FuseError before any call.
+        """
+        from .report import explain
+
+        return explain(self._name, self._runner())
+
+    def sql(self, query: str) -> duckdb.DuckDBPyRelation:
+        """Answer a SQL query over the kept regions, from all calls.
+
+        Tables: region, region_rule, program_node, and fusion_operator, fusion_cover, fusion_memo,
+        fusion_partition, fusion_member, fusion_point, each with a region_id (tables.sql). Raises
+        QueryError, which names them, for what is no query over them.
+        """
+        from .report import query as answer
+        from .report import relations
+
+        return answer(relations(self._engine.known()), query)
+
+    def _runner(self) -> Runner:
+        found: Runner | None = getattr(self._last, "runner", None) or self._latest
+        if found is None:
+            raise FuseError(f"{self._name} wasn't called yet: call it first")
+        return found
+
+
+class _Method(functools.partial[Any]):
+    """A fused function with its instance; it tells of its calls as the function does."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.func, name)
+
+
+def _signature(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Hashable:
+    """Return what calls that do the same have in common; None where values alone can't tell."""
+    parts: list[Any] = [len(args), *kwargs]
+    for one in (*args, *kwargs.values()) if kwargs else args:
+        kind = type(one)
+        if kind is _ARRAY:
+            parts.append(one.shape)
+            parts.append(one.dtype)
+        elif kind in _SPARSE:
+            entries = one.data
+            parts += (kind, one.shape, entries.dtype, entries.size.bit_length())
+        elif kind is float or isinstance(one, np.generic):
+            parts.append(kind)
+        elif kind is bool:
+            parts.append((kind, one))  # True equals 1, and means another type to NumPy
+        elif one is None or kind is int or kind is str:
+            parts.append(one)
+        elif kind.__module__.startswith("scipy.sparse") and one.format in _COUNTED:
+            _SPARSE.add(kind)
+            return _signature(args, kwargs)
+        else:
+            return None
+    return tuple(parts)
+
+
+def _likeness(value: Any) -> Hashable:
+    """Return what a value has in common with those for which as much is gained by tracing."""
+    kind: type = type(value)
+    if kind in _PLAIN:
+        return int(value) if kind is int else kind
+    if kind is _ARRAY:
+        return value.shape, value.dtype
+    if kind in (tuple, list):
+        return (kind, len(value), *map(_likeness, value[:_LOOKED_AT]))
+    if kind is dict:
+        return (kind, len(value), *map(_likeness, [*value.items()][:_LOOKED_AT]))
+    return kind, id(value)
+
+
+def _numbers(given: tuple[Any, ...]) -> Hashable:
+    """Return the numbers that signatures tell by their types alone; 0.0 isn't -0.0."""
+    return tuple([one.hex() for one in given if type(one) is float])
+
+
+def _is_traced(value: Any) -> bool:
+    if type(value) is tuple:
+        return any(map(_is_traced, value))
+    traced = type(value) is LazyArray or hasattr(type(value), "_tensolog_real")
+    return traced and not value._trace.closed
+
+
+def _wrap(trace: Trace, value: Any, seen: dict[int, Any]) -> Any:
+    """Return an argument with a lazy array in place of an array that can be traced."""
+    if type(value) is tuple:
+        return tuple(_wrap(trace, one, seen) for one in value)
+    if type(value) is np.ndarray:
+        return _wrap_array(trace, value, seen)
+    if type(value) is np.memmap and value.nbytes > trace.runner.engine.most_bytes:
+        return _wrap_array(trace, value, seen)
+    if type(value) is LazyArray or hasattr(type(value), "_tensolog_real"):
+        return _wrap(trace, result(value), seen)  # of a call that is over
+    if is_dask_array(value):
+        return _wrap_blocks(trace, value, seen)
+    if is_sparse(value) and hasattr(value, "asformat"):
+        if id(value) not in seen:
+            from ..arrays.sparse_values import wrap
+
+            seen[id(value)] = wrap(trace, value, trace.runner.engine.most_bytes)
+        return seen[id(value)]
+    return value
+
+
+def _wrap_blocks(trace: Trace, value: Any, seen: dict[int, Any]) -> Any:
+    """Return a lazy array in place of a dask array."""
+    if not type_name(value.dtype):
+        trace.runner.note(f"a dask array of type {value.dtype} isn't traced")
+        return value
+    trace.under_dask = True
+    if id(value) not in seen:
+        seen[id(value)] = _in_blocks(trace, of_dask(value))
+    return seen[id(value)]
+
+
+def _in_blocks(trace: Trace, value: Partitioned) -> LazyArray:
+    trace.blocks.append(value)
+    found = LazyArray(trace, leaf(value, trace.places))
+    found._join(Family(found._held))
+    return found
+
+
+def _cut_alike(trace: Trace, seen: dict[int, Any]) -> None:
+    """Cut arrays of as many rows as the largest operand in blocks as this one, once for a call."""
+    largest = max(trace.blocks, key=lambda one: one.nbytes)
+    for lazy in seen.values():
+        value = lazy._held.value
+        if not isinstance(value, np.ndarray) or value.nbytes < _CUT_BYTES:
+            continue
+        if value.shape and value.shape[0] == largest.shape[largest.axis]:
+            trace.settle(lazy._held, cut(value, largest.rows))
+            lazy._join(Family(lazy._held))
+
+
+def _wrap_array(trace: Trace, value: Any, seen: dict[int, Any]) -> Any:
+    if not type_name(value.dtype):
+        trace.runner.note(f"an argument of type {value.dtype} isn't traced")
+        return value
+    found = seen.get(id(value))
+    if found is None and value.ndim and value.nbytes > trace.runner.engine.most_bytes:
+        blocks = of_array(value, trace.runner.engine.most_bytes / SHARE)
+        found = seen[id(value)] = _in_blocks(trace, blocks)
+    elif found is None:
+        found = seen[id(value)] = LazyArray(trace, leaf(value, trace.places))
+        found._join(Family(found._held, value))
+    return found
+
+
+@overload
+def fuse(
+    function: Callable[P, R],
+    /,
+    *,
+    heuristic: Heuristic = "cost",
+    threads: int | None = None,
+    memory: float | None = None,
+    mode: Mode = "auto",
+) -> Fused[P, R]: ...
+@overload
+def fuse(
+    *,
+    heuristic: Heuristic = "cost",
+    threads: int | None = None,
+    memory: float | None = None,
+    mode: Mode = "auto",
+) -> Callable[[Callable[P, R]], Fused[P, R]]: ...
+def fuse(
+    function: Callable[P, R] | None = None,
+    /,
+    *,
+    heuristic: Heuristic = "cost",
+    threads: int | None = None,
+    memory: float | None = None,
+    mode: Mode = "auto",
+) -> Any:
+    """Run the NumPy code of a function as fused kernels.
+
+    The function is one in Python, a method of any kind, a partial, or an object that is called.
+
+    Array arguments (ndarrays of numbers, SciPy's sparse arrays and matrices) are traced through
+    NumPy's own protocols. What is computed waits until a value is needed: a return, an `if`,
+    `float()`, printing, a loop's next iteration. Then the region up to there is planned (Boehm et
+    al., PVLDB 2018), compiled, kept by shape, type and sparsity, and run. What isn't understood is
+    computed by NumPy; `explain()` says what and why.
+
+    `heuristic` is how plans are chosen: by cost, or all, no_redundancy, none for comparison.
+    `threads` limits the kernels' threads (None: all). `mode` says what runs: auto, the kernels
+    unless a debugger, a tracer or a measurement of coverage is active; fused, the kernels in any
+    case; traced, the function itself in each call, over arrays that wait; plain, the function as it
+    is. The environment variable TENSOLOG_FUSE goes before it. Raises FuseError for a generator, for
+    what is no Python function, and for options without a meaning.
+
+    Dask arrays are taken as blocks of rows, and so are arrays of more than `memory` bytes: the same
+    kernels run over each block under Dask, where that costs less than to fetch it or fetching it
+    would exceed `memory` (None: half of the machine's). Calls raise BlocksError where neither goes.
+    """
+    if threads is not None and (not isinstance(threads, int) or threads < 1):
+        raise FuseError(f"threads={threads!r}: give a whole number from 1 on")
+    if memory is not None and not (isinstance(memory, int | float) and memory > 0):
+        raise FuseError(f"memory={memory!r}: give a number of bytes above 0")
+    options = Options(heuristic, threads, memory)
+    if heuristic not in ("cost", "all", "no_redundancy", "none"):
+        raise FuseError(f"heuristic={heuristic!r} is none of cost, all, no_redundancy, none")
+    if mode not in MODES:
+        raise FuseError(f"mode={mode!r} is none of {', '.join(MODES)}")
+    if function is not None:
+        return Fused(function, options, mode)
+    return lambda decorated: Fused(decorated, options, mode)

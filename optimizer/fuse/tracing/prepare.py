@@ -1,0 +1,294 @@
+"""A program made ready to run: rewritten, planned, compiled; by NumPy where that can't be."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from ....catalog.errors import TensologError
+from ....profiles.machine import memory_bytes
+from ..program.dag import Node, Program
+from ..program.evaluate import run
+from ..program.rewrite import rewrite
+
+if TYPE_CHECKING:
+    from ..codegen.compiled import CompiledPlan
+    from ..planning.machine import Machine
+    from ..planning.plan import FusionPlan
+
+Heuristic = Literal["cost", "all", "no_redundancy", "none"]
+
+
+# Tracing a region takes so long, and a share of it for each operator. A region that NumPy computes
+# before that is left to it, and `Fused` calls a function as it is, from its second call on, where
+# all regions of a call together gain nothing. 0 plans and compiles all of them.
+TRACING_S = 30e-6
+_EACH = 0.1
+# What tracing takes more for a sparse argument and for a sparse result, of which SciPy makes an
+# object, and SciPy more than NumPy for a call of one.
+_SPARSE_ARGUMENT_S, _SPARSE_RESULT_S, _SPARSE_CALL_S = 30e-6, 80e-6, 3e-6
+# What the model says of a call of NumPy's where tracing takes that long, and at most so many times
+# longer is it elsewhere: both are Python's.
+_PLAIN_S, _SLOWEST = 1.2e-6, 3.0
+# A region that runs without being traced is worth a kernel from so many of NumPy's seconds on.
+REPEATED_S = 40e-6
+SOONER = "NumPy is done sooner than the tracing of it"
+# Over sparse values, where what a kernel takes depends on where the entries are, and SciPy's own
+# loops are good, the kernels' first runs are raced with SciPy: so many turns, after one that warms
+# up. SciPy stays where it is ahead by this ratio in the best turn of each.
+TURNS, _AHEAD = 4, 1.05
+
+
+@cache
+def _half_of_memory() -> float:
+    return memory_bytes() / 2 or math.inf
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a fused function plans and runs."""
+
+    heuristic: Heuristic = "cost"
+    threads: int | None = None
+    memory: float | None = None
+    repeats: bool = False  # later calls may not be traced
+
+    @property
+    def budget(self) -> float:
+        """The bytes that the values of a region may take: half of the machine's by default."""
+        return _half_of_memory() if self.memory is None else self.memory
+
+
+@dataclass
+class Race:
+    """How long the kernels of a region took, and SciPy, in the best of some turns."""
+
+    turns: int = 0
+    kernels_s: float = math.inf
+    alone_s: float = math.inf
+
+
+@dataclass
+class Prepared:
+    """A program, the program after rewriting, and how it runs; `refusal` says why by NumPy.
+
+    `rules` names the rules of the rule base that were applied, in order. `seconds` is what it takes
+    by the model of costs, traced and as NumPy does it; None where it is worth while in any case.
+    """
+
+    traced: Program
+    program: Program
+    options: Options
+    rules: tuple[str, ...] = ()
+    plan: FusionPlan | None = None
+    compiled: CompiledPlan | None = None
+    refusal: str | None = None
+    seconds: tuple[float, float] | None = None
+    race: Race | None = None
+
+    @property
+    def kernels(self) -> int:
+        """How many generated kernels run."""
+        steps = () if self.compiled is None else self.compiled.steps
+        return sum(1 for step in steps if step.kernel is not None)
+
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        """Return the outputs for the inputs' values."""
+        if self.compiled is not None:
+            try:
+                if self.race is not None:
+                    return self._raced(self.race, inputs)
+                return self._checked(self.compiled.run(inputs, self.options.threads))
+            except TensologError as refusal:
+                self.compiled, self.refusal = None, str(refusal)
+            except Exception as defect:
+                self.compiled, self.refusal = None, _defect(defect)
+        return run(self.program, inputs)
+
+    def _raced(self, race: Race, inputs: Sequence[Any]) -> list[Any]:
+        """Return the outputs, computed both ways; keep the way that was sooner in the end."""
+        assert self.compiled is not None
+        begun = perf_counter()
+        values = self._checked(self.compiled.run(inputs, self.options.threads))
+        middle = perf_counter()
+        if race.turns:
+            run(self.traced, inputs)
+            race.kernels_s = min(race.kernels_s, middle - begun)
+            race.alone_s = min(race.alone_s, perf_counter() - middle)
+        race.turns += 1
+        if race.turns > TURNS:
+            self.race = None
+            if race.kernels_s > _AHEAD * race.alone_s:
+                times = f"{race.alone_s * 1e6:.0f} µs to {race.kernels_s * 1e6:.0f} µs"
+                self.compiled, self.refusal = None, f"SciPy was sooner in {TURNS} turns: {times}"
+                self.seconds = (TRACING_S + race.alone_s, race.alone_s)
+        return values
+
+    def _checked(self, values: Sequence[Any]) -> list[Any]:
+        """Return the outputs; raise ValueError for one that isn't what the program says."""
+        for value, (node, dtype) in zip(values, self._expected, strict=True):
+            held = value.format if hasattr(value, "tocsr") else "dense"
+            if value.shape != node.shape or value.dtype != dtype or held != node.layout:
+                raise ValueError(f"{node} came as {value.dtype} {value.shape} {held}")
+        return list(values)
+
+    @cached_property
+    def _expected(self) -> list[tuple[Node, np.dtype[Any]]]:
+        """The outputs' nodes, and their types: asking a type for its name takes microseconds."""
+        nodes = (self.program.nodes[at] for at in self.program.outputs)
+        return [(node, np.dtype(node.dtype)) for node in nodes]
+
+
+def prepare(program: Program, options: Options) -> Prepared:
+    """Return a program ready to run; what can't be planned or compiled is left to NumPy."""
+    tracing_s, alone_s = (0.0, 0.0)
+    if options.heuristic == "cost" and TRACING_S > 0:
+        tracing_s, alone_s = _expected_s(program)
+    if alone_s < (min(tracing_s, REPEATED_S) if options.repeats else tracing_s):
+        seconds = (tracing_s + alone_s, alone_s)
+        return Prepared(program, program, options, refusal=SOONER, seconds=seconds)
+    if any(not node.size for node in program.nodes):
+        # Not even rewritten: products in another order would be sums of nothing elsewhere.
+        refusal = "an array without elements: there is nothing to gain"
+        return Prepared(program, program, options, refusal=refusal)
+    after, rules = rewritten(program)
+    if tracing_s and all(node.is_leaf or _is_sum_of_entries(after, node) for node in after.nodes):
+        # It copies what it is given, or adds up its entries, and so do NumPy and SciPy.
+        return Prepared(
+            program, after, options, refusal=SOONER, seconds=(tracing_s + alone_s, alone_s)
+        )
+    made = Prepared(program, after, options, rules)
+    try:
+        # Only now: planning loads the Datalog engine, which nothing needs before.
+        from ..codegen.compiled import compile_plan
+        from ..codegen.launch import default_threads
+        from ..planning.machine import Machine
+
+        machine = Machine.here(options.threads or default_threads())
+        made.plan = _planned(made.program, machine, options)
+        if tracing_s:
+            made.seconds = (tracing_s + made.plan.cost_s, alone_s)
+        made.compiled = compile_plan(made.program, made.plan)
+        if tracing_s and _may_race(program):
+            made.race = Race()
+    except TensologError as refusal:
+        made.refusal = str(refusal)
+    except Exception as defect:
+        made.refusal = _defect(defect)
+    return made
+
+
+def _may_race(program: Program) -> bool:
+    """Whether a program is over sparse values, and SciPy takes little memory for it."""
+    sizes = [node.size if node.nnz is None else node.nnz for node in program.nodes]
+    kept = {*program.inputs, *program.outputs}
+    most = max((size for node, size in zip(program.nodes, sizes, strict=True) if node.id in kept))
+    sparse = any(node.layout != "dense" for node in program.nodes)
+    return sparse and max(sizes) <= 2 * most
+
+
+def _planned(program: Program, machine: Machine, options: Options) -> FusionPlan:
+    """Return the plan; where an operator of it exceeds the budget, one that keeps to it.
+
+    Where none does, NumPy wouldn't either, and the plan stays.
+    """
+    from ..planning.machine import Limits
+    from ..planning.planner import FusionError, plan
+
+    found = plan(program, machine, options.heuristic)
+    if any(step.read_bytes + step.write_bytes > options.budget for step in found.steps):
+        with contextlib.suppress(FusionError):
+            return plan(program, machine, options.heuristic, limits=Limits(options.budget))
+    return found
+
+
+def _is_sum_of_entries(program: Program, node: Node) -> bool:
+    """Whether a node is the sum of a sparse input: SciPy adds up its data, no kernel is faster."""
+    if node.op != "ReduceSum" or node.size != 1:
+        return False
+    operand = program.nodes[node.inputs[0]]
+    return operand.op == "Input" and operand.layout != "dense"
+
+
+def needless(regions: Sequence[Prepared | None]) -> bool:
+    """Whether NumPy alone would have been done as soon with all regions of a call."""
+    seconds = [None if one is None else one.seconds for one in regions]
+    known = [one for one in seconds if one is not None]
+    if len(known) < len(seconds):
+        return False
+    return sum(one[0] for one in known) >= sum(one[1] for one in known)
+
+
+def rewritten(program: Program) -> tuple[Program, tuple[str, ...]]:
+    """Return a program rewritten, and the rules of the rule base that did so."""
+    after = rewrite(program)
+    try:
+        from ..program.rules import apply_rules
+
+        ruled, names = apply_rules(after)
+    except Exception as defect:
+        _defect(defect)
+        return after, ()
+    return (rewrite(ruled), names) if names else (after, ())
+
+
+def _expected_s(program: Program) -> tuple[float, float]:
+    """Return the seconds of tracing a program, and NumPy's; zeros where those are many."""
+    operators = [node for node in program.nodes if not node.is_leaf]
+    sparse = {node.id for node in program.nodes if node.layout != "dense"}
+    tracing_s = TRACING_S * (1 + _EACH * len(operators))
+    tracing_s += _SPARSE_ARGUMENT_S * len(sparse.intersection(program.inputs))
+    tracing_s += _SPARSE_RESULT_S * len(sparse.intersection(program.outputs))
+    entries = (node.size if node.nnz is None else node.nnz for node in program.nodes)
+    largest = max(entries, default=0)
+    if largest * 1e-11 > tracing_s:
+        return 0.0, 0.0  # a single pass over that array takes longer
+    from ..planning.machine import Machine
+    from ..planning.planner import unfused_s
+
+    tracing_s *= min(max(Machine.here(1).plain_s / _PLAIN_S, 1.0), _SLOWEST)
+    calls = sum(not sparse.isdisjoint((node.id, *node.inputs)) for node in operators)
+    alone_s = unfused_s(_in_calls(program), Machine.here(1).by_operator(8.0 * largest))
+    return tracing_s, alone_s + _SPARSE_CALL_S * calls
+
+
+def _in_calls(program: Program) -> Program:
+    """Return a program that takes what NumPy does: np.clip goes over its array once.
+
+    That is a Min of a Max whose bound comes first (arrays/functions.py); here the Max is left out.
+    """
+    kept = set(program.outputs)
+
+    def clipped(at: int) -> int:
+        node = program.nodes[at]
+        if node.op != "Max" or at in kept or len(program.consumers[at]) > 1:
+            return at
+        return node.inputs[1] if program.nodes[node.inputs[0]].op == "Constant" else at
+
+    nodes = [
+        replace(node, inputs=(clipped(node.inputs[0]), *node.inputs[1:]))
+        if node.op == "Min"
+        else node
+        for node in program.nodes
+    ]
+    return replace(program, nodes=tuple(nodes))
+
+
+def _defect(error: Exception) -> str:
+    """Warn of a defect, which is to be heard of although the function can still return."""
+    told = f"a defect: {type(error).__name__}: {error}"
+    warnings.warn(
+        f"tensolog.fuse left something out after {told} (report it, please, with the program that "
+        "explain() shows)",
+        RuntimeWarning,
+        stacklevel=3,
+    )
+    return told

@@ -1,0 +1,324 @@
+"""Regions: the program that computes what waits, prepared once for each structure, and run."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..blocks.partitioned import Partitioned
+from ..program.dag import Node, Program
+from .expressions import Expression, Places, Record
+from .prepare import Options, Prepared, needless, prepare
+
+if TYPE_CHECKING:
+    from ..blocks.plan import BlockPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Expressions each after its operands, which `operands` names by position.
+
+    `leaves` and `constants` are the values by position; `key` is what the region is known by: it
+    leaves out those values.
+    """
+
+    expressions: tuple[Expression, ...]
+    operands: tuple[tuple[int, ...], ...]
+    leaves: Mapping[int, Any]
+    outputs: tuple[int, ...]
+    constants: Mapping[int, Any]
+    key: Hashable
+
+    def inputs(self, varying: frozenset[int]) -> list[Any]:
+        """Return the values of the inputs, the constants `varying` being some."""
+        if not varying:
+            return list(self.leaves.values())
+        given = {
+            at: np.asarray(self.constants[at], dtype=self.expressions[at].dtype) for at in varying
+        }
+        return [value for _, value in sorted({**self.leaves, **given}.items())]
+
+    def program(self, varying: frozenset[int]) -> Program:
+        """Return the program, the constants `varying` being inputs."""
+        nodes = []
+        for at, (one, operands) in enumerate(zip(self.expressions, self.operands, strict=True)):
+            attributes = dict(one.attributes)
+            if one.op == "Constant":
+                attributes = {"value": self.constants[at]}
+            node = Node(at, one.op, operands, attributes, one.shape, one.dtype, one.nnz, one.layout)
+            nodes.append(
+                Node(at, "Input", (), {}, (), one.dtype) if at in varying else node,
+            )
+        return Program(tuple(nodes), tuple(sorted([*self.leaves, *varying])), self.outputs)
+
+
+def _told(value: Any) -> Hashable:
+    """Return how a value is held, as far as what runs depends on that."""
+    return (value.axis, value.rows) if isinstance(value, Partitioned) else ()
+
+
+def number_at(record: Record, expression: Expression) -> Any:
+    """Return the value of a Constant as a number of Python's."""
+    if expression.attributes:
+        return expression.attributes[0][1]
+    return np.asarray(record.numbers[expression.place], expression.dtype).item()
+
+
+def region(wanted: Sequence[Expression], record: Record) -> Region:
+    """Return the program that computes the wanted expressions from the values under them.
+
+    Equal subexpressions become one node; sizes of sparse values count by powers of two in the key.
+    """
+    expressions: list[Expression] = []
+    places: list[tuple[int, ...]] = []
+    leaves: dict[int, Any] = {}
+    constants: dict[int, Any] = {}
+    parts: list[Hashable] = []
+    known: dict[Hashable, int] = {}
+    place: dict[int, int] = {}  # by id: `wanted` keeps all of them alive
+    stack = list(reversed(wanted))
+    while stack:
+        one = stack[-1]
+        if id(one) in place:
+            stack.pop()
+            continue
+        below = one.operands
+        if below:
+            waiting = len(stack)
+            for operand in reversed(below):
+                if id(operand) not in place:
+                    stack.append(operand)
+            if len(stack) > waiting:
+                continue
+        stack.pop()
+        operands = tuple([place[id(operand)] for operand in below])
+        told: Hashable = one.attributes
+        name: Hashable = told
+        value: Any = None
+        if one.op == "Input":
+            value = record.leaves[one.place]
+            told, name = _told(value), one.place
+        elif one.op == "Constant":
+            value = number_at(record, one)
+            # By its text: 0.0 isn't -0.0, and True isn't 1. Two that come from elsewhere may differ
+            # in another call.
+            told, name = (), one.place if one.place >= 0 else repr(value)
+        identity = (one.op, operands, name, one.shape, one.dtype)
+        found = known.get(identity)
+        if found is None:
+            found = known[identity] = len(expressions)
+            expressions.append(one)
+            places.append(operands)
+            if one.op == "Input":
+                leaves[found] = value
+            elif one.op == "Constant":
+                constants[found] = value
+            bucket = None if one.nnz is None else round(math.log2(one.nnz + 1))
+            parts.append((one.op, operands, told, one.shape, one.dtype, one.layout, bucket))
+        place[id(one)] = found
+    outputs = tuple([place[id(one)] for one in wanted])
+    key = (tuple(parts), outputs)
+    return Region(tuple(expressions), tuple(places), leaves, outputs, constants, key)
+
+
+# A number of more characters was computed: it will be another one in the next call.
+_LITERAL = 8
+# Structures kept for one function.
+_KEPT = 256
+# Ways to its regions.
+_WAYS = 1024
+# What a region gains at least that is worth while whatever its tracing takes.
+GAINED_S = 1e-3
+
+
+@dataclass
+class Computed:
+    """One region of a call: why it was computed when it was, and how."""
+
+    why: str
+    prepared: Prepared | BlockPlan
+    cached: bool
+
+
+@dataclass
+class Runner:
+    """Computes the regions of one call."""
+
+    engine: Engine
+    regions: list[Computed] = field(default_factory=list)
+    notes: dict[str, int] = field(default_factory=dict)
+    repeats: bool = False  # calls like this one run its region without being traced
+    plain: str = ""  # why the function ran as it is
+    stopped: str = ""  # why tracing stopped before the function returned
+    lost_s: float = 0.0  # what the call takes longer than NumPy alone would, by the model of costs
+
+    @property
+    def needless(self) -> bool:
+        """Whether tracing gained nothing: NumPy alone would have been done sooner."""
+        return needless(
+            [one.prepared if isinstance(one.prepared, Prepared) else None for one in self.regions]
+        )
+
+    def _count(self, prepared: Prepared | BlockPlan) -> None:
+        seconds = prepared.seconds if isinstance(prepared, Prepared) else None
+        if seconds is None:
+            self.lost_s = min(self.lost_s, 0.0) - GAINED_S
+        else:
+            self.lost_s += seconds[0] - seconds[1]
+
+    def note(self, text: str) -> None:
+        """Remember something that explain should say."""
+        self.notes[text] = self.notes.get(text, 0) + 1
+
+    def run(
+        self, record: Record, wanted: tuple[Expression, ...], why: str
+    ) -> tuple[list[Any], list[Any]]:
+        """Return the values of expressions, and what they may be or share memory with."""
+        prepared, inputs, cached = self.engine.prepared(record, wanted)
+        if len(self.regions) < _KEPT:
+            self.regions.append(Computed(why, prepared, cached))
+        self._count(prepared)
+        taken = list(inputs)
+        if type(prepared) is not Prepared:  # of blocks: what runs otherwise reads none
+            taken += [one.source for one in inputs if isinstance(one, Partitioned)]
+        return prepared.run(inputs), taken
+
+
+@dataclass
+class _Structure:
+    """Regions that differ in numbers only: those of the first one, and which of them vary."""
+
+    first: Mapping[int, str]
+    varying: frozenset[int]
+    prepared: dict[frozenset[int], Prepared | BlockPlan] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A region that is known by its expressions alone, as a call that went the same way has them.
+
+    `numbers` are the places of those that count as literals, and what they were; `inputs` the
+    places of what is read, the types of numbers, and the values of those that have no place.
+    """
+
+    structure: _Structure
+    varying: frozenset[int]
+    prepared: Prepared | BlockPlan
+    numbers: tuple[tuple[int, Any], ...]
+    inputs: tuple[tuple[int, str, Any], ...]
+
+    def inputs_of(self, record: Record) -> list[Any] | None:
+        """Return the inputs; None where a number isn't what it was."""
+        if self.structure.varying is not self.varying:
+            return None
+        given = record.numbers
+        for place, first in self.numbers:
+            value = given[place]
+            # 0.0 equals -0.0, and 1 equals True: those are looked at more closely elsewhere
+            if value is not first and not (
+                type(value) is type(first) and value == first and value != 0
+            ):
+                return None
+        leaves = record.leaves
+        return [
+            np.asarray(given[place] if place >= 0 else value, dtype) if dtype else leaves[place]
+            for place, dtype, value in self.inputs
+        ]
+
+
+class Engine:
+    """The prepared structures of one function; safe under threads."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.most_bytes = math.inf if options.memory is None else options.memory
+        self._lock = threading.Lock()
+        self._structures: OrderedDict[Hashable, _Structure] = OrderedDict()
+        self._places = Places()
+        self._ways: dict[tuple[Expression, ...], _Way] = {}
+        self.repeats = False  # calls may be known without tracing them
+
+    def places(self) -> Places:
+        """Return what regions name their values by: the same for all calls, or begun anew."""
+        if self._places.full or len(self._ways) > _WAYS:
+            with self._lock:
+                self._places, self._ways = Places(), {}
+        return self._places
+
+    def prepared(
+        self, record: Record, wanted: tuple[Expression, ...]
+    ) -> tuple[Prepared | BlockPlan, list[Any], bool]:
+        """Return what computes expressions, its inputs, and whether it was known already.
+
+        A number that differs from the first call's, such as a step size, becomes an input, and
+        so does one that looks computed.
+        """
+        way = self._ways.get(wanted)
+        if way is not None:
+            inputs = way.inputs_of(record)
+            if inputs is not None:
+                return way.prepared, inputs, True
+        found = region(wanted, record)
+        told = {at: repr(value) for at, value in found.constants.items()}
+        with self._lock:
+            structure = self._structures.get(found.key)
+            if structure is None:
+                structure = self._structures[found.key] = _Structure(told, frozenset())
+                while len(self._structures) > _KEPT:
+                    self._structures.popitem(last=False)
+            else:
+                self._structures.move_to_end(found.key)
+            first = structure.first
+            new = {at for at, text in told.items() if first[at] != text or len(text) > _LITERAL}
+            if not new <= structure.varying:
+                structure.varying |= new
+            varying = structure.varying
+            known = structure.prepared.get(varying)
+        inputs = found.inputs(varying)
+        cached = known is not None
+        if known is None:
+            made = self._made(found.program(varying), inputs)
+            with self._lock:
+                known = structure.prepared.setdefault(varying, made)
+        if all(one.steady for one in wanted):
+            self._ways[wanted] = _way(found, structure, varying, known, record)
+        return known, inputs, cached
+
+    def _made(self, program: Program, inputs: Sequence[Any]) -> Prepared | BlockPlan:
+        if not any(isinstance(one, Partitioned) for one in inputs):
+            return prepare(program, replace(self.options, repeats=self.repeats))
+        from ..blocks.plan import prepare_blocks
+
+        return prepare_blocks(program, inputs, self.options)
+
+    def known(self) -> Sequence[Prepared | BlockPlan]:
+        """Return the prepared structures, the least recently used first."""
+        with self._lock:
+            kept = list(self._structures.values())
+            return [prepared for one in kept for prepared in one.prepared.values()]
+
+
+def _way(
+    found: Region,
+    structure: _Structure,
+    varying: frozenset[int],
+    prepared: Prepared | BlockPlan,
+    record: Record,
+) -> _Way:
+    """Return how a region is known again, in a call that went the same way."""
+    numbers: list[tuple[int, Any]] = []
+    inputs: list[tuple[int, str, Any]] = []
+    for at, one in enumerate(found.expressions):
+        if one.op == "Input":
+            inputs.append((one.place, "", None))
+        elif at in varying:
+            inputs.append((one.place, one.dtype, found.constants[at]))
+        elif one.op == "Constant" and one.place >= 0:
+            numbers.append((one.place, record.numbers[one.place]))
+    return _Way(structure, varying, prepared, tuple(numbers), tuple(inputs))

@@ -1,0 +1,197 @@
+"""What became of a call: as text, and as tables for SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from ....catalog.errors import TensologError
+from ...notebook import Text
+from ..blocks.plan import BlockPlan
+from ..planning.candidates import refusal
+from ..planning.plan import FusedOperator, FusionPlan
+from ..program.dag import Node, Program
+from .prepare import Prepared
+from .regions import Computed, Runner
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+class QueryError(TensologError):
+    """What isn't a SQL query over the tables of fused regions."""
+
+
+Table = tuple[tuple[str, ...], list[tuple[object, ...]]]
+
+# Plans are counted in floating-point numbers: a hundred candidates have 2^100.
+_MANY = 1 << 1023
+
+_VALUE = ("shape", "dtype", "layout", "nnz")
+
+
+def explain(name: str, runner: Runner) -> Text:
+    """Return what each region of a call was, why it ended there, how it ran, and what fell back."""
+    if runner.plain:
+        return Text(f"{name}: the last call ran as it is: {runner.plain}")
+    count = len(runner.regions)
+    lines = [f"{name}: {count or 'no'} region{'' if count == 1 else 's'} in the last call"]
+    groups: list[tuple[Computed, int]] = []
+    for one in runner.regions:
+        if groups and groups[-1][0].prepared is one.prepared:
+            groups[-1] = (groups[-1][0], groups[-1][1] + 1)
+        else:
+            groups.append((one, 1))
+    for number, (one, times) in enumerate(groups, start=1):
+        again = f", {times} times in a row" if times > 1 else ""
+        known = "known before" if one.cached else "new"
+        lines += ["", f"Region {number}{again}: up to {one.why} ({known})"]
+        lines += [f"  {line}" for line in region_text(one.prepared)]
+    if runner.repeats:
+        lines += ["", "Later calls like this one run the region at once: they can do nothing else."]
+    elif runner.stopped:
+        lines += ["", f"Tracing stopped in the call: {runner.stopped}."]
+        lines += ["Later calls like this one run as they are."]
+    elif runner.needless:
+        lines += ["", "Later calls like this one aren't traced: NumPy is done sooner."]
+    if runner.notes:
+        lines += ["", "Not traced"]
+        for note, count in sorted(runner.notes.items()):
+            lines.append(f"  {note}" + (f" ({count} times)" if count > 1 else ""))
+    return Text("\n".join(lines))
+
+
+def region_text(prepared: Prepared | BlockPlan) -> list[str]:
+    """Return a region's operators in the order in which they run."""
+    program = prepared.program
+    lines = [_given(program, at) for at in program.inputs]
+    if prepared.rules:
+        lines.append(f"rewritten by {', '.join(prepared.rules)}")
+    if isinstance(prepared, BlockPlan):
+        lines += prepared.lines()
+    elif prepared.plan is None or prepared.compiled is None:
+        lines += [_line(program, node) for node in program.nodes if not node.is_leaf]
+        lines.append(f"all by NumPy: {prepared.refusal}")
+    else:
+        lines.append(prepared.plan.summary())
+        reasons = {step.outputs: step.reason for step in prepared.compiled.steps}
+        for step in prepared.plan.steps:
+            if isinstance(step, FusedOperator):
+                reason = reasons.get(step.outputs, "")
+                kernel = f"by NumPy: {reason}" if reason else "a generated kernel"
+                kind = f"{step.template}, {step.variant}" + (", sparse" if step.sparse else "")
+                lines.append(f"{kind} ({kernel}), {step.cost_s * 1e6:.1f} µs estimated")
+                lines += [f"  {_line(program, program.nodes[at])}" for at in step.nodes]
+            else:
+                node = program.nodes[step.nodes[0]]
+                why = refusal(program, node) or "a kernel of it alone would gain nothing"
+                lines.append(f"{_line(program, node)}  by NumPy: {why}")
+    lines.append("returns " + ", ".join(f"%{at}" for at in program.outputs))
+    return lines
+
+
+def _given(program: Program, at: int) -> str:
+    node = program.nodes[at]
+    shape = "x".join(map(str, node.shape)) or "scalar"
+    held = "" if node.layout == "dense" else f" {node.layout}, {node.nnz} entries"
+    return f"%{at}: {node.dtype} {shape}{held}"
+
+
+def _line(program: Program, node: Node) -> str:
+    operands = ", ".join(_operand(program.nodes[at]) for at in node.inputs)
+    told = {name: value for name, value in node.attributes.items() if name != "function"}
+    told |= dict(told.pop("options", ()))
+    called = node.attributes.get("function", node.op)
+    attributes = ", ".join(f"{name}={value}" for name, value in told.items())
+    shape = "x".join(map(str, node.shape)) or "scalar"
+    return f"%{node.id} = {called}({operands}{'; ' if told else ''}{attributes}) : {shape}"
+
+
+def _operand(node: Node) -> str:
+    return str(node.attributes["value"]) if node.op == "Constant" else f"%{node.id}"
+
+
+def relations(regions: Sequence[Prepared | BlockPlan]) -> Mapping[str, Table]:
+    """Return the kept regions, their programs and their plans as tables."""
+    region: list[tuple[object, ...]] = []
+    nodes: list[tuple[object, ...]] = []
+    rules: list[tuple[object, ...]] = []
+    found: dict[str, Table] = {}
+    for number, one in enumerate(regions, start=1):
+        plan = one.plan
+        region.append(
+            (
+                number,
+                len(one.program.nodes),
+                one.kernels,
+                one.refusal,
+                None if plan is None else plan.cost_s,
+                None if plan is None else plan.planning_s,
+                *_counted(plan),
+            )
+        )
+        rules += [(number, position, name) for position, name in enumerate(one.rules)]
+        for node in one.program.nodes:
+            attributes = ", ".join(f"{name}={value}" for name, value in node.attributes.items())
+            computed = (node.op, list(node.inputs), attributes)
+            value = (list(node.shape), node.dtype, node.layout, node.nnz)
+            nodes.append((number, node.id, *computed, *value, node.id in one.program.outputs))
+        for name, (columns, rows) in ({} if plan is None else plan.tables()).items():
+            kept = found.setdefault(name, (("region_id", *columns), []))
+            kept[1].extend((number, *row) for row in rows)
+    return {
+        "region": (
+            (
+                *("region_id", "nodes", "kernels", "refusal", "cost_s", "planning_s"),
+                *("heuristic", "bound_s", "plans", "costed", "bounds"),
+                *("skipped_by_cost", "skipped_by_structure"),
+            ),
+            region,
+        ),
+        "program_node": (
+            (*["region_id", "node_id", "op", "inputs", "attributes"], *_VALUE, "is_output"),
+            nodes,
+        ),
+        "region_rule": (("region_id", "position", "rule"), rules),
+        **found,
+    }
+
+
+def _counted(plan: FusionPlan | None) -> tuple[object, ...]:
+    if plan is None:
+        return (None,) * 7
+    counts = plan.counts
+    many = (counts.space, counts.skipped_by_cost, counts.skipped_by_structure)
+    space, *skipped = (float(min(one, _MANY)) for one in many)
+    return (plan.heuristic, plan.bound_s, space, counts.costed, counts.bounds, *skipped)
+
+
+def query(tables: Mapping[str, Table], text: str) -> duckdb.DuckDBPyRelation:
+    """Return the answer of a SQL query over tables, those without rows among them.
+
+    Raises QueryError for what is no query over them; what fails only where rows are fetched is
+    DuckDB's error.
+    """
+    import duckdb
+    import pyarrow as pa
+
+    connection = duckdb.connect()
+    connection.execute((resources.files(__package__) / "tables.sql").read_text(encoding="utf-8"))
+    for name, (columns, rows) in tables.items():
+        arrays = [pa.array([row[at] for row in rows]) for at in range(len(columns))]
+        connection.register("added", pa.Table.from_arrays(arrays, names=list(columns)))
+        connection.execute(f'INSERT INTO "{name}" BY NAME SELECT * FROM added')
+        connection.unregister("added")
+    try:
+        found = connection.sql(text)
+    except duckdb.Error as error:
+        reason = " ".join(str(error).split("\n\nLINE ")[0].split())
+        raise QueryError(f"{reason} (the tables are {_names(connection)})") from error
+    if found is None:
+        raise QueryError(f"a query that returns no rows (the tables are {_names(connection)})")
+    return found
+
+
+def _names(connection: duckdb.DuckDBPyConnection) -> str:
+    return ", ".join(name for (name,) in connection.sql("SHOW TABLES").fetchall())
