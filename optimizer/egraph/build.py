@@ -102,7 +102,7 @@ class _Builder:
         self.nodes.add(node)
         egraph, columns = self.egraph, self.egraph.columns
         number = egraph.origin.get(node)
-        operands = columns.operands(node)
+        attributes, operands = egraph.written(node)
         if number is not None:
             operands = operands[: len(egraph.graph.nodes[number].inputs)]
         for operand in operands:  # a chain of constants may be deep, but never a whole model
@@ -114,10 +114,10 @@ class _Builder:
             self.graph.add_node(replace(own, inputs=inputs, outputs=outputs))
             return
         op = egraph.vocabulary.operators[columns.operator(node)]
-        attributes = egraph.vocabulary.attributes[columns.attribute(node)].protos
+        protos = egraph.vocabulary.attributes[attributes].protos
         made = egraph.made_by.get(node)
         rule, name = made.rule if made else "", self.named.get(node, "")
-        new = Node(op.op_type, op.domain, inputs, outputs, attributes, name=name, rule=rule)
+        new = Node(op.op_type, op.domain, inputs, outputs, protos, name=name, rule=rule)
         self.graph.add_node(new)
 
     def _output(self, node: int, class_: int) -> int:

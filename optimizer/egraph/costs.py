@@ -63,10 +63,9 @@ class Costs:
             None if value == NONE or egraph.sized[value] == UNTYPED else egraph.sized[value]
             for value in columns.outputs(node)
         )
-        operands = egraph.operands(columns.operands(node), sized=True)
-        return egraph.inference.kernel(
-            columns.operator(node), columns.attribute(node), operands, results
-        )
+        attributes, written = egraph.written(node)
+        operands = egraph.operands(written, sized=True)
+        return egraph.inference.kernel(columns.operator(node), attributes, operands, results)
 
     def __call__(self, node: int) -> float:
         """The cost of an e-node in nanoseconds; infinite where it can't be used."""

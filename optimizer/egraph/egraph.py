@@ -14,6 +14,7 @@ from ..match.arrays import Flags, Ints
 from .columns import NONE, Columns, Row, Rows
 from .inference import Inference, Operand, Operands, renamed
 from .provenance import Application
+from .spelling import Spelling
 from .vocabulary import CONSTANT, INPUT, SMALL_BYTES, Attributes, Vocabulary
 
 UNTYPED = -1
@@ -33,6 +34,8 @@ class EGraph:
         self.columns = Columns()
         self.vocabulary = Vocabulary()
         self.inference = Inference(graph.base, self.vocabulary)
+        self.spelling = Spelling(self)
+        self.spellings: dict[int, dict[Row, None]] = {}  # e-node -> other ways it was written in
         self.types: list[int] = []
         self.sized: list[int] = []  # the types under the sizes that costs are asked for
         self.known: list[bool] = []
@@ -103,21 +106,28 @@ class EGraph:
         self._load_leaves()
         rows: list[Row] = []
         outputs: list[int] = []
+        pure: list[bool] = []
+        written: list[tuple[int, Row]] = []
         numbers = graph.order()
         for number in numbers:
             node = graph.nodes[number]
             present = tuple(value != NONE for value in node.outputs)
-            pure = is_pure(graph, node)
-            own = None if pure else ("node", number)
+            pure.append(is_pure(graph, node))
+            own = None if pure[-1] else ("node", number)
             attributes = vocabulary.attribute(Attributes(dict(node.attributes), present, own))
             # What a subgraph captures is read too; no rule's pattern has as many operands.
             reads = (*node.inputs, *sorted(node.captures))
-            rows.append((vocabulary.operator(node.domain, node.op_type), attributes, reads))
+            row = (vocabulary.operator(node.domain, node.op_type), attributes, reads)
+            rows.append(self.spelling.canonical(row))
+            self.spelling.remember(row, rows[-1])
+            if rows[-1] != row:
+                written.append((len(rows) - 1, row))
             outputs += node.outputs
-            self.foldable.append(pure)
+        self.foldable += pure
         widths = np.array([len(graph.nodes[number].outputs) for number in numbers], np.int64)
         nodes = self.columns.append(Rows.of(rows), widths, np.array(outputs, np.int64))
         self.origin.update(zip(nodes.tolist(), numbers, strict=True))
+        self.spellings.update((int(nodes[place]), {row: None}) for place, row in written)
         self.columns.union(np.empty(0, np.int64), np.empty(0, np.int64))
         self.settle()
 
@@ -149,6 +159,7 @@ class EGraph:
 
         None where the operands don't fit the operator.
         """
+        asked, rows = rows, [self.spelling.canonical(row) for row in rows]
         fitting: list[int] = []
         for place, (operator, attributes, operands) in enumerate(rows):
             if self._inferred(operator, attributes, operands) is not None:
@@ -163,6 +174,7 @@ class EGraph:
             if is_new:
                 self._analyse(node)
             result[place] = node
+            self._note(asked, rows, result)
             return result
         chosen = [rows[place] for place in fitting]
         widths = np.array([len(self.vocabulary.attributes[row[1]].present) for row in chosen])
@@ -171,7 +183,21 @@ class EGraph:
             result[place] = node
         for node in nodes[new].tolist():
             self._analyse(node)
+        self._note(asked, rows, result)
         return result
+
+    def _note(self, asked: Sequence[Row], rows: Sequence[Row], nodes: Sequence[int | None]) -> None:
+        """Remember e-nodes that were asked for in another spelling than their own."""
+        for row, own, node in zip(asked, rows, nodes, strict=True):
+            if node is not None and row is not own and row != own:
+                self.spellings.setdefault(node, {})[row] = None
+
+    def written(self, node: int) -> tuple[int, tuple[int, ...]]:
+        """The attributes and operands of an e-node as the model spells them, if it has its like."""
+        columns = self.columns
+        row = (columns.operator(node), columns.attribute(node), columns.operands(node))
+        _, attributes, operands = self.spelling.written(row)
+        return attributes, operands
 
     def leaf(self, constant: Constant, place: object) -> int:
         """The class of a constant; `place` tells apart those that are too large to compare."""

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from ...catalog.operators import schema_for
 from ...rules import attribute_text
 from ..match.arrays import Ints, segments
+from ..match.joins import union
 from ..match.relations import is_plain, scalar_of
-from .columns import NONE
+from .columns import NONE, Row
 from .egraph import UNTYPED, EGraph
 
 Relation = list[NDArray[Any]]
@@ -22,11 +23,12 @@ NO_INTEGER = np.iinfo(np.int64).min  # stands for an attribute that is none
 class Facts:
     """Spells e-nodes as relations; what many share is spelled once.
 
-    `symbols` numbers the texts: operators, attributes and their values, element types.
+    `symbols` numbers the texts: operators, attributes and their values, element types. With
+    `as_written`, e-nodes read and are what they were asked for as well, beside their own spelling.
     """
 
-    def __init__(self, egraph: EGraph) -> None:
-        self.egraph = egraph
+    def __init__(self, egraph: EGraph, *, as_written: bool = False) -> None:
+        self.egraph, self.as_written = egraph, as_written
         self.symbols: dict[str, int] = {}
         self._commutative: dict[int, bool] = {}
         self._defaults: dict[int, Mapping[str, object]] = {}
@@ -46,6 +48,18 @@ class Facts:
         names = np.array([self.symbol(op.name) for op in operators], np.int64)
         numbers = columns.operators_of(nodes)
         reads, gives = columns.reads(nodes), columns.gives(nodes)
+        others = self._others(nodes) if self.as_written else []
+        if others:
+            more = [
+                (node, position, egraph.find(value))
+                for node, row in others
+                for position, (value, own) in enumerate(
+                    zip(row[2], columns.operands(node), strict=True)
+                )
+                if value != NONE and egraph.find(value) != own
+            ]
+            news = np.array(more, np.int64).reshape(-1, 3).T
+            reads = tuple(np.concatenate(pair) for pair in zip(reads, news, strict=True))
         touched = np.zeros(columns.classes, bool)
         touched[reads[2]] = touched[gives[2]] = True
         classes = np.flatnonzero(touched)
@@ -60,7 +74,33 @@ class Facts:
             "graph_output": [self._leaders(egraph.graph.graph_outputs)],
             "captured": [self._leaders(captured(egraph))],
         }
-        return found | self._attributes(nodes) | self._types(classes)
+        found |= self._attributes(nodes)
+        more_axes = [
+            [node, self.symbol(name), axis]
+            for node in nodes.tolist()
+            for name, axis in egraph.spelling.from_the_front(node)
+        ]
+        for node, row in others:
+            names_of, _, integers = self._spell(row[0], row[1])
+            pairs = zip(names_of.tolist(), integers.tolist(), strict=True)
+            more_axes += [[node, name, axis] for name, axis in pairs if axis != NO_INTEGER]
+        if more_axes:
+            rows = list(np.array(more_axes, np.int64).T)
+            found["attribute_int"] = union([found["attribute_int"], rows])
+        return found | self._types(classes)
+
+    def _others(self, nodes: Ints) -> list[tuple[int, Row]]:
+        """The other spellings that e-nodes were asked for in."""
+        spellings = self.egraph.spellings
+        asked = np.array(list(spellings), np.int64)
+        current = self.egraph.columns.current(asked).tolist()
+        there = set(nodes.tolist())
+        return [
+            (node, row)
+            for number, node in zip(spellings, current, strict=True)
+            if node in there
+            for row in spellings[number]
+        ]
 
     def _leaders(self, values: tuple[int, ...]) -> Ints:
         return np.unique(self.egraph.columns.canonical(np.array(values, np.int64)))

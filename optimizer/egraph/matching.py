@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
 from ...rules import Match, Rule, check_conditions, match_of
+from ...rules.conditions import HasAttribute, IsLiteral, conditions
 from ...rules.matching.compile import columns
+from ...rules.syntax import Expression, ListOf, Literal, Unary, walk
 from ..deadline import checkpoint
 from ..match.arrays import Ints
 from ..match.clauses import Row, derived, readings, stated
@@ -26,7 +29,7 @@ class Patterns:
 
     def __init__(self, egraph: EGraph, rules: Sequence[Rule]) -> None:
         self.egraph, self.rules = egraph, tuple(rules)
-        self.facts = Facts(egraph)
+        self.facts = Facts(egraph, as_written=any(map(_counts_from_the_end, self.rules)))
         self._stated = stated(self.rules, self.facts.symbol)
 
     def tables(self, nodes: Ints) -> Tables:
@@ -65,6 +68,7 @@ class EMatcher:
         self._patterns = Patterns(egraph, self.rules)
         self._rations = {rule.name: _Ration(most) for rule in rules}
         self._seen: set[tuple[str, Row]] = set()
+        self._failed: set[tuple[str, Row]] = set()
         self._asked: dict[str, int] = {rule.name: ANY for rule in rules}
         self.found = 0
 
@@ -108,11 +112,11 @@ class EMatcher:
         taken: list[Match] = []
         for row in rows:
             key = (rule.name, row[:identity])
-            if key in self._seen:
+            if key in self._seen or (rule.name, row) in self._failed:
                 continue
             match = match_of(rule, row)
-            if check_conditions(match, view) is not None:
-                self._seen.add(key)
+            if check_conditions(match, view) is not None:  # another spelling of it may fit
+                self._failed.add((rule.name, row))
                 continue
             if len(taken) == ration.most:
                 ration.most *= 2
@@ -121,6 +125,26 @@ class EMatcher:
             self._seen.add(key)
             taken.append(match)
         return taken
+
+
+@cache
+def _counts_from_the_end(rule: Rule) -> bool:
+    """Whether a rule's left side has a negative number in the place of an attribute or a list.
+
+    Axes are counted from the front in an e-graph: such a rule is shown the other spellings, too.
+    """
+    written: list[Expression] = []
+    for condition in conditions(rule):
+        if isinstance(condition, HasAttribute):
+            written.append(condition.expression)
+        elif isinstance(condition, IsLiteral) and isinstance(condition.literal, ListOf):
+            written.append(condition.literal)
+    return any(
+        (isinstance(part, Unary) and part.operator == "-")
+        or (isinstance(part, Literal) and isinstance(part.value, int) and part.value < 0)
+        for expression in written
+        for part in walk(expression)
+    )
 
 
 def reachable(rules: Sequence[Rule], operators: Collection[str]) -> tuple[Rule, ...]:
