@@ -295,7 +295,8 @@ def _growth(growth: Growth) -> str:
     if growth.is_saturated:
         return ""
     paused = f"; {', '.join(growth.paused)} had more matches" if growth.paused else ""
-    return f"Not all was looked into: {growth.ended}{paused}."
+    capped = f"; {', '.join(growth.capped)} capped in a round" if growth.capped else ""
+    return f"Not all was looked into: {growth.ended}{paused}{capped}."
 
 
 def _refusals(

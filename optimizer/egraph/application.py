@@ -85,7 +85,7 @@ def _make_level(egraph: EGraph, pending: Sequence[_Pending], level: int) -> None
             for name, value in new.attributes.items()
         }
         attributes = Attributes(protos, tuple(True for _ in new.outputs))
-        operands = tuple(_resolve(entry, reference) for reference in new.inputs)
+        operands = tuple(egraph.find(_resolve(entry, reference)) for reference in new.inputs)
         operator = egraph.vocabulary.operator(new.domain, new.op_type)
         rows.append((operator, egraph.vocabulary.attribute(attributes), operands))
         owners.append(entry)

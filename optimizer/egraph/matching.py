@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -22,6 +22,9 @@ from .places import Places
 from .view import View
 
 ANY = -1  # since when a rule is asked for matches, if it is for all there are
+# Of the bindings that a join of a rule's left side leads to in a round, and of the matches whose
+# conditions are checked for each one that a rule may have, those beyond are left for later rounds.
+MOST_BINDINGS, MOST_CHECKED = 400_000, 20
 
 
 class Patterns:
@@ -37,15 +40,21 @@ class Patterns:
         given = {**self.facts.of(nodes), **self._stated}
         return Tables(given, derived(), self.facts.symbols)
 
-    def rows(self, tables: Tables, asked: dict[Rule, int]) -> Iterator[tuple[Rule, list[Row]]]:
-        """For each rule that is asked for, the matches of which a part changed since then."""
+    def rows(
+        self, tables: Tables, asked: Mapping[Rule, int], most: int | None = None
+    ) -> Iterator[tuple[Rule, list[Row]]]:
+        """For each rule that is asked for, the matches of which a part changed since then.
+
+        With `most`, joins are cut there: `tables.was_cut` tells of the rule that was yielded.
+        """
         columns = self.egraph.columns
         stamps = np.zeros(columns.size, np.int64)
         living = columns.living()
         stamps[living] = columns.stamps_of(living)
         read = readings(asked, uses=False)
         for rule, since in asked.items():
-            yield rule, read[rule].rows(tables, None if since == ANY else stamps >= since)
+            tables.was_cut = False
+            yield rule, read[rule].rows(tables, None if since == ANY else stamps >= since, most)
 
 
 @dataclass
@@ -60,35 +69,56 @@ class EMatcher:
     """Rules that find matches which were not there before.
 
     A rule with more new matches in a round than its ration has the first of them taken, pauses,
-    and comes back with twice the ration (egg's backoff scheduler).
+    and comes back with twice the ration (egg's backoff scheduler). So does a rule of which more
+    candidates than `MOST_CHECKED` times the ration were looked at; it is `capped`, as is one whose
+    left side has more than `bindings` partial matches, of which the first are looked at.
     """
 
-    def __init__(self, egraph: EGraph, rules: Sequence[Rule], most: int = 1000) -> None:
-        self.egraph, self.rules = egraph, tuple(rules)
+    def __init__(
+        self,
+        egraph: EGraph,
+        rules: Sequence[Rule],
+        most: int = 1000,
+        bindings: int = MOST_BINDINGS,
+    ) -> None:
+        self.egraph, self.rules, self.bindings = egraph, tuple(rules), bindings
         self._patterns = Patterns(egraph, self.rules)
         self._rations = {rule.name: _Ration(most) for rule in rules}
         self._seen: set[tuple[str, Row]] = set()
         self._failed: set[tuple[str, Row]] = set()
         self._asked: dict[str, int] = {rule.name: ANY for rule in rules}
+        self._capped: dict[str, None] = {}
         self.found = 0
+
+    @property
+    def capped(self) -> tuple[str, ...]:
+        """The rules of which some round looked at a part of what it could have looked at."""
+        return tuple(self._capped)
 
     @property
     def paused(self) -> tuple[str, ...]:
         """The rules that wait with matches that were not taken."""
         return tuple(name for name, ration in self._rations.items() if ration.paused_until)
 
-    def find(self, round_: int) -> list[Match]:
-        """List the new matches whose conditions hold, in a deterministic order."""
+    def find(self, round_: int, is_over: Callable[[], bool] = lambda: False) -> list[Match]:
+        """List the new matches whose conditions hold, in a deterministic order.
+
+        When `is_over`, rules that are not asked yet are asked in the next round.
+        """
         due = self._due(round_)
         if not due:
             return []
         tables = self._patterns.tables(self.egraph.columns.living())
         view = View(self.egraph)
         found: list[Match] = []
-        for rule, rows in self._patterns.rows(tables, due):
+        for rule, rows in self._patterns.rows(tables, due, self.bindings):
             checkpoint()
             self._asked[rule.name] = self.egraph.columns.now
+            if tables.was_cut:
+                self._capped[rule.name] = None
             found += self._rationed(rule, rows, view, round_)
+            if is_over():
+                break
         self.found += len(found)
         return found
 
@@ -110,10 +140,17 @@ class EMatcher:
         ration = self._rations[rule.name]
         identity = sum(column[:2] in ("n_", "v_") for column in columns(rule))
         taken: list[Match] = []
+        checked = 0
         for row in rows:
             key = (rule.name, row[:identity])
             if key in self._seen or (rule.name, row) in self._failed:
                 continue
+            if checked == MOST_CHECKED * ration.most:
+                self._capped[rule.name] = None
+                ration.most *= 2
+                ration.paused_until = round_ + 2
+                break
+            checked += 1
             match = match_of(rule, row)
             if check_conditions(match, view) is not None:  # another spelling of it may fit
                 self._failed.add((rule.name, row))

@@ -27,7 +27,8 @@ class Budget:
 
     `nodes` is the number of e-nodes that do not depend on constants alone, or `factor` times that
     of all at the start if that is more; `matches` is what one rule may have in a round before it
-    pauses.
+    pauses. All of them are looked at within a round, too: after every rule that was asked, and
+    after every `step` matches that were applied.
     """
 
     rounds: int = 8
@@ -36,6 +37,7 @@ class Budget:
     matches: int = 1_000
     seconds: float = 10.0
     share: float = 0.4
+    step: int = 2_000
 
 
 @dataclass
@@ -46,6 +48,7 @@ class Growth:
     sizes: list[tuple[int, int, int]] = field(default_factory=list)  # matches, e-nodes, classes
     ended: str = ""
     paused: tuple[str, ...] = ()  # rules with matches left that nobody applied
+    capped: tuple[str, ...] = ()  # rules of which a round looked at a part of the candidates
 
     @property
     def is_saturated(self) -> bool:
@@ -71,15 +74,22 @@ def saturate(
     most = max(budget.nodes, budget.factor * egraph.columns.size)
     deadline = time.process_time() + budget.seconds
     late = time.monotonic() + budget.share * left_s()
+
+    def is_late() -> bool:
+        return time.process_time() > deadline or time.monotonic() > late
+
     chains = Chains(rounding=rounding)
     for round_ in range(budget.rounds):
         egraph.columns.now += 1
         growth.applications += chains.update(egraph)
-        found = matcher.find(round_)
-        if not found and not matcher.paused:
-            growth.ended = SATURATED
+        found = matcher.find(round_, is_late)
+        if not found and not matcher.paused and not is_late():
+            growth.ended = _all_looked_into(matcher.capped)
             break
-        growth.applications += apply_matches(egraph, found)
+        for start in range(0, max(1, len(found)), budget.step):
+            growth.applications += apply_matches(egraph, found[start : start + budget.step])
+            if egraph.working() > most or is_late():
+                break
         size = (len(found), len(egraph.columns.living()), egraph.columns.classes)
         growth.sizes.append(size)
         if progress is not None:
@@ -95,5 +105,10 @@ def saturate(
             growth.ended = OUT_OF_TIME
             break
     growth.ended = growth.ended or f"{budget.rounds} rounds are over"
-    growth.paused = matcher.paused
+    growth.paused, growth.capped = matcher.paused, matcher.capped
     return growth
+
+
+def _all_looked_into(capped: Sequence[str]) -> str:
+    """Why growth ends where no round finds anything new."""
+    return f"of {', '.join(capped)} not all was looked at" if capped else SATURATED

@@ -37,22 +37,27 @@ class Reading:
         """Whether the structure occurs; of a short rule nothing is known before it is matched."""
         return not self.structure or any(len(tables.solve(c)[0]) for c in self.structure)
 
-    def rows(self, tables: Tables, fresh: Flags | None) -> list[Row]:
-        """The rows of the match relation, sorted; with `fresh`, those of a node that is fresh."""
+    def rows(self, tables: Tables, fresh: Flags | None, most: int | None = None) -> list[Row]:
+        """The rows of the match relation, sorted; with `fresh`, those of a node that is fresh.
+
+        `most` cuts joins (see `Tables.solve`).
+        """
         if not self.structure:
-            found = [t for c in self.match for t in _solved(c, tables, fresh)]
+            found = [t for c in self.match for t in _solved(c, tables, fresh, most)]
         else:
-            pattern = union([t for c in self.structure for t in _solved(c, tables, fresh)])
+            pattern = union([t for c in self.structure for t in _solved(c, tables, fresh, most)])
             # The structure is the first atom of each clause of the match.
-            found = [tables.solve(c, c.goals[0], pattern) for c in self.match]
+            found = [tables.solve(c, c.goals[0], pattern, most) for c in self.match]
         rows = union(found)
         return list(zip(*(column.tolist() for column in rows), strict=True))
 
 
-def _solved(clause: Conjunction, tables: Tables, fresh: Flags | None) -> list[Sequence[Ints]]:
+def _solved(
+    clause: Conjunction, tables: Tables, fresh: Flags | None, most: int | None
+) -> list[Sequence[Ints]]:
     """A clause solved; from one pattern node after the other where one must be fresh."""
     if fresh is None:
-        return [tables.solve(clause)]
+        return [tables.solve(clause, most=most)]
     starts: dict[str, Goal] = {}
     for goal in clause.goals:
         if goal.relation in NODES and goal.variables[0][0] == 0:
@@ -61,7 +66,7 @@ def _solved(clause: Conjunction, tables: Tables, fresh: Flags | None) -> list[Se
     for goal in starts.values():
         rows = tables.chosen(goal)
         new = fresh[rows[0]]
-        found.append(tables.solve(clause, goal, [column[new] for column in rows]))
+        found.append(tables.solve(clause, goal, [column[new] for column in rows], most))
     return found
 
 

@@ -159,6 +159,7 @@ class Tables:
     ) -> None:
         self._rows: dict[str, Table] = dict(given)
         self._clauses, self._symbols = dict(clauses), symbols
+        self.was_cut = False  # whether a body had more bindings than were asked for
         self._chosen: dict[object, Ints] = {}
         self._indexes: dict[object, tuple[Values, Ints]] = {}
 
@@ -174,18 +175,26 @@ class Tables:
         return self._rows[name]
 
     def solve(
-        self, clause: Conjunction, first: Goal | None = None, start: Table | None = None
+        self,
+        clause: Conjunction,
+        first: Goal | None = None,
+        start: Table | None = None,
+        most: int | None = None,
     ) -> Table:
         """The head's columns for all that the body holds for; rows may come repeatedly.
 
         With `first`, an atom of the body, its relation is taken to have the rows `start` alone.
+        With `most`, of more bindings than that the first are kept wherever an atom is joined, so
+        that some rows may be missing: `was_cut` tells. What is derived on the way is never cut.
         """
-        frame = self._body(clause, first, start)
+        frame = self._body(clause, first, start, most)
         if not frame.size:
             return [np.empty(0, np.int64) for _ in clause.head]
         return [_spread(self._value(term, frame), frame.size) for term in clause.head]
 
-    def _body(self, clause: Conjunction, first: Goal | None, start: Table | None) -> Frame:
+    def _body(
+        self, clause: Conjunction, first: Goal | None, start: Table | None, most: int | None
+    ) -> Frame:
         nothing = Frame({}, 0)
         goals = [goal for goal in clause.goals if goal is not first]
         tests = list(clause.tests)
@@ -204,7 +213,7 @@ class Tables:
             if goals and frame.size:
                 goal = min(goals, key=lambda goal: self._rank(goal, frame))
                 goals.remove(goal)
-                frame = self._joined(goal, frame)
+                frame = self._joined(goal, frame, most)
             elif not ready and not goals:
                 raise DatalogError.at(tests[0].position, "a variable is bound by nothing")
         return frame
@@ -238,11 +247,11 @@ class Tables:
             columns.setdefault(name, rows[column][chosen])
         return Frame(columns, len(chosen))
 
-    def _joined(self, goal: Goal, frame: Frame) -> Frame:
+    def _joined(self, goal: Goal, frame: Frame, most: int | None) -> Frame:
         rows = self.rows(goal.relation)
         bound = tuple((c, name) for c, name in goal.variables if name in frame.columns)
         new = {name: c for c, name in goal.variables if name not in frame.columns}
-        which, found = self._pairs(goal, bound, frame)
+        which, found = self._pairs(goal, bound, frame, most if new and not goal.negated else None)
         if goal.negated or not new:
             holds = np.zeros(frame.size, bool)
             holds[which] = True
@@ -250,19 +259,20 @@ class Tables:
         return frame.take(which, {name: rows[c][found] for name, c in new.items()})
 
     def _pairs(
-        self, goal: Goal, bound: tuple[tuple[int, str], ...], frame: Frame
+        self, goal: Goal, bound: tuple[tuple[int, str], ...], frame: Frame, most: int | None
     ) -> tuple[Ints, Ints]:
         """Rows of the frame and rows of the relation that agree in what is bound."""
         if not bound:
             chosen = self._choose(goal)
-            which = np.repeat(np.arange(frame.size), len(chosen))
-            return which, np.tile(chosen, frame.size)
+            kept = self._kept(np.full(frame.size, len(chosen)), most)
+            return np.repeat(np.arange(kept), len(chosen)), np.tile(chosen, kept)
         keys, places = self._index(goal, tuple(column for column, _ in bound))
         wanted = _key([frame.columns[name] for _, name in bound])
         low = np.searchsorted(keys, wanted, "left")
         counts = np.searchsorted(keys, wanted, "right") - low
-        which = np.repeat(np.arange(frame.size), counts)
-        found = places[segments(low, counts)]
+        kept = self._kept(counts, most)
+        which = np.repeat(np.arange(kept), counts[:kept])
+        found = places[segments(low[:kept], counts[:kept])]
         if len(bound) > 1:  # equal keys need not mean equal values
             rows = self.rows(goal.relation)
             equal = np.ones(len(which), bool)
@@ -270,6 +280,13 @@ class Tables:
                 equal &= rows[column][found] == frame.columns[name][which]
             which, found = which[equal], found[equal]
         return which, found
+
+    def _kept(self, counts: Ints, most: int | None) -> int:
+        """How many rows of a frame, the first ones, have at most `most` partners together."""
+        if most is None or counts.sum() <= most:
+            return len(counts)
+        self.was_cut = True
+        return max(1, int(np.searchsorted(np.cumsum(counts), most, "right")))
 
     def _choose(self, goal: Goal) -> Ints:
         repeated = _repeated(goal)

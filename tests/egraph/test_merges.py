@@ -5,6 +5,7 @@ import pytest
 from tensolog.optimizer.egraph.egraph import EGraph
 from tensolog.optimizer.egraph.matching import EMatcher
 from tensolog.optimizer.egraph.saturate import Budget, saturate
+from tensolog.rules import parse_rules
 
 from ..optimizer.builders import model, run, value
 from .pricing import graph_of, searched, shipped_rules
@@ -76,6 +77,67 @@ def test_a_rule_with_too_many_matches_pauses_and_comes_back():
         found.append(len(matcher.find(round_)))
     assert found == [3, 0, 4, 0, 0, 0]
     assert not matcher.paused
+
+
+PAIRS = """
+# SplitDifferences is about any two differences that take the same away.
+rule SplitDifferences
+  tags    explore
+  source  [ieee754]
+  match
+    P = Sub(X, A)
+    Q = Sub(Y, A)
+  rewrite
+    P = Sub(X, Neg(Neg(A)))
+    Q = Sub(Y, Neg(Neg(A)))
+  equal   exact
+"""
+
+
+def differences(count):
+    """Independent differences, of which a rule about any two has as many places as pairs."""
+    names = [f"x{i}" for i in range(count)]
+    nodes = [("Sub", [name, "a"], [f"y{i}"]) for i, name in enumerate(names)]
+    inputs = [value(name, [2]) for name in (*names, "a")]
+    return model(nodes, inputs, [value(f"y{i}", [2]) for i in range(count)])
+
+
+@pytest.mark.parametrize("bindings", [50, 10_000])
+def test_a_rule_with_more_partial_matches_than_may_be_is_capped(bindings):
+    egraph = EGraph(graph_of(differences(12)))
+    rules = parse_rules(PAIRS, "pairs.rules")
+    found = []
+    for _ in range(2):  # the same ones each time
+        matcher = EMatcher(egraph, rules, bindings=bindings)
+        egraph.columns.now += 1
+        found.append([tuple(match.nodes.values()) for match in matcher.find(0)])
+        assert matcher.capped == (("SplitDifferences",) if bindings == 50 else ())
+    assert found[0] == found[1]
+    assert len(found[0]) == 66 if bindings > 50 else 0 < len(found[0]) <= 50
+
+
+def test_a_round_ends_where_the_budget_does():
+    """Of many matches of one round, those beyond the budget are not applied."""
+    built = negations(40)
+    rules = [rule for rule in small_rules() if rule.name == "PushNegationThroughMatMul"]
+    whole = saturate(EGraph(graph_of(built)), rules, Budget(rounds=1))
+    part = saturate(EGraph(graph_of(built)), rules, Budget(rounds=1, nodes=100, factor=0, step=5))
+    again = saturate(EGraph(graph_of(built)), rules, Budget(rounds=1, nodes=100, factor=0, step=5))
+    assert sum(a.rule == rules[0].name for a in whole.applications) == 40
+    assert 0 < len(part.applications) < 40 and "e-nodes" in part.ended
+    assert [a.nodes for a in part.applications] == [a.nodes for a in again.applications]
+
+
+def test_steps_of_a_round_lead_to_what_the_round_leads_to():
+    built = negations(6)
+    sizes = []
+    for step in (1, 2_000):
+        egraph = EGraph(graph_of(built))
+        growth = saturate(egraph, small_rules(), Budget(step=step))
+        assert growth.is_saturated
+        leaders = egraph.columns.canonical(np.arange(len(egraph.graph.names)))
+        sizes.append((len(egraph.columns.living()), leaders.tolist()))
+    assert sizes[0] == sizes[1]
 
 
 def test_the_budget_ends_growth_and_the_result_still_agrees():

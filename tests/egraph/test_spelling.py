@@ -1,10 +1,11 @@
 """One spelling of e-nodes that mean the same, against the runtime that runs either of them."""
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import helper
+from onnx import helper, numpy_helper
 from tensolog.optimizer.convert import to_model
 from tensolog.optimizer.egraph.build import build
 from tensolog.optimizer.egraph.costs import own_nodes, problem_of
@@ -13,7 +14,7 @@ from tensolog.optimizer.egraph.saturate import saturate
 from tensolog.rules import parse_rules
 
 from ..campaigns import examples
-from ..optimizer.builders import FLOAT, model, run, value
+from ..optimizer.builders import run, value
 from .pricing import graph_of
 
 SHAPE = (2, 3, 4)
@@ -26,10 +27,17 @@ def two(first, second, constants=None, opset=18, inputs=1, outputs=1, shape=SHAP
     for side, (op, reads, attributes) in zip("ab", (first, second), strict=True):
         given = [f"{side}{i}" for i in range(outputs)]
         nodes.append(helper.make_node(op, [*names, *reads], given, **attributes))
-    results = [value(f"{side}{i}", None, FLOAT) for side in "ab" for i in range(outputs)]
-    return model(
-        nodes, [value(name, shape) for name in names], results, constants or {}, opset=opset
+    results = [onnx.ValueInfoProto(name=f"{side}{i}") for side in "ab" for i in range(outputs)]
+    graph = helper.make_graph(
+        nodes,
+        "two",
+        [value(name, shape) for name in names],
+        results,
+        [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()],
     )
+    opsets = [helper.make_opsetid("", opset)]
+    built = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    return onnx.shape_inference.infer_shapes(built, strict_mode=True, data_prop=True)
 
 
 def are_one(built):

@@ -109,6 +109,33 @@ def test_from_the_new_rows_of_an_atom_come_the_solutions_that_it_takes_part_in(
     assert [c.tolist() for c in both] == [c.tolist() for c in whole]
 
 
+@settings(max_examples=examples(60), deadline=None)
+@given(clauses(), relations(), st.integers(1, 12))
+def test_a_join_that_is_cut_gives_some_of_the_rows_and_says_so(clause, rows, most):
+    (read,) = parse_block(clause, "test").clauses
+    conjunction = conjunction_of(read)
+    whole = union([Tables(in_columns(rows), {}, {}).solve(conjunction)])
+    tables = Tables(in_columns(rows), {}, {})
+    part = union([tables.solve(conjunction, most=most)])
+    found, expected = (set(zip(*(c.tolist() for c in t), strict=True)) for t in (part, whole))
+    assert found <= expected
+    assert tables.was_cut or found == expected
+    again = union([Tables(in_columns(rows), {}, {}).solve(conjunction, most=most)])
+    assert [c.tolist() for c in again] == [c.tolist() for c in part]
+
+
+def test_what_is_derived_on_the_way_is_never_cut():
+    """A negation of a part of a relation would hold where it must not."""
+    (loud,) = parse_block("loud(x) :- p(x, _).", "test").clauses
+    (read,) = parse_block("r(x, y) :- s(x), s(y), !loud(y).", "test").clauses
+    given = {"p": [np.arange(9), np.arange(9)], "s": [np.arange(10)]}
+    tables = Tables(given, {"loud": [conjunction_of(loud)]}, {})
+    found = tables.solve(conjunction_of(read), most=100)
+    assert sorted(found[0].tolist()) == list(range(10)) and set(found[1].tolist()) == {9}
+    found = tables.solve(conjunction_of(read), most=20)
+    assert tables.was_cut and set(found[1].tolist()) <= {9}
+
+
 def test_symbols_and_floats_are_compared_as_they_are():
     text = 'r(x, y) :- t(x, "Add"), f(x, y), y >= 0.5.'
     (read,) = parse_block(text, "test").clauses
