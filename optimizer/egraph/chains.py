@@ -1,14 +1,25 @@
-"""Sums and products of any number of operands in any order, so that no rule has to reorder them.
+"""Sums, products, maxima and minima of any operands in any order, so that no rule reorders them.
 
-A chain is an e-node over the sorted operands of a tree of Add or Mul; trees that differ in order
-and brackets alone have one chain and thereby one class. As rules, commutativity and associativity
-would fill the e-graph with every tree there is; here only the regroupings are made that bring
-together what can gain from it: constants, and results of one operator.
+A chain is an e-node over the sorted operands of a tree of one operation, each with a sign: trees
+that differ in order and brackets alone have one chain and thereby one class.
+
+    (a + b) - c,  a - (c - b),  b + (a - c)    are all the sum of  a, b, -c
+    (a * b) / c,  a * (b / c),  a / (c / b)    the first two are the product of  a, b, 1/c
+    max(a, max(b, a))                          is the maximum of  a, b
+
+Nothing cancels: a - a is NaN where a is infinite. A quotient is not taken apart where it divides:
+a / (c / b) has no value where b is 0, and a b / c has. Where rounding is not allowed, only integers
+are reordered, whose sums are the same in any order (modulo a power of 2), and never divided.
+
+As rules, commutativity and associativity would fill the e-graph with every tree there is; here only
+the regroupings are made that bring together what can gain from it: constants, and results of one
+operator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
@@ -18,117 +29,229 @@ from .egraph import EGraph
 from .provenance import Application
 from .vocabulary import CHAIN, Attributes
 
-CHAINED = ("Add", "Mul")
 # A chain is cut here: longer ones are equal to others only if their brackets are.
 MOST_OPERANDS = 16
 # Chains up to this length are regrouped, each in at most so many ways.
 MOST_REGROUPED, MOST_WAYS = 8, 6
 
-Operands = tuple[int, ...]
+Term = tuple[int, int]
+"""An operand and its sign: 1 where it is joined, -1 where it is taken away."""
+Terms = tuple[Term, ...]
+
+
+@dataclass(frozen=True)
+class Operation:
+    """What is chained: `joins` take any number of operands, `takes` one away from another.
+
+    `turns` gives what is taken away by itself. Of an idempotent one, an operand counts once.
+    """
+
+    name: str
+    joins: tuple[str, ...]
+    takes: str = ""
+    turns: str = ""
+    is_idempotent: bool = False
+    is_integral: bool = True  # whether integers are taken away exactly
+
+    @property
+    def operators(self) -> tuple[str, ...]:
+        """All operators whose trees are chains."""
+        return tuple(filter(None, (*self.joins, self.takes, self.turns)))
+
+    def terms(self, op_type: str, operands: tuple[int, ...]) -> Terms:
+        """The operands of one operator with their signs."""
+        if op_type == self.turns:
+            return tuple((value, -1) for value in operands)
+        last = -1 if op_type == self.takes else 1
+        return (*((value, 1) for value in operands[:-1]), (operands[-1], last))
+
+    def turned(self, terms: Terms) -> Terms | None:
+        """The terms with all signs turned; None where that is not what taking all away means."""
+        if not self.is_integral and any(sign < 0 for _, sign in terms):
+            return None
+        return tuple((value, -sign) for value, sign in terms)
+
+    def arranged(self, terms: Iterable[Term]) -> Terms:
+        """Terms in the order of their numbers."""
+        return tuple(sorted(set(terms) if self.is_idempotent else terms))
+
+
+OPERATIONS = (
+    Operation("sum", ("Add", "Sum"), "Sub", "Neg"),
+    Operation("product", ("Mul",), "Div", "Reciprocal", is_integral=False),
+    Operation("maximum", ("Max",), is_idempotent=True),
+    Operation("minimum", ("Min",), is_idempotent=True),
+)
 
 
 class Chains:
     """Recognizes chains round by round; remembers which ones were regrouped."""
 
     def __init__(self, *, rounding: bool) -> None:
-        """Without `rounding` only integers are reordered, whose sums are the same in any order."""
+        """Without `rounding` only integers are reordered."""
         self.rounding = rounding
-        self._regrouped: set[tuple[str, Operands]] = set()
+        self._regrouped: set[tuple[str, Terms]] = set()
 
     def update(self, egraph: EGraph) -> list[Application]:
         """Unite trees of one chain, and add the regroupings that may pay."""
         made: list[Application] = []
-        for op_type in CHAINED:
-            chains = self._recognize(egraph, op_type)
-            made += self._regroup(egraph, op_type, chains)
+        for operation in OPERATIONS:
+            chains = self._recognize(egraph, operation)
+            made += self._regroup(egraph, operation, chains)
             egraph.settle()
         return made
 
-    def _recognize(self, egraph: EGraph, op_type: str) -> dict[Operands, int]:
-        """Give each tree its chain; return operands -> class."""
-        trees = self._trees(egraph, op_type)
-        flat = _flattened(trees)
+    def _recognize(self, egraph: EGraph, operation: Operation) -> dict[Terms, int]:
+        """Give each tree its chain; return terms -> class."""
+        trees = self._trees(egraph, operation)
+        flat = _flattened(operation, trees)
         rows: list[Row] = []
         classes: list[int] = []
+        same: list[tuple[int, int]] = []
         chain = egraph.vocabulary.operator("", CHAIN)
-        own = egraph.vocabulary.attribute(Attributes({}, (True,), (CHAIN, op_type)))
-        found: dict[Operands, int] = {}
-        for class_, pairs in trees.items():
-            for pair in pairs:
-                operands = _joined(pair, flat, class_)
-                if operands is not None:
-                    rows.append((chain, own, operands))
-                    classes.append(class_)
-                    found.setdefault(operands, class_)
+        found: dict[Terms, int] = {}
+        for class_, spellings in trees.items():
+            for spelling in spellings:
+                terms = _joined(operation, spelling, flat, class_)
+                if terms is None or (terms in found and found[terms] == class_):
+                    continue
+                if len(terms) == 1 and terms[0][1] > 0:
+                    same.append((class_, terms[0][0]))
+                    continue
+                signs = tuple(sign for _, sign in terms)
+                own = Attributes({}, (True,), (CHAIN, operation.name, signs))
+                values = tuple(value for value, _ in terms)
+                rows.append((chain, egraph.vocabulary.attribute(own), values))
+                classes.append(class_)
+                found.setdefault(terms, class_)
         nodes = egraph.intern(rows)
         givers = np.array([egraph.columns.outputs(n)[0] for n in nodes if n is not None], np.int64)
         egraph.columns.union(givers, np.array(classes, np.int64))
+        same = [pair for pair in same if egraph.are_compatible(*pair)]
+        pairs = np.array(same, np.int64).reshape(-1, 2)
+        egraph.columns.union(pairs[:, 0], pairs[:, 1])
         egraph.settle()
         return found
 
-    def _trees(self, egraph: EGraph, op_type: str) -> dict[int, list[tuple[int, int]]]:
-        """Class -> operand pairs of the e-nodes that give it and that may be reordered."""
+    def _trees(self, egraph: EGraph, operation: Operation) -> dict[int, list[Terms]]:
+        """Class -> the terms of each e-node that gives it and that may be reordered."""
         columns = egraph.columns
-        number = egraph.vocabulary.operator("", op_type)
+        names = {egraph.vocabulary.operator("", name): name for name in operation.operators}
         living = columns.living()
-        trees: dict[int, list[tuple[int, int]]] = {}
-        for node in living[columns.operators_of(living) == number].tolist():
+        trees: dict[int, list[Terms]] = {}
+        for node in living[np.isin(columns.operators_of(living), list(names))].tolist():
+            name = names[columns.operator(node)]
             operands, (class_, *_) = columns.operands(node), columns.outputs(node)
             type_ = egraph.type(class_)
-            if type_ is None or len(operands) != 2 or NONE in operands:
+            if type_ is None or NONE in operands or not operands:
                 continue
-            if self.rounding or "int" in type_.dtype:
-                trees.setdefault(class_, []).append((operands[0], operands[1]))
-        return trees
+            if self._may_reorder(operation, name, is_integer="int" in type_.dtype):
+                trees.setdefault(class_, []).append(operation.terms(name, operands))
+        return _without_mutual(trees)
+
+    def _may_reorder(self, operation: Operation, name: str, *, is_integer: bool) -> bool:
+        if name in (operation.takes, operation.turns) and not operation.is_integral:
+            return self.rounding and not is_integer
+        return self.rounding or is_integer
 
     def _regroup(
-        self, egraph: EGraph, op_type: str, chains: dict[Operands, int]
+        self, egraph: EGraph, operation: Operation, chains: Mapping[Terms, int]
     ) -> list[Application]:
         columns = egraph.columns
-        kinds = _kinds(egraph, {value for operands in chains for value in operands})
-        number = egraph.vocabulary.operator("", op_type)
-        own = egraph.vocabulary.attribute(Attributes({}, (True,)))
+        kinds = _kinds(egraph, operation, {value for terms in chains for value, _ in terms})
         applications: list[Application] = []
         unions: list[tuple[int, int]] = []
-        for operands, class_ in chains.items():
-            operands = tuple(sorted(columns.canonical(np.array(operands)).tolist()))
-            key = (op_type, operands)
-            if not 2 < len(operands) <= MOST_REGROUPED or key in self._regrouped:
+        for before, class_ in chains.items():
+            terms = operation.arranged((columns.find(value), sign) for value, sign in before)
+            key = (operation.name, terms)
+            if not 2 < len(terms) <= MOST_REGROUPED or key in self._regrouped:
                 continue
             self._regrouped.add(key)
-            for first in _gainful(egraph, operands, kinds):
-                rest = list(operands)
-                for value in first:
-                    rest.remove(value)
+            for first in _gainful(egraph, terms, kinds):
+                type_ = egraph.type(class_)
+                is_integer = type_ is not None and "int" in type_.dtype
                 application = Application(
-                    f"reorder {'sum' if op_type == 'Add' else 'product'}",
+                    f"reorder {operation.name}",
                     (),
-                    equal="rounding",
+                    equal="exact" if is_integer else "rounding",
                     summary="Operands that can gain from it are brought together.",
                 )
-                value = first[0]
-                for other in (*first[1:], *rest):
-                    before = columns.size
-                    (node,) = egraph.intern([(number, own, (value, other))])
-                    if node is None:
-                        break
-                    if node >= before:
-                        egraph.made_by[node] = application
-                    application.made.append(node)
-                    (value,) = columns.outputs(node)
-                else:
-                    if egraph.are_compatible(value, class_):
-                        unions.append((value, class_))
-                        application.united = [(class_, value)]
-                        applications.append(application)
+                value = _Tree(egraph, operation, application).of(first, terms)
+                if value is not None and egraph.are_compatible(value, class_):
+                    unions.append((value, class_))
+                    application.united = [(class_, value)]
+                    applications.append(application)
         pairs = np.array(unions, np.int64).reshape(-1, 2)
         columns.union(pairs[:, 0], pairs[:, 1])
         return applications
 
 
-def _flattened(trees: dict[int, list[tuple[int, int]]]) -> dict[int, Operands]:
-    """Class -> the operands of its first tree, taken apart as far as that leads to no cycle."""
-    flat: dict[int, Operands] = {}
+@dataclass(frozen=True)
+class _Tree:
+    """Makes the e-nodes of a tree; `application` is told of them."""
+
+    egraph: EGraph
+    operation: Operation
+    application: Application
+
+    def of(self, first: Terms, terms: Terms) -> int | None:
+        """The class of all terms, some of them brought together; None if they fit no operator."""
+        rest = list(terms)
+        for term in first:
+            rest.remove(term)
+        together = self._signed(first)
+        whole = None if together is None else self._signed((together, *rest))
+        if whole is None or whole[1] > 0:
+            return None if whole is None else whole[0]
+        return self._node(self.operation.turns, (whole[0],))
+
+    def _signed(self, terms: Terms) -> Term | None:
+        """Terms joined, with the sign of the result: -1 where all are taken away."""
+        sign = max(sign for _, sign in terms)
+        joined = [value for value, own in terms if own == sign]
+        taken = [value for value, own in terms if own != sign]
+        value: int | None = joined[0]
+        for name, others in ((self.operation.joins[0], joined[1:]), (self.operation.takes, taken)):
+            for other in others:
+                if value is not None:
+                    value = self._node(name, (value, other))
+        return None if value is None else (value, sign)
+
+    def _node(self, name: str, operands: tuple[int, ...]) -> int | None:
+        egraph, before = self.egraph, self.egraph.columns.size
+        number = egraph.vocabulary.operator("", name)
+        own = egraph.vocabulary.attribute(Attributes({}, (True,)))
+        (node,) = egraph.intern([(number, own, operands)])
+        if node is None:
+            return None
+        if node >= before:
+            egraph.made_by[node] = self.application
+        self.application.made.append(node)
+        return egraph.columns.outputs(node)[0]
+
+
+def _without_mutual(trees: dict[int, list[Terms]]) -> dict[int, list[Terms]]:
+    """Of two classes that each are what the other one is turned to, the first is no tree for that.
+
+    Else which of the two a chain is written with would depend on where reading began.
+    """
+    found: dict[int, list[Terms]] = {}
+    for class_, spellings in trees.items():
+        kept = [
+            terms
+            for terms in spellings
+            if len(terms) > 1
+            or class_ > terms[0][0]
+            or ((class_, -1),) not in trees.get(terms[0][0], ())
+        ]
+        if kept:
+            found[class_] = kept
+    return found
+
+
+def _flattened(operation: Operation, trees: Mapping[int, list[Terms]]) -> dict[int, Terms]:
+    """Class -> the terms of its first tree, taken apart as far as that leads to no cycle."""
+    flat: dict[int, Terms] = {}
     open_: set[int] = set()
     for start in trees:
         stack = [(start, False)]
@@ -136,44 +259,55 @@ def _flattened(trees: dict[int, list[tuple[int, int]]]) -> dict[int, Operands]:
             class_, ready = stack.pop()
             if class_ in flat:
                 continue
-            pair = trees[class_][0]
+            terms = trees[class_][0]
             if ready:
-                flat[class_] = _joined(pair, flat, class_) or (class_,)
+                flat[class_] = _joined(operation, terms, flat, class_) or ((class_, 1),)
                 continue
             if class_ in open_:
                 continue
             open_.add(class_)
             stack.append((class_, True))
-            stack += [(value, False) for value in pair if value in trees and value not in open_]
+            stack += [(v, False) for v, _ in terms if v in trees and v not in open_]
     return flat
 
 
-def _joined(pair: tuple[int, int], flat: dict[int, Operands], class_: int) -> Operands | None:
-    """The operands of a tree; None where it contains its own class or is too long."""
-    joined = tuple(sorted(v for side in pair for v in flat.get(side, (side,))))
-    return None if class_ in joined or len(joined) > MOST_OPERANDS else joined
+def _joined(
+    operation: Operation, terms: Terms, flat: Mapping[int, Terms], class_: int
+) -> Terms | None:
+    """The terms of a tree; None where it contains its own class or is too long."""
+    joined: list[Term] = []
+    for value, sign in terms:
+        inner: Terms | None = flat.get(value, ((value, 1),))
+        if sign < 0 and inner is not None:
+            inner = operation.turned(inner)
+        joined += ((value, sign),) if inner is None else inner
+    arranged = operation.arranged(joined)
+    if len(arranged) > MOST_OPERANDS or any(value == class_ for value, _ in arranged):
+        return None
+    return arranged
 
 
-def _kinds(egraph: EGraph, classes: Iterable[int]) -> dict[int, set[int]]:
-    """Class -> the operators that give it, chained ones and leaves left out."""
+def _kinds(egraph: EGraph, operation: Operation, classes: Iterable[int]) -> dict[int, set[int]]:
+    """Class -> the operators that give it; sums, chained ones and leaves left out."""
     columns = egraph.columns
     wanted = {egraph.find(value) for value in classes}
     kinds: dict[int, set[int]] = {value: set() for value in wanted}
+    left_out = {"Add", *operation.operators}
     nodes, _, values = columns.gives(columns.living())
     for operator, value in zip(columns.operators_of(nodes).tolist(), values.tolist(), strict=True):
         op = egraph.vocabulary.operators[operator]
-        if value in wanted and not op.is_virtual and op.name != "Add":
+        if value in wanted and not op.is_virtual and op.name not in left_out:
             kinds[value].add(operator)
     return kinds
 
 
-def _gainful(egraph: EGraph, operands: Operands, kinds: dict[int, set[int]]) -> list[Operands]:
+def _gainful(egraph: EGraph, terms: Terms, kinds: Mapping[int, set[int]]) -> list[Terms]:
     """What to bring together: all constants at once, and pairs that one operator gave."""
-    known = tuple(value for value in operands if egraph.is_known(value))
-    ways = [known] if 1 < len(known) < len(operands) else []
+    known = tuple(term for term in terms if egraph.is_known(term[0]))
+    ways = [known] if 1 < len(known) < len(terms) else []
     ways += [
         (a, b)
-        for a, b in combinations(operands, 2)
-        if kinds.get(a, set()) & kinds.get(b, set()) and not (a in known and b in known)
+        for a, b in combinations(terms, 2)
+        if kinds.get(a[0], set()) & kinds.get(b[0], set()) and not (a in known and b in known)
     ]
     return list(dict.fromkeys(ways))[:MOST_WAYS]
