@@ -12,7 +12,7 @@ from .egraph.costs import Costs, own_nodes, problem_of
 from .egraph.derived import derive
 from .egraph.egraph import EGraph
 from .egraph.extract import extract
-from .egraph.merges import merge
+from .egraph.merges import merge, pairs_neighbours
 from .egraph.saturate import Growth, saturate
 from .egraph.standing import Asker, Standing, Use, Way
 from .egraph.trace import name_of
@@ -130,9 +130,9 @@ def answer(
         story.fate = gone
         return story
     egraph = EGraph(small, sizes, setting.fold_limit)
-    single = [rule for rule in chosen if len(rule.outputs) == 1]
+    grown = [rule for rule in chosen if not pairs_neighbours(rule)]
     rounding = "rounding" in setting.allow
-    growth = saturate(egraph, single, rounding=rounding)
+    growth = saturate(egraph, grown, rounding=rounding)
     if rounding:
         growth.applications += derive(egraph, contributed=setting.contributes)
     costs = Costs(egraph, prices)

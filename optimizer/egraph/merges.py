@@ -1,6 +1,7 @@
 """Merges that give several outputs at once: lazy best-first search from the plan taken out.
 
-Saturation would pair everything that shares an operand with everything else. Here a candidate is
+Saturation would pair everything that shares an operand with everything else (`pairs_neighbours`
+tells such rules from others of several outputs, which it applies). Here a candidate is
 a parent, a match in what it selects, and an estimate of the cost it leads to; it is made when it
 is the most promising one left, and only then are its kernels measured.
 """
@@ -11,6 +12,7 @@ import heapq
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -70,6 +72,27 @@ def merge(
         search.run(start, pops)
     best = _State(canonical(egraph, costs, search.best.selection), search.best.cost)
     return Merged(best.selection, best.cost, search.applications, search.made, search.left)
+
+
+@cache
+def pairs_neighbours(rule: Rule) -> bool:
+    """Whether nodes of a rule's left side stand side by side: they share operands at most.
+
+    Of n alike there are as many matches as pairs, and what these make pairs anew.
+    """
+    part = {node.name: node.name for node in rule.match}
+    givers = {output.value: node.name for node in rule.match for output in node.outputs}
+
+    def part_of(name: str) -> str:
+        while part[name] != name:
+            name = part[name]
+        return name
+
+    for node in rule.match:
+        for item in node.inputs:
+            if item.value in givers:
+                part[part_of(node.name)] = part_of(givers[item.value])
+    return len({part_of(name) for name in part}) > 1
 
 
 def merge_everywhere(

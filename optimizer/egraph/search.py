@@ -16,7 +16,7 @@ from .costs import Costs, own_nodes, problem_of
 from .derived import derive
 from .egraph import EGraph
 from .extract import MOST_STEPS, Extraction, extract
-from .merges import Merged, canonical, merge
+from .merges import Merged, canonical, merge, pairs_neighbours
 from .named import name_kernels
 from .naming import is_naming
 from .problem import Choice, Problem, Selection, cost_of
@@ -97,7 +97,7 @@ def search(
 
     Kernels count with their bounds until they are measured; what the cheapest program needs is
     measured, and the next one is taken out, until the cheapest one is measured throughout or the
-    budget of `prices` is spent. Rules of several outputs are tried on what that leads to. Up to
+    budget of `prices` is spent. Rules that pair neighbours are tried on what that leads to. Up to
     `count` plans are given, which differ in the rules they use (see `alternatives`). With
     `rounding`, sums and products of floats may be reordered, and what no rule can say is derived
     (see `derived`), with `contributed` ONNX Runtime's own kernels among it; then the second plan
@@ -108,8 +108,8 @@ def search(
     egraph = EGraph(graph, sizes, fold_limit)
     kernels = [rule for rule in rules if is_naming(rule)]
     rules = [rule for rule in rules if not is_naming(rule)]
-    single = [rule for rule in rules if len(rule.outputs) == 1]
-    growth = saturate(egraph, single, budget, progress, rounding=rounding)
+    grown = [rule for rule in rules if not pairs_neighbours(rule)]
+    growth = saturate(egraph, grown, budget, progress, rounding=rounding)
     derived = derive(egraph, contributed=contributed) if rounding else []
     growth.applications += derived
     costs = Costs(egraph, prices)
