@@ -1,7 +1,7 @@
 """Sums, products, maxima and minima of any operands in any order, so that no rule reorders them.
 
-A chain is an e-node over the sorted operands of a tree of one operation, each with a sign: trees
-that differ in order and brackets alone have one chain and thereby one class.
+A chain is what a tree of one operation comes to: its operands, each with a sign, in the order of
+their numbers. Trees that differ in order and brackets alone have one chain, and become one class.
 
     (a + b) - c,  a - (c - b),  b + (a - c)    are all the sum of  a, b, -c
     (a * b) / c,  a * (b / c),  a / (c / b)    the first two are the product of  a, b, 1/c
@@ -18,16 +18,16 @@ operator.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
-from .columns import NONE, Row
+from .columns import NONE
 from .egraph import EGraph
 from .provenance import Application
-from .vocabulary import CHAIN, Attributes
+from .vocabulary import Attributes
 
 # A chain is cut here: longer ones are equal to others only if their brackets are.
 MOST_OPERANDS = 16
@@ -98,39 +98,25 @@ class Chains:
         for operation in OPERATIONS:
             chains = self._recognize(egraph, operation)
             made += self._regroup(egraph, operation, chains)
-            egraph.settle()
         return made
 
     def _recognize(self, egraph: EGraph, operation: Operation) -> dict[Terms, int]:
-        """Give each tree its chain; return terms -> class."""
+        """Unite trees of the same terms; return terms -> class."""
         trees = self._trees(egraph, operation)
         flat = _flattened(operation, trees)
-        rows: list[Row] = []
-        classes: list[int] = []
-        same: list[tuple[int, int]] = []
-        chain = egraph.vocabulary.operator("", CHAIN)
         found: dict[Terms, int] = {}
+        same: list[tuple[int, int]] = []
         for class_, spellings in trees.items():
             for spelling in spellings:
                 terms = _joined(operation, spelling, flat, class_)
-                if terms is None or (terms in found and found[terms] == class_):
+                if terms is None:
                     continue
+                first = found.setdefault(terms, class_)
                 if len(terms) == 1 and terms[0][1] > 0:
-                    same.append((class_, terms[0][0]))
-                    continue
-                signs = tuple(sign for _, sign in terms)
-                own = Attributes({}, (True,), (CHAIN, operation.name, signs))
-                values = tuple(value for value, _ in terms)
-                rows.append((chain, egraph.vocabulary.attribute(own), values))
-                classes.append(class_)
-                found.setdefault(terms, class_)
-        nodes = egraph.intern(rows)
-        givers = np.array([egraph.columns.outputs(n)[0] for n in nodes if n is not None], np.int64)
-        egraph.columns.union(givers, np.array(classes, np.int64))
-        same = [pair for pair in same if egraph.are_compatible(*pair)]
-        pairs = np.array(same, np.int64).reshape(-1, 2)
-        egraph.columns.union(pairs[:, 0], pairs[:, 1])
-        egraph.settle()
+                    first = terms[0][0]
+                if first != class_ and egraph.are_compatible(first, class_):
+                    same.append((class_, first))
+        _unite(egraph, same)
         return found
 
     def _trees(self, egraph: EGraph, operation: Operation) -> dict[int, list[Terms]]:
@@ -181,9 +167,16 @@ class Chains:
                     unions.append((value, class_))
                     application.united = [(class_, value)]
                     applications.append(application)
-        pairs = np.array(unions, np.int64).reshape(-1, 2)
-        columns.union(pairs[:, 0], pairs[:, 1])
+        _unite(egraph, unions)
         return applications
+
+
+def _unite(egraph: EGraph, pairs: Sequence[tuple[int, int]]) -> None:
+    """State that classes are equal, and draw the consequences if there are any."""
+    if pairs:
+        array = np.array(pairs, np.int64)
+        egraph.columns.union(array[:, 0], array[:, 1])
+        egraph.settle()
 
 
 @dataclass(frozen=True)

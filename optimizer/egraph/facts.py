@@ -77,7 +77,7 @@ class Facts:
         found |= self._attributes(nodes)
         more_axes = [
             [node, self.symbol(name), axis]
-            for node in nodes.tolist()
+            for node in nodes[np.isin(numbers, egraph.spelling.counting_from_the_end())].tolist()
             for name, axis in egraph.spelling.from_the_front(node)
         ]
         for node, row in others:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,10 +46,16 @@ class _Form:
     attributes: Mapping[str, AxisParameter]
     inputs: tuple[AxisParameter, ...]
 
-    @property
+    @cached_property
     def known(self) -> tuple[int, ...]:
         """Positions of the inputs whose contents the meaning depends on."""
         return () if self.described is None else tuple(sorted(self.described.known_inputs))
+
+    @cached_property
+    def from_the_end(self) -> Mapping[str, int]:
+        """The attributes that are an axis by default, counted from the end."""
+        defaults = {name: self.schema.defaults.get(name) for name in self.attributes}
+        return {n: axis for n, axis in defaults.items() if isinstance(axis, int) and axis < 0}
 
 
 class Spelling:
@@ -64,8 +71,10 @@ class Spelling:
         """Spell an e-node in the one way; its operands are leaders, and nothing is pending."""
         operator, attributes, operands = row
         form = self._form(operator)
+        if form is None:
+            return row
         given = self.egraph.vocabulary.attributes[attributes]
-        if form is None or given.own is not None or not (given.protos or form.inputs):
+        if given.own is not None or not (given.protos or form.inputs):
             return row
         key = self._key(form, row)
         if key not in self._spelled:
@@ -97,20 +106,22 @@ class Spelling:
                 operands[parameter.position] = self.egraph.find(known[2][parameter.position])
         return row[0], known[1], tuple(operands)
 
+    def counting_from_the_end(self) -> list[int]:
+        """The operators that have an axis by a default which counts from the end."""
+        for number in range(len(self._forms), len(self.egraph.vocabulary.operators)):
+            self._form(number)
+        return [number for number, form in self._forms.items() if form and form.from_the_end]
+
     def from_the_front(self, node: int) -> list[tuple[str, int]]:
         """The axes that an e-node has by a default which counts from the end, from the front."""
         columns = self.egraph.columns
         form = self._form(columns.operator(node))
-        if form is None or not form.attributes:
-            return []
         given = self.egraph.vocabulary.attributes[columns.attribute(node)].protos
         found = []
-        for name, parameter in form.attributes.items():
-            default = form.schema.defaults.get(name)
-            if name in given or not isinstance(default, int) or default >= 0:
-                continue
-            rank = parameter.rank_of([self._rank(value) for value in columns.operands(node)], 1)
-            if rank is not None:
+        for name, default in form.from_the_end.items() if form else ():
+            ranks = [self._rank(value) for value in columns.operands(node)]
+            rank = None if form is None else form.attributes[name].rank_of(ranks, 1)
+            if name not in given and rank is not None:
                 found.append((name, counted(default, rank)))
         return found
 

@@ -10,9 +10,8 @@ import onnx
 
 from ..graph.graph import Constant, TensorType, attribute_value
 
-# Leaves are e-nodes too: what the model is given, and what is known before it runs. A chain is a
-# sum or product of any number of operands in any order; it names a class, and is never executed.
-INPUT, CONSTANT, CHAIN = "@input", "@constant", "@chain"
+# Leaves are e-nodes too: what the model is given, and what is known before it runs.
+INPUT, CONSTANT = "@input", "@constant"
 # Constants up to this size are told apart by their elements, larger ones by where they lie.
 SMALL_BYTES = 4096
 
