@@ -66,6 +66,7 @@ docs/operators
 
 docs/costs
 docs/search
+docs/unproved
 docs/fusion-plans
 benchmarks/README
 CONTRIBUTING

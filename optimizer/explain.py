@@ -14,6 +14,7 @@ from .graph.graph import Graph
 from .match.clauses import near_clauses, readings
 from .match.rewrite import Step, tables_of, with_place
 from .notebook import Text
+from .unproved import marked
 
 if TYPE_CHECKING:
     from .report.schema import NearMiss
@@ -139,7 +140,7 @@ def _places(steps: Iterable[Step]) -> list[str]:
     lines: list[str] = []
     for (rule, reason), found in by_rule.items():
         count = f" ({len(found)}x)" if len(found) > 1 else ""
-        lines.append(f"  {rule}{count}: {reason}")
+        lines.append(f"  {marked(rule)}{count}: {reason}")
         for step in found[:SHOWN_PLACES]:
             if step.nodes:
                 shown = ", ".join(step.nodes[:SHOWN_PLACES])

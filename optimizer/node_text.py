@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from .egraph.standing import Use, Way
 from .match.rewrite import Step
 from .node_story import NodeStory, Refusal
+from .unproved import marked
 
 if TYPE_CHECKING:
     from .layouts.standing import Laying
@@ -55,11 +56,11 @@ def _step_line(step: Step) -> str:
     if step.cost_before_ns is not None and step.cost_after_ns is not None:
         change = f", {_time(step.cost_before_ns)} -> {_time(step.cost_after_ns)}"
     state = "" if step.accepted else "not taken: "
-    return f"  {step.rule}: {state}{step.reason}{change}"
+    return f"  {marked(step.rule)}: {state}{step.reason}{change}"
 
 
 def _way_line(way: Way) -> str:
-    maker = f"by {way.rule}" if way.rule else "the model's own"
+    maker = f"by {marked(way.rule)}" if way.rule else "the model's own"
     cost = _cost(way.cost_ns, way.source) if way.cost_ns is not None else "no cost"
     mark = "* " if way.is_chosen else "  "
     return f"{mark}{way.operator} {maker}, {cost}{_more(way.more_ns, way.note, way.is_chosen)}"
@@ -76,9 +77,9 @@ def _use_line(use: Use) -> str:
     rest = len(use.nodes) - SHOWN_NODES
     where = f" at {', '.join(use.nodes[:SHOWN_NODES])}" + (f" and {rest} more" * (rest > 0))
     if use.state == "costs more":
-        return f"  {use.rule}: not taken{_more(use.more_ns, use.detail, False)}{where}"
+        return f"  {marked(use.rule)}: not taken{_more(use.more_ns, use.detail, False)}{where}"
     detail = f": {use.detail}" if use.detail else ""
-    return f"  {use.rule}: {use.state}{detail}{where}"
+    return f"  {marked(use.rule)}: {use.state}{detail}{where}"
 
 
 def _refusal_line(refusal: Refusal) -> str:

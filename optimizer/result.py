@@ -24,6 +24,7 @@ from .notebook import Text, heading, page, paragraphs, table
 from .race.contest import ORIGINAL
 from .race.verify import Deviation
 from .saving import Deliverable
+from .unproved import is_unproved
 
 if TYPE_CHECKING:
     from .node_story import NodeStory, Question
@@ -293,6 +294,7 @@ def steps_json(plan: list[Step]) -> list[ReportStep]:
             "accepted": step.accepted,
             "reason": step.reason,
             "equal": step.equal,
+            "proved": not is_unproved(step.rule),
             "summary": step.summary,
         }
         for position, step in enumerate(plan)

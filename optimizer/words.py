@@ -23,6 +23,7 @@ from .race.contest import ORIGINAL, Plan
 from .race.shortlist import NO_TIME
 from .result import Candidate
 from .setting import CLASSES, FINITE_MATH, MOST_S, Setting
+from .unproved import NOT_PROVED, is_unproved
 
 if TYPE_CHECKING:
     from .report.schema import Device, Headline, Summary, Target
@@ -89,7 +90,17 @@ def verdict_of(
     """
     if problem:
         return f"The original is kept: {problem}."
-    return _ending(winner, plans) + _left_out(losing) + _gap(plans)
+    return _ending(winner, plans) + _taken_on_trust(winner) + _left_out(losing) + _gap(plans)
+
+
+def _taken_on_trust(winner: Plan) -> str:
+    accepted = [step.rule for step in winner.steps if step.accepted]
+    names = [name for name in dict.fromkeys(accepted) if is_unproved(name)]
+    if not names:
+        return ""
+    return (
+        f" {NOT_PROVED.capitalize()}, but compared with the original's outputs: {', '.join(names)}."
+    )
 
 
 def _left_out(losing: Sequence[Step]) -> str:

@@ -130,7 +130,7 @@ def _applied(steps: Sequence[Step]) -> str:
                 f"{len(fired)}x",
                 f"{-saved:+d} nodes",
                 _gain(fired),
-                fired[0].get("equal", ""),
+                _promise(fired[0]),
                 fired[0].get("summary") or fired[0]["reason"],
             )
         )
@@ -138,6 +138,12 @@ def _applied(steps: Sequence[Step]) -> str:
     rest = len(rows) - len(shown)
     more = f"\n  and {rest} more rules (--json or --report lists them all)" if rest else ""
     return f"Applied\n{columns(shown, right=(1, 2, 3))}{more}"
+
+
+def _promise(step: Step) -> str:
+    """What a rewrite promises, and whether that is proved."""
+    parts = [step.get("equal", ""), "" if step.get("proved", True) else "not proved"]
+    return ", ".join(filter(None, parts))
 
 
 def _left(steps: Sequence[Step]) -> str:

@@ -87,9 +87,7 @@ def _ranks(block: s.Operator, name: str) -> Iterator[tuple[s.Expression, bool] |
             yield from _uses(dimension.expression, name)
         yield from _uses(one.default, name)
     parts = (block.outputs, block.attributes, block.lets, block.requires, block.locals)
-    for part in (*parts, block.values):
-        for one in part:
-            yield from _uses(one, name)
+    yield from _uses((*parts, block.values), name)
 
 
 def _uses(part: object, name: str) -> Iterator[tuple[s.Expression, bool] | None]:

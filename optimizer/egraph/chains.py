@@ -54,6 +54,11 @@ class Operation:
     is_integral: bool = True  # whether integers are taken away exactly
 
     @property
+    def rule(self) -> str:
+        """What steps of a plan call it."""
+        return f"reorder {self.name}"
+
+    @property
     def operators(self) -> tuple[str, ...]:
         """All operators whose trees are chains."""
         return tuple(filter(None, (*self.joins, self.takes, self.turns)))
@@ -157,7 +162,7 @@ class Chains:
                 type_ = egraph.type(class_)
                 is_integer = type_ is not None and "int" in type_.dtype
                 application = Application(
-                    f"reorder {operation.name}",
+                    operation.rule,
                     (),
                     equal="exact" if is_integer else "rounding",
                     summary="Operands that can gain from it are brought together.",

@@ -6,7 +6,6 @@ from .attention import fuse_attention
 from .derive import Derivation
 from .egraph import EGraph
 from .gathers import gather_slices
-from .lines import convert_signals
 from .narrow import split_narrow
 from .provenance import Application
 from .rotary import fuse_rotary
@@ -22,7 +21,6 @@ def derive(egraph: EGraph, *, contributed: bool) -> list[Application]:
     split_narrow(derivation)
     gather_slices(derivation)
     if contributed:
-        convert_signals(derivation)
         fuse_rotary(derivation)
         fuse_attention(derivation)
     return derivation.applications

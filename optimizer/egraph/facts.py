@@ -58,8 +58,12 @@ class Facts:
                 )
                 if value != NONE and egraph.find(value) != own
             ]
-            news = np.array(more, np.int64).reshape(-1, 3).T
-            reads = tuple(np.concatenate(pair) for pair in zip(reads, news, strict=True))
+            owners, positions, values = np.array(more, np.int64).reshape(-1, 3).T
+            reads = (
+                np.concatenate([reads[0], owners]),
+                np.concatenate([reads[1], positions]),
+                np.concatenate([reads[2], values]),
+            )
         touched = np.zeros(columns.classes, bool)
         touched[reads[2]] = touched[gives[2]] = True
         classes = np.flatnonzero(touched)
@@ -86,7 +90,7 @@ class Facts:
             more_axes += [[node, name, axis] for name, axis in pairs if axis != NO_INTEGER]
         if more_axes:
             rows = list(np.array(more_axes, np.int64).T)
-            found["attribute_int"] = union([found["attribute_int"], rows])
+            found["attribute_int"] = list(union([found["attribute_int"], rows]))
         return found | self._types(classes)
 
     def _others(self, nodes: Ints) -> list[tuple[int, Row]]:

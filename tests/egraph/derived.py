@@ -5,6 +5,7 @@ import onnx
 from hypothesis import settings
 from onnx import TensorProto, helper, numpy_helper
 from tensolog.optimizer.egraph.search import search
+from tensolog.optimizer.setting import Setting
 
 from ..campaigns import examples
 from ..models.agreement import disagreement
@@ -50,9 +51,11 @@ class Net:
         return onnx.shape_inference.infer_shapes(model)
 
 
-def plan_of(model, price, sizes=None, *, contributed=False):
+def plan_of(model, price, sizes=None, *, contributed=False, rules=()):
     """Search a model and compare the plan with it; the plan."""
-    found = search(graph_of(model), (), Prices(0, price), sizes=sizes or {}, fold_limit=FOLD_LIMIT,
+    graph, setting = graph_of(model), Setting(target="onnxruntime-cpu")
+    chosen = [r for tag in ("always", "explore") for r in setting.select(rules, graph, tag)]
+    found = search(graph, chosen, Prices(0, price), sizes=sizes or {}, fold_limit=FOLD_LIMIT,
                    contributed=contributed)  # fmt: skip
     result = modelled(found.plans[0])
     assert disagreement(model, result, fed(model, sizes)) is None

@@ -1,4 +1,4 @@
-"""Convolutions of few channels and of signals that are derived, against what they stand for."""
+"""Convolutions of few channels, and of signals, in other forms: against what they stand for."""
 
 import numpy as np
 import pytest
@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from ..models.agreement import run
 from .derived import RNG, SETTINGS, Net, plan_of
+from .pricing import shipped_rules
 
 # --------------------------------------------------------------------------- narrow convolutions
 
@@ -92,9 +93,20 @@ def price_of_signals(kernel):
     return 100.0 if any(spec and len(spec.shape) == 3 for spec in kernel.inputs) else 1.0
 
 
+SIGNALS = (
+    "ConvertSignalsToImages",
+    "EliminateSqueezeUnsqueeze",
+    "EliminateUnsqueezeSqueeze",
+    "PushBinaryThroughSqueeze",
+    "PushScalarThroughSqueeze",
+    "PushUnaryThroughSqueeze",
+)
+
+
 def as_images(model, sizes=None):
     """Search a model and compare the plan with it; its operators, and the plan."""
-    result = plan_of(model, price_of_signals, sizes, contributed=True)
+    rules = [rule for rule in shipped_rules() if rule.name in SIGNALS]
+    result = plan_of(model, price_of_signals, sizes, rules=rules)
     return [(node.op_type, len(node.attribute)) for node in result.graph.node], result
 
 

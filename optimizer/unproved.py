@@ -1,0 +1,248 @@
+"""Equalities that the optimizer uses and no rule states: a row each, with why, and what checks it.
+
+A rule is proved for all sizes (docs/ledger.md). What stands here is written in code: it is compared
+with ONNX Runtime on random instances by the test that its row names, every plan that uses it is
+compared with the original's outputs, and `explain`, the summary and the verdict say "not proved".
+Code names such a rewrite by a row of this table; tests/optimizer/test_unproved.py finds any that
+does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+NOT_PROVED = "not proved"
+
+
+@dataclass(frozen=True)
+class Unproved:
+    """An equality: what it states, why no rule does, and the test that compares both sides."""
+
+    name: str
+    states: str
+    reason: str
+    test: str
+
+
+_CONSTANTS = "it looks at elements of constants, of which a rule can only compare numbers"
+_LAYOUTS = "a rule has no sizes of the machine, and no operand that lies in blocks"
+_MANY = "a rule has as many nodes as it names: how many there are the model says"
+_SPELLINGS = "each of its parts is spelled in several ways, and together there are too many"
+_SUBGRAPHS = "a rule has no subgraphs"
+_LAYOUT_TEST = "tests/layouts/test_plans.py::test_random_networks_compute_what_they_did"
+
+UNPROVED = (
+    # optimizer/egraph: stated once growth has ended.
+    Unproved(
+        "SplitNarrowConv",
+        "a convolution is the sum of parts of one with a tap less an axis and its taps as channels",
+        f"{_MANY}; so do taps",
+        "tests/egraph/test_derived_convolutions.py::test_narrow_convolutions_of_any_form",
+    ),
+    Unproved(
+        "ConvertGatherElementsToGather",
+        "elements gathered by one index a slice, expanded over it, are slices gathered",
+        "as a rule it is proved up to rank 3 alone",
+        "tests/egraph/test_derived_slices.py::test_slices_are_gathered_at_once",
+    ),
+    Unproved(
+        "FuseRotaryEmbedding",
+        "x cos + (-x2, x1) sin, by tables of equal halves, is RotaryEmbedding",
+        f"{_CONSTANTS}; that computed tables have equal halves follows from how they are computed",
+        "tests/egraph/test_derived_attention.py::test_a_rotation_is_the_kernel",
+    ),
+    Unproved(
+        "FuseRotaryEmbeddingOfHeads",
+        "heads are rotated side by side before they are taken apart",
+        "of RotaryEmbedding with heads side by side nothing is described",
+        "tests/egraph/test_derived_attention.py::test_a_rotation_is_the_kernel",
+    ),
+    Unproved(
+        "FuseMultiHeadAttention",
+        "softmax(c Q Kt + M) V over heads is MultiHeadAttention",
+        _SPELLINGS,
+        "tests/egraph/test_derived_attention.py::test_attention_is_the_kernel",
+    ),
+    Unproved(
+        "reorder sum",
+        "operands added, subtracted or negated may be added in any order",
+        f"as rules, order and brackets would fill the e-graph; {_MANY}",
+        "tests/egraph/test_chains.py::test_sums_are_one_where_their_signed_operands_are",
+    ),
+    Unproved(
+        "reorder product",
+        "factors and divisors may be multiplied in any order, unless a quotient divides",
+        f"as rules, order and brackets would fill the e-graph; {_MANY}",
+        "tests/egraph/test_chains.py::"
+        "test_products_that_are_one_have_the_same_value_and_lack_it_together",
+    ),
+    Unproved(
+        "reorder maximum",
+        "the largest of operands is the same in any order, each counted once",
+        f"as rules, order and brackets would fill the e-graph; {_MANY}",
+        "tests/egraph/test_chains.py::"
+        "test_extremes_that_are_one_agree_on_special_values_in_the_runtime",
+    ),
+    Unproved(
+        "reorder minimum",
+        "the smallest of operands is the same in any order, each counted once",
+        f"as rules, order and brackets would fill the e-graph; {_MANY}",
+        "tests/egraph/test_chains.py::"
+        "test_extremes_that_are_one_agree_on_special_values_in_the_runtime",
+    ),
+    # Plans of their own.
+    Unproved(
+        "MergeLookups",
+        "lookups in several tables, joined, are one lookup in a table of all their rows",
+        f"{_MANY}; where each table begins depends on those before it",
+        "tests/optimizer/test_lookups.py::test_the_same_rows_are_found",
+    ),
+    Unproved(
+        "MergeProductsOfOneMatrix",
+        "products of several operands with one matrix are parts of one product of all their rows",
+        f"{_MANY}; two by two, as MergeMatMulsSharingRight states it, may not pay where all do",
+        "tests/optimizer/test_one_matrix.py::test_operands_of_any_shape",
+    ),
+    Unproved(
+        "SplitMaskedAttention",
+        "attention under a constant mask is that of blocks of rows to the columns they see",
+        f"{_CONSTANTS}; {_MANY}",
+        "tests/optimizer/test_masked_attention.py::test_blocks_compute_the_same",
+    ),
+    # Subgraphs, taken out before anything else.
+    Unproved(
+        "inline branches",
+        "an If of a known condition is the branch that is taken",
+        _SUBGRAPHS,
+        "tests/optimizer/test_branches.py::test_the_branch_of_a_known_condition_is_inlined",
+    ),
+    Unproved(
+        "unroll loops",
+        "a Loop of few known trips is its body as many times",
+        _SUBGRAPHS,
+        "tests/optimizer/test_branches.py::test_a_short_loop_is_written_out",
+    ),
+    Unproved(
+        "hoist invariants",
+        "what a Loop computes alike in each trip is computed before it",
+        _SUBGRAPHS,
+        "tests/optimizer/test_branches.py::test_what_is_the_same_in_each_trip_is_computed_before",
+    ),
+    # Layouts in blocks.
+    Unproved(
+        "ReorderIntoBlocks",
+        "what is read in blocks of channels is the value between reorders",
+        _LAYOUTS,
+        _LAYOUT_TEST,
+    ),
+    Unproved(
+        "ReorderOutOfBlocks",
+        "what lies in blocks, taken out of them, is the value",
+        _LAYOUTS,
+        _LAYOUT_TEST,
+    ),
+    Unproved(
+        "ReorderFilter",
+        "weights in the order of blocks, zeros at the gaps, are the weights",
+        _LAYOUTS,
+        _LAYOUT_TEST,
+    ),
+    Unproved(
+        "ConvertConvToBlocks",
+        "a convolution in blocks, with the sum and activation it ends in, is the plain one",
+        _LAYOUTS,
+        _LAYOUT_TEST,
+    ),
+    Unproved(
+        "ConvertConvTransposeToBlocks",
+        "a transposed convolution of windows that do not overlap is one of tiles side by side",
+        _LAYOUTS,
+        "tests/layouts/test_plans.py::test_transposed_convolutions_of_tiles_stay_in_blocks",
+    ),
+    Unproved(
+        "ConvertPoolToBlocks",
+        "a pool in blocks is the plain one",
+        _LAYOUTS,
+        _LAYOUT_TEST,
+    ),
+    Unproved(
+        "ConvertElementwiseToBlocks",
+        "what acts element by element acts so on blocks",
+        _LAYOUTS,
+        _LAYOUT_TEST,
+    ),
+    Unproved(
+        "ConvertScaleToBlocks",
+        "a factor for each channel is a convolution of one weight a channel",
+        _LAYOUTS,
+        "tests/layouts/test_plans.py::test_a_factor_for_each_channel_is_a_convolution",
+    ),
+    Unproved(
+        "JoinBlocks",
+        "channels joined are their blocks side by side, zeros where one is not full",
+        _LAYOUTS,
+        "tests/layouts/test_plans.py::test_channels_that_end_within_a_block_are_joined_in_blocks",
+    ),
+    Unproved(
+        "SplitBlocks",
+        "channels taken apart where blocks begin are blocks taken apart",
+        _LAYOUTS,
+        _LAYOUT_TEST,
+    ),
+    Unproved(
+        "PushActivationThroughConcat",
+        "an activation of what is joined is that of its parts",
+        f"{_MANY}; the parts lie in blocks",
+        "tests/layouts/test_plans.py::test_an_activation_of_joined_values_is_taken_before",
+    ),
+    # Generated kernels: each step names the region that its kernel stands for.
+    Unproved(
+        "FuseKernel",
+        "a generated kernel computes the nodes of the region that its step names",
+        "it is C, which is compared with ONNX Runtime before any race, and no term of an operator",
+        "tests/kernels/test_regions.py::test_any_region_computes_what_its_operators_do",
+    ),
+    Unproved(
+        "ConvertConvToKernel",
+        "a generated convolution computes the nodes of the region that its step names",
+        "it is C, which is compared with ONNX Runtime before any race, and no term of an operator",
+        "tests/kernels/test_convolution.py::test_sizes_of_all_kinds",
+    ),
+    Unproved(
+        "settle shapes",
+        "a shape that follows from others is the number or the list of sizes it comes to",
+        "it follows sizes through any number of operators",
+        "tests/kernels/test_zoo.py::test_every_region_of_a_model_with_free_sizes",
+    ),
+)
+
+# What holds in any graph, whatever its operators mean.
+BY_DEFINITION = {
+    "fold constants": "nodes of constants alone are computed, by the runtime",
+    "share subexpressions": "equal operators of equal operands are computed once",
+    "drop dead code": "what no output needs is not computed",
+    "drop copies": "a copy is what is copied",
+}
+
+_NAMES = frozenset(row.name for row in UNPROVED)
+
+
+def is_unproved(name: str) -> bool:
+    """Whether a rewrite of this name states an equality without a proof."""
+    return name in _NAMES
+
+
+def marked(name: str) -> str:
+    """A rewrite's name, and that no proof speaks of it where none does."""
+    return f"{name} ({NOT_PROVED})" if is_unproved(name) else name
+
+
+def table(rows: Iterable[Unproved] = UNPROVED) -> str:
+    """Lay the table out in Markdown."""
+    lines = ["| name | states | no rule, since | compared by |", "|---|---|---|---|"]
+    lines += [
+        f"| {row.name} | {row.states} | {row.reason} | `{row.test.replace('tests/', '', 1)}` |"
+        for row in rows
+    ]
+    return "\n".join(lines) + "\n"

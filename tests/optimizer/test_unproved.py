@@ -1,0 +1,125 @@
+"""Every rewrite that is written in code is a row of what is not proved, and is marked."""
+
+import ast
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tensolog.optimizer.egraph.chains import OPERATIONS
+from tensolog.optimizer.explain import explain_text
+from tensolog.optimizer.layouts.values import SUMMARIES
+from tensolog.optimizer.match.rewrite import _SUBGRAPHS, Step
+from tensolog.optimizer.race.contest import Plan
+from tensolog.optimizer.result import steps_json
+from tensolog.optimizer.unproved import BY_DEFINITION, UNPROVED, is_unproved, table
+from tensolog.optimizer.words import verdict_of
+from tensolog.rules import load_rules
+
+from ..egraph.derived import RNG, Net
+from ..egraph.pricing import graph_of, searched
+from ..optimizer.builders import model, value
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "docs"))
+
+from unproved_table import MARK, PAGE  # noqa: E402
+
+# Who makes a step of a plan, and which argument is the name of the rewrite; the last three are
+# methods of what grows an e-graph.
+MAKERS = {"Step": 0, "Application": 0, "state": 0, "note": 0, "give": 6}
+GROWING = ("egraph", "layouts")
+
+
+def names_in_code():
+    """(name, file) of each rewrite that some code of the optimizer names itself."""
+    found = [(operation.rule, "chains.py") for operation in OPERATIONS]
+    found += [(name, "rewrite.py") for name, *_ in _SUBGRAPHS]
+    for path in sorted((ROOT / "optimizer").rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+            maker = getattr(call.func, "id", getattr(call.func, "attr", ""))
+            if maker not in MAKERS or (maker.islower() and parts[1] not in GROWING):
+                continue
+            given = [keyword.value for keyword in call.keywords if keyword.arg == "rule"]
+            given += call.args[MAKERS[maker] : MAKERS[maker] + 1]
+            for argument in given:
+                for name in strings(argument, parts):
+                    found.append((name, path.name))
+    return found
+
+
+def strings(argument, parts):
+    """The texts that an argument is: constants of the module, or written there."""
+    if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+        yield argument.value
+    elif isinstance(argument, ast.IfExp):
+        yield from strings(argument.body, parts)
+        yield from strings(argument.orelse, parts)
+    elif isinstance(argument, ast.Name):
+        module = importlib.import_module(".".join(("tensolog", *parts)).removesuffix(".__init__"))
+        text = getattr(module, argument.id, None)
+        if isinstance(text, str):
+            yield text
+
+
+def test_every_rewrite_in_code_is_listed_and_nothing_else():
+    named = names_in_code()
+    listed = {row.name for row in UNPROVED}
+    missing = {(name, file) for name, file in named if name not in listed | set(BY_DEFINITION)}
+    assert not missing
+    assert not (listed | set(BY_DEFINITION)) - {name for name, _ in named} - set(SUMMARIES)
+    assert set(SUMMARIES) <= listed
+
+
+def test_rows_have_names_of_their_own():
+    names = [row.name for row in UNPROVED]
+    assert len(set(names)) == len(names)
+    assert not set(names) & set(BY_DEFINITION)
+    assert not set(names) & {rule.name for rule in load_rules()}  # what is proved is no row
+
+
+@pytest.mark.parametrize("row", UNPROVED, ids=lambda row: row.name)
+def test_the_test_of_a_row_is_there(row):
+    path, _, name = row.test.partition("::")
+    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    assert name in functions
+    assert row.states and row.reason
+
+
+def test_the_page_is_up_to_date():
+    text = PAGE.read_text(encoding="utf-8")
+    assert text.split(MARK)[1].strip() == table().strip(), "run python docs/unproved_table.py"
+
+
+def test_steps_of_a_search_are_rules_or_rows():
+    net = Net(17, x=(1, 2, 7, 6))
+    conv = net.op("Conv", "x", RNG.normal(size=(3, 2, 3, 3)))
+    built = net.model(net.op("Sub", net.op("Add", conv, np.float32(2)), np.float32(3)))
+    price = {"Conv": 100.0}
+    _, found = searched(built, (), price=lambda k: price.get(k.op_type, 1.0))
+    assert {step.rule for step in found.steps} >= {"SplitNarrowConv", "reorder sum"}
+    assert all(is_unproved(step.rule) for step in found.steps)
+
+
+def steps():
+    return [
+        Step("SplitNarrowConv", ("n",), 1, 2, True, "cheaper"),
+        Step("EliminateIdentity", ("m",), 1, 0, True, "cheaper"),
+    ]
+
+
+def test_it_is_said_wherever_a_step_is_shown():
+    told = str(explain_text(steps(), []))
+    assert "SplitNarrowConv (not proved): cheaper" in told
+    assert "EliminateIdentity: cheaper" in told
+    assert [step["proved"] for step in steps_json(steps())] == [False, True]
+    built = model([("Relu", ["x"], ["y"])], [value("x", [1])], [value("y", [1])])
+    plan = Plan("searched", graph_of(built), steps=steps())
+    sentence = "Not proved, but compared with the original's outputs: SplitNarrowConv."
+    assert sentence in verdict_of(plan, [plan])
+    plan.steps = steps()[1:]
+    assert "Not proved" not in verdict_of(plan, [plan])
