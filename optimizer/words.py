@@ -90,10 +90,10 @@ def verdict_of(
     """
     if problem:
         return f"The original is kept: {problem}."
-    return _ending(winner, plans) + _taken_on_trust(winner) + _left_out(losing) + _gap(plans)
+    return _ending(winner, plans) + _not_proved(winner) + _left_out(losing) + _gap(plans)
 
 
-def _taken_on_trust(winner: Plan) -> str:
+def _not_proved(winner: Plan) -> str:
     accepted = [step.rule for step in winner.steps if step.accepted]
     names = [name for name in dict.fromkeys(accepted) if is_unproved(name)]
     if not names:
