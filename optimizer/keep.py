@@ -12,6 +12,7 @@ import pyarrow as pa
 from ..catalog.errors import TensologError
 from .race.contest import Plan
 from .result import Candidate
+from .unproved import is_unproved
 
 Rows = Sequence[Mapping[str, object]]
 
@@ -27,12 +28,13 @@ COMMENT ON COLUMN plan.ratio IS 'Its time over that of the original, paired by r
 COMMENT ON COLUMN plan.verdict IS 'Chosen, or why not.';
 CREATE OR REPLACE TABLE plan_step (
     plan VARCHAR, position INTEGER, rule VARCHAR, nodes VARCHAR[], removed INTEGER, added INTEGER,
-    cost_before_ns DOUBLE, cost_after_ns DOUBLE, accepted BOOLEAN, reason VARCHAR
+    cost_before_ns DOUBLE, cost_after_ns DOUBLE, accepted BOOLEAN, reason VARCHAR, proved BOOLEAN
 );
 COMMENT ON TABLE plan_step IS 'Rewrites that lead to a plan, and those that were tried and left.';
-COMMENT ON COLUMN plan_step.nodes IS 'Names of the nodes matched.';
+COMMENT ON COLUMN plan_step.nodes IS 'Names of the nodes matched: of a kernel, those it computes.';
 COMMENT ON COLUMN plan_step.accepted IS 'Whether the rewrite was made.';
 COMMENT ON COLUMN plan_step.reason IS 'Why, or why not.';
+COMMENT ON COLUMN plan_step.proved IS 'False where no proof speaks of the equality.';
 """
 
 
@@ -47,7 +49,12 @@ def keep_plans(plans: Sequence[Plan], candidates: Sequence[Candidate], path: Pat
         for plan in plans
     ]
     steps = [
-        {"plan": plan.name, "position": place, **{name: getattr(step, name) for name in STEP}}
+        {
+            "plan": plan.name,
+            "position": place,
+            **{name: getattr(step, name) for name in STEP},
+            "proved": not is_unproved(step.rule),
+        }
         for plan in plans
         for place, step in enumerate(plan.steps)
     ]
