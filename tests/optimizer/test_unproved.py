@@ -19,6 +19,7 @@ from tensolog.rules import load_rules
 
 from ..egraph.derived import RNG, Net
 from ..egraph.pricing import graph_of, searched
+from ..egraph.test_derived_convolutions import price_of_narrow
 from ..optimizer.builders import model, value
 
 ROOT = Path(__file__).parents[2]
@@ -99,8 +100,7 @@ def test_steps_of_a_search_are_rules_or_rows():
     net = Net(17, x=(1, 2, 7, 6))
     conv = net.op("Conv", "x", RNG.normal(size=(3, 2, 3, 3)))
     built = net.model(net.op("Sub", net.op("Add", conv, np.float32(2)), np.float32(3)))
-    price = {"Conv": 100.0}
-    _, found = searched(built, (), price=lambda k: price.get(k.op_type, 1.0))
+    _, found = searched(built, (), price=price_of_narrow)
     assert {step.rule for step in found.steps} >= {"SplitNarrowConv", "reorder sum"}
     assert all(is_unproved(step.rule) for step in found.steps)
 
