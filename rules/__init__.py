@@ -8,6 +8,7 @@ from ..catalog.lazily import lazily
 
 if TYPE_CHECKING:
     from .catalog_rows import rule_rows, store_rules
+    from .generation.run import generate
     from .language.errors import RuleError
     from .language.parser import parse_rules
     from .load import load_rules, select_rules
@@ -42,6 +43,7 @@ __all__ = [
     "compile_misses",
     "compile_program",
     "describe_miss",
+    "generate",
     "instantiate",
     "is_reported",
     "load_rules",
@@ -73,6 +75,7 @@ __getattr__, __dir__ = lazily(
         "compile_misses": ".matching.near_misses",
         "compile_program": ".matching.compile",
         "describe_miss": ".matching.near_misses",
+        "generate": ".generation.run",
         "instantiate": ".matching.rewrite",
         "is_reported": ".matching.near_misses",
         "load_rules": ".load",

@@ -2,7 +2,7 @@
 
 Machines, kernels, rules and constants are the same in both by their fingerprint or hash. Models and
 plans with their parts, and measurements, are new: their keys move behind those of the catalog. Of
-the proofs of a rule the newest stands.
+the proofs of a rule, and of what a search for rules saw, the newest stands.
 """
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ PROOFS = (
     "floating_special",
     "floating_proof",
 )
+# What searches for rules saw, the run first: the newest of the same run stands.
+GENERATIONS = ("generation_run", "generation_level", "generation_class", "generation_candidate")
 _OLDER = """
     SELECT rule_hash FROM tensolog_rows AS found WHERE NOT EXISTS (
         FROM proof AS known
@@ -109,6 +111,7 @@ def merge(source: Catalog, target: Catalog) -> Keys:
                 rows = source.sql(f"FROM {table} WHERE {new}").to_arrow_table()
             insert_rows(target, table, rows)
         _replace_proofs(source, target)
+        _replace_generations(source, target)
         for constants in _constants(source):
             store_constants(target, [_brought(source, target, one) for one in constants])
     return keys
@@ -168,6 +171,16 @@ def _replace_proofs(source: Catalog, target: Catalog) -> None:
     query = f"SELECT rule_hash, proof FROM rule {here} OR {unproved}"
     with registered(target, source.sql(query, [hashes]).to_arrow_table()):
         target.connection.execute(_STATUS)
+
+
+def _replace_generations(source: Catalog, target: Catalog) -> None:
+    """Put what a search for rules saw in the place of what the same search saw before."""
+    rows = source.connection.execute("SELECT run_hash FROM generation_run").fetchall()
+    hashes = [row[0] for row in rows]
+    here = "WHERE run_hash IN (SELECT unnest(?::VARCHAR[]))"
+    for table in GENERATIONS:
+        target.connection.execute(f"DELETE FROM {table} {here}", [hashes])
+        insert_rows(target, table, source.sql(f"FROM {table}").to_arrow_table())
 
 
 @contextmanager

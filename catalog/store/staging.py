@@ -254,7 +254,7 @@ def _open_shared(path: Path, *, read_only: bool, patience_s: float) -> Catalog:
 
 
 def _is_empty(staged: Catalog) -> bool:
-    tables = ("model", "rule", "(FROM measurement WHERE measurement_id > 0)")
+    tables = ("model", "rule", "(FROM measurement WHERE measurement_id > 0)", "generation_run")
     return not any(staged.sql(f"SELECT 1 FROM {table} LIMIT 1").fetchall() for table in tables)
 
 

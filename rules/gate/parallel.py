@@ -14,7 +14,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import IO
+from typing import IO, Self
 
 from ..syntax import Rule
 from .cpu_limit import FLOATING_MORE_S, FLOATING_TIMES, PROOF_MORE_S, PROOF_TIMES
@@ -46,19 +46,61 @@ def prove_rules(
     those of them that are named, do in floating point, and refuse those that break their class. An
     interruption ends the processes and is passed on: what `progress` was told of is all there is.
     """
-    options = {"timeout": timeout, "search": search, "infer": infer}
-    chosen = frozenset(rules if floating is True else floating or ())
-    if limit is None:
-        work = (PROOF_TIMES + FLOATING_TIMES) * timeout + PROOF_MORE_S + FLOATING_MORE_S
-        limit = _TIMES * work + _GRACE_S
-    verdicts: dict[int, Verdict] = {}
-    for at, verdict in _proving(
-        rules, [_Process(options, limit, chosen) for _ in range(min(workers, len(rules)))]
-    ):
-        verdicts[at] = verdict
-        if progress is not None:
-            progress(rules[at], verdict)
-    return tuple(verdicts[at] for at in range(len(rules)))
+    with Provers(min(workers, len(rules))) as provers:
+        return provers.prove(
+            rules,
+            progress,
+            timeout=timeout,
+            search=search,
+            limit=limit,
+            infer=infer,
+            floating=floating,
+        )
+
+
+class Provers:
+    """Processes that prove rules, kept from one call to the next: starting one takes a second."""
+
+    def __init__(self, workers: int = 2) -> None:
+        self._processes = [_Process() for _ in range(workers)]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the processes."""
+        for process in self._processes:
+            process.end()
+            process.close()
+
+    def prove(
+        self,
+        rules: Sequence[Rule],
+        progress: Callable[[Rule, Verdict], None] | None = None,
+        *,
+        timeout: float = TIMEOUT_S,
+        search: float = SEARCH_S,
+        limit: float | None = None,
+        infer: float = INFER_S,
+        floating: bool | Collection[Rule] = False,
+    ) -> tuple[Verdict, ...]:
+        """Do what `prove_rules` does; after an interruption no more can be proved."""
+        options = {"timeout": timeout, "search": search, "infer": infer}
+        chosen = frozenset(rules if floating is True else floating or ())
+        if limit is None:
+            work = (PROOF_TIMES + FLOATING_TIMES) * timeout + PROOF_MORE_S + FLOATING_MORE_S
+            limit = _TIMES * work + _GRACE_S
+        for process in self._processes:
+            process.options, process.limit, process.floating = options, limit, chosen
+        verdicts: dict[int, Verdict] = {}
+        for at, verdict in _proving(rules, self._processes):
+            verdicts[at] = verdict
+            if progress is not None:
+                progress(rules[at], verdict)
+        return tuple(verdicts[at] for at in range(len(rules)))
 
 
 def _proving(rules: Sequence[Rule], processes: Sequence[_Process]) -> Iterator[tuple[int, Verdict]]:
@@ -77,6 +119,7 @@ def _proving(rules: Sequence[Rule], processes: Sequence[_Process]) -> Iterator[t
             done.put(error)
 
     threads = [threading.Thread(target=work, args=(p,), daemon=True) for p in processes]
+    answered = 0
     try:
         for thread in threads:
             thread.start()
@@ -84,25 +127,23 @@ def _proving(rules: Sequence[Rule], processes: Sequence[_Process]) -> Iterator[t
             answer = done.get()
             if isinstance(answer, BaseException):
                 raise answer
+            answered += 1
             yield answer
     finally:
-        for process in processes:
-            process.end()
+        if answered < len(rules):  # a thread may wait for an answer that nobody wants
+            for process in processes:
+                process.end()
         for thread in threads:
             thread.join()
-        for process in processes:
-            process.close()
 
 
 class _Process:
     """A worker that is started when it is first asked, and again after it had to be ended."""
 
-    def __init__(
-        self, options: Mapping[str, object], limit: float, floating: Collection[Rule]
-    ) -> None:
-        self.options = options
-        self.limit = limit
-        self.floating = floating
+    def __init__(self) -> None:
+        self.options: Mapping[str, object] = {}
+        self.limit = 0.0
+        self.floating: Collection[Rule] = ()
         self.ended = False
         self._running: subprocess.Popen[bytes] | None = None
         self._complaints: IO[bytes] | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from .rules_check import check
+from .rules_generate import generate
 from .rules_impact import impact
 from .rules_import import import_rules
 from .rules_list import list_rules
@@ -54,5 +55,6 @@ for command in (
     replay,
     mutate,
     import_rules,
+    generate,
 ):
     rules.add_command(command)

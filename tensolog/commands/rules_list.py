@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from ..rules.gate.ledger.ledger import Ledger
 
 
-@click.command(name="list")
+@click.command(
+    name="list", short_help="List the shipped rules by family, and how far each is proved."
+)
 @click.option("--rejected", is_flag=True, help="The rules that were refused instead.")
 @shared.json_option
 def list_rules(rejected: bool, as_json: bool) -> None:

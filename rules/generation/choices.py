@@ -1,0 +1,403 @@
+"""What an operator's specification leaves to choose: attributes and lists that fit its operands.
+
+Everything is read off the specification and the schema: no operator is known by name. Numbers are
+tried, and kept where the specification accepts them; of two choices that mean the same the first
+stands, so that an axis is counted in one way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from itertools import islice, permutations, product
+
+from ...catalog.errors import TensologError
+from ...catalog.operators import Specification, classifications, specification, specified
+from ...catalog.operators import syntax as s
+from ...catalog.operators.expand import Expansion
+from ...catalog.operators.terms import Term, apply
+from .. import schemas
+from ..gate.evaluation.arithmetic import NoValueError, number
+from .terms import OPSET, Known, Operation, Sort
+
+# Choices of one operator on operands of known shapes, and combinations tried for them: so many
+# where one fits, so many where none does.
+MOST_CHOICES, MOST_TRIED, MOST_IN_VAIN = 12, 400, 40
+# Permutations are tried up to this rank.
+_MOST_PERMUTED = 4
+# Of an attribute that is a type: floats, 32-bit integers, 64-bit ones and truth values.
+TYPE_CODES = (1, 6, 7, 9)
+_NUMPY = {"float": "float32", "double": "float64"}
+
+
+class UnknownOperatorError(TensologError):
+    """A name that is no operator with a specification, and no family of operators."""
+
+
+def named_operators(names: Iterable[str]) -> tuple[str, ...]:
+    """The operators of names and families (elementwise, reduction, …), each once, in order.
+
+    Raises UnknownOperatorError for what has no specification.
+    """
+    found: dict[str, None] = {}
+    for name in names:
+        family = [op for op in _generated() if _described(op).kind == name]
+        if not family and name not in _generated():
+            raise UnknownOperatorError(_unknown(name))
+        found.update(dict.fromkeys(family or (name,)))
+    return tuple(found)
+
+
+def _unknown(name: str) -> str:
+    if name in specified():
+        return f"{name} has no meaning that programs could be compared by: leave it out"
+    families = sorted({_described(op).kind for op in _generated()})
+    return f"{name} is no operator with a specification, nor one of {', '.join(families)}"
+
+
+@cache
+def _generated() -> tuple[str, ...]:
+    """The operators that can take part: described ones with an operand, that are deterministic."""
+    found = []
+    for name in specified():
+        known = specification("", name, OPSET)
+        if known is None or known.opaque is not None:
+            continue
+        if any(i.kind == "tensor" for i in known.blocks[0].inputs) and name != "Identity":
+            found.append(name)
+    return tuple(found)
+
+
+@cache
+def _described(op_type: str) -> Specification:
+    found = specification("", op_type, OPSET)
+    assert found is not None
+    return found
+
+
+def is_commutative(op_type: str) -> bool:
+    """Whether operands may be permuted."""
+    found = classifications().get(("", op_type))
+    return found is not None and found.commutative(OPSET)
+
+
+@cache
+def slots_of(op_type: str) -> tuple[tuple[int, ...], ...]:
+    """The positions of tensor operands that are given together: the required ones; two of many."""
+    block = _described(op_type).blocks[0]
+    found: list[int] = []
+    for position, declared in enumerate(block.inputs):
+        if declared.kind != "tensor" or declared.optional or declared.default is not None:
+            continue
+        found += [position, position + 1] if declared.variadic else [position]
+    return (tuple(found),)
+
+
+@cache
+def dtypes_of(op_type: str, slots: tuple[int, ...]) -> tuple[tuple[frozenset[str], str], ...]:
+    """For each operand the element types that the schema allows, and the name that ties types."""
+    schema = schemas.versions(op_type, OPSET, OPSET)[-1]
+    found = []
+    for slot in slots:
+        formal = schema.inputs[min(slot, len(schema.inputs) - 1)]
+        allowed = {name.removeprefix("tensor(").removesuffix(")") for name in formal.types}
+        heterogeneous = slot >= len(schema.inputs) - 1 and not formal.is_homogeneous
+        tie = f"{slot}" if heterogeneous else formal.type_str
+        found.append((frozenset(_NUMPY.get(name, name) for name in allowed), tie))
+    return tuple(found)
+
+
+@cache
+def are_alike(op_type: str, slots: tuple[int, ...]) -> bool:
+    """Whether the operands are declared with one shape, as those of Add and Concat are."""
+    inputs = _described(op_type).blocks[0].inputs
+    declared = [inputs[min(slot, len(inputs) - 1)].shape for slot in slots]
+    return len({tuple(item.name for item in shape) for shape in declared}) == 1
+
+
+def types_fit(op_type: str, slots: tuple[int, ...], dtypes: Sequence[str]) -> bool:
+    """Whether the schema allows operands of these element types together."""
+    ties: dict[str, str] = {}
+    for (allowed, tie), dtype in zip(dtypes_of(op_type, slots), dtypes, strict=True):
+        if dtype not in allowed or ties.setdefault(tie, dtype) != dtype:
+            return False
+    return True
+
+
+@cache
+def _least_rank(op_type: str, slot: int) -> int:
+    """The least rank of an operand: `[n, c, *d]` stands for images of at least one dimension.
+
+    The specification means something without one, too; no runtime takes such operands.
+    """
+    inputs = _described(op_type).blocks[0].inputs
+    items = inputs[min(slot, len(inputs) - 1)].shape
+    stars = [item for item in items if item.kind == "star"]
+    plain = sum(item.kind == "plain" for item in items)
+    if plain < 2 or len(stars) != 1 or stars[0].length is not None:
+        return 0
+    return plain + 1
+
+
+def _fit(op_type: str, slots: tuple[int, ...], sorts: Sequence[Sort]) -> bool:
+    """Whether operands of these sorts are worth trying: as many, of types and ranks that go."""
+    return (
+        len(slots) == len(sorts)
+        and types_fit(op_type, slots, [sort.dtype for sort in sorts])
+        and all(
+            sort.rank >= _least_rank(op_type, slot) for slot, sort in zip(slots, sorts, strict=True)
+        )
+    )
+
+
+@cache
+def operations_on(op_type: str, sorts: tuple[Sort, ...]) -> tuple[tuple[Operation, Sort], ...]:
+    """The operations that fit operands of these sorts, each with the sort of what it gives."""
+    found: list[tuple[Operation, Sort]] = []
+    for slots in slots_of(op_type):
+        if not _fit(op_type, slots, sorts):
+            continue
+        meanings: set[tuple[str, ...]] = set()
+        for count, operation in enumerate(islice(_tried(op_type, slots, sorts), MOST_TRIED)):
+            expansions = expansions_of(operation, sorts)
+            if expansions is None:
+                if count >= MOST_IN_VAIN and not meanings:
+                    break
+                continue
+            meaning = tuple(str(e.outputs[0]) + "".join(map(str, e.locals)) for e in expansions)
+            if meaning in meanings:
+                continue
+            meanings.add(meaning)
+            made = _made(op_type, operation, sorts, expansions)
+            if made is not None:
+                found.append((operation, made))
+            if len(found) == MOST_CHOICES:
+                break
+    return tuple(found)
+
+
+def expansions_of(operation: Operation, sorts: Sequence[Sort]) -> tuple[Expansion, ...] | None:
+    """The operation's meaning under each assignment of sizes; None where it has none."""
+    if not _may_fit(operation, sorts):
+        return None
+    found = []
+    for assignment in range(len(sorts[0].shapes)):
+        shapes = _by_position(operation, [sort.shapes[assignment] for sort in sorts])
+        values = {p: list(v) if isinstance(v, tuple) else v for p, v in operation.known}
+        try:
+            known = _described(operation.op_type)
+            expansion = known.expand(shapes, dict(operation.attributes), values=values, outputs=1)
+        except (TensologError, ZeroDivisionError, OverflowError, KeyError, RecursionError):
+            return None
+        if expansion.requirements or not expansion.outputs:
+            return None
+        if any(not isinstance(d, int) or d < 1 for d in expansion.outputs[0].shape):
+            return None
+        found.append(expansion)
+    return tuple(found)
+
+
+def _may_fit(operation: Operation, sorts: Sequence[Sort]) -> bool:
+    """Whether sizes meet what the specification requires of them at these ranks.
+
+    That is worked out for unknown sizes once; most combinations of operands fail here, quickly.
+    """
+    ranks = tuple(sort.rank for sort in sorts)
+    required = _required(operation, ranks)
+    if required is None:
+        return True
+    for assignment in range(len(sorts[0].shapes)):
+        sizes = {
+            f"{slot}.{axis}": size
+            for slot, sort in enumerate(sorts)
+            for axis, size in enumerate(sort.shapes[assignment])
+        }
+        try:
+            if not all(number(condition, sizes) for condition in required):
+                return False
+        except NoValueError:
+            return False
+    return True
+
+
+@cache
+def _required(operation: Operation, ranks: tuple[int, ...]) -> tuple[Term, ...] | None:
+    """The conditions on sizes of operands of some ranks; None where they must be known for it."""
+    shapes = [tuple(f"{slot}.{axis}" for axis in range(n)) for slot, n in enumerate(ranks)]
+    values = {p: list(v) if isinstance(v, tuple) else v for p, v in operation.known}
+    known = _described(operation.op_type)
+    try:
+        expansion = known.expand(
+            _by_position(operation, shapes),
+            dict(operation.attributes),
+            values=values,
+            outputs=1,
+        )
+    except (TensologError, ZeroDivisionError, OverflowError, KeyError, RecursionError):
+        return None
+    if not expansion.outputs:
+        return None
+    fit = tuple(condition for condition, _ in expansion.requirements)
+    return (*fit, *(apply(">=", size, 1) for size in expansion.outputs[0].shape))
+
+
+def _by_position(
+    operation: Operation, shapes: Sequence[tuple[int | str, ...]]
+) -> list[tuple[int | str, ...] | None]:
+    most = max([*operation.slots, *(position for position, _ in operation.known)])
+    found: list[tuple[int | str, ...] | None] = [None] * (most + 1)
+    for slot, shape in zip(operation.slots, shapes, strict=True):
+        found[slot] = shape
+    return found
+
+
+def _made(
+    op_type: str, operation: Operation, sorts: Sequence[Sort], expansions: Sequence[Expansion]
+) -> Sort | None:
+    from ...catalog.operators.derive import element_types
+
+    dtypes: list[str | None] = [None] * len(expansions[0].inputs)
+    for slot, sort in zip(operation.slots, sorts, strict=True):
+        dtypes[slot] = sort.dtype
+    try:
+        dtype = element_types(expansions[0], dtypes)[0]
+    except (TensologError, KeyError, IndexError):
+        return None
+    return Sort(dtype, tuple(tuple(map(int, e.outputs[0].shape)) for e in expansions))  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------------------------ ranges
+
+
+def _tried(op_type: str, slots: tuple[int, ...], sorts: Sequence[Sort]) -> Iterator[Operation]:
+    """Operations to try: all that must be said, and at most one thing more."""
+    rank = max(sort.rank for sort in sorts)
+    for block in _described(op_type).blocks:
+        ranges: dict[str | int, list[object]] = {
+            one.name: list(_attribute_range(block, one, rank)) for one in block.attributes
+        }
+        for position, declared in enumerate(block.inputs):
+            if declared.kind != "tensor":
+                ranges[position] = list(_known_range(declared, rank))
+        needed = [key for key, values in ranges.items() if None not in values]
+        for extra in (None, *(key for key in ranges if key not in needed)):
+            keys = [key for key in ranges if key in needed or key == extra]
+            options = [[v for v in ranges[key] if v is not None] for key in keys]
+            for chosen in sorted(product(*options), key=_said):
+                yield _operation(op_type, slots, dict(zip(keys, chosen, strict=True)))
+
+
+def fits_plainly(op_type: str, sorts: tuple[Sort, ...]) -> bool:
+    """Whether operands fit with nothing said that need not be."""
+    return any(
+        expansions_of(operation, sorts) is not None
+        for slots in slots_of(op_type)
+        if _fit(op_type, slots, sorts)
+        for operation in _plain(op_type, slots, sorts)
+    )
+
+
+def _plain(op_type: str, slots: tuple[int, ...], sorts: Sequence[Sort]) -> Iterator[Operation]:
+    """The operations of `_tried` that say only what must be said."""
+    most: tuple[int, int] | None = None
+    for operation in islice(_tried(op_type, slots, sorts), MOST_TRIED):
+        said = len(operation.attributes), len(operation.known)
+        most = most or said
+        if said != most:
+            return
+        yield operation
+
+
+def _operation(op_type: str, slots: tuple[int, ...], said: Mapping[str | int, object]) -> Operation:
+    attributes = tuple((key, value) for key, value in said.items() if isinstance(key, str))
+    known = tuple((key, value) for key, value in said.items() if isinstance(key, int))
+    return Operation(op_type, slots, attributes, known, is_commutative(op_type))  # type: ignore[arg-type]
+
+
+def _said(chosen: Sequence[object]) -> int:
+    """How much is stated: shorter lists come first."""
+    return sum(len(one) for one in chosen if isinstance(one, tuple))
+
+
+def _attribute_range(block: s.Operator, attribute: s.Attribute, rank: int) -> Iterator[object]:
+    """Values of an attribute to try; None: it is left out."""
+    optional = attribute.optional or attribute.default is not None
+    if optional:
+        yield None
+    known = attribute.default.value if isinstance(attribute.default, s.Literal) else None
+    match attribute.type:
+        case "int" if _is_type(block, attribute.name):
+            yield from TYPE_CODES
+        case "int":
+            yield from (value for value in range(max(2, rank)) if value != known)
+        case "ints":
+            yield from _integer_lists(rank, 0 if _calls(attribute.default, "zeros") else 1)
+        case "string":
+            yield from (word for word in sorted(_words(block, attribute.name)) if word != known)
+        case _:
+            return
+
+
+def _known_range(declared: s.Input, rank: int) -> Iterator[Known | None]:
+    """Contents of an input that must be known, to try."""
+    if declared.optional or declared.default is not None:
+        yield None
+    if declared.kind == "int":
+        yield from (0, 1, -1)
+        return
+    found: dict[tuple[int, ...], None] = {}
+    found.update(dict.fromkeys((value,) for value in (*range(max(2, rank)), -1)))
+    for length in range(2, 2 * rank + 1):
+        found.update(dict.fromkeys((value,) * length for value in (0, 1, 2)))
+    found.update(dict.fromkeys((-1, *(0,) * (n - 1)) for n in range(2, rank + 1)))
+    found.update(dict.fromkeys((*(0,) * (n - 1), -1) for n in range(2, rank + 1)))
+    found[tuple(range(rank))] = None
+    yield from found
+
+
+def _integer_lists(rank: int, least: int) -> Iterator[tuple[int, ...]]:
+    """Lists of equal numbers (windows, pads), and permutations of the dimensions."""
+    for length in range(1, 2 * rank + 1):
+        yield from ((value,) * length for value in range(least, 4))
+    if rank <= _MOST_PERMUTED:
+        yield from permutations(range(rank))
+
+
+def _is_type(block: s.Operator, name: str) -> bool:
+    """Whether an attribute says the element type of an output."""
+    return any(isinstance(o.code, s.Name) and o.code.name == name for o in block.outputs)
+
+
+def _calls(expression: object, function: str) -> bool:
+    """Whether an expression calls a function of the specifications' language."""
+    match expression:
+        case s.Call(name, arguments):
+            return name == function or any(_calls(one, function) for one in arguments)
+        case s.Operation(_, operands):
+            return any(_calls(one, function) for one in operands)
+        case _:
+            return False
+
+
+def _words(block: s.Operator, name: str) -> set[str]:
+    """The words that a specification compares an attribute with."""
+    found: set[str] = set()
+
+    def visit(node: object) -> None:
+        if isinstance(node, s.Operation) and node.symbol in ("=", "!="):
+            names = {o.name for o in node.operands if isinstance(o, s.Name)}
+            if name in names:
+                found.update(
+                    o.value
+                    for o in node.operands
+                    if isinstance(o, s.Literal) and isinstance(o.value, str)
+                )
+        if isinstance(node, tuple):
+            for part in node:
+                visit(part)
+        elif hasattr(node, "__dataclass_fields__"):
+            for field in node.__dataclass_fields__:
+                visit(getattr(node, field))
+
+    visit((block.lets, block.requires, block.values))
+    return found

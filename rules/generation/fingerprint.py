@@ -1,0 +1,285 @@
+"""Characteristic vectors: what terms compute on random operands, in a prime field.
+
+An operation's meaning is its specification's index notation, evaluated by the gate's own grid
+(rules/gate/grid.py) with one index more: the number of the term. So the terms of one operation are
+computed together, under one assignment of sizes after the other. Terms that are equal as functions
+have equal vectors; of two that differ, a rational one shows it almost surely. Operands are small
+halves, so that signs, orders and roundings are those of numbers and not of residues.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...catalog.operators.derive import saturated
+from ...catalog.operators.evaluate import PRIMITIVE
+from ...catalog.operators.expand import Definition, Expansion
+from ...catalog.operators.terms import Apply as Primitive
+from ...catalog.operators.terms import Read, Reduce, Select, Variable
+from ...catalog.operators.terms import Term as Element
+from ..conditions import INTEGERS
+from ..gate.evaluation.arithmetic import KINDS, Array, Kind, Tensor
+from ..gate.evaluation.evaluate import Grid, converted
+from ..gate.evaluation.field import PRIME, Field
+from .terms import Sort
+from .terms import Variable as Input
+
+Vectors = tuple[Array, ...]
+"""The values of terms of one sort: for each assignment an array over terms, samples, indices."""
+
+_TERM = Variable("term", 0)
+# Operands are halves: products of up to six are integers times this.
+_SCALE = 1 << 6
+# Residues this close to 0 stand for fractions; those of quotients and functions hardly ever are.
+_SMALL = 1 << 28
+# Elements of a grid that is computed at once.
+_GRID = 1 << 20
+_LARGEST_INPUT = 20
+_SMALL_SAMPLES = 12
+_ROUNDING = {"round": np.rint, "floor": np.floor, "ceil": np.ceil}
+
+
+class OrderedField(Field):
+    """The field, in which small fractions of a power of two have the order of numbers.
+
+    Times `_SCALE` they are small integers, as residues around 0; what is none, the quotient of two
+    operands or a random function of them, has an order too, which means nothing.
+    """
+
+    largest = 1 << 62
+
+    def apply(self, function: str, arguments: Sequence[Array]) -> tuple[Array, Any]:
+        """A primitive; a function that is not rational is a random one, exp a positive one."""
+        a = np.asarray(arguments[0])
+        if function in ("max", "min"):
+            first = np.greater_equal if function == "max" else np.less_equal
+            return np.where(first(_scaled(a), _scaled(arguments[1])), a, arguments[1]), True
+        if function == "abs":
+            return np.where(_scaled(a) < 0, -a % PRIME, a), True
+        if function == "sign":
+            return np.sign(_scaled(a)) % PRIME, True
+        values, defined = super().apply(function, arguments)
+        if function in _ROUNDING:
+            scaled = _scaled(a)
+            whole = np.asarray(_ROUNDING[function](scaled / _SCALE)).astype(np.int64) % PRIME
+            values = np.where(np.abs(scaled) < _SMALL, whole, values)
+        elif function == "exp":
+            values = _of_scaled(values % (PRIME // 2) + 1)
+        return values, defined
+
+    def compare(self, relation: str, left: Array, right: Array) -> Array:
+        """Truth values, as of numbers."""
+        return np.asarray(PRIMITIVE[relation](_scaled(left), _scaled(right)))
+
+    def reduce(self, kind: str, body: Array, axes: tuple[int, ...]) -> Array:
+        """A reduction of what isn't empty."""
+        if kind in ("max", "min"):
+            pick = np.max if kind == "max" else np.min
+            return _of_scaled(np.asarray(pick(_scaled(body), axis=axes)))
+        return super().reduce(kind, body, axes)
+
+    def neutral(self, kind: str) -> Any:
+        """What changes no reduction."""
+        if kind in ("max", "min"):
+            return int(_of_scaled(np.asarray(-(PRIME // 2) if kind == "max" else PRIME // 2)))
+        return super().neutral(kind)
+
+    def truncate(self, array: Array) -> npt.NDArray[np.int64]:
+        """Small fractions are rounded towards 0."""
+        return np.trunc(_scaled(array) / _SCALE).astype(np.int64)
+
+
+def _scaled(array: Any) -> Array:
+    """Residues times the common denominator, as integers around 0."""
+    times = np.asarray(array) * _SCALE % PRIME
+    return np.asarray(np.where(times > PRIME // 2, times - PRIME, times))
+
+
+def _of_scaled(array: Array) -> Array:
+    return np.asarray(array % PRIME * pow(_SCALE, -1, PRIME) % PRIME)
+
+
+_ARITHMETIC = OrderedField()
+
+
+@dataclass(frozen=True)
+class Program:
+    """An operation ready to be computed for many operands at once, under one assignment."""
+
+    definitions: tuple[Definition, ...]
+    kinds: Mapping[str, Kind]
+    inputs: tuple[str, ...]
+    output: str
+    dtype: str
+    volume: float
+
+    def run(self, operands: Sequence[Array]) -> tuple[Array, npt.NDArray[np.bool_]]:
+        """What it gives, and for each term whether all of it has a value."""
+        count, samples = operands[0].shape[:2]
+        flat = [one.reshape(-1, *one.shape[2:]) for one in operands]
+        step = max(1, int(_GRID / self.volume))
+        pieces = [
+            self._piece([one[start : start + step] for one in flat])
+            for start in range(0, count * samples, step)
+        ]
+        values = np.concatenate([values for values, _ in pieces])
+        defined = np.concatenate([defined for _, defined in pieces])
+        whole = np.asarray(defined.reshape(count, samples).all(axis=1))
+        return values.reshape(count, samples, *values.shape[1:]), whole
+
+    def _piece(self, operands: Sequence[Array]) -> tuple[Array, npt.NDArray[np.bool_]]:
+        count = len(operands[0])
+        tensors = {
+            name: Tensor(
+                values,
+                np.ones((1,) * values.ndim, bool) & np.ones(values.shape, bool),
+                self.kinds[name],
+            )
+            for name, values in zip(self.inputs, operands, strict=True)
+        }
+        for definition in self.definitions:
+            tensors[definition.name] = self._defined(definition, count, tensors)
+        made = tensors[self.output]
+        whole = np.asarray(made.defined.reshape(count, -1).all(axis=1))
+        return made.values, whole
+
+    def _defined(self, definition: Definition, count: int, tensors: Mapping[str, Tensor]) -> Tensor:
+        grid = Grid(tensors, {}, _ARITHMETIC)
+        grid.bind(_TERM, count)
+        shape = (count, *(int(d) for d in definition.shape))  # type: ignore[arg-type]
+        for variable, extent in zip(definition.indices, shape[1:], strict=True):
+            grid.bind(variable, extent)
+        element = grid.element(definition.value)
+        kind = self.kinds.get(definition.name, element.kind)
+        with np.errstate(all="ignore"):
+            found = converted(element, kind, _ARITHMETIC)
+        order = range(len(shape))[::-1]
+        values = np.broadcast_to(np.asarray(found.values), shape[::-1]).transpose(order)
+        defined = np.broadcast_to(np.asarray(found.defined), shape[::-1]).transpose(order)
+        if definition.name == self.output and self.dtype in INTEGERS:
+            values = values.astype(np.dtype(self.dtype)).astype(np.int64)
+        return Tensor(np.ascontiguousarray(values), defined, kind)
+
+
+def program_of(expansion: Expansion, sorts: Sequence[Sort], dtype: str) -> Program:
+    """Prepare an operation's meaning under one assignment, for operands of some sorts."""
+    names = expansion.names
+    kinds = {name: kind_of(sort.dtype) for name, sort in zip(names, sorts, strict=True)}
+    output = expansion.outputs[0]
+    kinds[output.name] = kind_of(dtype)
+    meant = Definition(output.name, output.shape, output.indices, saturated(output.value, dtype))
+    definitions = tuple(_numbered(one) for one in (*expansion.locals, meant))
+    volume = max(_product(one.shape) * _volume(one.value) for one in definitions)
+    return Program(definitions, kinds, names, output.name, dtype, volume)
+
+
+def kind_of(dtype: str) -> Kind:
+    """What elements of a type are computed as."""
+    if dtype == "bool":
+        return KINDS["boolean"]
+    return KINDS["integer"] if dtype in INTEGERS else KINDS["real"]
+
+
+def _numbered(definition: Definition) -> Definition:
+    return Definition(
+        definition.name, definition.shape, definition.indices, _of_term(definition.value)
+    )
+
+
+def _of_term(element: Element) -> Element:
+    """The same element of term number `_TERM`."""
+    match element:
+        case Primitive(function, arguments):
+            return Primitive(function, tuple(map(_of_term, arguments)))
+        case Select(condition, then, otherwise):
+            return Select(_of_term(condition), _of_term(then), _of_term(otherwise))
+        case Read(tensor, indices):
+            return Read(tensor, (_TERM, *map(_of_term, indices)))
+        case Reduce(kind, variables, extents, condition, body):
+            return Reduce(kind, variables, extents, _of_term(condition), _of_term(body))
+        case _:
+            return element
+
+
+def _product(sizes: Sequence[Element]) -> float:
+    return math.prod(float(size) for size in sizes if isinstance(size, int))
+
+
+def _volume(element: Element) -> float:
+    """How many elements a grid has for one element of what is computed."""
+    match element:
+        case Reduce(_, _, extents, _, body):
+            return _product(extents) * _volume(body)
+        case Primitive(_, arguments):
+            return max([1.0, *map(_volume, arguments)])
+        case Select(_, then, otherwise):
+            return max(_volume(then), _volume(otherwise))
+        case _:
+            return 1.0
+
+
+def reads_by_element(expansion: Expansion) -> bool:
+    """Whether elements of an operand say where another one is read."""
+
+    def within(element: Element, inside: bool) -> bool:
+        match element:
+            case Read(_, indices):
+                return inside or any(within(index, True) for index in indices)
+            case Primitive(_, arguments):
+                return any(within(argument, inside) for argument in arguments)
+            case Select(condition, then, otherwise):
+                return any(within(part, inside) for part in (condition, then, otherwise))
+            case Reduce(_, _, _, condition, body):
+                return within(condition, inside) or within(body, inside)
+            case _:
+                return False
+
+    return any(within(one.value, False) for one in (*expansion.locals, *expansion.outputs))
+
+
+def input_vectors(inputs: Sequence[Input], seed: int, *, places: bool) -> list[Vectors]:
+    """Random elements for each variable; with `places` its integers are indices of any axis."""
+    found = []
+    # Truth values and places tell little: as many samples as make a hundred of them.
+    small = places or any(variable.sort.dtype == "bool" for variable in inputs)
+    samples = _SMALL_SAMPLES if small else 1
+    for number, variable in enumerate(inputs):
+        rng = np.random.default_rng([seed, number])
+        kind = kind_of(variable.sort.dtype)
+        arrays: list[Array] = []
+        for sizes in variable.sort.shapes:
+            shape = (samples, *sizes)
+            if kind == "boolean":
+                arrays.append(rng.integers(0, 2, (1, *shape)).astype(bool))
+            elif kind == "integer":
+                low = 0 if places or variable.sort.dtype.startswith("u") else -_LARGEST_INPUT
+                high = 2 if places else _LARGEST_INPUT
+                arrays.append(rng.integers(low, high, (1, *shape)))
+            else:
+                arrays.append(_halves(rng, shape) * pow(2, -1, PRIME) % PRIME)
+        found.append(tuple(arrays))
+    return found
+
+
+def _halves(rng: np.random.Generator, shape: Sequence[int]) -> Array:
+    """Twice the elements of a variable: of both signs, and some of them between -1 and 1."""
+    count = math.prod(shape)
+    sizes = rng.integers(2, 2 * _LARGEST_INPUT, count)
+    sizes[: (count + 2) // 3] = 1
+    signs = np.where(np.arange(count) % 2 == 0, 1, -1)
+    return np.asarray(rng.permutation(sizes * signs).reshape((1, *shape)))
+
+
+def digests(vectors: Vectors) -> Iterable[bytes]:
+    """A hash of each term's values."""
+    flat = [np.ascontiguousarray(one.reshape(len(one), -1)) for one in vectors]
+    views = [one.view(np.uint8).reshape(len(one), -1) for one in flat]
+    joined = np.concatenate(views, axis=1)
+    return (hashlib.blake2b(row.tobytes(), digest_size=12).digest() for row in joined)

@@ -1,0 +1,158 @@
+"""The variables of an enumeration: typed, with sizes that tell dimensions apart.
+
+Dimensions are named; under each assignment of sizes they have other ones, so that what fits or is
+equal under all of them is no accident of one. Shapes are found from the specifications: a matrix
+where an operator takes one, and beside it what the operator needs, with as many dimensions of their
+own as it admits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations_with_replacement, product
+
+from .choices import are_alike, dtypes_of, fits_plainly, operations_on, slots_of
+from .terms import Sort, Variable
+
+ASSIGNMENTS = 2
+_SIZES = ((2, 3, 4, 5, 6, 7, 8, 9), (3, 2, 5, 4, 7, 6, 9, 8))
+# Dimensions by number; the size of a broadcast one is 1, that of a window small.
+ONE, WINDOW = -1, -2
+_SIZED = {ONE: (1, 1), WINDOW: (3, 3)}
+_DTYPES = ("float32", "int64", "bool", "uint8", "int8", "int32")
+_NAMES = {
+    "float32": "XYZUTSRQ",
+    "int64": "IJKN",
+    "int32": "IJKN",
+    "bool": "BCDE",
+    "uint8": "GHPF",
+    "int8": "GHPF",
+}
+_MOST_RANK = 4
+
+Dims = tuple[int, ...]
+
+
+def sort_of(dtype: str, dims: Dims) -> Sort:
+    """The sort of an element type and numbered dimensions."""
+    shapes = (
+        tuple(_SIZED[d][at] if d in _SIZED else sizes[d] for d in dims)
+        for at, sizes in enumerate(_SIZES)
+    )
+    return Sort(dtype, tuple(shapes))
+
+
+@dataclass
+class _Pool:
+    """Dimensions and types of variables, in the order in which they were asked for."""
+
+    counts: dict[tuple[str, Dims], int] = field(default_factory=dict)
+
+    def add(self, dtype: str, dims: Dims, count: int) -> None:
+        key = (dtype, dims)
+        self.counts[key] = max(self.counts.get(key, 0), count)
+
+
+def choose_inputs(operators: Sequence[str], count: int) -> tuple[Variable, ...]:
+    """Variables for an enumeration over operators: `count` of each main sort, fewer beside them."""
+    pool = _Pool()
+    for op_type in operators:
+        for slots in slots_of(op_type):
+            _provide(pool, op_type, slots, count)
+    if count > 1 and any(_broadcasts(op_type) for op_type in operators):
+        for dtype in [d for d, dims in tuple(pool.counts) if dims == (0, 1)][:1]:
+            pool.add(dtype, (ONE, 1), 1)
+            if count > 2:
+                pool.add(dtype, (0, ONE), 1)
+    return _named(pool)
+
+
+def _named(pool: _Pool) -> tuple[Variable, ...]:
+    found: list[Variable] = []
+    used: set[str] = set()
+    for (dtype, dims), count in pool.counts.items():
+        sort = sort_of(dtype, dims)
+        letters = "WVLKMO" if dtype == "float32" and dims != (0, 1) else _NAMES[dtype]
+        names = [*letters, *(f"{letters[0]}{n}" for n in range(1, 99))]
+        for _ in range(count):
+            name = next(name for name in names if name not in used)
+            used.add(name)
+            found.append(Variable(name, sort))
+    return tuple(found)
+
+
+def _provide(pool: _Pool, op_type: str, slots: tuple[int, ...], count: int) -> None:
+    """Add the variables that an operator needs, unless those that are there suffice."""
+    typed = list(_typings(op_type, slots))
+    for base in ((0, 1), (0, 1, 2), (0, 1, 2, 3)):
+        for dtypes in typed:
+            alike = tuple(sort_of(dtype, base) for dtype in dtypes)
+            if are_alike(op_type, slots) and fits_plainly(op_type, alike):
+                for dtype in dict.fromkeys(dtypes):
+                    pool.add(dtype, base, count)
+                return
+        for dtypes in typed:
+            found = False
+            for place in range(len(slots)):
+                shapes = _completed(op_type, dtypes, base, place)
+                if shapes is None:
+                    continue
+                found = True
+                for at, (dtype, dims) in enumerate(zip(dtypes, shapes, strict=True)):
+                    pool.add(dtype, dims, count if at == place else max(1, count - 1))
+            if found:
+                return
+
+
+def _typings(op_type: str, slots: tuple[int, ...]) -> Iterator[tuple[str, ...]]:
+    """Element types for the operands, those before others that most operators compute with."""
+    rules = dtypes_of(op_type, slots)
+    options = [[d for d in _DTYPES if d in allowed] for allowed, _ in rules]
+    for chosen in product(*options):
+        ties: dict[str, str] = {}
+        if all(ties.setdefault(tie, d) == d for (_, tie), d in zip(rules, chosen, strict=True)):
+            yield chosen
+
+
+def _completed(
+    op_type: str, dtypes: tuple[str, ...], base: Dims, place: int
+) -> tuple[Dims, ...] | None:
+    """Shapes of all operands where the one at `place` has dimensions `base`.
+
+    Of those that fit, the ones of the nearest rank with the most dimensions that nothing else ties.
+    """
+    fresh = tuple(range(len(base), len(base) + 2))
+    ranks = range(_MOST_RANK)
+    others = len(dtypes) - 1
+    if others > 2:
+        ranks = range(2)
+    options: list[tuple[int, int, tuple[Dims, ...]]] = []
+    for shape_ranks in product(ranks, repeat=others):
+        apart = sum(abs(rank - len(base)) for rank in shape_ranks)
+        for dims in product(*(product((*base, *fresh, WINDOW), repeat=r) for r in shape_ranks)):
+            flat = [d for shape in dims for d in shape if d != WINDOW]
+            new = list(dict.fromkeys(d for d in flat if d not in base))
+            if new != sorted(new) or (new and new[0] != fresh[0]):
+                continue  # the same with other names
+            options.append((apart, -len(new), dims))
+    for _, _, dims in sorted(options):
+        shapes = [*dims[:place], base, *dims[place:]]
+        if fits_plainly(op_type, tuple(map(sort_of, dtypes, shapes))):
+            return tuple(shapes)
+    return None
+
+
+def _broadcasts(op_type: str) -> bool:
+    """Whether an operator accepts a row beside a matrix."""
+    for slots in slots_of(op_type):
+        for dtypes in _typings(op_type, slots):
+            for shapes in combinations_with_replacement(((0, 1), (ONE, 1)), len(slots)):
+                if len(set(shapes)) == 2 and operations_on(
+                    op_type, tuple(map(sort_of, dtypes, shapes))
+                ):
+                    made = operations_on(op_type, tuple(map(sort_of, dtypes, shapes)))[0][1]
+                    if made.shapes == sort_of("float32", (0, 1)).shapes:
+                        return True
+            break
+    return False

@@ -1,0 +1,244 @@
+"""Candidates through the gate: the most general spelling that it proves becomes the rule."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from ..format import rule_text as formatted
+from ..gate.inference.candidates import with_conditions
+from ..gate.parallel import Provers
+from ..gate.verdict import Verdict
+from ..language.errors import RuleError
+from ..language.parser import parse_rules
+from ..syntax import Call, Rule, walk
+from .candidates import Candidate
+from .wording import Spelling, rule_name, rule_text, spellings
+
+SOURCE = "generated"
+PROVED = ("proved", "bounded")
+# What the gate may take for one spelling of one candidate, in seconds of work.
+TIMEOUT_S, SEARCH_S, INFER_S = 6.0, 0.6, 2.0
+
+Proved = tuple[Rule, Verdict]
+
+
+@dataclass
+class Attempt:
+    """A candidate on its way: spellings that may be tried, and what became of those that were.
+
+    `proved` are the rules that stand for it: one, and where cost decides another for the other
+    direction.
+    """
+
+    candidate: Candidate
+    name: str
+    waiting: Iterator[tuple[Spelling, Rule]] = field(init=False)
+    spelling: Spelling | None = None
+    proved: tuple[Proved, ...] = ()
+    # The verdict on the first spelling, the most general one: what is told of a failure.
+    general: Verdict | None = None
+    # A rule that was proved under a condition on ranks, should no declared shapes do.
+    narrow: tuple[Spelling, Proved] | None = None
+    ended: bool = False
+
+    def __post_init__(self) -> None:
+        self.waiting = _readable(self.candidate, self.name)
+
+    def end(self) -> None:
+        """Note that all spellings were tried."""
+        self.ended = True
+        if self.narrow is not None:
+            self.spelling, proved = self.narrow
+            self.proved = (proved,)
+
+    @property
+    def turned(self) -> Candidate:
+        """The candidate for the other direction."""
+        return Candidate(self.candidate.right, self.candidate.left, self.candidate.both)
+
+    def rename(self, taken: set[str]) -> None:
+        """Give what was proved names of its own, which join `taken`."""
+        renamed: list[Proved] = []
+        for candidate, (rule, verdict) in zip(
+            (self.candidate, self.turned), self.proved, strict=False
+        ):
+            name = rule_name(candidate, taken)
+            taken.add(name)
+            comment = rule.comment.replace(rule.name, name, 1)
+            changed = _changed(replace(rule, name=name, comment=comment))
+            if changed is not None:
+                renamed.append((changed, verdict))
+        self.proved = tuple(renamed)
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """The rules that were proved."""
+        return tuple(rule for rule, _ in self.proved)
+
+    @property
+    def status(self) -> str:
+        """proved, or what the gate said of the most general spelling that it decided."""
+        if self.proved:
+            return "proved"
+        return "unknown" if self.general is None else self.general.status
+
+    @property
+    def reason(self) -> str:
+        """Why it is not proved; empty if it is."""
+        if self.proved:
+            return ""
+        return "it can't be said as a rule" if self.general is None else self.general.reason
+
+
+def prove_candidates(candidates: Sequence[Candidate], provers: Provers) -> list[Attempt]:
+    """Put candidates through the gate, spelling by spelling."""
+    attempts = [Attempt(one, f"Convert{at}") for at, one in enumerate(candidates)]
+    infer = INFER_S
+    while waiting := [one for one in attempts if not one.ended]:
+        asked: list[tuple[Attempt, Spelling, Rule]] = []
+        for one in waiting:
+            said = next(one.waiting, None)
+            if said is None:
+                one.end()
+            else:
+                asked.append((one, *said))
+        again: list[tuple[Attempt, Spelling, Rule]] = []
+        verdicts = _ask([rule for _, _, rule in asked], infer, provers)
+        for (one, spelling, rule), verdict in zip(asked, verdicts, strict=True):
+            if not _judged(one, spelling, rule, verdict) and verdict.conditions:
+                changed = with_conditions(rule, verdict.conditions)
+                if changed is not None:
+                    again.append((one, spelling, replace(changed, comment=rule.comment)))
+        verdicts = _ask([rule for _, _, rule in again], 0.0, provers)
+        for (one, spelling, rule), verdict in zip(again, verdicts, strict=True):
+            _judged(one, spelling, rule, verdict)
+        infer = 0.0
+    _reverse(attempts, provers)
+    return attempts
+
+
+def _readable(candidate: Candidate, name: str) -> Iterator[tuple[Spelling, Rule]]:
+    """The spellings that are rules of the language, each text once."""
+    seen: set[str] = set()
+    for spelling in spellings(candidate):
+        text = rule_text(candidate, name, spelling, source=SOURCE)
+        if text not in seen and (rule := _read(text)) is not None:
+            yield spelling, rule
+        seen.add(text)
+
+
+def _read(text: str) -> Rule | None:
+    """The rule of a text; None where the language refuses it."""
+    try:
+        (rule,) = parse_rules(text, "found.rules")
+    except RuleError:
+        return None
+    return rule
+
+
+def _ask(
+    rules: Sequence[Rule], infer: float, provers: Provers, *, floating: bool = False
+) -> Sequence[Verdict]:
+    if not rules:
+        return ()
+    return provers.prove(rules, timeout=TIMEOUT_S, search=SEARCH_S, infer=infer, floating=floating)
+
+
+def _judged(one: Attempt, spelling: Spelling, rule: Rule, verdict: Verdict) -> bool:
+    """Take note of a verdict; tell whether the candidate is proved."""
+    if one.general is None or one.general.status == "unknown":
+        one.general = verdict
+    if verdict.status not in PROVED:
+        return False
+    if _is_narrow(rule):
+        one.narrow = one.narrow or (spelling, (rule, verdict))
+        return False
+    one.spelling, one.proved, one.ended = spelling, ((rule, verdict),), True
+    return True
+
+
+def _is_narrow(rule: Rule) -> bool:
+    """Whether conditions speak of ranks, which declared shapes say better."""
+    said = (part for condition in rule.given for part in walk(condition))
+    return any(isinstance(part, Call) and part.function == "rank" for part in said)
+
+
+def _reverse(attempts: Sequence[Attempt], provers: Provers) -> None:
+    """Where cost decides between the sides, prove the other direction as well."""
+    asked: list[tuple[Attempt, Rule]] = []
+    for one in attempts:
+        if not one.proved or one.spelling is None or not one.candidate.both:
+            continue
+        name = f"{one.name}Back"
+        rule = _read(rule_text(one.turned, name, one.spelling, source=SOURCE))
+        (forward,) = one.rules
+        if rule is not None and forward.given:
+            rule = _changed(replace(rule, given=forward.given))
+        if rule is not None:
+            asked.append((one, rule))
+    verdicts = _ask([rule for _, rule in asked], 0.0, provers)
+    for (one, rule), verdict in zip(asked, verdicts, strict=True):
+        if verdict.status in PROVED:
+            one.proved = (*one.proved, (rule, verdict))
+
+
+# --------------------------------------------------------------------------- floating point
+
+
+def polish(attempts: Sequence[Attempt], provers: Provers) -> None:
+    """Say of proved rules what they promise in floating point, and drop types they don't need.
+
+    What loses accuracy under every class is proved no longer: the gate's reason stands.
+    """
+    found = [(one, rule, verdict) for one in attempts for rule, verdict in one.proved]
+    measured = _ask([rule for _, rule, _ in found], 0.0, provers, floating=True)
+    kept: list[tuple[Attempt, Proved] | None] = []
+    for (one, rule, _), verdict in zip(found, measured, strict=True):
+        kept.append((one, (rule, verdict)) if verdict.status in PROVED else None)
+        if verdict.status not in PROVED:
+            one.general = verdict
+    for variant in (_finite, _without_types, _exact):
+        places, rules = [], []
+        for place, (_, rule, _) in enumerate(found):
+            current = kept[place]
+            known = (rule, measured[place]) if current is None else current[1]
+            changed = variant(*known)
+            if changed is not None:
+                places.append(place)
+                rules.append(changed)
+        verdicts = _ask(rules, 0.0, provers, floating=True)
+        for place, rule, verdict in zip(places, rules, verdicts, strict=True):
+            if verdict.status in PROVED:
+                kept[place] = (found[place][0], (rule, verdict))
+    for one in attempts:
+        one.proved = tuple(known[1] for known in kept if known is not None and known[0] is one)
+
+
+def _finite(rule: Rule, verdict: Verdict) -> Rule | None:
+    """A rule that was refused in floating point, promised for finite numbers only."""
+    return None if verdict.status in PROVED else _changed(replace(rule, finite_math=True))
+
+
+def _without_types(rule: Rule, verdict: Verdict) -> Rule | None:
+    """A rule for elements of any type."""
+    if verdict.status not in PROVED or not any(operand.dtypes for operand in rule.operands):
+        return None
+    operands = tuple(replace(operand, dtypes=()) for operand in rule.operands)
+    said = tuple(o for o in operands if o.shape is not None or o.const)
+    return _changed(replace(rule, operands=said))
+
+
+def _exact(rule: Rule, verdict: Verdict) -> Rule | None:
+    """A rule that was seen to be equal in all bits."""
+    record = verdict.floating
+    if verdict.status not in PROVED or record is None:
+        return None
+    if record.status not in ("exact", "tested") or rule.finite_math:
+        return None
+    return _changed(replace(rule, equal="exact"))
+
+
+def _changed(rule: Rule) -> Rule | None:
+    """A rule read anew from its text."""
+    return _read(rule.comment + formatted(rule))

@@ -1,0 +1,171 @@
+"""`tensolog rules generate`: rules found by enumeration over the specifications, and proved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..printing import echo
+from . import options as shared
+from .rules_named import counted
+
+if TYPE_CHECKING:
+    from ..rules.generation import Generation
+
+
+@click.command(no_args_is_help=True, short_help="Find rules over operators, and prove each.")
+@click.option(
+    "--operators",
+    metavar="NAME,…",
+    multiple=True,
+    required=True,
+    help="Operators, or families of them as in docs/operators.md: elementwise, reduction, …. "
+    "May be repeated.",
+)
+@click.option(
+    "--nodes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    default=2,
+    show_default=True,
+    help="Operators that a side may have.",
+)
+@click.option(
+    "--inputs",
+    type=click.IntRange(min=1, max=6),
+    metavar="K",
+    default=3,
+    show_default=True,
+    help="Variables of the main shape; there are fewer of those beside it.",
+)
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    default=300.0,
+    show_default=True,
+    help="Time for all of it.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    metavar="N",
+    default=0,
+    show_default=True,
+    help="Draws the numbers that programs are compared on.",
+)
+@click.option(
+    "--from-nothing",
+    is_flag=True,
+    help="Leave nothing out for being derived by the shipped rules.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Rules to prove at a time.  [default: all cores]",
+)
+@click.option(
+    "-o",
+    "--out",
+    metavar="FOUND.rules",
+    type=click.Path(path_type=Path),
+    help="Write the rules there.",
+)
+@shared.catalog_option
+@shared.json_option
+def generate(
+    operators: tuple[str, ...],
+    nodes: int,
+    inputs: int,
+    budget: float,
+    seed: int,
+    from_nothing: bool,
+    jobs: int | None,
+    out: Path | None,
+    catalog_path: str | None,
+    as_json: bool,
+) -> None:
+    """Find rules over operators: programs that are equal, proved for all sizes, none derivable.
+
+    All programs of up to N operators are built from those that were not seen to equal a smaller
+    one, and compared on numbers. What agrees is a candidate; what the shipped rules and those found
+    before derive is left out; the rest is proved, as generally as it holds, or dropped with the
+    reason (docs/generating-rules.md).
+
+    \b
+    Examples:
+      tensolog rules generate --operators MatMul,Concat -o found.rules
+      tensolog rules generate --operators reduction --operators Add,Mul --budget 600
+    """
+    if out is not None:
+        out = shared.output_file(out, what="the rules")
+        if out.exists():
+            raise click.ClickException(f"{out} exists: name another file with --out")
+    from ..catalog.files import replacing
+    from ..catalog.store.staging import stage
+    from ..interrupts import on_interrupt
+    from ..optimizer.egraph import equalities
+    from ..profiles.machine import cores
+    from ..progress import Progress
+    from ..rules.generation import generate as run
+    from ..rules.generation.rows import Journal, Judgements, judgements
+
+    names = [name.strip() for some in operators for name in some.split(",") if name.strip()]
+
+    def recall(run_hash: str) -> Judgements:
+        with shared.open_to_read(catalog_path) as known:
+            return judgements(known, run_hash)
+
+    with (
+        Progress(quiet=as_json, budget_s=budget) as progress,
+        on_interrupt(
+            "what was seen by then is in the catalog: the same command goes on from there"
+        ),
+        stage(catalog_path) as catalog,
+    ):
+        result = run(
+            names,
+            saturation=equalities,
+            nodes=nodes,
+            inputs=inputs,
+            budget=budget,
+            seed=seed,
+            known=() if from_nothing else None,
+            workers=jobs or cores(),
+            journal=Journal(catalog),
+            recall=recall,
+            progress=progress,
+        )
+    if out is not None:
+        with replacing(out) as file:
+            file.write(result.text.encode())
+    if as_json:
+        from ..json_text import json_text
+
+        click.echo(json_text(result.record()))
+        return
+    _print(result, out)
+
+
+def _print(result: Generation, out: Path | None) -> None:
+    from ..summary import columns
+
+    rows = [
+        (str(level.nodes), str(level.terms), str(level.classes), str(len(level.equalities)))
+        for level in result.levels
+    ]
+    echo(columns([("nodes", "terms", "classes", "equal"), *rows], right=(0, 1, 2, 3), indent=""))
+    for one in result.findings:
+        for rule in one.rules:
+            echo(f"{rule.name}: {one.candidate.text}")
+    totals = ", ".join(f"{count} {status}" for status, count in result.totals.items())
+    echo(f"{counted(len(result.findings), 'candidate')}: {totals or 'nothing to prove'}")
+    if not result.complete:
+        echo("the budget ended before all was seen: the same command goes on from there")
+    if out is not None:
+        echo(f"{out}: {counted(len(result.rules), 'rule')}")
+    elif result.rules:
+        echo(f"\n{result.text}")

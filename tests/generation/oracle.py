@@ -1,0 +1,71 @@
+"""The operators of small runs in NumPy, written by hand: no specification has a say in them."""
+
+from __future__ import annotations
+
+import numpy as np
+from tensolog.rules.generation.terms import Variable
+
+
+def _axes(known, rank):
+    return tuple(axis % rank for axis in known.get(1, range(rank)))
+
+
+def _sum(inputs, attributes, known):
+    (x,) = inputs
+    if attributes.get("noop_with_empty_axes") and 1 not in known:
+        return x
+    return x.sum(axis=_axes(known, x.ndim), keepdims=bool(attributes.get("keepdims", 1)))
+
+
+def _slice(inputs, attributes, known):
+    (x,) = inputs
+    axes = known.get(3, range(len(known[1])))
+    steps = known.get(4, [1] * len(known[1]))
+    for start, end, axis, step in zip(known[1], known[2], axes, steps, strict=True):
+        places = [slice(None)] * x.ndim
+        places[axis] = slice(start, end, step)
+        x = x[tuple(places)]
+    return x
+
+
+NUMPY = {
+    "Add": lambda i, a, k: i[0] + i[1],
+    "Sub": lambda i, a, k: i[0] - i[1],
+    "Mul": lambda i, a, k: i[0] * i[1],
+    "Neg": lambda i, a, k: -i[0],
+    "Relu": lambda i, a, k: np.maximum(i[0], 0),
+    "Max": lambda i, a, k: np.maximum(i[0], i[1]),
+    "MatMul": lambda i, a, k: np.matmul(i[0], i[1]),
+    "Concat": lambda i, a, k: np.concatenate(i, axis=a["axis"]),
+    "Transpose": lambda i, a, k: np.transpose(i[0], a.get("perm")),
+    "ReduceSum": _sum,
+    "Slice": _slice,
+    "Floor": lambda i, a, k: np.floor(i[0]),
+    "Where": lambda i, a, k: np.where(i[0], i[1], i[2]),
+    "Not": lambda i, a, k: ~i[0],
+    "Less": lambda i, a, k: i[0] < i[1],
+    "And": lambda i, a, k: i[0] & i[1],
+}
+
+
+def compute(term, values):
+    """A term by NumPy; `values` holds arrays by the name of a variable."""
+    if isinstance(term, Variable):
+        return values[term.name]
+    operation = term.operation
+    inputs = [compute(operand, values) for operand in term.operands]
+    return NUMPY[operation.op_type](inputs, dict(operation.attributes), dict(operation.known))
+
+
+def random_values(variables, rng, assignment):
+    """Arrays for variables: halves, so that float64 computes without rounding."""
+    found = {}
+    for one in variables:
+        shape = one.sort.shapes[assignment]
+        if one.sort.dtype == "bool":
+            found[one.name] = rng.integers(0, 2, shape).astype(bool)
+        elif one.sort.dtype == "float32":
+            found[one.name] = rng.integers(-16, 17, shape) / 2
+        else:
+            found[one.name] = rng.integers(0, 2, shape)
+    return found

@@ -1,0 +1,105 @@
+"""Terms and their classes, against NumPy: equal vectors mean equal values, on other numbers too."""
+
+import numpy as np
+import pytest
+from tensolog.rules.generation import UnknownOperatorError
+from tensolog.rules.generation.candidates import candidate_of
+from tensolog.rules.generation.choices import named_operators, operations_on
+from tensolog.rules.generation.enumeration import Enumeration
+from tensolog.rules.generation.inputs import choose_inputs, sort_of
+from tensolog.rules.generation.terms import Sort, variables
+
+from .oracle import compute, random_values
+
+FAMILIES = [
+    ("MatMul", "Concat"),
+    ("Add", "Mul", "Relu", "Max", "Neg"),
+    ("ReduceSum", "Mul", "Transpose"),
+    ("Slice", "Concat"),
+    ("Where", "Less", "Not", "And"),
+    ("Floor", "Add"),
+]
+
+
+def grown(operators, nodes=2, inputs=2, seed=0):
+    pool = choose_inputs(operators, inputs)
+    enumeration = Enumeration(operators, pool, seed)
+    levels = [enumeration.grow(size, last=size == nodes) for size in range(1, nodes + 1)]
+    return pool, enumeration, levels
+
+
+@pytest.mark.parametrize("operators", FAMILIES, ids="-".join)
+def test_equal_terms_are_equal_in_numpy(operators):
+    _, enumeration, levels = grown(operators)
+    rng = np.random.default_rng(5)
+    equalities = [one for level in levels for one in level.equalities]
+    assert equalities
+    for one in equalities:
+        made, known = enumeration.made(one.made), enumeration.term(one.equal_to)
+        given = {*variables(made), *variables(known)}
+        for assignment in (0, 1):
+            values = random_values(given, rng, assignment)
+            left, right = compute(made, values), compute(known, values)
+            assert left.shape == right.shape, f"{made} == {known}"
+            np.testing.assert_array_equal(left, right, f"{made} == {known}")
+
+
+@pytest.mark.parametrize("operators", FAMILIES, ids="-".join)
+def test_no_two_classes_are_equal_in_numpy(operators):
+    """What NumPy can't tell apart on several numbers, characteristic vectors don't either."""
+    pool, enumeration, _ = grown(operators)
+    rng = np.random.default_rng(7)
+    draws = [random_values(pool, rng, assignment) for assignment in (0, 1) * 20]
+    seen = {}
+    for number in range(len(enumeration.terms)):
+        term = enumeration.term(number)
+        key = []
+        for values in draws:
+            array = compute(term, values)
+            key.append((array.shape, array.dtype.kind, (array + 0).tobytes()))
+        other = seen.setdefault(tuple(key), term)
+        assert other is term, f"{other} and {term} are two classes"
+
+
+def test_a_run_owes_nothing_to_luck():
+    _, one, _ = grown(("Add", "Relu"), seed=3)
+    _, two, _ = grown(("Add", "Relu"), seed=3)
+    _, other, _ = grown(("Add", "Relu"), seed=4)
+    texts = [str(one.term(n)) for n in range(len(one.terms))]
+    assert texts == [str(two.term(n)) for n in range(len(two.terms))]
+    assert one.digests == two.digests
+    assert one.digests != other.digests
+    assert texts == [str(other.term(n)) for n in range(len(other.terms))]
+
+
+def test_families_and_names_are_operators():
+    assert "ReduceSum" in named_operators(["reduction"])
+    assert named_operators(["Add", "Add"]) == ("Add",)
+    with pytest.raises(UnknownOperatorError, match="Det has no meaning"):
+        named_operators(["Det"])
+    with pytest.raises(UnknownOperatorError, match="Plus is no operator"):
+        named_operators(["Plus"])
+
+
+def test_an_operator_takes_part_by_its_specification_alone():
+    matrix = sort_of("float32", (0, 1))
+    made = dict(operations_on("Transpose", (matrix,)))
+    assert {tuple(dict(op.attributes).get("perm", (1, 0))) for op in made} == {(0, 1), (1, 0)}
+    assert Sort("bool", matrix.shapes) in dict(operations_on("Less", (matrix, matrix))).values()
+    assert not operations_on("MatMul", (matrix, matrix))
+    images = choose_inputs(("Conv",), 2)
+    assert [len(one.sort.shapes[0]) for one in images] == [3, 3, 3, 3]
+
+
+def test_a_candidate_has_all_variables_on_the_left():
+    pool, enumeration, levels = grown(("Sub", "Add"), inputs=3)
+    found = [
+        candidate_of(enumeration.made(one.made), enumeration.term(one.equal_to), pool)
+        for level in levels
+        for one in level.equalities
+    ]
+    assert None in found  # X - X = Y - Y
+    for one in found:
+        if one is not None:
+            assert set(variables(one.right)) <= set(variables(one.left))
+            assert one.left.nodes >= one.right.nodes

@@ -1,0 +1,70 @@
+"""Whole runs: every rule found is checked by runtimes that know nothing of the specifications."""
+
+import numpy as np
+import pytest
+from tensolog.optimizer.egraph import equalities
+from tensolog.rules import generate, load_rules, parse_rules
+from tensolog.rules.gate.onnx_models import draw_sides
+from tensolog.rules.generation.terms import variables
+
+from .oracle import compute, random_values
+
+OPERATORS = ["Concat", "Relu"]
+
+
+@pytest.fixture(scope="module")
+def found():
+    return generate(OPERATORS, saturation=equalities, nodes=2, inputs=3, known=(), workers=1)
+
+
+def test_nothing_false_is_found(found):
+    rng = np.random.default_rng(1)
+    kept = [one for one in found.findings if one.status == "kept"]
+    assert kept
+    for one in kept:
+        for assignment in (0, 1, 0, 1):
+            values = random_values(variables(one.candidate.left), rng, assignment)
+            np.testing.assert_array_equal(
+                compute(one.candidate.left, values), compute(one.candidate.right, values)
+            )
+
+
+def test_rules_hold_on_instances_in_onnx_runtime(found):
+    rng = np.random.default_rng(2)
+    ran = 0
+    for rule in found.rules:
+        for both in draw_sides(rule, 4, 3, "float32"):
+            feeds = {
+                one.name: rng.normal(size=one.shape).astype(one.dtype) for one in both.operands
+            }
+            for before, after in zip(*both.run(feeds), strict=True):
+                np.testing.assert_allclose(before, after, rtol=1e-4, atol=1e-4)
+                ran += 1
+    assert ran >= 2 * len(found.rules)
+
+
+def test_the_general_rule_stands_for_its_instances(found):
+    """Concat(Concat(X, X), Y), and along the other axis: one rule derives all."""
+    kept = {one.candidate.text for one in found.findings if one.status == "kept"}
+    assert kept == {
+        "Relu(Relu(X)) = Relu(X)",
+        "Concat<axis=0>(Concat<axis=0>(X, Y), Z) = Concat<axis=0>(X, Concat<axis=0>(Y, Z))",
+    }
+    derived = [one for one in found.findings if one.status == "derived"]
+    names = {rule.name for rule in found.rules}
+    assert len(derived) > 8
+    assert all(one.derived_by and set(one.derived_by) <= names for one in derived)
+
+
+def test_found_rules_are_a_file_of_the_language(found):
+    read = parse_rules(found.text, "found.rules")
+    assert [rule.hash for rule in read] == [rule.hash for rule in found.rules]
+    assert all(rule.comment.startswith(f"# {rule.name} ") for rule in read)
+    assert all(rule.sources == ("generated",) for rule in read)
+
+
+def test_shipped_rules_leave_nothing_to_find_here(found):
+    again = generate(OPERATORS, saturation=equalities, nodes=2, inputs=3, workers=1)
+    assert not again.rules
+    shipped = {rule.name for rule in load_rules()}
+    assert all(set(one.derived_by) <= shipped and one.derived_by for one in again.findings)
