@@ -182,12 +182,6 @@ def test_reached_prefixes_are_listed():
     assert len(relations["reached_ConvertMatMulAddToGemm"].fetchall()) == 1
 
 
-def test_all_misses_compile_and_evaluate():
-    view = convolution()
-    relations = evaluated(compile_misses(list(RULES.values())), [view])
-    near_misses(list(RULES.values()), relations, view)
-
-
 def test_a_literal_never_raises_the_rank():
     rule = RULES["EliminateMulOne"]
     for shape, fires in (((), True), ((1,), True), ((1, 1, 1), False)):

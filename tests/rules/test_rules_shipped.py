@@ -6,6 +6,7 @@ are also tried on each other's instances.
 
 from __future__ import annotations
 
+import itertools
 from functools import cache
 
 import numpy as np
@@ -17,10 +18,12 @@ from onnx.reference import ReferenceEvaluator
 from rewriting import apply, run
 from tensolog.rules import (
     check_conditions,
+    compile_misses,
     compile_program,
     instantiate,
     load_rules,
     matches,
+    near_misses,
     select_rules,
 )
 from tensolog.rules.conditions import (
@@ -37,6 +40,7 @@ from tensolog.rules.conditions import (
 from tensolog.rules.matching.compile import clause_of
 from tensolog.rules.matching.match import check_all
 from tensolog.rules.matching.model_view import ModelView
+from tensolog.rules.matching.near_misses import IDENTIFYING, failed_conditions, is_reported
 from tensolog.rules.sampling.instances import instances
 
 from tests.campaigns import ALL, SHARE
@@ -394,6 +398,26 @@ def test_breaking_one_condition_leaves_no_match():
             if match.nodes == expected.nodes and match.values == expected.values:
                 text = check_conditions(match, view)
                 assert text is not None, f"{rule.name} matches though not {condition}"
+
+
+def test_the_one_condition_that_fails_is_the_near_miss():
+    named = 0
+    tried = SOME[:: 1 if ALL else 3]
+    cases = [case for case in broken() if case[0] in tried]
+    for rule, some in itertools.groupby(cases, key=lambda case: case[0]):
+        alone = (
+            (condition, view)
+            for _, condition, view, match in some
+            if is_reported(rule)
+            and not isinstance(condition, IDENTIFYING)
+            and failed_conditions(match, view) == [condition]
+        )
+        for condition, view in itertools.islice(alone, 1):
+            relations = evaluated(compile_misses([rule]), [view])
+            said = {miss.condition for miss in near_misses([rule], relations, view)}
+            assert str(condition) in said, f"{rule.name} does not say {condition}"
+            named += 1
+    assert named >= len(tried) // 2
 
 
 def test_every_rule_with_conditions_has_a_negative_test():
