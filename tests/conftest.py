@@ -15,6 +15,8 @@ from hypothesis import settings
 
 settings.register_profile("same", derandomize=True, database=None, print_blob=True)
 settings.register_profile("fresh", derandomize=False, print_blob=True)
+# Where a test does not say how many examples it takes, and campaigns are sliced.
+settings.register_profile("sliced", settings.get_profile("same"), max_examples=25)
 settings.load_profile("same")
 
 
@@ -34,15 +36,16 @@ def kernels_where_they_are_tested(request, monkeypatch):
 
 def pytest_configure(config):
     """Slice campaigns in a run that names nothing; workers are told by the environment."""
-    if hasattr(config, "workerinput"):
-        return
     from tests.campaigns import SLICED, WHOLE
 
-    os.environ.pop(SLICED, None)
-    asked = config.option.keyword or config.option.markexpr
-    named = config.args_source is not pytest.Config.ArgsSource.TESTPATHS
-    if not (asked or named or os.environ.get(WHOLE)):
-        os.environ[SLICED] = "1"
+    if not hasattr(config, "workerinput"):
+        os.environ.pop(SLICED, None)
+        asked = config.option.keyword or config.option.markexpr
+        named = config.args_source is not pytest.Config.ArgsSource.TESTPATHS
+        if not (asked or named or os.environ.get(WHOLE)):
+            os.environ[SLICED] = "1"
+    if SLICED in os.environ and not config.getoption("--hypothesis-profile"):
+        settings.load_profile("sliced")
 
 
 def pytest_collection_modifyitems(config, items):
