@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from ..rules import Rule, load_rules
-from .egraph.costs import Costs, own_nodes, problem_of
-from .egraph.derived import derive
+from .egraph.derivations.derive_all import derive
 from .egraph.egraph import EGraph
-from .egraph.extract import extract
-from .egraph.merges import merge, pairs_neighbours
-from .egraph.saturate import Growth, saturate
-from .egraph.standing import Asker, Standing, Use, Way
+from .egraph.extraction.costs import Costs, own_nodes, problem_of
+from .egraph.extraction.extract import extract
+from .egraph.extraction.merges import merge, pairs_neighbours
+from .egraph.extraction.standing import Asker, Standing, Use, Way
+from .egraph.saturation.saturate import Growth, saturate
 from .egraph.trace import name_of
 from .explain import near_misses
 from .graph.fold import fold_constants

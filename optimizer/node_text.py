@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .egraph.standing import Use, Way
+from .egraph.extraction.standing import Use, Way
 from .match.rewrite import Step
 from .node_story import NodeStory, Refusal
 from .unproved import marked

@@ -111,9 +111,9 @@ class Planner:
         there may be several at all. `kept` is a file that the e-graph is written to; with `hold` it
         is held for `lay_out_jointly`.
         """
+        from .egraph.extraction.standing import tried
         from .egraph.keep import keep
         from .egraph.search import search
-        from .egraph.standing import tried
 
         naming = self.naming if count > 1 else []  # each plan more takes loading
         with self.phases("searching", name):

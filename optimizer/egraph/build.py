@@ -8,9 +8,9 @@ from types import MappingProxyType
 
 from ..graph.graph import Graph, Node
 from .columns import NONE
-from .costs import givers_of
 from .egraph import EGraph
-from .problem import Selection, in_order
+from .extraction.costs import givers_of
+from .extraction.problem import Selection, in_order
 
 
 def build(

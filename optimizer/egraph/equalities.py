@@ -14,7 +14,7 @@ from ...rules import Rule, select_rules
 from ..graph.convert import load_graph
 from ..graph.infer import refine_types
 from .egraph import EGraph
-from .saturate import Budget, Growth, saturate
+from .saturation.saturate import Budget, Growth, saturate
 
 # Rounds, e-nodes and matches of a rule in a round: what counts decides alike on any machine.
 BUDGET = Budget(rounds=4, nodes=3_000, factor=4, matches=300, seconds=20.0, share=1.0)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ..keep import write_tables
 from .columns import NONE
-from .merges import canonical
-from .problem import Selection
+from .extraction.merges import canonical
+from .extraction.problem import Selection
 from .provenance import Application
 from .search import Found
 from .trace import name_of

@@ -10,18 +10,18 @@ from ..garbage import seldom_collected
 from ..graph.graph import Graph
 from ..match.rewrite import Step
 from ..price import Prices, Progress
-from .alternatives import Alternative, alternatives
 from .build import build
-from .costs import Costs, own_nodes, problem_of
-from .derived import derive
+from .derivations.derive_all import derive
 from .egraph import EGraph
-from .extract import MOST_STEPS, Extraction, extract
-from .merges import Merged, canonical, merge, pairs_neighbours
-from .named import name_kernels
+from .extraction.alternatives import Alternative, alternatives
+from .extraction.costs import Costs, own_nodes, problem_of
+from .extraction.extract import MOST_STEPS, Extraction, extract
+from .extraction.merges import Merged, canonical, merge, pairs_neighbours
+from .extraction.named import name_kernels
+from .extraction.problem import Choice, Problem, Selection, cost_of
 from .naming import is_naming
-from .problem import Choice, Problem, Selection, cost_of
 from .provenance import Application
-from .saturate import Budget, Growth, Report, saturate
+from .saturation.saturate import Budget, Growth, Report, saturate
 from .trace import steps_of
 
 # Extractions after which what is not measured yet is left out.

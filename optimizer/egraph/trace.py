@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..match.rewrite import Step
-from .costs import Costs
 from .egraph import EGraph
-from .problem import Selection
+from .extraction.costs import Costs
+from .extraction.problem import Selection
 from .provenance import Application
 
 

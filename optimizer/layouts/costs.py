@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..egraph.costs import UNUSABLE, Costs
+from ..egraph.extraction.costs import UNUSABLE, Costs
 from .blocking import Blocking
 from .operators.convolution_epilogues import is_blocked_by_runtime
 from .runtime import NCHWC

@@ -10,12 +10,12 @@ import onnx
 
 from ...rules import Rule
 from ..egraph.build import build
-from ..egraph.costs import Costs
 from ..egraph.egraph import EGraph
-from ..egraph.extract import Extraction
+from ..egraph.extraction.costs import Costs
+from ..egraph.extraction.extract import Extraction
+from ..egraph.extraction.merges import canonical, merge_everywhere
+from ..egraph.extraction.problem import Selection
 from ..egraph.keep import Account
-from ..egraph.merges import canonical, merge_everywhere
-from ..egraph.problem import Selection
 from ..egraph.provenance import Application
 from ..egraph.search import Found, roots_of
 from ..egraph.trace import name_of, steps_of

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Sequence
 
-from ..egraph.alternatives import without
-from ..egraph.costs import own_nodes
-from ..egraph.greedy import Way, cheapest_by_parts
-from ..egraph.problem import Choice, CycleError, Problem, Selection, cost_of, in_order
+from ..egraph.extraction.alternatives import without
+from ..egraph.extraction.costs import own_nodes
+from ..egraph.extraction.greedy import Way, cheapest_by_parts
+from ..egraph.extraction.problem import Choice, CycleError, Problem, Selection, cost_of, in_order
 from .blocking import Blocking
 from .costs import REORDERS
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..egraph.alternatives import without
-from ..egraph.costs import Costs, problem_of
 from ..egraph.egraph import EGraph
-from ..egraph.extract import MOST_STEPS, Extraction, extract
-from ..egraph.problem import Problem, Selection
+from ..egraph.extraction.alternatives import without
+from ..egraph.extraction.costs import Costs, problem_of
+from ..egraph.extraction.extract import MOST_STEPS, Extraction, extract
+from ..egraph.extraction.problem import Problem, Selection
 from .blocking import Blocking
 from .costs import BlockedCosts
 from .growing import grow

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..egraph.costs import Costs
 from ..egraph.egraph import EGraph
-from ..egraph.problem import Problem, Selection
-from ..egraph.saturate import Growth
-from ..egraph.standing import Asker, Standing, Way
+from ..egraph.extraction.costs import Costs
+from ..egraph.extraction.problem import Problem, Selection
+from ..egraph.extraction.standing import Asker, Standing, Way
+from ..egraph.saturation.saturate import Growth
 from ..egraph.trace import name_of
 from .runtime import block_size
 from .selection import cheapest_ways

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensolog.optimizer.egraph.egraph import EGraph
-from tensolog.optimizer.egraph.saturate import Budget, saturate
+from tensolog.optimizer.egraph.saturation.saturate import Budget, saturate
 
 from ..campaigns import examples
 from ..optimizer.builders import model, run, value

@@ -5,9 +5,9 @@ from itertools import combinations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensolog.optimizer.egraph.alternatives import alternatives, without
-from tensolog.optimizer.egraph.extract import extract
-from tensolog.optimizer.egraph.problem import Choice, Problem, cost_of, exhaustive
+from tensolog.optimizer.egraph.extraction.alternatives import alternatives, without
+from tensolog.optimizer.egraph.extraction.extract import extract
+from tensolog.optimizer.egraph.extraction.problem import Choice, Problem, cost_of, exhaustive
 
 from ..campaigns import examples
 from .test_extraction import first_choices, problems

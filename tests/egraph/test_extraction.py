@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from tensolog.optimizer.egraph import bound, cutset
-from tensolog.optimizer.egraph.extract import extract
-from tensolog.optimizer.egraph.problem import (
+from tensolog.optimizer.egraph.extraction import bound, cutset
+from tensolog.optimizer.egraph.extraction.extract import extract
+from tensolog.optimizer.egraph.extraction.problem import (
     Choice,
     CycleError,
     Problem,
@@ -14,7 +14,7 @@ from tensolog.optimizer.egraph.problem import (
     in_order,
     reduced,
 )
-from tensolog.optimizer.egraph.regions import REMEMBERED
+from tensolog.optimizer.egraph.extraction.regions import REMEMBERED
 
 from ..campaigns import examples
 

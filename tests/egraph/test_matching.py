@@ -10,9 +10,15 @@ from hypothesis import strategies as st
 from tensolog.catalog.datalog import evaluate, parse
 from tensolog.catalog.datalog.parser import parse_block
 from tensolog.catalog.datalog.unparse import clause_text
-from tensolog.optimizer.egraph.application import apply_matches
 from tensolog.optimizer.egraph.egraph import EGraph
-from tensolog.optimizer.egraph.matching import ANY, EMatcher, Patterns, operators_in, reachable
+from tensolog.optimizer.egraph.saturation.application import apply_matches
+from tensolog.optimizer.egraph.saturation.matching import (
+    ANY,
+    EMatcher,
+    Patterns,
+    operators_in,
+    reachable,
+)
 from tensolog.optimizer.match import clauses
 from tensolog.rules import nearly
 from tensolog.rules.conditions import UsedOnlyHere

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from tensolog.optimizer.egraph.egraph import EGraph
-from tensolog.optimizer.egraph.matching import EMatcher
-from tensolog.optimizer.egraph.saturate import Budget, saturate
+from tensolog.optimizer.egraph.saturation.matching import EMatcher
+from tensolog.optimizer.egraph.saturation.saturate import Budget, saturate
 from tensolog.rules import parse_rules
 
 from ..optimizer.builders import model, run, value

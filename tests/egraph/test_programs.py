@@ -10,7 +10,7 @@ from pathlib import Path
 import onnx
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tensolog.optimizer.egraph.saturate import Budget
+from tensolog.optimizer.egraph.saturation.saturate import Budget
 
 from ..campaigns import examples
 from ..models.agreement import disagreement

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from onnx import helper, numpy_helper
 from tensolog.optimizer.egraph.egraph import EGraph
-from tensolog.optimizer.egraph.merges import pairs_neighbours
-from tensolog.optimizer.egraph.saturate import saturate
+from tensolog.optimizer.egraph.extraction.merges import pairs_neighbours
+from tensolog.optimizer.egraph.saturation.saturate import saturate
 from tensolog.rules import parse_rules
 
 from ..optimizer.builders import model, run, value

@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-from tensolog.optimizer.egraph.costs import Costs
 from tensolog.optimizer.egraph.egraph import EGraph
-from tensolog.optimizer.egraph.saturate import saturate
-from tensolog.optimizer.egraph.standing import Asker, tried
+from tensolog.optimizer.egraph.extraction.costs import Costs
+from tensolog.optimizer.egraph.extraction.standing import Asker, tried
+from tensolog.optimizer.egraph.saturation.saturate import saturate
 from tensolog.optimizer.node_story import Question, about, answer
 from tensolog.optimizer.setting import OptionError, Setting
 from tensolog.rules import load_rules

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
-from tensolog.optimizer.egraph.costs import Costs
 from tensolog.optimizer.egraph.egraph import EGraph
+from tensolog.optimizer.egraph.extraction.costs import Costs
 from tensolog.optimizer.egraph.search import search
 from tensolog.optimizer.graph.convert import to_model
 from tensolog.optimizer.graph.signature import signature

@@ -10,7 +10,7 @@ from tensolog.catalog import Catalog
 from tensolog.optimizer import ORIGINAL, campaign
 from tensolog.optimizer.deadline import OutOfTimeError, checkpoint, cut_at, left_s
 from tensolog.optimizer.egraph.egraph import EGraph
-from tensolog.optimizer.egraph.saturate import OUT_OF_TIME, saturate
+from tensolog.optimizer.egraph.saturation.saturate import OUT_OF_TIME, saturate
 from tensolog.optimizer.fuse.codegen import compiler
 from tensolog.optimizer.fuse.codegen.compiler import Compiler
 from tensolog.optimizer.phases import Phases
@@ -71,7 +71,7 @@ def small(power=0.5):
 
 
 def test_an_e_graph_without_time_ends_after_a_round_and_says_so(monkeypatch):
-    monkeypatch.setattr("tensolog.optimizer.egraph.saturate.left_s", lambda: 0.0)
+    monkeypatch.setattr("tensolog.optimizer.egraph.saturation.saturate.left_s", lambda: 0.0)
     growth = saturate(EGraph(graph_of(small()), {}, 1024), shipped_rules())
     assert growth.ended == OUT_OF_TIME and len(growth.sizes) == 1
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tensolog.optimizer.egraph.chains import OPERATIONS
+from tensolog.optimizer.egraph.saturation.chains import OPERATIONS
 from tensolog.optimizer.explain import explain_text
 from tensolog.optimizer.layouts.values import SUMMARIES
 from tensolog.optimizer.match.rewrite import _SUBGRAPHS, Step

@@ -8,17 +8,17 @@ from functools import cache
 
 import numpy as np
 
-from ...rules import Match, Rule, check_conditions, match_of
-from ...rules.conditions import HasAttribute, IsLiteral, conditions
-from ...rules.matching.compile import columns
-from ...rules.syntax import Expression, ListOf, Literal, Unary, walk
-from ..deadline import checkpoint
-from ..match.arrays import Ints
-from ..match.clauses import Row, derived, readings, stated
-from ..match.joins import Tables
-from .egraph import EGraph
+from ....rules import Match, Rule, check_conditions, match_of
+from ....rules.conditions import HasAttribute, IsLiteral, conditions
+from ....rules.matching.compile import columns
+from ....rules.syntax import Expression, ListOf, Literal, Unary, walk
+from ...deadline import checkpoint
+from ...match.arrays import Ints
+from ...match.clauses import Row, derived, readings, stated
+from ...match.joins import Tables
+from ..egraph import EGraph
 from .facts import Facts
-from .places import Places
+from .news import Places
 from .view import View
 
 ANY = -1  # since when a rule is asked for matches, if it is for all there are

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-from ..graph.graph import Shape, TensorType, constant_of
-from ..graph.infer import bind, sharpen
-from .columns import NONE
-from .costs import givers_of
-from .egraph import UNTYPED, EGraph
-from .provenance import Application
-from .vocabulary import Attributes
+from ...graph.graph import Shape, TensorType, constant_of
+from ...graph.infer import bind, sharpen
+from ..columns import NONE
+from ..egraph import UNTYPED, EGraph
+from ..extraction.costs import givers_of
+from ..provenance import Application
+from ..vocabulary import Attributes
 
 
 @dataclass(frozen=True)

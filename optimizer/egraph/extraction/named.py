@@ -12,17 +12,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...rules import Match, Rule
-from ..price import Progress
-from .application import apply_matches
-from .columns import NONE
+from ....rules import Match, Rule
+from ...price import Progress
+from ..columns import NONE
+from ..egraph import EGraph
+from ..provenance import Application
+from ..saturation.application import apply_matches
+from ..saturation.matching import Patterns, operators_in, reachable
 from .costs import UNUSABLE, Costs, free_classes
-from .egraph import EGraph
 from .extract import extract
-from .matching import Patterns, operators_in, reachable
 from .merges import Signature, canonical, choice_of, matches_in, signature
 from .problem import Choice, Problem, Selection
-from .provenance import Application
 
 # Of the time left for measuring, the share that such kernels may have.
 SHARE = 0.5

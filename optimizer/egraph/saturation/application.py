@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...rules import Match, Replacement, RuleError, instantiate
-from ..deadline import checkpoint
-from ..graph.graph import constant_of
-from ..match.rewrite import attribute_proto
-from .columns import NONE, Row
-from .egraph import EGraph
-from .provenance import Application
+from ....rules import Match, Replacement, RuleError, instantiate
+from ...deadline import checkpoint
+from ...graph.graph import constant_of
+from ...match.rewrite import attribute_proto
+from ..columns import NONE, Row
+from ..egraph import EGraph
+from ..provenance import Application
+from ..vocabulary import Attributes
 from .view import View
-from .vocabulary import Attributes
 
 
 @dataclass

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from ...profiles.kernel import Kernel
-from ..price import Prices, Progress
-from .columns import NONE
-from .egraph import UNTYPED, EGraph
+from ....profiles.kernel import Kernel
+from ...price import Prices, Progress
+from ..columns import NONE
+from ..egraph import UNTYPED, EGraph
+from ..vocabulary import INPUT
 from .problem import Choice, Problem
-from .vocabulary import INPUT
 
 UNUSABLE = math.inf
 

@@ -6,8 +6,8 @@ indices over all others. Each row is then moved element by element, eight times 
 
 from __future__ import annotations
 
-from ..graph.graph import Shape
-from .derive import Derivation, Giver
+from ...graph.graph import Shape
+from .derivation import Derivation, Giver
 
 RULE = "ConvertGatherElementsToGather"
 SUMMARY = "moves whole slices where elements were gathered by one index a slice"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from ..egraph import EGraph
+from ..provenance import Application
 from .attention import fuse_attention
-from .derive import Derivation
-from .egraph import EGraph
+from .derivation import Derivation
 from .gathers import gather_slices
 from .narrow import split_narrow
-from .provenance import Application
 from .rotary import fuse_rotary
 
 

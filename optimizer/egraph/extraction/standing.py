@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..match.rewrite import Step
-from .columns import NONE
+from ...match.rewrite import Step
+from ..columns import NONE
+from ..egraph import EGraph
+from ..provenance import Application
+from ..saturation.saturate import Growth
+from ..trace import name_of
 from .costs import UNUSABLE, Costs, own_nodes, problem_of
-from .egraph import EGraph
 from .extract import MOST_STEPS, extract
 from .problem import Choice, CycleError, Problem, Selection, cost_of, in_order
-from .provenance import Application
-from .saturate import Growth
-from .trace import name_of
 
 # Programs that are looked for to answer one question.
 MOST_PROGRAMS = 40

@@ -16,16 +16,16 @@ from functools import cache
 
 import numpy as np
 
-from ...rules import Match, Rule, check_conditions, match_of
-from ..deadline import checkpoint
-from .application import apply_matches
-from .columns import NONE
+from ....rules import Match, Rule, check_conditions, match_of
+from ...deadline import checkpoint
+from ..columns import NONE
+from ..egraph import EGraph
+from ..provenance import Application
+from ..saturation.application import apply_matches
+from ..saturation.matching import ANY, Patterns, operators_in, reachable
+from ..saturation.view import View
 from .costs import UNUSABLE, Costs, free_classes
-from .egraph import EGraph
-from .matching import ANY, Patterns, operators_in, reachable
 from .problem import Choice, CycleError, Selection, cost_of, in_order
-from .provenance import Application
-from .view import View
 
 # Candidates that are made; how much dearer than the best one they may be to lead on, and how many
 # that gain nothing may: looking for matches takes longer than making a candidate.

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..graph.graph import constant_of
-from .columns import NONE
-from .derive import Derivation, Giver
+from ...graph.graph import constant_of
+from ..columns import NONE
+from .derivation import Derivation, Giver
 
 RULE, HEADS = "FuseRotaryEmbedding", "FuseRotaryEmbeddingOfHeads"
 SUMMARY = "rotates pairs of channels by tables in one pass"

@@ -9,8 +9,8 @@ from functools import cache
 
 import numpy as np
 
-from ...rules import Rule
-from .egraph import EGraph
+from ....rules import Rule
+from ..egraph import EGraph
 
 Operators = tuple[str, ...]
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, combinations
 
-from ..deadline import checkpoint
+from ...deadline import checkpoint
 from .alike import Decisions
 from .bound import Decision
 from .greedy import computed, value_of

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ..graph.graph import Shape
-from .columns import NONE
-from .derive import Derivation, Giver
+from ...graph.graph import Shape
+from ..columns import NONE
+from .derivation import Derivation, Giver
 
 RULE = "FuseMultiHeadAttention"
 SUMMARY = "attends with several heads in one kernel"

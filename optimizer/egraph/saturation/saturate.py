@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ...rules import Rule
-from ..deadline import left_s
+from ....rules import Rule
+from ...deadline import left_s
+from ..egraph import EGraph
+from ..provenance import Application
 from .application import apply_matches
 from .chains import Chains
-from .egraph import EGraph
 from .matching import EMatcher, operators_in, reachable
-from .provenance import Application
 
 SATURATED = "saturated"
 OUT_OF_TIME = "the time for it is over"

@@ -18,9 +18,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..graph.graph import constant_of
-from .columns import NONE
-from .derive import Derivation, Giver
+from ...graph.graph import constant_of
+from ..columns import NONE
+from .derivation import Derivation, Giver
 
 RULE = "SplitNarrowConv"
 SUMMARY = "computes the taps of one axis as channels, where a convolution has few of these"

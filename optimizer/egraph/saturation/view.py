@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ...catalog.operators import schema_for
-from ...rules import ABSENT
-from ..graph.graph import Shape
-from .egraph import EGraph
+from ....catalog.operators import schema_for
+from ....rules import ABSENT
+from ...graph.graph import Shape
+from ..egraph import EGraph
 
 
 class View:

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...catalog.operators import schema_for
-from ...rules import attribute_text
-from ..match.arrays import Ints, segments
-from ..match.joins import union
-from ..match.relations import is_plain, scalar_of
-from .columns import NONE, Row
-from .egraph import UNTYPED, EGraph
+from ....catalog.operators import schema_for
+from ....rules import attribute_text
+from ...match.arrays import Ints, segments
+from ...match.joins import union
+from ...match.relations import is_plain, scalar_of
+from ..columns import NONE, Row
+from ..egraph import UNTYPED, EGraph
 
 Relation = list[NDArray[Any]]
 NO_INTEGER = np.iinfo(np.int64).min  # stands for an attribute that is none

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..deadline import checkpoint
+from ...deadline import checkpoint
 from .alike import Decisions
 from .cutset import decide_cut
 from .problem import Choice, Problem, Selection, cost_of, in_order, reduced

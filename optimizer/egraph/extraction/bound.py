@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..deadline import checkpoint
+from ...deadline import checkpoint
 from .greedy import MOST_CLASSES, computed, greedy, improved, shared_out, value_of
 from .problem import Choice, Selection
 from .regions import Region, parents_of
