@@ -52,6 +52,11 @@ class _Form:
         return () if self.described is None else tuple(sorted(self.described.known_inputs))
 
     @cached_property
+    def has_window(self) -> bool:
+        """Whether an attribute may say the size of a window."""
+        return any(spec.name == "kernel_shape" for spec in self.schema.attributes)
+
+    @cached_property
     def from_the_end(self) -> Mapping[str, int]:
         """The attributes that are an axis by default, counted from the end."""
         defaults = {name: self.schema.defaults.get(name) for name in self.attributes}
@@ -149,9 +154,7 @@ class Spelling:
         operator, attributes, operands = row
         ranks = tuple(self._rank(value) for value in operands[:2])
         lists = tuple(self._number(operands, position) for position in form.known)
-        window = None
-        if "kernel_shape" in self.egraph.vocabulary.attributes[attributes].protos:
-            window = self._window(form, operands)
+        window = self._window(form, operands) if form.has_window else None
         return operator, attributes, len(operands), ranks, lists, window
 
     def _number(self, operands: tuple[int, ...], position: int) -> int | None:

@@ -49,6 +49,8 @@ def test_narrow_convolutions_of_any_form(channels, depth, taps, data):
     size = [1 + (k - 1) * d + data.draw(st.integers(0, 3))
             for k, d in zip(taps, dilations, strict=True)]  # fmt: skip
     given_ = {"strides": strides, "dilations": dilations, "pads": pads}
+    if data.draw(st.booleans()):
+        given_["kernel_shape"] = taps
     bias, relu = data.draw(st.booleans()), data.draw(st.booleans())
     assert split(narrow(channels, depth, taps, size, bias=bias, relu=relu, **given_))
 

@@ -167,6 +167,21 @@ def test_a_plan_keeps_the_spelling_of_the_model():
     assert [list(node.input) for node in plan.graph.node] == [["X0", "p"], ["X0"]]
 
 
+def test_a_window_of_another_size_is_spelled_with_its_own():
+    """A plan has the model's spelling of what it has in it alone: of no larger window."""
+    weights = {"W": np.ones((2, 3, 3, 3), np.float32), "V": np.ones((2, 3, 1, 3), np.float32)}
+    written = {"kernel_shape": [3, 3], "strides": [1, 1]}
+    built = two(("Conv", ["W"], written), ("Conv", ["V"], {}), weights, shape=(1, 3, 5, 6))
+    graph = graph_of(built)
+    egraph = EGraph(graph)
+    problem = problem_of(egraph, lambda node: 1.0)
+    for node in (choice.node for offered in problem.choices.values() for choice in offered):
+        attributes, operands = egraph.written(node)
+        values = egraph.vocabulary.attributes[attributes].values
+        window = egraph.type(operands[1]).shape[2:]
+        assert values.get("kernel_shape", window) == window
+
+
 RULES = """
 # EliminateSumOf{name} is one that only a test would want.
 rule EliminateSumOf{name}
