@@ -14,15 +14,16 @@ from ..catalog.store.staging import Stage
 from ..profiles.machine import cores
 from ..rules import Rule
 from ..rules.gate.ledger.admission import applicable
-from .campaign import Campaign
 from .graph.fold import FOLD_LIMIT
 from .graph.torch_modules import export_module, is_module
 from .native.library import require_compiler
 from .outcome import conclude
+from .passes import run_passes
 from .phases import Phases, Progress
 from .race.realize import Workshop
 from .result import Optimization
 from .setting import BUDGET_S, CLASSES, SEARCHES, OptionError, Setting, allowed
+from .state import read
 from .target import AUTO, TargetChoice, choose_target
 
 if TYPE_CHECKING:
@@ -152,21 +153,26 @@ def _run(
     keeps: bool,
 ) -> Optimization:
     with Workshop(catalog) as workshop:
-        run = Campaign(catalog, setting, phases, rules, workshop, source, kept)
+        state = read(
+            source,
+            catalog=catalog,
+            setting=setting,
+            phases=phases,
+            rules=rules,
+            workshop=workshop,
+            kept=kept,
+        )
         try:
-            run.simplify()
-            contest = run.open_contest()
-            if contest is not None:
-                try:
-                    run.compete(contest)
-                finally:
-                    contest.close()
-            return conclude(run, choice)
+            try:
+                run_passes(state)
+            finally:
+                state.close()
+            return conclude(state, choice)
         except BaseException as error:
             watch = interrupted()
             if not keeps or not (watch or isinstance(error, KeyboardInterrupt)):
                 raise
             if watch is not None:
                 watch.answer()
-        run.end_early()
-        return conclude(run, choice)
+        state.end_early()
+        return conclude(state, choice)

@@ -12,7 +12,6 @@ from ..catalog.onnx.side_file import referring
 from ..catalog.store.constants import LARGE_BYTES
 from ..profiles.sessions.deployed import LIBRARY
 from ..profiles.sessions.execution import embed
-from .campaign import Campaign
 from .explain import near_misses
 from .keep import keep_plans
 from .match.rewrite import Step
@@ -21,9 +20,10 @@ from .race.contest import Plan
 from .record import record_plan
 from .result import Optimization
 from .search import bound_types
+from .state import State
 from .target import TargetChoice
 from .view import calls_of, calls_run, drawn_graph, operator_costs
-from .words import candidate_of, details, time_over, verdict_of, version_of
+from .words import candidate_of, details, more_time, time_over, verdict_of, version_of
 
 if TYPE_CHECKING:
     from .report.schema import DrawnGraph, Headline, OperatorCost
@@ -33,38 +33,38 @@ if TYPE_CHECKING:
 MAPPED_BYTES = 8 << 20
 
 
-def conclude(run: Campaign, choice: TargetChoice) -> Optimization:
+def conclude(state: State, choice: TargetChoice) -> Optimization:
     """Explain, record, and hand over."""
-    winner, original = run.winner, run.original
+    winner, original = state.winner, state.original
     libraries: dict[str, bytes] = {}
     for path in winner.execution.libraries:  # a plan has one for all of its kernels
-        libraries[LIBRARY] = run.workshop.file(path.name)
+        libraries[LIBRARY] = state.workshop.file(path.name)
         winner.execution = replace(winner.execution, libraries=(Path(LIBRARY),))
-    with run.phases("explaining"):
-        rules = (*run.planner.always, *run.planner.explorative)
-        closest = _closest(run) if winner is original else winner
+    with state.phases("explaining"):
+        rules = (*state.planner.always, *state.planner.explorative)
+        closest = _closest(state) if winner is original else winner
         near = near_misses(rules, closest.graph)
         steps = closest.steps
         if winner is original:
             steps = [lost(step, closest) for step in steps]
-        steps = [*steps, *run.losing]
+        steps = [*steps, *state.losing]
     candidates = [
         candidate_of(plan, winner=plan is winner, reference=original.lap)
-        for plan in (original, *run.plans)
+        for plan in (original, *state.plans)
     ]
-    deviations = [item for plan in run.plans for item in plan.deviations]
-    if run.kept is not None:
-        keep_plans((original, *run.plans), candidates, run.kept)
-    with run.phases("recording"), run.catalog.transaction():
-        result_id = run.model_id
+    deviations = [item for plan in state.plans for item in plan.deviations]
+    if state.kept is not None:
+        keep_plans((original, *state.plans), candidates, state.kept)
+    with state.phases("recording"), state.catalog.transaction():
+        result_id = state.model_id
         if winner is not original:
-            skeleton = run.workshop.skeleton(winner.graph)
+            skeleton = state.workshop.skeleton(winner.graph)
             embed(skeleton, winner.execution)
-            result_id = store_model(run.catalog, skeleton, parent_model_id=run.model_id)
+            result_id = store_model(state.catalog, skeleton, parent_model_id=state.model_id)
         plan_id = record_plan(
-            run.catalog,
-            run.setting,
-            run.model_id,
+            state.catalog,
+            state.setting,
+            state.model_id,
             result_id,
             winner.name,
             steps,
@@ -76,9 +76,10 @@ def conclude(run: Campaign, choice: TargetChoice) -> Optimization:
         "chosen": winner.name,
         "verdict": " ".join(
             [
-                *(["Interrupted."] if run.is_interrupted else ()),
-                verdict_of(winner, run.plans, run.losing, run.problem),
-                *time_over(run.cut, run.phases, run.setting),
+                *(["Interrupted."] if state.is_interrupted else ()),
+                verdict_of(winner, state.plans, state.losing, state.problem),
+                *more_time(winner, state.plans, state.round_s, state.schedule.seconds),
+                *time_over(state.cut, state.phases, state.setting),
             ]
         ),
         "nodes_before": original.nodes,
@@ -86,20 +87,20 @@ def conclude(run: Campaign, choice: TargetChoice) -> Optimization:
     }
     return Optimization(
         plan_id=plan_id,
-        model_id=run.model_id,
+        model_id=state.model_id,
         result_model_id=result_id,
         plan=steps,
         candidates=candidates,
         deviations=deviations,
         details=details(
             headline,
-            run.catalog,
-            run.setting,
-            run.phases,
-            run.model_id,
+            state.catalog,
+            state.setting,
+            state.phases,
+            state.model_id,
             result_id,
-            run.skeleton,
-            run.sizes,
+            state.skeleton,
+            state.sizes,
             choice.to_json(),
             (original.graph.opset(), winner.graph.opset()),
         ),
@@ -107,22 +108,22 @@ def conclude(run: Campaign, choice: TargetChoice) -> Optimization:
         execution=winner.execution,
         libraries=libraries,
         outside_bytes=outside_bytes(original, winner),
-        weights_files=_weights_files(run),
-        operators=_operators(run, original, winner),
-        graphs=(_drawn(run, original, steps), _drawn(run, winner, ())),
-        question=Question(run.setting, run.planner.base, dict(run.sizes)),
-        catalog=run.catalog,
-        catalog_path=run.catalog.path,
-        interrupted=run.is_interrupted,
+        weights_files=_weights_files(state),
+        operators=_operators(state, original, winner),
+        graphs=(_drawn(state, original, steps), _drawn(state, winner, ())),
+        question=Question(state.setting, state.planner.base, dict(state.sizes)),
+        catalog=state.catalog,
+        catalog_path=state.catalog.path,
+        interrupted=state.is_interrupted,
     )
 
 
-def _closest(run: Campaign) -> Plan:
+def _closest(state: State) -> Plan:
     """The plan that came closest to winning, the last one derived where none was raced."""
-    raced = [(plan.lap.ratio, place) for place, plan in enumerate(run.plans) if plan.lap]
+    raced = [(plan.lap.ratio, place) for place, plan in enumerate(state.plans) if plan.lap]
     if raced:
-        return run.plans[min(raced)[1]]
-    return run.plans[-1] if run.plans else run.original
+        return state.plans[min(raced)[1]]
+    return state.plans[-1] if state.plans else state.original
 
 
 def outside_bytes(original: Plan, winner: Plan) -> int | None:
@@ -139,32 +140,32 @@ def outside_bytes(original: Plan, winner: Plan) -> int | None:
     return max(MAPPED_BYTES, 1 + max((size or 0 for size in known), default=0))
 
 
-def _weights_files(run: Campaign) -> frozenset[Path]:
+def _weights_files(state: State) -> frozenset[Path]:
     """Give the files that large weights of the model that was read lie in."""
-    constants = (constant for _, constant in referring(run.catalog, run.skeleton))
+    constants = (constant for _, constant in referring(state.catalog, state.skeleton))
     return frozenset(Path(one.location).resolve() for one in constants if one.location)
 
 
-def _operators(run: Campaign, original: Plan, winner: Plan) -> list[OperatorCost]:
+def _operators(state: State, original: Plan, winner: Plan) -> list[OperatorCost]:
     """Compare what the runtime runs; where that is not known of both, the models' own nodes."""
     if original.run is not None and winner.run is not None:
         return operator_costs(
-            calls_run(original.run, run.run_prices), calls_run(winner.run, run.run_prices)
+            calls_run(original.run, state.run_prices), calls_run(winner.run, state.run_prices)
         )
     return operator_costs(
-        calls_of(original.graph, run.kernels(original), run.prices),
-        calls_of(winner.graph, run.kernels(winner), run.prices),
+        calls_of(original.graph, state.kernels(original), state.prices),
+        calls_of(winner.graph, state.kernels(winner), state.prices),
     )
 
 
-def _drawn(run: Campaign, plan: Plan, steps: Sequence[Step]) -> DrawnGraph:
+def _drawn(state: State, plan: Plan, steps: Sequence[Step]) -> DrawnGraph:
     graph = plan.graph
     rules = {name: step.rule for step in steps if step.accepted for name in step.nodes}
     return drawn_graph(
         graph,
-        bound_types(graph, run.sizes),
-        run.kernels(plan),
-        run.prices,
+        bound_types(graph, state.sizes),
+        state.kernels(plan),
+        state.prices,
         {number: rules.get(graph.node_name(number), "") for number in graph.nodes},
     )
 

@@ -20,6 +20,7 @@ STEPS = {
     "reading": "read",
     "running the original": "run",
     "first race": "run",
+    "first kernels": "run",
     "searching": "search",
     "screening": "search",
     "predicting": "search",
@@ -44,6 +45,7 @@ class Phases:
         self._progress = progress
         self.start = time.monotonic()
         self.seconds: dict[str, float] = {}
+        self._whole = ""
 
     @contextlib.contextmanager
     def __call__(self, name: str, detail: str = "") -> Iterator[None]:
@@ -53,12 +55,22 @@ class Phases:
         try:
             yield
         finally:
+            name = self._whole or name
             self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - start
+
+    @contextlib.contextmanager
+    def as_part_of(self, name: str) -> Iterator[None]:
+        """Report and time the phases of the block as parts of one, which comes in another step."""
+        self._whole = name
+        try:
+            yield
+        finally:
+            self._whole = ""
 
     def tell(self, phase: str, done: int, total: int, detail: str = "") -> None:
         """Report progress inside a phase."""
         if self._progress is not None:
-            self._progress(phase, done, total, detail)
+            self._progress(phase if phase == BEST else self._whole or phase, done, total, detail)
         checkpoint()
 
     def mute(self) -> None:

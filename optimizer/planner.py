@@ -46,6 +46,11 @@ class Planner:
         # What `grow` found and from which plan, until its layouts are chosen.
         self.held: tuple[Plan, Found] | None = None
 
+    def assuming_finite(self, plan: Plan) -> set[str]:
+        """Name the rules of a plan that promise their equality for finite numbers only."""
+        used = {step.rule for step in plan.steps}
+        return {rule.name for rule in self.always if rule.finite_math and rule.name in used}
+
     def forbid(self, names: Collection[str]) -> None:
         """Leave rules out of all plans that are derived from now on."""
         self.always, self.explorative, self.naming = (

@@ -26,6 +26,7 @@ class Prices:
     ) -> None:
         self.model = model
         self.left_s = budget_s
+        self.spent_s = 0.0
         self.measured = 0
         # What fused kernels cost, by their operators' names: they run with their library only.
         self.fused: dict[str, Cost] = {} if fused is None else fused
@@ -39,7 +40,8 @@ class Prices:
         try:
             self.measured += self.model.measure(todo, budget_s=self.left_s, progress=progress)
         finally:
-            self.left_s -= time.monotonic() - start
+            self.spent_s += (took_s := time.monotonic() - start)
+            self.left_s -= took_s
 
     def unmeasured(self, kernels: Iterable[Kernel]) -> list[Kernel]:
         """List the kernels that can be measured and have not been, each once, in their order."""

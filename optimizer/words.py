@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from .graph.convert import tensor_type
 from .match.rewrite import Step
 from .phases import Phases
 from .race.contest import ORIGINAL, Plan
+from .race.final import FINAL_SHARE
 from .race.shortlist import NO_TIME
 from .result import Candidate
 from .setting import CLASSES, FINITE_MATH, MOST_S, Setting
@@ -27,12 +29,15 @@ from .unproved import NOT_PROVED, is_unproved
 
 if TYPE_CHECKING:
     from .report.schema import Device, Headline, Summary, Target
+    from .state import Cut
 
 
 # A smaller gap is within what costs are uncertain by.
 LEAST_GAP = 0.01
 # Of fewer rounds than this an interval is so wide that it says nothing.
 FEW_ROUNDS = 5
+# Plans that are named where there was no time for them, and seconds that nobody would add.
+SHOWN_PLANS, MOST_MORE_S = 3, 3600.0
 # By so many seconds a budget may be passed without a word; the phases that took most are told.
 UNTOLD_S, TOLD_PHASES = 1.0, 5
 
@@ -113,19 +118,60 @@ def _left_out(losing: Sequence[Step]) -> str:
     )
 
 
-def time_over(cut: Sequence[str], phases: Phases, setting: Setting) -> Iterator[str]:
+def time_over(cut: Sequence[Cut], phases: Phases, setting: Setting) -> Iterator[str]:
     """Say what was cut, and where the time went, in a sentence each, if it was over."""
     if cut:
-        yield (
-            f"There was no time for all of this: {', '.join(dict.fromkeys(cut))}; "
-            "a larger budget gives more."
-        )
+        had_s: dict[str, float] = {}
+        for each in cut:
+            had_s[each.name] = had_s.get(each.name, 0.0) + each.seconds
+        named = ", ".join(f"{name} (cut after {had:.0f} s)" for name, had in had_s.items())
+        yield f"There was no time for all of this: {named}; a larger budget gives more."
     seconds = time.monotonic() - phases.start
     asked_s = MOST_S if setting.stretches else setting.budget
     if seconds > asked_s + UNTOLD_S:
         longest = sorted(phases.seconds.items(), key=lambda entry: -entry[1])[:TOLD_PHASES]
         parts = ", ".join(f"{name} {taken:.0f} s" for name, taken in longest if taken >= 0.5)
         yield f"All took {seconds:.0f} s, the budget being {asked_s:.0f} s: {parts}."
+
+
+def more_time(
+    winner: Plan, plans: Sequence[Plan], round_s: float, budget_s: float
+) -> Iterator[str]:
+    """Say in a sentence which budget would decide about plans that there was no time for.
+
+    `round_s` is what a round of a plan and the original takes, `budget_s` what there was. Plans
+    count that were refused since there was no time, and those that may be faster than the original
+    where it is kept since they had too few rounds.
+    """
+    lacking = {plan.name: plan.lacks_s for plan in plans if plan.lacks_s}
+    rounds = [
+        (rounds_to_decide(plan.lap) * round_s, plan.name)
+        for plan in plans
+        if winner.name == ORIGINAL and plan.lap is not None and _is_open(plan) and not plan.lacks_s
+    ]
+    if rounds:
+        seconds, name = min(rounds)
+        lacking[name] = seconds
+    more_s = sum(lacking.values()) / FINAL_SHARE
+    if not 0 < more_s < MOST_MORE_S:
+        return
+    names = list(lacking)
+    shown = ", ".join(names[:SHOWN_PLANS])
+    if len(names) > SHOWN_PLANS:
+        shown += f" and {len(names) - SHOWN_PLANS} more"
+    more = math.ceil(more_s)
+    yield f"About {more} s more would decide about {shown}: --budget {math.ceil(budget_s) + more}."
+
+
+def rounds_to_decide(lap: Lap) -> float:
+    """Estimate how many rounds more it takes until the interval of a lap leaves out 1.
+
+    It shrinks as the square root of their number grows. Infinite where the ratio is no gain.
+    """
+    if lap.ratio >= 1:
+        return math.inf
+    needed = lap.samples * ((lap.ratio_high - lap.ratio) / (1 - lap.ratio)) ** 2
+    return max(needed, FEW_ROUNDS) - lap.samples
 
 
 def _gap(plans: Sequence[Plan]) -> str:

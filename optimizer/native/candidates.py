@@ -5,12 +5,15 @@ runtime has; so kernels go into the plan with the fewest of them, and what prove
 one other plan as well, where rules and kernels together promise more. Convolutions have kernels in
 blocks alone: for these the layout is part of the plan, whether it is the runtime's own or not. That
 plan has all other kernels too; where convolutions gain more than these, no other plan needs any.
+
+The first plan gets kernels before anything is searched: they win most often, and a search may take
+all the time that there is.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from ...profiles.kernels.costs import Cost
 from ..phases import Phases
@@ -28,63 +31,79 @@ LEAST_PROMISE = 0.98
 MOST_MILDER = 2
 
 
-def fused_plans(
-    contest: Contest,
-    workshop: Workshop,
-    phases: Phases,
-    plans: Sequence[Plan],
-    laid: Sequence[Plan],
-    budget_s: float,
-    costs: dict[str, Cost],
-) -> list[Plan]:
-    """Return the plans with kernels that may race, verified, of `plans` and of one in `laid`.
+class KernelPlans:
+    """Derives plans with kernels; what was measured for one of them counts for the next.
 
-    `laid` are plans with blocked values, whether they take part themselves or not. What kernels
-    were measured to cost is added to `costs`, by the names of their operators. Raises
-    CompilerError where there is no C compiler.
+    What kernels were measured to cost is added to `costs`, by the names of their operators.
     """
-    end = time.monotonic() + budget_s
-    alone = Alone(contest, workshop, phases)
-    found: list[Plan] = []
-    looked: list[Fusing] = []
 
-    def left_s() -> float:
-        return max(0.0, end - time.monotonic())
+    def __init__(
+        self, contest: Contest, workshop: Workshop, phases: Phases, costs: dict[str, Cost]
+    ) -> None:
+        self.contest, self.workshop, self.phases = contest, workshop, phases
+        self._costs = costs
+        self._alone = Alone(contest, workshop, phases)
+        self._first: Fusing | None = None
 
-    def fuse(base: Plan, share: float) -> Fusing:
-        if not base.source:
-            base.source = workshop.place_plan(base.name, base.graph)
-        fusing = Fusing(base, contest, workshop, phases, alone)
-        fusing.look(left_s() * share * ALONE_SHARE)
-        looked.append(fusing)
-        return fusing
+    def first_plans(self, base: Plan, budget_s: float) -> Iterator[Plan]:
+        """Yield plans with kernels of a first plan, verified, within about `budget_s` seconds.
 
-    def verified(fusing: Fusing, made: Sequence[Plan]) -> None:
-        for plan in made:
-            found.extend(_verified(fusing, plan))
+        Raises CompilerError where there is no C compiler, as does `plans`.
+        """
+        end = time.monotonic() + budget_s
+        fusing = self._fused(base, budget_s)
+        for plan in fusing.plans(_until(end) * SCREENING_SHARE):
+            yield from _verified(fusing, plan)
+        self._first = fusing
 
-    sound = [plan for plan in plans if not plan.refusal and plan.execution.is_default]
-    in_laid = {plan.name for plan in laid}
-    outside = [plan for plan in sound if plan.name not in in_laid]
-    in_blocks = _best(laid)
-    is_met = False
-    if in_blocks is not None:
-        fusing = fuse(in_blocks, 0.5)
-        if fusing.gains:
-            verified(fusing, fusing.plans(left_s() * 0.5 * SCREENING_SHARE))
-            is_met = fusing.convolves and any(not plan.refusal for plan in found)
-    if not is_met:
-        fusing = fuse(min(outside, key=_changes, default=contest.original), 1.0)
-        made = fusing.plans(left_s() * SCREENING_SHARE)
+    def plans(self, plans: Sequence[Plan], laid: Sequence[Plan], budget_s: float) -> Iterator[Plan]:
+        """Yield the plans with kernels that may race, verified, of `plans` and of one in `laid`.
+
+        `laid` are plans with blocked values, whether they take part themselves or not. Of a plan
+        whose kernels `first_plans` has chosen already, there are none again.
+        """
+        end = time.monotonic() + budget_s
+        found: list[Plan] = []
+        sound = [plan for plan in plans if not plan.refusal and plan.execution.is_default]
+        in_laid = {plan.name for plan in laid}
+        outside = [plan for plan in sound if plan.name not in in_laid]
+        in_blocks = _best(laid)
+        if in_blocks is not None:
+            fusing = self._fused(in_blocks, budget_s * 0.5)
+            if fusing.gains:
+                for made in fusing.plans(_until(end) * 0.5 * SCREENING_SHARE):
+                    for plan in _verified(fusing, made):
+                        found.append(plan)
+                        yield plan
+                if fusing.convolves and any(not plan.refusal for plan in found):
+                    return
+        base = min(outside, key=_changes, default=self.contest.original)
+        first = self._first
+        if first is not None and first.base is base:
+            fusing, made_of_base = first, []
+        else:
+            fusing = self._fused(base, _until(end), "" if first is None else f" on {base.name}")
+            made_of_base = fusing.plans(_until(end) * SCREENING_SHARE)
+        for made in made_of_base:
+            yield from _verified(fusing, made)
         further = fusing.carried(outside if found else sound, LEAST_PROMISE)
-        made += [] if further is None else [further]
-        verified(fusing, made)
-    for fusing in looked:
+        if further is not None:
+            yield from _verified(fusing, further)
+
+    def _fused(self, base: Plan, budget_s: float, suffix: str = "") -> Fusing:
+        """Find the kinds of regions of a plan, and race them alone."""
+        placed = self.workshop.placed(base)
+        fusing = Fusing(placed, self.contest, self.workshop, self.phases, self._alone, suffix)
+        fusing.look(budget_s * ALONE_SHARE)
         for kind in fusing.kinds:
             if kind.alone is not None:
                 lap = kind.alone[KERNEL]
-                costs[kind.name] = Cost(lap.median_ns, lap.spread_ns, "measured")
-    return found
+                self._costs[kind.name] = Cost(lap.median_ns, lap.spread_ns, "measured")
+        return fusing
+
+
+def _until(end: float) -> float:
+    return max(0.0, end - time.monotonic())
 
 
 def _best(laid: Sequence[Plan]) -> Plan | None:
@@ -103,20 +122,16 @@ def _best(laid: Sequence[Plan]) -> Plan | None:
     return min((plan for plan in laid if not plan.refusal), key=order, default=None)
 
 
-def _verified(fusing: Fusing, plan: Plan) -> list[Plan]:
-    """Verify a plan; where convolutions round too much, with one that does less beside it."""
-    tried = [plan]
-    while True:
-        plan = tried[-1]
+def _verified(fusing: Fusing, plan: Plan) -> Iterator[Plan]:
+    """Verify a plan; where convolutions round too much, with one that does less after it."""
+    for _ in range(1 + MOST_MILDER):
         with fusing.phases("verifying", plan.name):
-            plan.source = fusing.workshop.place_plan(plan.name, plan.graph)
-            fusing.contest.verify(plan)
-        if not plan.refusal or len(tried) > MOST_MILDER:
-            return tried
-        milder = fusing.milder(plan)
+            fusing.contest.verify(fusing.workshop.placed(plan))
+        yield plan
+        milder = fusing.milder(plan) if plan.refusal else None
         if milder is None:
-            return tried
-        tried.append(milder)
+            return
+        plan = milder
 
 
 def _changes(plan: Plan) -> int:

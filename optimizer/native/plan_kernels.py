@@ -51,13 +51,14 @@ SCREENING_LEAST_S = 1.0
 
 @dataclass
 class Fusing:
-    """The kernels of one plan of a model, and the plans with them."""
+    """The kernels of one plan of a model, and the plans with them; their names end in `suffix`."""
 
     base: Plan
     contest: Contest
     workshop: Workshop
     phases: Phases
     alone: Alone
+    suffix: str = ""
     kinds: list[Kind] = field(default_factory=list)
     promising: list[Kind] = field(default_factory=list)
     chosen: list[Kind] = field(default_factory=list)
@@ -117,7 +118,7 @@ class Fusing:
         return [plan for plan in plans.values() if plan is not None]
 
     def _named(self, name: str) -> str:
-        return f"{name} in blocks" if self.is_in_blocks else name
+        return f"{name} in blocks" if self.is_in_blocks else f"{name}{self.suffix}"
 
     @property
     def is_in_blocks(self) -> bool:
@@ -221,7 +222,7 @@ class Fusing:
         if not placed:
             return
         for plan in placed:
-            plan.source = self.workshop.place_plan(plan.name, plan.graph)
+            self.workshop.placed(plan)
         laps = self.contest.time_what_runs(
             [self.base, *placed], max(0.0, budget_s), phase="screening", reference=self.base.name
         )

@@ -68,7 +68,8 @@ class Plan:
     `gain_ns` what these save, each timed beside the operators that it replaces. `gap` is the share
     of its cost by which the search that chose it can't rule out a cheaper plan. `nodes_in_file` is
     set of the original, whose file isn't written from the graph. What `is_verified` was found to
-    compute what the original does.
+    compute what the original does. `lacks_s` are the seconds that verifying it or racing it would
+    have taken, where it is refused since there was no time for that.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Plan:
     gap: float = 0.0
     nodes_in_file: int | None = None
     is_verified: bool = False
+    lacks_s: float = 0.0
 
     @property
     def nodes(self) -> int:
@@ -334,6 +336,11 @@ class Contest:
     def affordable(self, budget_s: float, rounds: int) -> int:
         """Count the plans that can race the same reference for so many rounds."""
         return max(0, int((budget_s - self._entering_s) / max(1e-6, self._challenging_s(rounds))))
+
+    @property
+    def round_s(self) -> float:
+        """Seconds that a round of a plan and the reference takes."""
+        return 2 * self._verifier.session.run_s
 
     @property
     def _entering_s(self) -> float:

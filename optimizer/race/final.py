@@ -12,8 +12,10 @@ from ...profiles.races.race import Lap, verdict
 from .contest import ORIGINAL, Contest, Plan
 from .shortlist import Promise, shortlist
 
-# Of the time, what the winner's race against the original has at least and at most, and the rounds
-# for which it takes more than the least: a gain of three percent shows in so many.
+# Of a budget, what is kept for the final.
+FINAL_SHARE = 0.3
+# Of the time for it, what the winner's race against the original has at least and at most, and the
+# rounds for which it takes more than the least: a gain of three percent shows in so many.
 LEAST_CONFIRMING, MOST_CONFIRMING, ENOUGH_ROUNDS = 0.3, 0.5, 50
 # Of the time, what a plan without a rival may take to show that it is worth that race.
 LOOK_SHARE = 0.25

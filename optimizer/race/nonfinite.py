@@ -9,6 +9,7 @@ one.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from ..match.rewrite import Step
@@ -23,35 +24,25 @@ REASON = (
 )
 
 
-def leave_out_losing(
-    planner: Planner, contest: Contest, workshop: Workshop, plan: Plan
-) -> list[Step]:
-    """Forbid the planner those rules of a plan that lose NaN or infinities on drawn inputs.
+def losing_rules(
+    planner: Planner, contest: Contest, workshop: Workshop, plan: Plan, suspects: Collection[str]
+) -> set[str]:
+    """Name those rules of a plan that lose NaN or infinities on drawn inputs, among some of them.
 
-    Returns the steps of the plan that were made by these, as refused ones; none where the plan
-    loses nothing.
+    All of them where none does alone, and together they do.
     """
-    suspects = {rule.name: rule for rule in planner.always if rule.finite_math}
-    used = dict.fromkeys(step.rule for step in plan.steps if step.rule in suspects)
-    if not used or contest.keeps_nonfinite(_placed(workshop, plan)):
-        return []
+    if not suspects or contest.keeps_nonfinite(workshop.placed(plan)):
+        return set()
     bare = planner.simplify("no rules", rules=())
-    losing = {
-        name
-        for name in used
-        if not contest.keeps_nonfinite(
-            _placed(workshop, planner.force(name, bare, [suspects[name]]))
-        )
-    }
-    # What no rule does alone, some do together.
-    planner.forbid(losing or set(used))
+    forced = (
+        planner.force(rule.name, bare, [rule]) for rule in planner.always if rule.name in suspects
+    )
+    losing = {one.name for one in forced if not contest.keeps_nonfinite(workshop.placed(one))}
+    return losing or set(suspects)
+
+
+def refused_steps(plan: Plan, rules: Collection[str]) -> list[Step]:
+    """List the steps of a plan that some rules made, as refused ones."""
     return [
-        replace(step, accepted=False, reason=REASON)
-        for step in plan.steps
-        if step.rule in (losing or used)
+        replace(step, accepted=False, reason=REASON) for step in plan.steps if step.rule in rules
     ]
-
-
-def _placed(workshop: Workshop, plan: Plan) -> Plan:
-    plan.source = workshop.place_plan(plan.name, plan.graph)
-    return plan

@@ -21,6 +21,7 @@ from ..graph.axes import from_the_front
 from ..graph.convert import load_graph, to_model
 from ..graph.graph import Constant, Graph, constant_of
 from ..graph.widen import widen
+from .contest import Plan
 
 SHELF, WIDENED = "shelf.bin", "widened.bin"
 # Beyond this, running in float64 could take more than three times the model and 500 MB.
@@ -72,7 +73,13 @@ class Workshop:
                 refer(tensor, reference, "raw")
         return model
 
-    def place_plan(self, name: str, graph: Graph) -> Path:
+    def placed(self, plan: Plan) -> Plan:
+        """Write a plan where a runtime can open it, unless it is there already; gives the plan."""
+        if not plan.source:
+            plan.source = self.place_graph(plan.name, plan.graph)
+        return plan
+
+    def place_graph(self, name: str, graph: Graph) -> Path:
         """Write a graph where a runtime can open it."""
         return self.place(name, to_model(from_the_front(graph)))
 

@@ -74,7 +74,7 @@ def _race_alone(
         return {}
     field = [base, *(planner.force(rule.name, base, [rule]) for rule in rules)]
     for plan in field:
-        plan.source = workshop.place_plan(plan.name, plan.graph)
+        workshop.placed(plan)
     laps = contest.time_what_runs(field, budget_s, phase="screening", reference=BASE)
     return {rule.name: laps[rule.name] for rule in rules if rule.name in laps}
 

@@ -32,8 +32,8 @@ def shortlist(
         return list(plans)
     # Not `plan in chosen`: plans of equal contents are not the same plan.
     order = sorted(range(len(plans)), key=lambda at: promise(plans[at]))
-    for at in order[count:]:
-        plans[
-            at
-        ].refusal = f"{NO_TIME}, and {plans[order[0]].name} promises more: give a larger budget"
+    for plan in (plans[at] for at in order[count:]):
+        better = plans[order[0]].name
+        plan.refusal = f"{NO_TIME}, and {better} promises more: give a larger budget"
+        plan.lacks_s = contest.rounds_s(LEAST_ROUNDS)
     return [plans[at] for at in sorted(order[:count])]

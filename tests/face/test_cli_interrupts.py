@@ -228,9 +228,9 @@ def test_what_cannot_be_ended_is_left(block, strikes, tmp_path):
 def test_an_interrupt_writes_the_best_by_then_where_that_is_asked_for(
     number, cli, monkeypatch, small_model, tmp_path
 ):
-    from tensolog.optimizer.campaign import Campaign
+    from tensolog.optimizer import plan_selection
 
-    monkeypatch.setattr(Campaign, "open_contest", lambda *_: strike(number))
+    monkeypatch.setattr(plan_selection, "Contest", lambda *_, **__: strike(number))
     out = tmp_path / "out.onnx"
     options = ("--budget", "0", "--portable", "--on-interrupt", "write")
     outcome = cli("optimize", small_model, "-o", out, *options)
@@ -243,9 +243,9 @@ def test_an_interrupt_writes_the_best_by_then_where_that_is_asked_for(
 def test_before_the_model_is_read_there_is_nothing_to_write(
     cli, monkeypatch, small_model, tmp_path
 ):
-    from tensolog.optimizer import campaign
+    from tensolog.optimizer import state
 
-    monkeypatch.setattr(campaign, "read_model", lambda *_: strike())
+    monkeypatch.setattr(state, "read_model", lambda *_: strike())
     out = tmp_path / "out.onnx"
     outcome = cli("optimize", small_model, "-o", out, "--on-interrupt", "write")
     assert outcome.code == 130 and not out.exists()

@@ -109,7 +109,7 @@ def test_everything_else_stays_as_it_is(built, rule):
 def written_by(workshop, graph, *libraries):
     """A session of a plan as it is written where the runtime opens it."""
     options = onnxruntime.SessionOptions()
-    path = workshop.place_plan("plan", graph)
+    path = workshop.place_graph("plan", graph)
     Execution(libraries=tuple(one.path for one in libraries)).apply(options, path.parent)
     return onnxruntime.InferenceSession(path, options)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 from tensolog.catalog import Catalog
-from tensolog.optimizer import ORIGINAL, campaign
+from tensolog.optimizer import ORIGINAL, plan_selection
 from tensolog.optimizer.deadline import OutOfTimeError, checkpoint, cut_at, left_s
 from tensolog.optimizer.egraph.egraph import EGraph
 from tensolog.optimizer.egraph.saturation.saturate import OUT_OF_TIME, saturate
@@ -158,14 +158,14 @@ def test_an_original_that_leaves_no_time_for_a_race_is_kept(monkeypatch):
 
 
 def test_a_budget_that_was_passed_is_accounted_for(monkeypatch):
-    run_final = campaign.run_final
+    run_final = plan_selection.run_final
 
     def slow(contest, *arguments):
         with contest.phases("racing"):
             time.sleep(1.6)
         return run_final(contest, *arguments)
 
-    monkeypatch.setattr(campaign, "run_final", slow)
+    monkeypatch.setattr(plan_selection, "run_final", slow)
     result = tensolog.optimize(small(), budget=0.1, catalog=":memory:", portable=True)
     assert "the budget being 0 s" in result.verdict and "racing 2 s" in result.verdict
     assert GRACE_S > 1

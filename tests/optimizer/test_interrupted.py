@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from tensolog.catalog import Catalog
-from tensolog.optimizer import ORIGINAL, campaign
+from tensolog.optimizer import ORIGINAL, plan_selection
 from tensolog.optimizer.phases import BEST
 from tensolog.optimizer.race import contest
 from tensolog.optimizer.setting import OptionError
@@ -29,7 +29,7 @@ def clear_races(monkeypatch):
 
     monkeypatch.setattr(contest, "race", raced)
     # However busy the machine is:
-    monkeypatch.setattr(campaign, "EARLY_SHARE", 1000.0)
+    monkeypatch.setattr(plan_selection, "EARLY_SHARE", 1000.0)
     monkeypatch.setattr("tensolog.optimizer.setting.GRACE_S", 1000.0)
     monkeypatch.setattr(contest.Contest, "opening", lambda *_: None)
 

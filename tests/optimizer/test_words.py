@@ -1,12 +1,14 @@
 """What is told of candidates compares: latencies and ratios say the same."""
 
+import math
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from tensolog.optimizer.graph.graph import Graph
 from tensolog.optimizer.race.contest import ORIGINAL, Plan
 from tensolog.optimizer.race.shortlist import NO_TIME
-from tensolog.optimizer.words import candidate_of, verdict_of
+from tensolog.optimizer.words import candidate_of, more_time, rounds_to_decide, verdict_of
 from tensolog.profiles.races.race import Lap
 
 FINAL = Lap(20e6, 1e5, 1.0, 1.0, 1.0, 40)  # the original's last lap, when the machine was slow
@@ -72,3 +74,50 @@ def test_what_the_search_left_open_is_told(gap, told):
     text = verdict_of(original, [plan])
     assert ("The search ended" in text) == bool(told)
     assert told in text
+
+
+def named(name, **fields):
+    return Plan(name, Graph(base=None, names=[]), **fields)
+
+
+def test_plans_that_there_was_no_time_for_are_told_with_the_budget_that_would_do():
+    winner = named("e-graph", lap=EARLY)
+    plans = [
+        winner,
+        named("late", refusal=f"{NO_TIME}: give a larger budget", lacks_s=2.0),
+        named("later", refusal=f"{NO_TIME}: give a larger budget", lacks_s=1.0),
+    ]
+    (told,) = more_time(winner, plans, round_s=0.1, budget_s=10.0)
+    assert told == "About 10 s more would decide about late, later: --budget 20."
+    assert not list(more_time(winner, [winner], round_s=0.1, budget_s=10.0))
+
+
+FEW = replace(EARLY, samples=4, ratio=0.9, ratio_low=0.6, ratio_high=1.2)
+
+
+def test_too_few_rounds_are_told_where_the_original_is_kept_for_that():
+    original, plan = named(ORIGINAL, lap=FINAL), named("e-graph", lap=FEW)
+    (told,) = more_time(original, [plan], round_s=0.1, budget_s=10.0)
+    # Nine times as many rounds: 32 more, of 0.1 s each, of the final's part of a budget.
+    assert told == "About 11 s more would decide about e-graph: --budget 21."
+    assert not list(more_time(plan, [plan], round_s=0.1, budget_s=10.0))
+
+
+def test_no_number_of_rounds_shows_a_gain_that_is_none():
+    assert rounds_to_decide(replace(FEW, ratio=1.0)) == float("inf")
+    original, plan = named(ORIGINAL, lap=FINAL), named("e-graph", lap=replace(FEW, ratio=1.0))
+    assert not list(more_time(original, [plan], round_s=0.1, budget_s=10.0))
+
+
+def test_as_many_rounds_as_told_decide(samples=5, seed=3):
+    """Drawn laps: an interval of 95 % leaves out 1 after so many rounds about as often as not."""
+    rng = np.random.default_rng(seed)
+    ratio, spread, decided = 0.95, 0.2, 0
+    for _ in range(200):
+        half = 1.96 * spread / samples**0.5
+        lap = replace(FEW, samples=samples, ratio=ratio, ratio_low=ratio - half)
+        lap = replace(lap, ratio_high=ratio + half)
+        rounds = samples + math.ceil(rounds_to_decide(lap))
+        drawn = rng.normal(ratio, spread, rounds).mean()
+        decided += drawn + 1.96 * spread / rounds**0.5 < 1
+    assert 0.35 < decided / 200 < 0.65

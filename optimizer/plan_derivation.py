@@ -1,0 +1,133 @@
+"""Passes that derive plans: by rules, by search, by layouts, and in ways that no rule can say.
+
+Each is listed in `passes.PASSES`, takes the state and the seconds that it may plan with, and yields
+the plans that it derives.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from .layouts.blocking import BLOCKED
+from .layouts.plans import LEAST_MOVES, is_news, moves
+from .layouts.runtime import NCHWC
+from .race.contest import Plan
+from .race.nonfinite import losing_rules, refused_steps
+from .race.qualifying import is_roomy
+from .race.screening import screen, select
+from .state import State
+
+# How many plans of the e-graph may race.
+BEST_PLANS = 4
+
+
+def simplify(state: State, seconds: float) -> Iterator[Plan]:
+    """Derive the first plan: what is always an improvement."""
+    yield state.planner.simplify("simplified")
+
+
+def leave_out_losing(state: State, seconds: float) -> Iterator[Plan]:
+    """Derive the first plan again without the rules that lose NaN or infinities of this model.
+
+    Rules that there was no time to try are left out as well.
+    """
+    first = state.first
+    losing = state.planner.assuming_finite(first)
+    try:
+        losing = losing_rules(state.planner, state.contest, state.workshop, first, losing)
+    finally:
+        if losing:
+            state.planner.forbid(losing)
+            state.losing = refused_steps(first, losing)
+            state.plans.remove(first)
+    if losing:
+        yield state.planner.simplify(first.name)
+
+
+def search(state: State, seconds: float) -> Iterator[Plan]:
+    """Derive plans by what kernels cost: of single rewrites that gain, and of an e-graph."""
+    state.prices.left_s = seconds
+    start, planner = state.first, state.planner
+    state.explored = planner.explore("explored", start, state.sizes)
+    yield state.explored
+    if state.setting.search == "egraph":
+        # From the model as it is: what is always applied is a choice there too.
+        bare = planner.simplify("no rules", rules=())
+        count = BEST_PLANS if is_roomy(state.contest) else 1
+        given = ("e-graph", bare, state.sizes, count, state.kept)
+        yield from planner.grow(*given, hold=may_lay_out(state))
+
+
+def screen_rules(state: State, seconds: float) -> Iterator[Plan]:
+    """Try rules one by one, end to end; no plan comes of that yet."""
+    state.screening = screen(state.planner, state.contest, state.workshop, seconds)
+    yield from ()
+
+
+def choose_rules(state: State, seconds: float) -> Iterator[Plan]:
+    """Derive a plan without the rules that did harm, and with those that helped."""
+    state.prices.left_s = seconds
+    state.start = select(state.planner, state.contest, state.screening)
+    yield state.start
+
+
+def lay_out(state: State, seconds: float) -> Iterator[Plan]:
+    """Choose the layout of each value, where the runtime's own choice leaves blocks often.
+
+    Of the plan that screening led to, and of all that the e-graph holds together. Either may
+    measure for half of the seconds. Kernels for convolutions need a plan in blocks even where it is
+    the runtime's own.
+    """
+    planner, sizes = state.planner, state.sizes
+    try:
+        run = state.contest.operators_run(state.original)
+    except Exception:  # what doesn't run under the runtime's profiler stays as it is
+        run = Counter()
+    often = moves(run) > LEAST_MOVES
+    if not often:
+        planner.held = None
+        if not state.setting.fuses:
+            return
+    state.prices.left_s = seconds / 2
+    laid, *state.laid = planner.lay_out("laid out", state.start or state.first, sizes)
+    state.prices.left_s += seconds / 2
+    harmful = state.screening.harmful()
+    joint = planner.lay_out_jointly("laid out with rules", harmful, state.kept)
+    for plan in (laid, joint):
+        if plan is None:
+            continue
+        if any(node.domain == NCHWC for node in plan.graph.nodes.values()):
+            state.laid.append(plan)
+        if often and is_news(plan.graph, run):
+            yield plan
+
+
+def derive_apart(state: State, seconds: float) -> Iterator[Plan]:
+    """Derive what has a number in it that depends on the model: blocks, tables, rows merged."""
+    planner, first = state.planner, state.first
+    yield planner.attend("by blocks", (*state.plans[::-1], state.original))
+    yield planner.gather("one table", state.explored or first)
+    yield planner.join_rows("one product a matrix", first, state.sizes)
+
+
+def may_lay_out(state: State) -> bool:
+    """Whether the model has operators that the runtime can do on blocked values."""
+    if not state.setting.for_runtime or not may_round(state):
+        return False
+    return any(node.op_type in BLOCKED for node in state.original.graph.nodes.values())
+
+
+def may_round(state: State) -> bool:
+    """Whether plans may round otherwise than the original."""
+    return "rounding" in state.setting.allow
+
+
+def must_keep_nonfinite(state: State) -> bool:
+    """Whether NaN and infinities must come out as the original gives them."""
+    return not state.setting.finite_math
+
+
+def was_screened(state: State) -> bool:
+    """Whether any rule was tried alone."""
+    return bool(state.screening.laps)

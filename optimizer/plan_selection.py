@@ -1,0 +1,228 @@
+"""Passes that find out which plan is best: run, predicted, verified, raced; with kernels, too.
+
+Each is listed in `passes.PASSES`, takes the state and the seconds that it may plan with, and yields
+the plans that it makes of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..catalog.errors import ModelError
+from ..profiles.sessions.deployed import DOMAIN
+from ..profiles.sessions.session import reason_of
+from .deadline import OutOfTimeError, left_s
+from .graph.free_sizes import not_given
+from .layouts.blocking import BLOCKED
+from .race.contest import ORIGINAL, Contest, Plan
+from .race.final import ENOUGH_ROUNDS, FINAL_SHARE, run_final
+from .race.openings import alternatives, promising
+from .race.qualifying import qualify
+from .race.shortlist import LEAST_ROUNDS, NO_TIME
+from .race.verify import EndlessError, NoTimeError
+from .setting import Setting
+from .state import State
+
+# Seconds that passes are granted at the most where no budget was asked for: so many as the final of
+# a model needs that takes long to open and to run.
+STRETCHED_S = 100.0
+# Of the budget, what a race of the newest plan may take while others are still to come, and the
+# rounds without which it tells nothing.
+EARLY_SHARE, EARLY_ROUNDS = 0.1, 5
+# Of the seconds for opening plans in other ways, what asking the runtime takes, and measuring.
+ASKING_WAYS, MEASURING_WAYS = 0.15, 0.25
+
+
+def run_original(state: State, seconds: float) -> Iterator[Plan]:
+    """Run the original on generated inputs; ModelError where it can't be run.
+
+    Nothing could be verified or measured then: whoever asked for a faster model gets none. Where
+    there is no time for that, it is the problem that keeps the original. EndlessError where it
+    never ends.
+    """
+    size_bytes = state.size_bytes()
+    with state.phases("running the original"):
+        widened = state.workshop.place_widened(state.skeleton, size_bytes)
+        try:
+            state.contest = Contest(
+                state.original,
+                state.setting,
+                state.phases,
+                given=state.sizes,
+                size_bytes=size_bytes,
+                widened=widened,
+                end=state.schedule.end,
+            )
+        except EndlessError:
+            raise
+        except NoTimeError as error:
+            state.problem = str(error)
+        except Exception as error:  # whatever the runtime raises is its reason to refuse
+            raise ModelError(_not_run(state, error)) from error
+        else:
+            state.schedule.seconds += stretch_s(state.setting, state.contest)
+    yield from ()
+
+
+def stretch_s(setting: Setting, contest: Contest) -> float:
+    """Return by how much a budget that nobody asked for grows, for a final of enough rounds."""
+    if not setting.stretches:
+        return 0.0
+    needed_s = contest.rounds_s(ENOUGH_ROUNDS) / FINAL_SHARE
+    return max(0.0, min(needed_s, STRETCHED_S) - setting.budget)
+
+
+def race_newest(state: State, seconds: float) -> Iterator[Plan]:
+    """Race the plan shortly that promises most of those not raced yet, for an early answer."""
+    contest = state.contest
+    short_s = contest.rounds_s(EARLY_ROUNDS)
+    news = [plan for plan in state.plans if plan.lap is None and not plan.refusal]
+    if news and short_s <= EARLY_SHARE * state.setting.budget:
+        plan = min(news, key=state.promise)
+        _verify(state, plan, "first race")
+        if plan.is_verified:
+            raced = [contest.original, plan]
+            contest.time_what_runs(raced, short_s, phase="first race", reference=ORIGINAL)
+    yield from ()
+
+
+def fuse_first(state: State, seconds: float) -> Iterator[Plan]:
+    """Put generated kernels into the first plan, unless convolutions take most of its time.
+
+    Those have kernels in blocks alone, which needs a layout.
+    """
+    if _mostly_convolves(state):
+        return
+    base = state.first
+    if base is not state.original:
+        _verify(state, base)
+    if not base.is_verified:
+        base = state.original
+    with state.phases.as_part_of("first kernels"):
+        yield from state.kernel_plans.first_plans(base, seconds)
+
+
+def ask_runtime(state: State, seconds: float) -> Iterator[Plan]:
+    """Let the runtime say which kernels it runs for the original and for each plan."""
+    state.rivals = _derived(state)
+    for plan in state.rivals:
+        state.workshop.placed(plan)
+    state.prediction.ask([state.original, *state.rivals], seconds)
+    yield from ()
+
+
+def predict(state: State, seconds: float) -> Iterator[Plan]:
+    """Measure these kernels; refuse plans that surely take longer, leave out what runs the same."""
+    state.run_prices.left_s = seconds
+    state.rivals = state.prediction.rivals(_derived(state))
+    yield from ()
+
+
+def verify(state: State, seconds: float) -> Iterator[Plan]:
+    """Compare what plans give with what the original gives."""
+    for plan in _derived(state):
+        _verify(state, plan)
+    yield from ()
+
+
+def choose_finalists(state: State, seconds: float) -> Iterator[Plan]:
+    """Race all rivals shortly; only the fastest ones race on, and what has kernels already."""
+    rivals = [plan for plan in state.rivals if plan.is_verified]
+    state.finalists = [
+        plan for plan in state.plans if plan.base is not None and not _is_surely_slower(plan)
+    ]
+    state.finalists += qualify(state.contest, rivals, seconds)
+    yield from ()
+
+
+def fuse(state: State, seconds: float) -> Iterator[Plan]:
+    """Put generated kernels into the finalists, and into plans in blocks."""
+    bases = [plan for plan in state.finalists if plan.base is None]
+    fused = state.kernel_plans.plans([*bases, *_alike(state)], state.laid, seconds)
+    for plan in fused:
+        yield plan
+        state.finalists.append(plan)
+
+
+def open_otherwise(state: State, seconds: float) -> Iterator[Plan]:
+    """Race the finalists opened in other ways: without some of the runtime's own fusions."""
+    contest = state.contest
+    state.run_prices.left_s = MEASURING_WAYS * seconds
+    plans = [contest.original, *(plan for plan in state.finalists if plan.base is None)]
+    sound = promising(state.prediction, plans, _alike(state), ASKING_WAYS * seconds)
+    for plan in alternatives(contest, sound, seconds * (1 - ASKING_WAYS - MEASURING_WAYS)):
+        yield plan
+        state.finalists.append(plan)
+
+
+def race_finalists(state: State, seconds: float) -> Iterator[Plan]:
+    """Let the finalists race the original, and the best one of them race it again."""
+    if state.schedule.left_s < state.contest.rounds_s(1):
+        state.take_incumbent()
+        raise OutOfTimeError
+    state.winner = run_final(state.contest, state.finalists, seconds, state.promise)
+    yield from ()
+
+
+def predict_winner(state: State, seconds: float) -> Iterator[Plan]:
+    """Say what runs for the winner, and what that costs."""
+    state.run_prices.left_s = seconds
+    state.prediction.ask([state.winner], seconds)
+    state.prediction.measure([state.winner])
+    yield from ()
+
+
+def fuses(state: State) -> bool:
+    """Whether plans may have generated kernels."""
+    return state.setting.fuses
+
+
+def is_for_runtime(state: State) -> bool:
+    """Whether the result is for ONNX Runtime, and may be opened in a way of its own."""
+    return state.setting.for_runtime
+
+
+def _derived(state: State) -> list[Plan]:
+    """Plans without generated kernels."""
+    return [plan for plan in state.plans if plan.base is None]
+
+
+def _is_surely_slower(plan: Plan) -> bool:
+    return bool(plan.refusal) or (plan.lap is not None and plan.lap.verdict == "slower")
+
+
+def _mostly_convolves(state: State) -> bool:
+    """Tell whether more than half of the model's time goes to what is best laid out in blocks."""
+    costs = {True: 0.0, False: 0.0}
+    for kernel in state.kernels(state.original).values():
+        costs[kernel.op_type in BLOCKED] += state.prices.cost(kernel).ns
+    return costs[True] > costs[False]
+
+
+def _alike(state: State) -> list[Plan]:
+    """Plans that run what another one runs: they may differ opened otherwise, or with kernels."""
+    return [plan for plan in state.plans if plan.like and plan.is_verified]
+
+
+def _verify(state: State, plan: Plan, phase: str = "verifying") -> None:
+    """Verify a plan unless that was done, where the pass has the time for it."""
+    if plan.refusal or plan.is_verified:
+        return
+    if state.contest.verifying_s > left_s():
+        plan.refusal = f"{NO_TIME}: give a larger budget"
+        plan.lacks_s = state.contest.verifying_s + state.contest.rounds_s(LEAST_ROUNDS)
+        return
+    with state.phases(phase, plan.name):
+        state.contest.verify(state.workshop.placed(plan))
+
+
+def _not_run(state: State, error: Exception) -> str:
+    if any(entry.domain.startswith(DOMAIN) for entry in state.skeleton.opset_import):
+        return "the model is a result of tensolog with native code: optimize its original"
+    reason = reason_of(error)
+    if not_given(state.original.graph, state.sizes):
+        reason += "; if its sizes were guessed wrong, give them with --input-shape"
+    return (
+        "ONNX Runtime can't run the model here, so that nothing can be verified or measured, "
+        f"and nothing is written: {reason}"
+    )

@@ -1,0 +1,231 @@
+"""One optimization under way: what passes read, and what they add to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import onnx
+
+from ..catalog import Catalog
+from ..catalog.onnx.reader import read_model
+from ..catalog.onnx.writer import skeleton_model
+from ..profiles.kernel import Kernel
+from ..profiles.kernels.costs import CostModel
+from ..profiles.sessions.execution import AS_WRITTEN
+from ..rules import Rule
+from ..rules.gate.ledger.catalog_rows import store_ledger
+from .graph.free_sizes import sizes_from
+from .graph.infer import infer_types
+from .graph.raise_opset import raised_for
+from .graph.signature import signature
+from .match.rewrite import Step
+from .native.candidates import KernelPlans
+from .phases import Phases
+from .planner import Planner
+from .price import Prices, kernels_of_graph
+from .race.contest import ORIGINAL, Contest, Plan
+from .race.prediction import Prediction
+from .race.realize import Workshop
+from .race.screening import Screening
+from .schedule import Schedule
+from .search import bound_types
+from .setting import Setting
+
+if TYPE_CHECKING:
+    from .driver import Source
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A pass that was cut since its time was over, and the seconds that it had."""
+
+    name: str
+    seconds: float
+
+
+@dataclass
+class State:
+    """The model, the plans derived from it, what was found out about them, and the winner so far.
+
+    `start` is the plan that rules and layouts chosen by races lead to, `explored` the one of single
+    rewrites that gain, `laid` those with blocked values, whether they take part themselves or not.
+    `rivals` are plans that may be faster than the original, `finalists` those that race on.
+    `losing` are steps of rules that lose NaN or infinities, and are in no plan. `problem` says why
+    there is no contest, where there is none. `kept` is a file that the search is written to.
+    """
+
+    catalog: Catalog
+    setting: Setting
+    phases: Phases
+    workshop: Workshop
+    kept: Path | None
+    model_id: int
+    skeleton: onnx.ModelProto
+    original: Plan
+    sizes: dict[str, int]
+    prices: Prices
+    run_prices: Prices
+    planner: Planner
+    schedule: Schedule
+    plans: list[Plan] = field(default_factory=list)
+    laid: list[Plan] = field(default_factory=list)
+    losing: list[Step] = field(default_factory=list)
+    start: Plan | None = None
+    explored: Plan | None = None
+    screening: Screening = field(default_factory=lambda: Screening({}))
+    rivals: list[Plan] = field(default_factory=list)
+    finalists: list[Plan] = field(default_factory=list)
+    cut: list[Cut] = field(default_factory=list)
+    problem: str = ""
+    is_interrupted: bool = False
+
+    def __post_init__(self) -> None:
+        self.winner = self.original
+        self._contest: Contest | None = None
+        self._prediction: Prediction | None = None
+        self._kernel_plans: KernelPlans | None = None
+        self._known = {
+            (signature(graph), self.original.execution)
+            for graph in (self.original.graph, self.planner.original)
+        }
+
+    @property
+    def contest(self) -> Contest:
+        """The original, run on generated inputs: there is one once it was run."""
+        assert self._contest is not None
+        return self._contest
+
+    @contest.setter
+    def contest(self, contest: Contest) -> None:
+        self._contest, self.sizes = contest, contest.sizes
+
+    @property
+    def prediction(self) -> Prediction:
+        """What the runtime runs for plans, and what that costs."""
+        if self._prediction is None:
+            self._prediction = Prediction(self.contest, self.run_prices, self.phases)
+        return self._prediction
+
+    @property
+    def round_s(self) -> float:
+        """Seconds that a round of a plan and the original takes; 0 where nothing was run."""
+        return 0.0 if self._contest is None else self._contest.round_s
+
+    @property
+    def kernel_plans(self) -> KernelPlans:
+        """Plans with kernels, and what these were measured to take."""
+        if self._kernel_plans is None:
+            self._kernel_plans = KernelPlans(
+                self.contest, self.workshop, self.phases, self.prices.fused
+            )
+        return self._kernel_plans
+
+    @property
+    def measuring_s(self) -> float:
+        """Seconds that measuring kernels took so far."""
+        return self.prices.spent_s + self.run_prices.spent_s
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing more to be done: nothing can be verified or measured."""
+        return bool(self.problem)
+
+    @property
+    def first(self) -> Plan:
+        """The first plan; where there is none, the model as the rules read it."""
+        if self.plans:
+            return self.plans[0]
+        basis = self.planner.original
+        if basis.opset() == self.original.graph.opset():
+            return self.original
+        return Plan(self.original.name, basis.copy())
+
+    def propose(self, plan: Plan) -> None:
+        """Let a plan take part if it changes anything that another one does not."""
+        key = (signature(plan.graph), plan.execution)
+        if key not in self._known:
+            self._known.add(key)
+            self.plans.append(plan)
+
+    def kernels(self, plan: Plan) -> dict[int, Kernel]:
+        """Give a plan's kernels under the sizes it is measured with."""
+        return kernels_of_graph(plan.graph, bound_types(plan.graph, self.sizes))
+
+    def promise(self, plan: Plan) -> tuple[bool, float]:
+        """Add up what a plan's operators cost, less what kernels save: see `shortlist.Promise`.
+
+        What kernels save was measured beside what the runtime runs; a sum that some operators are
+        in with no more than their bounds promises anything.
+        """
+        if plan.base is not None:
+            return False, self.promise(plan.base)[1] - plan.gain_ns
+        cost = self.prices.total(list(self.kernels(plan).values()))
+        return cost.source == "bound", cost.ns
+
+    def size_bytes(self) -> int:
+        """Give the size of the model's file and weights."""
+        ((size,),) = self.catalog.connection.execute(
+            "SELECT size_bytes FROM model WHERE model_id = ?", [self.model_id]
+        ).fetchall()
+        return int(size)
+
+    def end_early(self) -> None:
+        """Take the best plan that was verified and raced so far, after an interrupt."""
+        self.phases.mute()
+        self.is_interrupted = True
+        self.take_incumbent()
+
+    def take_incumbent(self) -> None:
+        """Take the best plan that was verified and raced so far, else the original."""
+        best = None if self._contest is None else self._contest.incumbent
+        self.winner = best or self.original
+
+    def close(self) -> None:
+        """Remove what was stored for the contest."""
+        if self._contest is not None:
+            self._contest.close()
+
+
+def read(
+    source: Source,
+    *,
+    catalog: Catalog,
+    setting: Setting,
+    phases: Phases,
+    rules: Sequence[Rule],
+    workshop: Workshop,
+    kept: Path | None,
+) -> State:
+    """Read a model: the state that the first pass finds."""
+    with phases("reading", str(source) if isinstance(source, (str, Path)) else ""):
+        store_ledger(catalog, rules)
+        model_id = read_model(catalog, source)
+        skeleton = skeleton_model(catalog, model_id)
+        graph = workshop.read(skeleton)
+        graph.types = infer_types(graph)
+        original = Plan(ORIGINAL, graph, nodes_in_file=len(skeleton.graph.node))
+        # Like the plans, so that the same weights are mapped and nothing else tells them apart.
+        original.source = workshop.place(ORIGINAL, skeleton)
+        prices = Prices(CostModel(catalog, threads=setting.threads), budget_s=0.0)
+        # What runs, runs as it is written.
+        as_written = CostModel(catalog, threads=setting.threads, configuration=AS_WRITTEN.level)
+        run_prices = Prices(as_written, budget_s=0.0, fused=prices.fused)
+    basis = raised_for(graph, setting, rules)
+    return State(
+        catalog=catalog,
+        setting=setting,
+        phases=phases,
+        workshop=workshop,
+        kept=kept,
+        model_id=model_id,
+        skeleton=skeleton,
+        original=original,
+        sizes=sizes_from(graph, setting.input_shapes),
+        prices=prices,
+        run_prices=run_prices,
+        planner=Planner(setting, phases, rules, basis, prices),
+        schedule=Schedule(setting.budget, end=phases.start + setting.most_s),
+    )
