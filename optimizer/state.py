@@ -135,9 +135,10 @@ class State:
 
     @property
     def first(self) -> Plan:
-        """The first plan; where there is none, the model as the rules read it."""
-        if self.plans:
-            return self.plans[0]
+        """The first plan without kernels; where there is none, the model as the rules read it."""
+        first = next((plan for plan in self.plans if plan.base is None), None)
+        if first is not None:
+            return first
         basis = self.planner.original
         if basis.opset() == self.original.graph.opset():
             return self.original

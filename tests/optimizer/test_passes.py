@@ -167,3 +167,12 @@ def test_however_much_passes_take_those_that_often_win_have_their_share(state, n
     )
     (share,) = [each.share for each in PASSES if each.name == name]
     assert granted[name] == pytest.approx(10.0 * share)
+
+
+def test_a_plan_with_kernels_is_no_first_plan_to_derive_others_from(state):
+    kernels = changed(state, "kernels", "Abs")
+    kernels.base = state.original
+    state.propose(kernels)
+    assert state.first is state.original
+    state.propose(changed(state, "simplified", "Exp"))
+    assert state.first.name == "simplified"
