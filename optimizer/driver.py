@@ -70,7 +70,7 @@ def optimize(
     else the second; `target` of the result says what was chosen and why. `portable` leaves native
     code out, and lets `save` write one plain file. `threads` defaults to the machine's cores;
     `budget` is in seconds, for all but 10 more that reading and verifying may take: by default 30
-    for measuring and races, up to 90 for races alone where those of a large model need it, and 120
+    for measuring and races, up to 100 where the final of a large model needs it, and 120
     for everything. `allow` names the classes of substitution that may be
     applied, as a list or as "exact,rounding"; with "finite_math" beside them, NaN and infinities
     may come out otherwise than the original gives them. `input_shapes` binds free dimensions for
