@@ -165,14 +165,14 @@ def _run(
         try:
             try:
                 run_passes(state)
-            finally:
-                state.close()
+                return conclude(state, choice)
+            except BaseException as error:
+                watch = interrupted()
+                if not keeps or not (watch or isinstance(error, KeyboardInterrupt)):
+                    raise
+                if watch is not None:
+                    watch.answer()
+            state.end_early()
             return conclude(state, choice)
-        except BaseException as error:
-            watch = interrupted()
-            if not keeps or not (watch or isinstance(error, KeyboardInterrupt)):
-                raise
-            if watch is not None:
-                watch.answer()
-        state.end_early()
-        return conclude(state, choice)
+        finally:
+            state.close()

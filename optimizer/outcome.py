@@ -12,11 +12,13 @@ from ..catalog.onnx.side_file import referring
 from ..catalog.store.constants import LARGE_BYTES
 from ..profiles.sessions.deployed import LIBRARY
 from ..profiles.sessions.execution import embed
+from .fuse.codegen.compiler import CompilerError
 from .explain import near_misses
 from .keep import keep_plans
 from .match.rewrite import Step
 from .node_story import Question
 from .race.contest import Plan
+from .race.final import ENOUGH_ROUNDS, run_final
 from .record import record_plan
 from .result import Optimization
 from .search import bound_types
@@ -35,11 +37,9 @@ MAPPED_BYTES = 8 << 20
 
 def conclude(state: State, choice: TargetChoice) -> Optimization:
     """Explain, record, and hand over."""
+    if state.winner.kernels and not state.libraries:
+        _deliver_kernels(state)
     winner, original = state.winner, state.original
-    libraries: dict[str, bytes] = {}
-    for path in winner.execution.libraries:  # a plan has one for all of its kernels
-        libraries[LIBRARY] = state.workshop.file(path.name)
-        winner.execution = replace(winner.execution, libraries=(Path(LIBRARY),))
     with state.phases("explaining"):
         rules = (*state.planner.always, *state.planner.explorative)
         closest = _closest(state) if winner is original else winner
@@ -106,7 +106,7 @@ def conclude(state: State, choice: TargetChoice) -> Optimization:
         ),
         near_misses=near,
         execution=winner.execution,
-        libraries=libraries,
+        libraries=state.libraries,
         outside_bytes=outside_bytes(original, winner),
         weights_files=_weights_files(state),
         operators=_operators(state, original, winner),
@@ -116,6 +116,30 @@ def conclude(state: State, choice: TargetChoice) -> Optimization:
         catalog_path=state.catalog.path,
         interrupted=state.is_interrupted,
     )
+
+
+def _deliver_kernels(state: State) -> None:
+    """Compile the winner's kernels for every processor; what they give is compared once more.
+
+    Where the compiler refuses some of them, what is left of the plan has to win again.
+    """
+    raced, contest = state.winner, state.contest
+    with state.phases("compiling", raced.name):
+        try:
+            plan = state.kernel_plans.delivered(raced)
+        except CompilerError as error:
+            raced.refusal, state.winner = f"it doesn't compile: {error}", state.original
+            return
+        contest.verify(plan)
+    if plan is not raced:
+        state.plans = [plan if other is raced else other for other in state.plans]
+        plan = run_final(contest, [plan], contest.rounds_s(ENOUGH_ROUNDS))
+    state.winner = state.original if plan.refusal else plan
+    if state.winner is state.original:
+        return
+    (path,) = plan.execution.libraries
+    state.libraries[LIBRARY] = state.workshop.file(path.name)
+    plan.execution = replace(plan.execution, libraries=(Path(LIBRARY),))
 
 
 def _closest(state: State) -> Plan:

@@ -32,6 +32,7 @@ STEPS = {
     "racing": "race",
     "opening sessions": "race",
     "confirming": "race",
+    "compiling": "write",
     "explaining": "write",
     "recording": "write",
     "writing": "write",

@@ -54,7 +54,8 @@ class State:
     rewrites that gain, `laid` those with blocked values, whether they take part themselves or not.
     `rivals` are plans that may be faster than the original, `finalists` those that race on.
     `losing` are steps of rules that lose NaN or infinities, and are in no plan. `problem` says why
-    there is no contest, where there is none. `kept` is a file that the search is written to.
+    there is no contest, where there is none. `libraries` are files that go with the winner, `kept`
+    is a file that the search is written to.
     """
 
     catalog: Catalog
@@ -79,6 +80,7 @@ class State:
     rivals: list[Plan] = field(default_factory=list)
     finalists: list[Plan] = field(default_factory=list)
     cut: list[Cut] = field(default_factory=list)
+    libraries: dict[str, bytes] = field(default_factory=dict)
     problem: str = ""
     is_interrupted: bool = False
 

@@ -14,19 +14,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from ...profiles.kernels.costs import Cost
+from ..fuse.codegen.compiler import CompilerError
+from ..fuse.codegen.unit import native_level
+from ..layouts.runtime import NCHWC
 from ..phases import Phases
 from ..race.contest import Contest, Plan
 from ..race.realize import Workshop
+from .embed import embed
+from .find_kinds import compiled
 from .kernel_trial import KERNEL
 from .kind_race import Alone
+from .library import SUFFIX
 from .plan_kernels import Fusing
 
 # Of the time, what racing kernels alone may take, and of what is left racing them in the model.
 ALONE_SHARE, SCREENING_SHARE = 0.3, 0.5
 # Another plan has to promise to take less than this of the time, for kernels to be carried to it.
 LEAST_PROMISE = 0.98
+# The level of instructions that every processor has.
+PLAIN = "plain"
 # How often a plan that rounds too much is made anew with smaller tiles.
 MOST_MILDER = 2
 
@@ -100,6 +110,35 @@ class KernelPlans:
                 lap = kind.alone[KERNEL]
                 self._costs[kind.name] = Cost(lap.median_ns, lap.spread_ns, "measured")
         return fusing
+
+    def delivered(self, plan: Plan) -> Plan:
+        """Give a plan that has won a library of its own kernels, for every processor it may run on.
+
+        That takes several times as long to compile as what races, which is for this processor
+        alone. A plan in blocks runs where these are as wide as here: on processors of this level,
+        or on those that lack something of it. Another plan is returned, one that nobody has
+        verified or raced, where the compiler refuses some of the kernels; CompilerError where it
+        refuses all.
+        """
+        in_blocks = any(node.domain == NCHWC for node in plan.graph.nodes.values())
+        levels = tuple(dict.fromkeys((native_level(), PLAIN))) if in_blocks else None
+        library = compiled(plan.kernels, levels)
+        if any(kind.is_refused for kind in plan.kernels):
+            plan = self._without_refused(plan)
+        (raced,) = plan.execution.libraries
+        plan.graph = embed(plan.graph, library.domain, raced.name.removesuffix(SUFFIX))
+        plan.execution = replace(plan.execution, libraries=(Path(library.name),))
+        plan.source = b""
+        self.workshop.place_file(library.path, library.name)
+        return self.workshop.placed(plan)
+
+    def _without_refused(self, plan: Plan) -> Plan:
+        assert plan.base is not None
+        fusing = Fusing(plan.base, self.contest, self.workshop, self.phases, self._alone)
+        made = fusing.again(plan)
+        if made is None:
+            raise CompilerError("the compiler refuses its kernels for other processors")
+        return made
 
 
 def _until(end: float) -> float:

@@ -32,16 +32,19 @@ def place(graph: Graph, nodes: tuple[int, ...], kernel: Kernel) -> bool:
     return True
 
 
-def embed(graph: Graph, domain: str) -> Graph:
-    """Return the graph with its kernels' operators in a library's domain."""
+def embed(graph: Graph, domain: str, old: str = PENDING) -> Graph:
+    """Return the graph with its kernels' operators in a library's domain, instead of an old one."""
     bound = graph.copy()
     for number, node in list(bound.nodes.items()):
-        if node.domain == PENDING:
+        if node.domain == old:
             bound.nodes[number] = Node(
                 node.op_type, domain, node.inputs, node.outputs, {}, rule=node.rule
             )
     bound.base = onnx.ModelProto()
     bound.base.CopyFrom(graph.base)
+    imports = [entry for entry in bound.base.opset_import if entry.domain != old]
+    del bound.base.opset_import[:]
+    bound.base.opset_import.extend(imports)
     bound.base.opset_import.add(domain=domain, version=1)
     _declare(bound, domain)
     return bound

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ...profiles.races.race import verdict
-from ..fuse.codegen.compiler import CompilerError
 from ..fuse.codegen.unit import native_level
 from ..layouts.plans import sources
 from ..layouts.runtime import NCHWC
@@ -42,8 +41,6 @@ MOST_KINDS, LEAST_ROUNDS = 20, 5
 BLOCKED = frozenset({"Conv", "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"})
 # What the names of plans end in whose convolutions round less than in another.
 MILDER = ", rounding less"
-# The level of instructions that every processor has.
-PLAIN = "plain"
 # What racing kinds in the model may always take. Where opening each of them takes longer than there
 # is time for, only some are raced.
 SCREENING_LEAST_S = 1.0
@@ -59,6 +56,8 @@ class Fusing:
     phases: Phases
     alone: Alone
     suffix: str = ""
+    # for this processor alone, with the kernels of all kinds
+    library: Library | None = None
     kinds: list[Kind] = field(default_factory=list)
     promising: list[Kind] = field(default_factory=list)
     chosen: list[Kind] = field(default_factory=list)
@@ -100,13 +99,10 @@ class Fusing:
         without = [kind for kind in harmless if not kind.multiplies]
         self.chosen = cover(harmless, EVERYTHING)
         ways = [("kernels", self.chosen), ("kernels without products", cover(without, OTHERS))]
-        library = None
         if convolving:  # most of the gain may be theirs, and the rest is what can do harm beside
             ways.pop()
             if is_roomy(self.contest):
                 ways.append(("convolutions", cover(convolving)))
-            with self.phases("fusing", "kernels"):
-                library = self._built(self.chosen)
         else:
             ways.append(("kernels by gain", cover(harmless)))
         plans: dict[frozenset[int], Plan | None] = {}
@@ -114,8 +110,16 @@ class Fusing:
             same = frozenset(map(id, chosen))
             if chosen and same not in plans:
                 with self.phases("fusing", name):
-                    plans[same] = self._plan(self._named(name), chosen, library)
+                    plans[same] = self._plan(self._named(name), chosen)
         return [plan for plan in plans.values() if plan is not None]
+
+    def again(self, plan: Plan) -> Plan | None:
+        """Make a plan of this base once more, without what the compiler has refused since."""
+        self.graph = self.base.graph.copy()
+        self.settled = settle(self.graph)
+        self.kinds = list(plan.kernels)
+        self.library = compiled(self.kinds, (native_level(),))
+        return self._plan(plan.name, self.kinds)
 
     def _named(self, name: str) -> str:
         return f"{name} in blocks" if self.is_in_blocks else f"{name}{self.suffix}"
@@ -217,7 +221,7 @@ class Fusing:
         if not kinds:
             return
         count = self.contest.affordable(budget_s, LEAST_ROUNDS)
-        plans = [self._plan(f"kind {at}", [k], self.library) for at, k in enumerate(kinds[:count])]
+        plans = [self._plan(f"kind {at}", [k]) for at, k in enumerate(kinds[:count])]
         placed = [plan for plan in plans if plan is not None]
         if not placed:
             return
@@ -231,17 +235,13 @@ class Fusing:
 
     # --------------------------------------------------------------------------------- plans
 
-    def _plan(
-        self, name: str, kinds: Sequence[Kind], library: Library | None = None
-    ) -> Plan | None:
+    def _plan(self, name: str, kinds: Sequence[Kind]) -> Plan | None:
         """Return the base with the regions of some kinds fused; None where none can be.
 
-        `library` may have more kernels than these; without one, the plan gets its own.
+        It opens the library of all kinds, for this processor: see `KernelPlans.delivered`.
         """
-        library = library or self._built(kinds)
-        if library is None:
-            return None
-        kinds = [kind for kind in kinds if not kind.is_refused]
+        assert self.library is not None
+        library, kinds = self.library, [kind for kind in kinds if not kind.is_refused]
         supply(self.graph, [one.kernel for kind in kinds for one in kind.found])
         graph = self.graph.copy()
         steps = []
@@ -262,19 +262,8 @@ class Fusing:
             execution=opened,
             base=self.base,
             gain_ns=sum(kind.gain_ns for kind in kinds),
+            kernels=tuple(kinds),
         )
-
-    def _built(self, kinds: Sequence[Kind]) -> Library | None:
-        """Compile the kernels of some kinds, for every processor that the plan may run on.
-
-        One in blocks runs where blocks are as wide as here: on processors of this level alone, or
-        on those that lack something of it. None where the compiler refuses all for one of these.
-        """
-        levels = tuple(dict.fromkeys((native_level(), PLAIN))) if self.is_in_blocks else None
-        try:
-            return compiled(kinds, levels)
-        except CompilerError:
-            return None
 
     def _left_out(self, chosen: Sequence[Kind]) -> list[Step]:
         """Say of the kinds that a plan is without why."""

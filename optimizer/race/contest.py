@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...profiles.kernel import Kernel
 from ...profiles.kernels.as_run import as_run
@@ -41,6 +42,9 @@ from .verify import (
     failures,
 )
 
+if TYPE_CHECKING:
+    from ..native.kinds import Kind
+
 ORIGINAL = "original"
 MOVES_INTEGERS = frozenset(
     {"Cast", "Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Unsqueeze"}
@@ -64,12 +68,13 @@ class Plan:
 
     `execution` is how its session is opened; `naive` the same plan opened as the runtime does by
     itself, where that is another one. `run` are the kernels that the runtime runs for it, `like`
-    names another plan with the same ones. `base` is the plan that kernels were put into, and
-    `gain_ns` what these save, each timed beside the operators that it replaces. `gap` is the share
-    of its cost by which the search that chose it can't rule out a cheaper plan. `nodes_in_file` is
-    set of the original, whose file isn't written from the graph. What `is_verified` was found to
-    compute what the original does. `lacks_s` are the seconds that verifying it or racing it would
-    have taken, where it is refused since there was no time for that.
+    names another plan with the same ones. `base` is the plan that `kernels` were put
+    into, and `gain_ns` what these save, each timed beside the operators that it replaces. `gap` is
+    the share of its cost by which the search that chose it can't rule out a cheaper plan.
+    `nodes_in_file` is set of the original, whose file isn't written from the graph. What
+    `is_verified` was found to compute what the original does. `lacks_s` are the seconds that
+    verifying it or racing it would have taken, where it is refused since there was no time for
+    that.
     """
 
     name: str
@@ -86,6 +91,7 @@ class Plan:
     predicted_ns: float | None = None
     base: Plan | None = None
     gain_ns: float = 0.0
+    kernels: tuple[Kind, ...] = ()
     gap: float = 0.0
     nodes_in_file: int | None = None
     is_verified: bool = False

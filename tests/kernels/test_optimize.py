@@ -311,6 +311,7 @@ def test_kernels_go_into_another_plan_where_that_promises_more():
     settle(own.graph)
     found = regions(Meanings(own.graph), own.graph.nodes)
     own.kinds = [Kind(found, alone={OPERATORS: lap(1.0), KERNEL: lap(0.5)})]
+    own.library = finding.compiled(own.kinds, (native_level(),))
     assert own.carried([base, shorter], 0.98) is None  # nothing has proved good
     own.chosen = own.kinds
     assert own.carried([base, longer, bare], 0.98) is None
