@@ -188,12 +188,36 @@ def test_the_target_needs_a_compiler_and_says_which(monkeypatch):
 
 
 @needs_compiler
-def test_a_kernel_that_computes_something_else_is_refused(fast_kernels, monkeypatch):
+def test_kernels_are_compiled_for_every_processor_once_they_have_won(fast_kernels, monkeypatch):
+    build, asked = finding.build, []
+
+    def counted(kernels, *, levels):
+        asked.append((len(kernels), levels))
+        return build(kernels, levels=levels)
+
+    monkeypatch.setattr(finding, "build", counted)
+    result = optimized(target=KERNELS_TARGET)
+    *raced, (count, levels) = asked
+    assert {levels for _, levels in raced} == {(native_level(),)}
+    assert (count, levels) == (1, None)  # of what the winner has, and no more
+    (domain,) = {one.domain for one in result.model.graph.node if one.domain.startswith(DOMAIN)}
+    (library,) = result.libraries.values()
+    assert domain.encode() in library
+    assert [e.domain for e in result.model.opset_import if e.domain.startswith(DOMAIN)] == [domain]
+
+
+@needs_compiler
+@pytest.mark.parametrize("delivered_alone", [False, True])
+def test_a_kernel_that_computes_something_else_is_refused(
+    delivered_alone, fast_kernels, monkeypatch
+):
     build = finding.build
 
-    def wrong(kernels, **options):
+    def wrong(kernels, *, levels):
+        if delivered_alone and levels == (native_level(),):
+            return build(kernels, levels=levels)
         changed = [one.__class__(**{**vars(one), "text": spoiled(one.text)}) for one in kernels]
-        return build(changed, **options)
+        return build(changed, levels=levels)
 
     def spoiled(text):
         assert "q0[j] = " in text
