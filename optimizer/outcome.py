@@ -12,8 +12,8 @@ from ..catalog.onnx.side_file import referring
 from ..catalog.store.constants import LARGE_BYTES
 from ..profiles.sessions.deployed import LIBRARY
 from ..profiles.sessions.execution import embed
-from .fuse.codegen.compiler import CompilerError
 from .explain import near_misses
+from .fuse.codegen.compiler import CompilerError
 from .keep import keep_plans
 from .match.rewrite import Step
 from .node_story import Question

@@ -87,15 +87,14 @@ class KernelPlans:
                         yield plan
                 if fusing.convolves and any(not plan.refusal for plan in found):
                     return
-        base = min(outside, key=_changes, default=self.contest.original)
         first = self._first
-        if first is not None and first.base is base:
-            fusing, made_of_base = first, []
+        base = min(outside, key=_changes, default=self.contest.original)
+        if first is not None and any(plan is first.base for plan in (base, *outside)):
+            fusing = first
         else:
             fusing = self._fused(base, _until(end), "" if first is None else f" on {base.name}")
-            made_of_base = fusing.plans(_until(end) * SCREENING_SHARE)
-        for made in made_of_base:
-            yield from _verified(fusing, made)
+            for made in fusing.plans(_until(end) * SCREENING_SHARE):
+                yield from _verified(fusing, made)
         further = fusing.carried(outside if found else sound, LEAST_PROMISE)
         if further is not None:
             yield from _verified(fusing, further)
