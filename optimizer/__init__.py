@@ -8,13 +8,13 @@ from ..catalog.lazily import lazily
 
 if TYPE_CHECKING:
     from .driver import optimize
-    from .explain import Explanation
+    from .explain.explanation import Explanation
+    from .explain.node_story import NodeStory
+    from .explain.survey import explain_model, explain_node, profile_model
     from .match.rewrite import Step
-    from .node_story import NodeStory
     from .race.contest import ORIGINAL
     from .race.verify import Deviation
-    from .result import Candidate, Optimization
-    from .survey import explain_model, explain_node, profile_model
+    from .result.optimization import Candidate, Optimization
 
 __all__ = [
     "ORIGINAL",
@@ -35,15 +35,15 @@ __getattr__, __dir__ = lazily(
     __name__,
     {
         "ORIGINAL": ".race.contest",
-        "Candidate": ".result",
+        "Candidate": ".result.optimization",
         "Deviation": ".race.verify",
-        "Explanation": ".explain",
-        "NodeStory": ".node_story",
-        "Optimization": ".result",
+        "Explanation": ".explain.explanation",
+        "NodeStory": ".explain.node_story",
+        "Optimization": ".result.optimization",
         "Step": ".match.rewrite",
-        "explain_model": ".survey",
-        "explain_node": ".survey",
+        "explain_model": ".explain.survey",
+        "explain_node": ".explain.survey",
         "optimize": ".driver",
-        "profile_model": ".survey",
+        "profile_model": ".explain.survey",
     },
 )

@@ -17,11 +17,11 @@ from ..rules.gate.ledger.admission import applicable
 from .graph.fold import FOLD_LIMIT
 from .graph.torch_modules import export_module, is_module
 from .native.library import require_compiler
-from .outcome import conclude
 from .passes import run_passes
 from .phases import Phases, Progress
 from .race.realize import Workshop
-from .result import Optimization
+from .result.conclude import conclude
+from .result.optimization import Optimization
 from .setting import BUDGET_S, CLASSES, SEARCHES, OptionError, Setting, allowed
 from .state import read
 from .target import AUTO, TargetChoice, choose_target

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 from ..rules import Rule
 from .egraph.naming import is_naming
 from .graph.graph import Graph
+from .graph.infer import bound_types
 from .lookups import merge_lookups
 from .masked_attention import split_masked_attention
 from .match.rewrite import Matcher, clean, simplify
+from .match.single_gains import explore
 from .one_matrix import merge_products
 from .phases import Phases
 from .price import Prices
 from .race.contest import Plan
-from .search import bound_types, explore
 from .setting import Setting
 
 if TYPE_CHECKING:
@@ -116,9 +117,9 @@ class Planner:
         there may be several at all. `kept` is a file that the e-graph is written to; with `hold` it
         is held for `lay_out_jointly`.
         """
-        from .egraph.extraction.standing import tried
         from .egraph.keep import keep
         from .egraph.search import search
+        from .explain.what_if import tried
 
         naming = self.naming if count > 1 else []  # each plan more takes loading
         with self.phases("searching", name):

@@ -18,7 +18,7 @@ from ..profiles.sessions.execution import AS_WRITTEN
 from ..rules import Rule
 from ..rules.gate.ledger.catalog_rows import store_ledger
 from .graph.free_sizes import sizes_from
-from .graph.infer import infer_types
+from .graph.infer import bound_types, infer_types
 from .graph.raise_opset import raised_for
 from .graph.signature import signature
 from .match.rewrite import Step
@@ -31,7 +31,6 @@ from .race.prediction import Prediction
 from .race.realize import Workshop
 from .race.screening import Screening
 from .schedule import Schedule
-from .search import bound_types
 from .setting import Setting
 
 if TYPE_CHECKING:

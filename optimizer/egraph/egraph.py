@@ -95,7 +95,7 @@ class EGraph:
         self.columns.new_classes(len(graph.names))
         sized = {v: bind(t, self.sizes) for v, t in graph.types.items()}
         if self.sizes:
-            from ..search import bound_types
+            from ..graph.infer import bound_types
 
             sized = bound_types(graph, self.sizes)
         for value in range(len(graph.names)):

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..keep import write_tables
+import duckdb
+import pyarrow as pa
+
+from ...catalog.errors import TensologError
 from .columns import NONE
 from .extraction.merges import canonical
 from .extraction.problem import Selection
 from .provenance import Application
 from .search import Found
 from .trace import name_of
+
+Rows = Sequence[Mapping[str, object]]
 
 SCHEMA = """
 CREATE OR REPLACE TABLE e_node (
@@ -164,3 +170,36 @@ def _plans(found: Found, laid: Account | None) -> dict[str, list[dict[str, objec
     if laid is not None:
         add(laid.selection, laid.cost_ns, laid.bound_ns, laid.without, True)
     return {"e_plan": plans, "e_choice": chosen}
+
+
+_OF_A_CATALOG = "SELECT 1 FROM duckdb_tables() WHERE table_name = 'catalog_version'"
+
+
+def write_tables(path: Path, schema: str, tables: Mapping[str, Rows]) -> None:
+    """Make tables in a DuckDB file, in the place of what an earlier run left there, and fill them.
+
+    Raises TensologError where the file can't be written, or is a catalog: it has tables of the same
+    names. A file that it made itself is gone then.
+    """
+    is_new = not path.exists()
+    try:
+        with duckdb.connect(str(path)) as connection:
+            if connection.execute(_OF_A_CATALOG).fetchall():
+                raise TensologError(f"{path} is a catalog: name another file for the plans")
+            connection.execute(schema).fetchall()
+            for table, rows in tables.items():
+                if not rows:
+                    continue
+                names = list(rows[0])
+                arrow = pa.table({name: [row[name] for row in rows] for name in names})
+                connection.register("rows_in", arrow)
+                connection.execute(
+                    f"INSERT INTO {table} ({', '.join(names)}) SELECT * FROM rows_in"
+                ).fetchall()
+                connection.unregister("rows_in")
+    except duckdb.Error as error:
+        if is_new:
+            for left in (path, path.with_name(f"{path.name}.wal")):
+                with contextlib.suppress(OSError):
+                    left.unlink()
+        raise TensologError(f"can't keep the search in {path}: {error}") from error

@@ -40,6 +40,22 @@ def infer_types(graph: Graph, sizes: Mapping[str, int] | None = None) -> dict[in
     return types
 
 
+def bound_types(graph: Graph, sizes: Mapping[str, int]) -> dict[int, TensorType]:
+    """Give the types under the sizes that costs are asked for.
+
+    As they are inferred from those, and by the names that sizes have in the graph's own types: how
+    many elements a Range has is told by its name alone.
+    """
+    if not sizes:
+        return dict(graph.types)
+    found = infer_types(graph, sizes)
+    for value, type_ in graph.types.items():
+        sharper = sharpen(found.get(value), bind(type_, sizes))
+        if sharper is not None and same_type(found.get(value), sharper):
+            found[value] = sharper
+    return found
+
+
 def refine_types(graph: Graph) -> bool:
     """Infer types again where more is known by now, in place; tell whether that led anywhere."""
     before = dict(graph.types)

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from ...profiles.races.race import Lap
 from ..graph.graph import Graph, TensorType
+from ..graph.infer import bound_types
 from ..phases import Phases
 from ..race.contest import Contest
 from ..race.realize import Workshop
-from ..search import bound_types
 from .kernel_trial import measured_forms
 from .kinds import Kind
 from .library import Library

@@ -26,9 +26,9 @@ from ...profiles.sessions.session import (
 )
 from ..graph.free_sizes import guesses, other_sizes
 from ..graph.graph import Graph
+from ..graph.infer import bound_types
 from ..match.rewrite import Step
 from ..phases import BEST, Phases
-from ..search import bound_types
 from ..setting import Setting
 from .isolated_run import is_risky, try_apart
 from .verify import (

@@ -13,7 +13,7 @@ from . import options as shared
 from .rules_named import counted, one
 
 if TYPE_CHECKING:
-    from ..optimizer.impact import Impact
+    from ..optimizer.explain.impact import Impact
 
 SHOWN = 5
 
@@ -57,7 +57,7 @@ def impact(
     """
     chosen = one(rule)
     from ..catalog.store.staging import stage
-    from ..optimizer.impact import impact_of
+    from ..optimizer.explain.impact import impact_of
     from ..progress import Progress
 
     found: list[Impact] = []

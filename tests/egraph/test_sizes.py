@@ -2,7 +2,7 @@
 
 import onnx
 from onnx import TensorProto, helper
-from tensolog.optimizer.search import bound_types
+from tensolog.optimizer.graph.infer import bound_types
 
 from .pricing import graph_of
 

@@ -11,7 +11,7 @@ import tensolog.optimizer
 from commandline import leftovers, model_proto
 from onnx import helper, numpy_helper
 from tensolog.catalog.errors import TensologError
-from tensolog.optimizer.keep import write_tables
+from tensolog.optimizer.egraph.keep import write_tables
 
 
 def not_onnx(path):

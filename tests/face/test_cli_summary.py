@@ -2,7 +2,7 @@
 
 import pytest
 from report_sketch import report, residual_network
-from tensolog.optimizer.explain import explain_text
+from tensolog.optimizer.explain.explanation import explain_text
 
 from tensolog.printing import one_line
 from tensolog.summary import columns, kernels_text, summary_text

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 from tensolog.optimizer import explain_model, explain_node
-from tensolog.optimizer.notebook import SHOWN_LETTERS, Text, page, table
+from tensolog.optimizer.report.notebook import SHOWN_LETTERS, Text, page, table
 
 import tensolog
 

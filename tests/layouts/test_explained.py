@@ -8,9 +8,9 @@ import pytest
 from onnx import helper
 from tensolog.optimizer.egraph.keep import keep
 from tensolog.optimizer.egraph.search import search
+from tensolog.optimizer.explain.node_story import Question, answer
 from tensolog.optimizer.layouts.plans import lay_out_jointly
 from tensolog.optimizer.match.rewrite import Step
-from tensolog.optimizer.node_story import Question, answer
 from tensolog.optimizer.setting import Setting
 
 from ..egraph.pricing import FOLD_LIMIT, Prices, graph_of

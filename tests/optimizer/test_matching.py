@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from tensolog.catalog.datalog import evaluate, parse
-from tensolog.optimizer.explain import near_misses
+from tensolog.optimizer.explain.explanation import near_misses
 from tensolog.optimizer.match.relations import COLUMNS, graph_facts
 from tensolog.optimizer.match.rewrite import Matcher, with_place
 from tensolog.rules import check_conditions, compile_misses, compile_program, load_rules, matches

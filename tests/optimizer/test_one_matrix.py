@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
 from tensolog.optimizer.graph.convert import load_graph, to_model
-from tensolog.optimizer.graph.infer import infer_types
+from tensolog.optimizer.graph.infer import bound_types, infer_types
 from tensolog.optimizer.one_matrix import MOST_ROWS, NAME, merge_products
-from tensolog.optimizer.search import bound_types
 
 from ..campaigns import examples
 from .builders import model, run, value

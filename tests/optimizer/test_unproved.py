@@ -8,19 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tensolog.optimizer.egraph.saturation.chains import OPERATIONS
-from tensolog.optimizer.explain import explain_text
+from tensolog.optimizer.explain.explanation import explain_text
+from tensolog.optimizer.explain.verdict import verdict_of
 from tensolog.optimizer.layouts.values import SUMMARIES
 from tensolog.optimizer.match.rewrite import _SUBGRAPHS, Step
 from tensolog.optimizer.race.contest import Plan
-from tensolog.optimizer.result import steps_json
+from tensolog.optimizer.result.optimization import steps_json
 from tensolog.optimizer.unproved import BY_DEFINITION, UNPROVED, is_unproved, table
-from tensolog.optimizer.words import verdict_of
 from tensolog.rules import load_rules
 
 from ..egraph.derived import RNG, Net
 from ..egraph.pricing import graph_of, searched
 from ..egraph.test_derived_convolutions import price_of_narrow
-from ..optimizer.builders import model, value
+from .builders import model, value
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs"))

@@ -190,7 +190,7 @@ class FusionPlan:
 
     def _repr_html_(self) -> str:
         """Show the operators in a notebook, in execution order."""
-        from ...notebook import heading, page, table
+        from ...report.notebook import heading, page, table
 
         rows = []
         for step in self.steps:

@@ -7,7 +7,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from ....catalog.errors import TensologError
-from ...notebook import Text
+from ...report.notebook import Text
 from ..blocks.plan import BlockPlan
 from ..planning.candidates import refusal
 from ..planning.plan import FusedOperator, FusionPlan

@@ -1,4 +1,4 @@
-"""The first search: rewrites whose gain depends on the machine, taken where costs say so."""
+"""Single rewrites whose gain depends on the machine, taken where costs say so, the best first."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 
 from onnx.shape_inference import InferenceError
 
-from ..profiles.kernel import Kernel
-from ..profiles.kernels.costs import Cost
-from ..rules import ABSENT, Match
-from .deadline import checkpoint
-from .graph.fold import becomes_constant
-from .graph.graph import Graph, TensorType, constant_of
-from .graph.infer import bind, infer_node, infer_types, same_type, sharpen
-from .graph.simplify import remove_dead
-from .match.rewrite import Matcher, RewriteError, Step, apply_match, simplify
-from .price import Prices, kernel_of
+from ...profiles.kernel import Kernel
+from ...profiles.kernels.costs import Cost
+from ...rules import ABSENT, Match
+from ..deadline import checkpoint
+from ..graph.fold import becomes_constant
+from ..graph.graph import Graph, TensorType, constant_of
+from ..graph.infer import bind, bound_types, infer_node, sharpen
+from ..graph.simplify import remove_dead
+from ..price import Prices, kernel_of
+from .rewrite import Matcher, RewriteError, Step, apply_match, simplify
 
 # A search whose every round finds a gain ends long before; this guards against prices that cycle.
 ROUNDS = 20
@@ -88,22 +88,6 @@ def explore(
         steps += simplify(graph, simplifier, fold_limit=fold_limit)
         progress("searching", len(steps), 0, f"{len(graph.nodes)} nodes")
     return steps + list(weighed.values())
-
-
-def bound_types(graph: Graph, sizes: Mapping[str, int]) -> dict[int, TensorType]:
-    """Give the types under the sizes that costs are asked for.
-
-    As they are inferred from those, and by the names that sizes have in the graph's own types: how
-    many elements a Range has is told by its name alone.
-    """
-    if not sizes:
-        return dict(graph.types)
-    found = infer_types(graph, sizes)
-    for value, type_ in graph.types.items():
-        sharper = sharpen(found.get(value), bind(type_, sizes))
-        if sharper is not None and same_type(found.get(value), sharper):
-            found[value] = sharper
-    return found
 
 
 def weigh(

@@ -13,23 +13,23 @@ from typing import TYPE_CHECKING
 import onnx
 import onnxruntime
 
-from ..catalog import Catalog
-from ..catalog.files import replacing
-from ..catalog.onnx.writer import build_model
-from ..catalog.store.staging import Stage
-from ..profiles.sessions.deployed import open_deployed
-from ..profiles.sessions.execution import DEFAULTS, Execution
-from .match.rewrite import Step
-from .notebook import Text, heading, page, paragraphs, table
-from .race.contest import ORIGINAL
-from .race.verify import Deviation
-from .saving import Deliverable
-from .unproved import is_unproved
+from ...catalog import Catalog
+from ...catalog.files import replacing
+from ...catalog.onnx.writer import build_model
+from ...catalog.store.staging import Stage
+from ...profiles.sessions.deployed import open_deployed
+from ...profiles.sessions.execution import DEFAULTS, Execution
+from ..match.rewrite import Step
+from ..race.contest import ORIGINAL
+from ..race.verify import Deviation
+from ..report.notebook import Text, heading, page, paragraphs, table
+from ..unproved import is_unproved
+from .files import Deliverable
 
 if TYPE_CHECKING:
-    from .node_story import NodeStory, Question
-    from .report.schema import DrawnGraph, NearMiss, OperatorCost, Summary, Target
-    from .report.schema import Step as ReportStep
+    from ..explain.node_story import NodeStory, Question
+    from ..report.schema import DrawnGraph, NearMiss, OperatorCost, Summary, Target
+    from ..report.schema import Step as ReportStep
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Optimization:
 
     def _repr_html_(self) -> str:
         """Show in a notebook how it ended, what was raced, and what was done why."""
-        from .explain import explain_text
+        from ..explain.explanation import explain_text
 
         rows = [
             (
@@ -199,7 +199,7 @@ class Optimization:
 
     def report(self, path: str | Path) -> None:
         """Write the HTML report: one file that needs nothing else."""
-        from .report import render_report
+        from ..report import render_report
 
         before, after = self.graphs
         text = render_report({**self.to_json(), "graphs": {"before": before, "after": after}})
@@ -212,7 +212,7 @@ class Optimization:
         With `node`, the name of a node of the model that was read, say what became of that one:
         see `story`.
         """
-        from .explain import explain_text, read_as
+        from ..explain.explanation import explain_text, read_as
 
         if node is not None:
             return Text(self.story(node).text())
@@ -225,7 +225,7 @@ class Optimization:
         Costs are those that the optimization measured, else bounds. Raises OptionError where no
         node, and no value that one gives, has the name.
         """
-        from .survey import explain_node_of
+        from ..explain.survey import explain_node_of
 
         assert self.question is not None
         with self._open() as catalog:
@@ -270,7 +270,7 @@ def _milliseconds(time_ns: float | None) -> str:
 
 
 def _interval(candidate: Candidate) -> str:
-    from .words import FEW_ROUNDS
+    from ..explain.verdict import FEW_ROUNDS
 
     ratio, low, high = candidate.ratio, candidate.ratio_low, candidate.ratio_high
     if ratio is None:

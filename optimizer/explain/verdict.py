@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING
 import onnx
 import onnxruntime
 
-from ..catalog import Catalog
-from ..profiles.machine import device
-from ..profiles.races.race import Lap
-from .graph.convert import tensor_type
-from .match.rewrite import Step
-from .phases import Phases
-from .race.contest import ORIGINAL, Plan
-from .race.final import FINAL_SHARE
-from .race.shortlist import NO_TIME
-from .result import Candidate
-from .setting import CLASSES, FINITE_MATH, MOST_S, Setting
-from .unproved import NOT_PROVED, is_unproved
+from ...catalog import Catalog
+from ...profiles.machine import device
+from ...profiles.races.race import Lap
+from ..graph.convert import tensor_type
+from ..match.rewrite import Step
+from ..phases import Phases
+from ..race.contest import ORIGINAL, Plan
+from ..race.final import FINAL_SHARE
+from ..race.shortlist import NO_TIME
+from ..result.optimization import Candidate
+from ..setting import CLASSES, FINITE_MATH, MOST_S, Setting
+from ..unproved import NOT_PROVED, is_unproved
 
 if TYPE_CHECKING:
-    from .report.schema import Device, Headline, Summary, Target
-    from .state import Cut
+    from ..report.schema import Device, Headline, Summary, Target
+    from ..state import Cut
 
 
 # A smaller gap is within what costs are uncertain by.

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from ..egraph.egraph import EGraph
 from ..egraph.extraction.costs import Costs
 from ..egraph.extraction.problem import Problem, Selection
-from ..egraph.extraction.standing import Asker, Standing, Way
 from ..egraph.saturation.saturate import Growth
 from ..egraph.trace import name_of
-from .runtime import block_size
-from .selection import cheapest_ways
-from .space import Space, space_of
-from .values import ENTER, LEAVE
+from ..layouts.runtime import block_size
+from ..layouts.selection import cheapest_ways
+from ..layouts.space import Space, space_of
+from ..layouts.values import ENTER, LEAVE
+from .what_if import Asker, Standing, Way
 
 OUTSIDE = "outside of blocks"
 

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from tensolog.optimizer.egraph.egraph import EGraph
 from tensolog.optimizer.egraph.extraction.costs import Costs
-from tensolog.optimizer.egraph.extraction.standing import Asker, tried
 from tensolog.optimizer.egraph.saturation.saturate import saturate
-from tensolog.optimizer.node_story import Question, about, answer
+from tensolog.optimizer.explain.node_story import Question, about, answer
+from tensolog.optimizer.explain.what_if import Asker, tried
 from tensolog.optimizer.setting import OptionError, Setting
 from tensolog.rules import load_rules
 
-from ..optimizer.builders import model, value
-from .pricing import Prices, graph_of
-from .small_rules import small_rules
+from ..egraph.pricing import Prices, graph_of
+from ..egraph.small_rules import small_rules
+from .builders import model, value
 
 
 def differences():

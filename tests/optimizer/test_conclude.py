@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tensolog.catalog.store.constants import LARGE_BYTES
-from tensolog.optimizer import outcome
 from tensolog.optimizer.graph.convert import load_graph
-from tensolog.optimizer.outcome import outside_bytes
 from tensolog.optimizer.race.contest import Plan
+from tensolog.optimizer.result import conclude
+from tensolog.optimizer.result.conclude import outside_bytes
 from tensolog.profiles.sessions.execution import Execution
 
 from .builders import model, value
@@ -24,7 +24,7 @@ def plan(*sizes, **options):
 
 @pytest.mark.parametrize(("largest", "wanted"), [(10, 100), (24, 100), (25, 101), (80, 321)])
 def test_what_is_larger_than_all_before_is_mapped(largest, wanted, monkeypatch):
-    monkeypatch.setattr(outcome, "MAPPED_BYTES", 100)
+    monkeypatch.setattr(conclude, "MAPPED_BYTES", 100)
     assert outside_bytes(plan(3, largest, 2), plan(200)) == wanted
 
 

@@ -7,28 +7,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..catalog.onnx.reader import store_model
-from ..catalog.onnx.side_file import referring
-from ..catalog.store.constants import LARGE_BYTES
-from ..profiles.sessions.deployed import LIBRARY
-from ..profiles.sessions.execution import embed
-from .explain import near_misses
-from .fuse.codegen.compiler import CompilerError
-from .keep import keep_plans
-from .match.rewrite import Step
-from .node_story import Question
-from .race.contest import Plan
-from .race.final import ENOUGH_ROUNDS, run_final
-from .record import record_plan
-from .result import Optimization
-from .search import bound_types
-from .state import State
-from .target import TargetChoice
-from .view import calls_of, calls_run, drawn_graph, operator_costs
-from .words import candidate_of, details, more_time, time_over, verdict_of, version_of
+from ...catalog.onnx.reader import store_model
+from ...catalog.onnx.side_file import referring
+from ...catalog.store.constants import LARGE_BYTES
+from ...profiles.sessions.deployed import LIBRARY
+from ...profiles.sessions.execution import embed
+from ..explain.explanation import near_misses
+from ..explain.node_story import Question
+from ..explain.verdict import candidate_of, details, more_time, time_over, verdict_of, version_of
+from ..fuse.codegen.compiler import CompilerError
+from ..graph.infer import bound_types
+from ..match.rewrite import Step
+from ..race.contest import Plan
+from ..race.final import ENOUGH_ROUNDS, run_final
+from ..report.graph_view import calls_of, calls_run, drawn_graph, operator_costs
+from ..state import State
+from ..target import TargetChoice
+from .optimization import Optimization
+from .plan_tables import keep_plans, record_plan
 
 if TYPE_CHECKING:
-    from .report.schema import DrawnGraph, Headline, OperatorCost
+    from ..report.schema import DrawnGraph, Headline, OperatorCost
 
 
 # Smaller weights are read in a few milliseconds.

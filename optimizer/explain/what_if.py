@@ -11,15 +11,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...match.rewrite import Step
-from ..columns import NONE
-from ..egraph import EGraph
-from ..provenance import Application
-from ..saturation.saturate import Growth
-from ..trace import name_of
-from .costs import UNUSABLE, Costs, own_nodes, problem_of
-from .extract import MOST_STEPS, extract
-from .problem import Choice, CycleError, Problem, Selection, cost_of, in_order
+from ..egraph.columns import NONE
+from ..egraph.egraph import EGraph
+from ..egraph.extraction.costs import UNUSABLE, Costs, own_nodes, problem_of
+from ..egraph.extraction.extract import MOST_STEPS, extract
+from ..egraph.extraction.problem import Choice, CycleError, Problem, Selection, cost_of, in_order
+from ..egraph.provenance import Application
+from ..egraph.saturation.saturate import Growth
+from ..egraph.trace import name_of
+from ..match.rewrite import Step
 
 # Programs that are looked for to answer one question.
 MOST_PROGRAMS = 40

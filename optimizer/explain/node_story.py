@@ -7,28 +7,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ..rules import Rule, load_rules
-from .egraph.derivations.derive_all import derive
-from .egraph.egraph import EGraph
-from .egraph.extraction.costs import Costs, own_nodes, problem_of
-from .egraph.extraction.extract import extract
-from .egraph.extraction.merges import merge, pairs_neighbours
-from .egraph.extraction.standing import Asker, Standing, Use, Way
-from .egraph.saturation.saturate import Growth, saturate
-from .egraph.trace import name_of
-from .explain import near_misses
-from .graph.fold import fold_constants
-from .graph.graph import Graph
-from .graph.simplify import remove_dead, share_constants, share_subexpressions
-from .match.rewrite import Matcher, Step
+from ...rules import Rule, load_rules
+from ..egraph.derivations.derive_all import derive
+from ..egraph.egraph import EGraph
+from ..egraph.extraction.costs import Costs, own_nodes, problem_of
+from ..egraph.extraction.extract import extract
+from ..egraph.extraction.merges import merge, pairs_neighbours
+from ..egraph.saturation.saturate import Growth, saturate
+from ..egraph.trace import name_of
+from ..graph.fold import fold_constants
+from ..graph.graph import Graph
+from ..graph.infer import bound_types
+from ..graph.simplify import remove_dead, share_constants, share_subexpressions
+from ..match.rewrite import Matcher, Step
+from ..price import Prices, kernel_of
+from ..report.notebook import Text
+from ..setting import OptionError, Setting
+from .explanation import near_misses
 from .nearest import nearest
-from .notebook import Text
-from .price import Prices, kernel_of
-from .search import bound_types
-from .setting import OptionError, Setting
+from .what_if import Asker, Standing, Use, Way
 
 if TYPE_CHECKING:
-    from .layouts.standing import Laying
+    from .layout_what_if import Laying
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class NodeStory:
 
     def text(self) -> str:
         """Lay the story out for a terminal."""
-        from .node_text import text_of
+        from .text import text_of
 
         return text_of(self)
 
@@ -211,7 +211,7 @@ def _standing(
     story: NodeStory, egraph: EGraph, growth: Growth, costs: Costs, number: int, setting: Setting
 ) -> Standing:
     """Ask with layouts where the target has any, else without."""
-    from .layouts.standing import laid_standing
+    from .layout_what_if import laid_standing
 
     if setting.contributes:
         found = laid_standing(egraph, growth, costs, number)

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import onnx
 
-from ..profiles.kernel import Kernel, dtype_name
-from ..profiles.kernels.costs import Cost
-from ..rules import ABSENT
-from .graph.graph import Graph, TensorType
-from .price import Prices
+from ...profiles.kernel import Kernel, dtype_name
+from ...profiles.kernels.costs import Cost
+from ...rules import ABSENT
+from ..graph.graph import Graph, TensorType
+from ..price import Prices
 
 if TYPE_CHECKING:
-    from .report.schema import DrawnGraph, OperatorCost
-    from .report.schema import Node as DrawnNode
+    from .schema import DrawnGraph, OperatorCost
+    from .schema import Node as DrawnNode
 
 SHOWN_CHARACTERS = 60
 UNKNOWN = Cost(0.0, 0.0, "bound")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..rules import ABSENT, Match, Rule, describe_miss
-from ..rules.matching.near_misses import failed_conditions
-from ..rules.schemas import commutative
-from ..rules.syntax import Input, Output, PatternNode
-from .graph.graph import Graph
+from ...rules import ABSENT, Match, Rule, describe_miss
+from ...rules.matching.near_misses import failed_conditions
+from ...rules.schemas import commutative
+from ...rules.syntax import Input, Output, PatternNode
+from ..graph.graph import Graph
 
 # Nodes that are tried in the place of one of the pattern's: a value may have thousands of users.
 MOST_TRIED = 2_000

@@ -6,25 +6,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..catalog import Catalog
-from ..catalog.onnx.reader import read_model
-from ..catalog.onnx.writer import skeleton_model
-from ..profiles.kernels.costs import CostModel
-from ..profiles.machine import cores
-from ..rules import Rule
-from .explain import near_misses
-from .graph.free_sizes import guesses, sizes_from
-from .graph.infer import infer_types
-from .match.rewrite import Matcher
-from .phases import Progress
-from .price import Prices, kernels_of_graph
-from .race.realize import Workshop
-from .search import bound_types, judge, order_by_bound, weigh
-from .setting import Setting
-from .target import AUTO, for_rules
+from ...catalog import Catalog
+from ...catalog.onnx.reader import read_model
+from ...catalog.onnx.writer import skeleton_model
+from ...profiles.kernels.costs import CostModel
+from ...profiles.machine import cores
+from ...rules import Rule
+from ..graph.free_sizes import guesses, sizes_from
+from ..graph.infer import bound_types, infer_types
+from ..match.rewrite import Matcher
+from ..match.single_gains import judge, order_by_bound, weigh
+from ..phases import Progress
+from ..price import Prices, kernels_of_graph
+from ..race.realize import Workshop
+from ..setting import Setting
+from ..target import AUTO, for_rules
+from .explanation import near_misses
 
 if TYPE_CHECKING:
-    from .driver import Source
+    from ..driver import Source
 
 
 @dataclass(frozen=True)

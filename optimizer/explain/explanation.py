@@ -7,17 +7,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..catalog.datalog.syntax import String
-from ..rules import Rule, describe_miss, is_reported
-from ..rules import near_misses as find_near_misses
-from .graph.graph import Graph
-from .match.clauses import near_clauses, readings
-from .match.rewrite import Step, tables_of, with_place
-from .notebook import Text
-from .unproved import marked
+from ...catalog.datalog.syntax import String
+from ...rules import Rule, describe_miss, is_reported
+from ...rules import near_misses as find_near_misses
+from ..graph.graph import Graph
+from ..match.clauses import near_clauses, readings
+from ..match.rewrite import Step, tables_of, with_place
+from ..report.notebook import Text
+from ..unproved import marked
 
 if TYPE_CHECKING:
-    from .report.schema import NearMiss
+    from ..report.schema import NearMiss
 
 SHOWN_PLACES = 4
 SHOWN_MISSES = 3
@@ -81,7 +81,7 @@ class Explanation:
 
     def to_json(self) -> dict[str, object]:
         """Give the explanation as plain values."""
-        from .result import steps_json
+        from ..result.optimization import steps_json
 
         return {
             "model": self.model,

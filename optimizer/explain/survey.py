@@ -7,34 +7,33 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..catalog import Catalog
-from ..catalog.errors import ModelError
-from ..catalog.interruption import interruptible
-from ..catalog.onnx.reader import read_model
-from ..catalog.onnx.writer import skeleton_model
-from ..profiles.kernels.costs import CostModel
-from ..profiles.kernels.profile import profile
-from ..profiles.machine import cores
-from ..rules import Rule, load_rules
-from ..rules.gate.ledger.admission import applicable
-from .explain import Explanation, near_misses
-from .graph.fold import FOLD_LIMIT
-from .graph.free_sizes import guesses, sizes_from
-from .graph.graph import Graph
-from .graph.infer import infer_types
-from .graph.raise_opset import raised_for
-from .match.rewrite import Matcher, Step, simplify, with_place
+from ...catalog import Catalog
+from ...catalog.errors import ModelError
+from ...catalog.interruption import interruptible
+from ...catalog.onnx.reader import read_model
+from ...catalog.onnx.writer import skeleton_model
+from ...profiles.kernels.costs import CostModel
+from ...profiles.kernels.profile import profile
+from ...profiles.machine import cores
+from ...rules import Rule, load_rules
+from ...rules.gate.ledger.admission import applicable
+from ..graph.fold import FOLD_LIMIT
+from ..graph.free_sizes import guesses, sizes_from
+from ..graph.graph import Graph
+from ..graph.infer import bound_types, infer_types
+from ..graph.raise_opset import raised_for
+from ..match.rewrite import Matcher, Step, simplify, with_place
+from ..phases import Progress
+from ..price import Prices, kernels_of_graph
+from ..race.realize import Workshop
+from ..setting import CLASSES, OptionError, Setting, allowed
+from ..target import AUTO, for_rules
+from .explanation import Explanation, near_misses
 from .nearest import nearest
 from .node_story import NodeStory, Question, about, answer
-from .phases import Progress
-from .price import Prices, kernels_of_graph
-from .race.realize import Workshop
-from .search import bound_types
-from .setting import CLASSES, OptionError, Setting, allowed
-from .target import AUTO, for_rules
 
 if TYPE_CHECKING:
-    from .driver import Source
+    from ..driver import Source
 
 
 @interruptible()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .egraph.extraction.standing import Use, Way
-from .match.rewrite import Step
+from ..match.rewrite import Step
+from ..unproved import marked
 from .node_story import NodeStory, Refusal
-from .unproved import marked
+from .what_if import Use, Way
 
 if TYPE_CHECKING:
-    from .layouts.standing import Laying
+    from .layout_what_if import Laying
 
 # Lines of a kind, and nodes of a match, in the text; the JSON has them all.
 SHOWN, SHOWN_NODES = 12, 4
