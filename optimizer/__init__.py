@@ -1,4 +1,21 @@
-"""Which plan: search over substitutions, materialization, measurement and explanation."""
+"""Which plan: search over substitutions, materialization, measurement and explanation.
+
+In: a model, or a function of NumPy. Out: a faster one, or the same. Begin with `driver.py` and with
+`passes.py`, which lists what is done to a model from top to bottom: plans are derived
+(`plan_derivation.py`, `planner.py`), and the best of them is found (`plan_selection.py`), in the
+time that `schedule.py` shares out.
+
+| folder | holds |
+|---|---|
+| `graph/` | a model in memory, types, folding, dead and common code |
+| `match/` | where rules match, and what applying a match changes |
+| `egraph/`, `layouts/` | the search over programs, and over the layouts of their values |
+| `native/` | kernels for regions of a model, and the library of them |
+| `race/` | plans run, compared with the original, and timed |
+| `explain/` | why a rule was applied, or why not |
+| `result/`, `report/` | what is handed over, and the page that shows it |
+| `fuse/` | functions: traced, planned, compiled, run block by block |
+"""
 
 from __future__ import annotations
 

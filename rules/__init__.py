@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         is_reported,
         near_misses,
         nearly,
+        why_missed,
     )
     from .matching.rewrite import instantiate
     from .matching.view import ABSENT, GraphView, Match, NamedView, NewNode, Reference, Replacement
@@ -55,6 +56,7 @@ __all__ = [
     "rule_rows",
     "select_rules",
     "store_rules",
+    "why_missed",
 ]
 
 __getattr__, __dir__ = lazily(
@@ -87,5 +89,6 @@ __getattr__, __dir__ = lazily(
         "rule_rows": ".catalog_rows",
         "select_rules": ".load",
         "store_rules": ".catalog_rows",
+        "why_missed": ".matching.near_misses",
     },
 )

@@ -21,7 +21,7 @@ from ..price import Prices, kernels_of_graph
 from ..race.realize import Workshop
 from ..setting import Setting
 from ..target import AUTO, for_rules
-from .explanation import near_misses
+from .near_misses import near_misses
 
 if TYPE_CHECKING:
     from ..driver import Source
@@ -133,6 +133,6 @@ def impact_of(
             name,
             nodes,
             tuple(places),
-            tuple(miss.get("detail") or miss["condition"] for miss in near),
+            tuple(miss.near_miss_json()["detail"] for miss in near),
             prices.total(list(kernels_of_graph(graph, types).values())).ns,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 from ..egraph.egraph import EGraph
 from ..egraph.extraction.costs import Costs
@@ -13,43 +13,13 @@ from ..layouts.runtime import block_size
 from ..layouts.selection import cheapest_ways
 from ..layouts.space import Space, space_of
 from ..layouts.values import ENTER, LEAVE
-from .what_if import Asker, Standing, Way
+from .reasons import Laying, Standing
+from .what_if import Asker
 
 OUTSIDE = "outside of blocks"
 
 
-@dataclass(frozen=True)
-class Laying:
-    """A layout of a value: what gives the value there, and what the plan would take more.
-
-    `ways` are left out for the value outside of blocks, where they are those of the node.
-    `more_ns` is for computing the value in that layout, wherever else it is needed; None where it
-    can't be, or nothing is known, and `note` says why. `is_chosen` says that the plan computes it
-    there.
-    """
-
-    value: str
-    layout: str
-    ways: list[Way]
-    is_chosen: bool
-    more_ns: float | None
-    note: str
-
-
-@dataclass(frozen=True)
-class LaidStanding:
-    """How a node stands where values may lie in blocks; `refusal` says why it can't be there.
-
-    `beside` names the nodes that the plan computes it in one with, in blocks; itself among them.
-    """
-
-    standing: Standing
-    layings: list[Laying]
-    beside: tuple[str, ...]
-    refusal: str
-
-
-def laid_standing(egraph: EGraph, growth: Growth, costs: Costs, number: int) -> LaidStanding | None:
+def laid_standing(egraph: EGraph, growth: Growth, costs: Costs, number: int) -> Standing | None:
     """Ask an e-graph about the model's node of a number, its values in any layout.
 
     The e-graph grows by its blocked classes. None where nothing would lie in blocks.
@@ -72,7 +42,8 @@ def laid_standing(egraph: EGraph, growth: Growth, costs: Costs, number: int) -> 
     refusal = space.blocking.unconverted().get(node, "")
     own = next((nodes for nodes in converted if node in nodes), ())
     beside = tuple(name_of(egraph, other) for other in own)
-    return LaidStanding(asker.answer(number), layings, beside, refusal)
+    found = asker.answer(number)
+    return replace(found, layings=layings, beside=beside, refusal=refusal)
 
 
 def _laying(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ...rules import ABSENT, Match, Rule, describe_miss
+from ...rules import ABSENT, Match, Rule, why_missed
 from ...rules.matching.near_misses import failed_conditions
 from ...rules.schemas import commutative
 from ...rules.syntax import Input, Output, PatternNode
@@ -106,8 +106,8 @@ class _Search:
         failed = failed_conditions(match, self.graph)
         reason = ""
         if failed:
-            said = describe_miss(self.rule, str(failed[0]), match, self.graph)
-            reason = said.removeprefix(f"{self.rule.name}: ") + _more(len(failed) - 1)
+            said = why_missed(self.rule, str(failed[0]), match, self.graph)
+            reason = said + _more(len(failed) - 1)
         self._keep((0, len(failed)), part, reason)
 
     def _note(self, missing: int, failed: int, part: Part, node: PatternNode) -> None:

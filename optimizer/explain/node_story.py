@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass, field, fields, replace
 
 from ...rules import Rule, load_rules
 from ..egraph.derivations.derive_all import derive
@@ -23,36 +22,32 @@ from ..match.rewrite import Matcher, Step
 from ..price import Prices, kernel_of
 from ..report.notebook import Text
 from ..setting import OptionError, Setting
-from .explanation import near_misses
+from .near_misses import near_misses
 from .nearest import nearest
-from .what_if import Asker, Standing, Use, Way
-
-if TYPE_CHECKING:
-    from .layout_what_if import Laying
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """A rule that does not apply at the node: the condition that fails, or why it is not allowed.
-
-    `kind` is "condition", "not allowed" or "pattern": that something of it is not there at all.
-    """
-
-    rule: str
-    nodes: tuple[str, ...]
-    kind: str
-    detail: str
+from .reasons import (
+    IN_PLAN,
+    NOT_ALLOWED,
+    PATTERN,
+    WITHOUT_USE,
+    Laying,
+    Reason,
+    Standing,
+    Way,
+)
+from .text import story_text
+from .what_if import Asker
 
 
 @dataclass
 class NodeStory:
     """One node: what became of it, what else could, and the rules that matched there or nearly.
 
-    Costs are in nanoseconds; `more_ns` in `ways` and `uses` is what the cheapest plan would cost
-    more. `steps` are those of a plan that was raced, where there is one. `layouts` are those that
-    its values could have, where the model can be laid out in blocks at all; `beside` names what the
-    plan computes in one with it there, `refusal` says why it can't be there. `growth` says whether
-    all was found that the rules lead to.
+    `matches` are reasons of rules that match at it, `refusals` of those that don't or may not be
+    applied. Costs are in nanoseconds; `more_ns` is what the cheapest plan would cost more. `steps`
+    are those of a plan that was raced, where there is one. `layouts` are those that its values
+    could have, where the model can be laid out in blocks at all; `beside` names what the plan
+    computes in one with it there, `refusal` says why it can't be there. `growth` says whether all
+    was found that the rules lead to.
     """
 
     node: str
@@ -64,8 +59,8 @@ class NodeStory:
     own_ns: float | None
     steps: list[Step] = field(default_factory=list)
     ways: list[Way] = field(default_factory=list)
-    uses: list[Use] = field(default_factory=list)
-    refusals: list[Refusal] = field(default_factory=list)
+    matches: list[Reason] = field(default_factory=list)
+    refusals: list[Reason] = field(default_factory=list)
     layouts: list[Laying] = field(default_factory=list)
     beside: tuple[str, ...] = ()
     refusal: str = ""
@@ -73,16 +68,23 @@ class NodeStory:
 
     def text(self) -> str:
         """Lay the story out for a terminal."""
-        from .text import text_of
-
-        return text_of(self)
+        return story_text(self)
 
     def _repr_html_(self) -> str:
         return Text(self.text())._repr_html_()
 
     def to_json(self) -> dict[str, object]:
         """Give the story as plain values."""
-        return asdict(self)
+        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        del given["matches"]
+        return {
+            **given,
+            "steps": [asdict(step) for step in self.steps],
+            "ways": [asdict(way) for way in self.ways],
+            "uses": [reason.match_json() for reason in self.matches],
+            "refusals": [reason.refusal_json() for reason in self.refusals],
+            "layouts": [asdict(laying) for laying in self.layouts],
+        }
 
 
 @dataclass(frozen=True)
@@ -138,11 +140,11 @@ def answer(
     costs = Costs(egraph, prices)
     merges = _merges(egraph, growth, costs, chosen, number)
     found = _standing(story, egraph, growth, costs, number, setting)
-    story.ways, story.uses = found.ways, [*found.uses, *merges]
+    story.ways, story.matches = found.ways, [*found.matches, *merges]
     # Graphs ask that interior values have no other user, an e-graph doesn't.
-    used = {(use.rule, use.nodes) for use in story.uses}
+    used = {(match.rule, match.nodes) for match in story.matches}
     story.refusals = [r for r in story.refusals if (r.rule, r.nodes) not in used]
-    told = {use.rule for use in story.uses} | {refusal.rule for refusal in story.refusals}
+    told = {reason.rule for reason in (*story.matches, *story.refusals)}
     others = [rule for rule in chosen if rule.name not in told]
     story.refusals += _lacking(graph, number, others)
     story.plan_ns, story.own_ns = found.plan_ns, found.own_ns
@@ -153,21 +155,21 @@ def answer(
 
 def about(story: NodeStory, rule: Rule) -> NodeStory:
     """Keep of a story what it says of one rule; what it can't say, since it is about others."""
-    uses = [use for use in story.uses if use.rule == rule.name]
+    matches = [match for match in story.matches if match.rule == rule.name]
     refusals = [refusal for refusal in story.refusals if refusal.rule == rule.name]
     steps = [step for step in story.steps if step.rule == rule.name]
-    if not (uses or refusals or steps):
+    if not (matches or refusals or steps):
         operators = dict.fromkeys(op for node in rule.match for op in node.operators)
         detail = f"it is about {', '.join(operators)}; this is {story.operator}"
         if story.operator in operators:
             detail = f"nothing is left to look at: the node is {story.fate}"
-        refusals = [Refusal(rule.name, (story.node,), "pattern", detail)]
-    return replace(story, uses=uses, refusals=refusals, steps=steps)
+        refusals = [Reason(rule.name, (story.node,), PATTERN, detail)]
+    return replace(story, matches=matches, refusals=refusals, steps=steps)
 
 
 def _merges(
     egraph: EGraph, growth: Growth, costs: Costs, rules: Sequence[Rule], number: int
-) -> list[Use]:
+) -> list[Reason]:
     """Try rules of several outputs on the cheapest plan, as the search does.
 
     Those that were tried count with what matched otherwise; of the others at the node it is said
@@ -180,10 +182,10 @@ def _merges(
     growth.applications += merged.applications
     why = "not tried, since no plan with it promised to be cheaper"
     return [
-        Use(
+        Reason(
             match.rule.name,
             tuple(name_of(egraph, other) for other in match.nodes.values()),
-            "without use",
+            WITHOUT_USE,
             why,
         )
         for match in merged.left
@@ -191,16 +193,16 @@ def _merges(
     ]
 
 
-def _lacking(graph: Graph, number: int, rules: Sequence[Rule]) -> list[Refusal]:
+def _lacking(graph: Graph, number: int, rules: Sequence[Rule]) -> list[Reason]:
     """Of rules about a node's operator, how far their patterns go at it; the nearest first."""
     operator = graph.nodes[number].operator
     about_it = [r for r in rules if any(operator in node.operators for node in r.match)]
     parts = [(nearest(rule, graph, number), rule.name) for rule in about_it]
     return [
-        Refusal(
+        Reason(
             name,
             tuple(map(graph.node_name, part.nodes)),
-            "pattern",
+            PATTERN,
             part.reason or "it matches, but the search has no use for it",
         )
         for part, name in sorted(parts, key=lambda each: each[0].missing)
@@ -217,7 +219,7 @@ def _standing(
         found = laid_standing(egraph, growth, costs, number)
         if found is not None:
             story.layouts, story.refusal, story.beside = found.layings, found.refusal, found.beside
-            return found.standing
+            return found
     return Asker(egraph, growth.applications, costs).answer(number)
 
 
@@ -284,7 +286,7 @@ def _fate(story: NodeStory, found: Standing) -> str:
     if not found.is_needed:
         if any(way.note.startswith("known") for way in found.ways):
             return "computed before the model runs"
-        rules = dict.fromkeys(use.rule for use in found.uses if use.state == "in the plan")
+        rules = dict.fromkeys(each.rule for each in found.matches if each.outcome == IN_PLAN)
         by = f": taken over by {', '.join(rules)}" if rules else ""
         return f"not needed in the cheapest plan{by}"
     rules = dict.fromkeys(way.rule for way in found.ways if way.is_chosen)
@@ -305,23 +307,14 @@ def _refusals(
     setting: Setting,
     chosen: Sequence[Rule],
     every: Sequence[Rule],
-) -> list[Refusal]:
+) -> list[Reason]:
     """Rules that nearly match at a node, and those that match but may not be applied."""
     operator, name = graph.nodes[number].operator, graph.node_name(number)
 
     def concerned(rules: Sequence[Rule]) -> list[Rule]:
         return [rule for rule in rules if any(operator in node.operators for node in rule.match)]
 
-    found = [
-        Refusal(
-            miss["rule"],
-            tuple(miss["nodes"]),
-            "condition",
-            (miss.get("detail") or miss["condition"]).removeprefix(f"{miss['rule']}: "),
-        )
-        for miss in near_misses(concerned(chosen), graph)
-        if name in miss["nodes"]
-    ]
+    found = [miss for miss in near_misses(concerned(chosen), graph) if name in miss.nodes]
     names = {rule.name for rule in chosen}
     others = {rule.name: rule for rule in reversed(every) if rule.name not in names}
     barred = concerned(list(others.values()))
@@ -329,6 +322,6 @@ def _refusals(
         if number in match.nodes.values():
             nodes = tuple(graph.node_name(other) for other in match.nodes.values())
             reason = setting.bar(match.rule, graph.opset()) or "it is not proved"
-            found.append(Refusal(match.rule.name, nodes, "not allowed", reason))
+            found.append(Reason(match.rule.name, nodes, NOT_ALLOWED, reason))
     unique = {(refusal.rule, refusal.nodes, refusal.detail): refusal for refusal in found}
     return list(unique.values())

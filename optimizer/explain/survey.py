@@ -28,7 +28,8 @@ from ..price import Prices, kernels_of_graph
 from ..race.realize import Workshop
 from ..setting import CLASSES, OptionError, Setting, allowed
 from ..target import AUTO, for_rules
-from .explanation import Explanation, near_misses
+from .explanation import Explanation
+from .near_misses import near_misses
 from .nearest import nearest
 from .node_story import NodeStory, Question, about, answer
 
@@ -78,7 +79,7 @@ def explain_model(
             for match in Matcher(explorative).find(graph)
         ]
         near = near_misses((*always, *explorative), graph)
-        seen = {step.rule for step in (*fired, *weighed)} | {miss["rule"] for miss in near}
+        seen = {step.rule for step in (*fired, *weighed)} | {miss.rule for miss in near}
         barred = {known.name: setting.bar(known, graph.opset()) for known in base}
         idle = [known.name for known in base if not barred[known.name] and known.name not in seen]
         barred = {name: why for name, why in barred.items() if why}
@@ -166,7 +167,7 @@ def _only(explanation: Explanation, rule: str) -> Explanation:
         explanation,
         fired=[step for step in explanation.fired if step.rule == rule],
         weighed=[step for step in explanation.weighed if step.rule == rule],
-        near_misses=[miss for miss in explanation.near_misses if miss["rule"] == rule],
+        near_misses=[miss for miss in explanation.near_misses if miss.rule == rule],
         idle=[name for name in explanation.idle if name == rule],
         foreign=[name for name in explanation.foreign if name == rule],
         barred={name: why for name, why in explanation.barred.items() if name == rule},

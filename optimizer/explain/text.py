@@ -1,23 +1,86 @@
-"""The story of a node, laid out for a terminal."""
+"""Reasons laid out for people: of a model, of a plan, and of one node."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..match.rewrite import Step
+from ..report.notebook import Text
 from ..unproved import marked
-from .node_story import NodeStory, Refusal
-from .what_if import Use, Way
+from .reasons import COSTS_MORE, NOT_ALLOWED, Laying, Reason, Way
 
 if TYPE_CHECKING:
-    from .layout_what_if import Laying
+    from .explanation import Explanation
+    from .node_story import NodeStory
 
-# Lines of a kind, and nodes of a match, in the text; the JSON has them all.
-SHOWN, SHOWN_NODES = 12, 4
+# Lines of a kind, places of a rule, near misses of one, nodes of a match: the JSON has them all.
+SHOWN, SHOWN_PLACES, SHOWN_MISSES, SHOWN_NODES = 12, 4, 3, 4
+WIDTH = 100
 
 
-def text_of(story: NodeStory) -> str:
+def explanation_text(explanation: Explanation) -> str:
+    """Write what rules do to a model, by what came of them."""
+    decided = "Decided by cost (tensolog optimize measures them)"
+    parts = [
+        _section("Fired", _places(explanation.fired)),
+        _section(decided, _places(explanation.weighed)),
+        _section("Nearly fired", _misses(explanation.near_misses)),
+        *_idle(explanation),
+        *(_section(f"Not applied: {why}", _names(of)) for why, of in _by_reason(explanation)),
+        read_as(explanation.opset_in_file, explanation.opset),
+    ]
+    found = [part for part in parts if part]
+    return "\n\n".join(found) if found else "No rule has a place in this model."
+
+
+def _idle(explanation: Explanation) -> Iterator[str]:
+    idle = explanation.idle
+    if explanation.reason:
+        yield f"No place for {', '.join(idle)}: {explanation.reason}"
+    elif idle:
+        foreign = set(explanation.foreign)
+        lines = _names([name for name in idle if name not in foreign])
+        if foreign:
+            lines.append(f"  {len(foreign)} more are about operators that the model has not")
+        yield _section(f"No place for {len(idle)} rules (--rule NAME says why)", lines)
+
+
+def _by_reason(explanation: Explanation) -> Iterable[tuple[str, list[str]]]:
+    found: dict[str, list[str]] = {}
+    for name, why in explanation.barred.items():
+        found.setdefault(why, []).append(name)
+    return found.items()
+
+
+def read_as(opset_before: int, opset_after: int) -> str:
+    """Say that a model was read in a newer operator set than its file's; nothing if it was not."""
+    if opset_before == opset_after:
+        return ""
+    return (
+        f"Operator set {opset_before} became {opset_after}, in which more rules apply: each node "
+        "means there what it meant, or was written anew."
+    )
+
+
+def explain_text(
+    plan: Sequence[Step], near: Sequence[Reason], verdict: str = "", raised: str = ""
+) -> Text:
+    """Say what an optimization applied, weighed and nearly fired; the verdict comes last."""
+    accepted = [step for step in plan if step.accepted]
+    refused = [step for step in plan if not step.accepted]
+    parts = [
+        _section("Applied", _places(accepted)),
+        _section("Weighed and left", _places(refused)),
+        _section("Nearly fired", _misses(near)),
+        raised,
+        verdict,
+    ]
+    return Text("\n\n".join(part for part in parts if part))
+
+
+def story_text(story: NodeStory) -> str:
     """Write a story in sections; those with nothing in them are left out."""
     cost = f", {_cost(story.cost_ns, story.source)}" if story.cost_ns is not None else ""
     plan = ""
@@ -27,11 +90,11 @@ def text_of(story: NodeStory) -> str:
     head = f"{story.node} ({story.operator}{cost}): {story.fate}"
     parts = [
         "\n".join(filter(None, [head, plan])),
-        _section("What was done to it", [_step_line(step) for step in story.steps]),
-        _section("What can compute it", [_way_line(way) for way in story.ways]),
-        _section("Layouts", _layout_lines(story)),
-        _section("Rules that match here", [_use_line(use) for use in story.uses]),
-        _section("Rules that don't", [_refusal_line(r) for r in story.refusals]),
+        _shortened("What was done to it", [_step_line(step) for step in story.steps]),
+        _shortened("What can compute it", [_way_line(way) for way in story.ways]),
+        _shortened("Layouts", _layout_lines(story)),
+        _shortened("Rules that match here", [_match_line(match) for match in story.matches]),
+        _shortened("Rules that don't", [_refusal_line(r) for r in story.refusals]),
         story.growth,
     ]
     return "\n\n".join(part for part in parts if part)
@@ -43,12 +106,9 @@ def _layout_lines(story: NodeStory) -> list[str]:
     return [line for laying in story.layouts for line in _laying_lines(laying)]
 
 
-def _section(title: str, lines: Sequence[str]) -> str:
-    if not lines:
-        return ""
+def _shortened(title: str, lines: Sequence[str]) -> str:
     rest = len(lines) - SHOWN
-    more = [f"  and {rest} more"] if rest > 0 else []
-    return "\n".join([title, *lines[:SHOWN], *more])
+    return _section(title, [*lines[:SHOWN], *([f"  and {rest} more"] if rest > 0 else [])])
 
 
 def _step_line(step: Step) -> str:
@@ -73,17 +133,18 @@ def _laying_lines(laying: Laying) -> list[str]:
     return [f"{mark}{laying.value} {laying.layout}{more}", *ways]
 
 
-def _use_line(use: Use) -> str:
-    rest = len(use.nodes) - SHOWN_NODES
-    where = f" at {', '.join(use.nodes[:SHOWN_NODES])}" + (f" and {rest} more" * (rest > 0))
-    if use.state == "costs more":
-        return f"  {marked(use.rule)}: not taken{_more(use.more_ns, use.detail, False)}{where}"
-    detail = f": {use.detail}" if use.detail else ""
-    return f"  {marked(use.rule)}: {use.state}{detail}{where}"
+def _match_line(match: Reason) -> str:
+    where = f" at {_nodes(match.nodes)}"
+    if match.outcome == COSTS_MORE:
+        return (
+            f"  {marked(match.rule)}: not taken{_more(match.more_ns, match.detail, False)}{where}"
+        )
+    detail = f": {match.detail}" if match.detail else ""
+    return f"  {marked(match.rule)}: {match.outcome}{detail}{where}"
 
 
-def _refusal_line(refusal: Refusal) -> str:
-    kind = "not allowed: " if refusal.kind == "not allowed" else ""
+def _refusal_line(refusal: Reason) -> str:
+    kind = "not allowed: " if refusal.outcome == NOT_ALLOWED else ""
     return f"  {refusal.rule}: {kind}{refusal.detail}"
 
 
@@ -102,3 +163,50 @@ def _cost(cost_ns: float | None, source: str) -> str:
 
 def _time(cost_ns: float | None) -> str:
     return "?" if cost_ns is None else f"{cost_ns / 1000:.1f} µs"
+
+
+# ------------------------------------------------------------------------------ lines
+
+
+def _section(title: str, lines: Sequence[str]) -> str:
+    return "\n".join([title, *lines]) if lines else ""
+
+
+def _names(names: Sequence[str]) -> list[str]:
+    """Names on lines that fit a terminal."""
+    indent = "  "
+    return textwrap.wrap(", ".join(names), WIDTH, initial_indent=indent, subsequent_indent=indent)
+
+
+def _places(steps: Iterable[Step]) -> list[str]:
+    by_rule: dict[tuple[str, str], list[Step]] = {}
+    for step in steps:
+        by_rule.setdefault((step.rule, step.reason), []).append(step)
+    lines: list[str] = []
+    for (rule, reason), found in by_rule.items():
+        count = f" ({len(found)}x)" if len(found) > 1 else ""
+        lines.append(f"  {marked(rule)}{count}: {reason}")
+        for step in found[:SHOWN_PLACES]:
+            if step.nodes:
+                lines.append(f"    at {_nodes(step.nodes)}")
+        if len(found) > SHOWN_PLACES:
+            lines.append(f"    and at {len(found) - SHOWN_PLACES} more places")
+    return lines
+
+
+def _misses(near: Sequence[Reason]) -> list[str]:
+    by_rule: dict[str, list[Reason]] = {}
+    for miss in near:
+        by_rule.setdefault(miss.rule, []).append(miss)
+    lines: list[str] = []
+    for rule, found in by_rule.items():
+        lines.append(f"  {rule}: {len(found)} near miss{'es' if len(found) > 1 else ''}")
+        lines += [f"    {miss.detail}" for miss in found[:SHOWN_MISSES]]
+        if len(found) > SHOWN_MISSES:
+            lines.append(f"    and {len(found) - SHOWN_MISSES} more")
+    return lines
+
+
+def _nodes(names: Sequence[str]) -> str:
+    rest = len(names) - SHOWN_NODES
+    return ", ".join(names[:SHOWN_NODES]) + (f" and {rest} more" if rest > 0 else "")

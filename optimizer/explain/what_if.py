@@ -7,7 +7,7 @@ cheap by itself may need others that are not, or keep one alive that nothing els
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,54 +20,14 @@ from ..egraph.provenance import Application
 from ..egraph.saturation.saturate import Growth
 from ..egraph.trace import name_of
 from ..match.rewrite import Step
+from .reasons import COSTS_MORE, IN_PLAN, NOT_MEASURED, REFUSED, WITHOUT_USE, Reason, Standing, Way
 
+# What is said of an e-node whose kernel nobody measured.
+UNMEASURED = "not measured within the budget"
 # Programs that are looked for to answer one question.
 MOST_PROGRAMS = 40
 # Rules that a plan is compared with, and the classes of all problems solved for that.
 MOST_RULES, MOST_CLASSES = 12, 60_000
-
-
-@dataclass(frozen=True)
-class Way:
-    """One e-node that gives a value of the node: its cost, and what the plan would cost more.
-
-    `source` says whether the cost is measured or a bound; `more_ns` is None where that is not
-    known, and `note` says why, or what is particular about it.
-    """
-
-    value: str
-    operator: str
-    rule: str
-    cost_ns: float | None
-    source: str
-    more_ns: float | None
-    is_chosen: bool
-    note: str
-
-
-@dataclass(frozen=True)
-class Use:
-    """A match of a rule that involves the node: what came of it, and what the plan would cost more.
-
-    `state` is "in the plan", "costs more", "not measured", "without use" or "refused".
-    """
-
-    rule: str
-    nodes: tuple[str, ...]
-    state: str
-    detail: str
-    more_ns: float | None = None
-
-
-@dataclass(frozen=True)
-class Standing:
-    """Ways to compute a node's values, rules at it, and whether the node is needed at all."""
-
-    ways: list[Way]
-    uses: list[Use]
-    is_needed: bool
-    plan_ns: float
-    own_ns: float
 
 
 def tried(egraph: EGraph, growth: Growth, costs: Costs) -> list[Step]:
@@ -109,7 +69,7 @@ class Asker:
         ways = [way for class_, name in names.items() for way in self.ways(class_, name)]
         return Standing(
             ways,
-            self._uses(node),
+            self._matches(node),
             any(class_ in self.best.selection for class_ in names),
             self.best.cost,
             cost_of(self.own, self.own),
@@ -139,8 +99,8 @@ class Asker:
         for rule, found in open_[:most]:
             first = found[0]
             names = tuple(name_of(self.egraph, now[node]) for node in first.nodes)
-            use = self._use(first, names, {now[node] for node in first.made}, taken)
-            if use.more_ns is None or use.more_ns <= 0:
+            judged = self._judged(first, names, {now[node] for node in first.made}, taken)
+            if judged.more_ns is None or judged.more_ns <= 0:
                 continue
             steps.append(
                 Step(
@@ -149,12 +109,12 @@ class Asker:
                     removed=0,
                     added=len(first.made),
                     accepted=False,
-                    reason=f"higher cost: the plan would take {use.more_ns / 1000:.1f} µs more"
+                    reason=f"higher cost: the plan would take {judged.more_ns / 1000:.1f} µs more"
                     + (f" at the first of {len(found)} places" if len(found) > 1 else ""),
                     equal=first.equal,
                     summary=first.summary,
                     cost_before_ns=self.best.cost,
-                    cost_after_ns=self.best.cost + use.more_ns,
+                    cost_after_ns=self.best.cost + judged.more_ns,
                 )
             )
         return sorted(steps, key=lambda step: (step.cost_after_ns, step.rule))
@@ -224,7 +184,7 @@ class Asker:
         failure = self.costs.prices.model.failure(kernel)
         if failure is not None:
             return f"it does not run: {' '.join(failure.split())[:120]}"
-        return "not measured within the budget"
+        return UNMEASURED
 
     def _forced(self, class_: int, choice: Choice) -> float | None:
         """The least that a plan with a choice costs more; None where there is none.
@@ -261,43 +221,42 @@ class Asker:
             return None
         return extract(problem, start, MOST_STEPS).cost - self.best.cost
 
-    # -------------------------------------------------------------------------------- uses
+    # ----------------------------------------------------------------------------- matches
 
-    def _uses(self, node: int) -> list[Use]:
-        """The matches that involve an e-node, each rule and place once."""
+    def _matches(self, node: int) -> list[Reason]:
+        """What came of the matches that involve an e-node, each rule and place once."""
         now = self._now_all()
-        found: dict[tuple[str, tuple[str, ...]], Use] = {}
+        found: dict[tuple[str, tuple[str, ...]], Reason] = {}
         for application in self.applications:
             nodes = [now[n] for n in application.nodes]
             if node not in nodes:
                 continue
             names = tuple(name_of(self.egraph, n) for n in nodes)
-            use = self._use(application, names, {now[n] for n in application.made}, self.taken)
+            made = {now[n] for n in application.made}
             key = (application.rule, names)
-            if key not in found or found[key].state != "in the plan":
-                found[key] = use
+            if key not in found or found[key].outcome != IN_PLAN:
+                found[key] = self._judged(application, names, made, self.taken)
         return list(found.values())
 
-    def _use(
+    def _judged(
         self, application: Application, names: tuple[str, ...], made: set[int], taken: set[int]
-    ) -> Use:
+    ) -> Reason:
         rule = application.rule
         if application.refusal:
-            return Use(rule, names, "refused", application.refusal.removeprefix(f"{rule}: "))
+            return Reason(rule, names, REFUSED, application.refusal.removeprefix(f"{rule}: "))
         if not made:
-            return Use(rule, names, "in the plan", "its result is a value that is there already")
+            return Reason(rule, names, IN_PLAN, "its result is a value that is there already")
         roots = [(self.egraph.find(old), self._giver(old, made)) for old, _ in application.united]
         known = [(class_, node) for class_, node in roots if node is not None]
         if any(node in taken for _, node in known):
-            return Use(rule, names, "in the plan", "", 0.0)
+            return Reason(rule, names, IN_PLAN, "", 0.0)
         for class_, node in known:
             choice = self._choices(class_).get(node)
             more, note = self._more(class_, node, choice)
             if more is not None:
-                return Use(rule, names, "costs more", note, more)
-            state = "not measured" if note.startswith("not measured") else "without use"
-            return Use(rule, names, state, note)
-        return Use(rule, names, "without use", "what it makes is what was there")
+                return Reason(rule, names, COSTS_MORE, note, more)
+            return Reason(rule, names, NOT_MEASURED if note == UNMEASURED else WITHOUT_USE, note)
+        return Reason(rule, names, WITHOUT_USE, "what it makes is what was there")
 
     def _choices(self, class_: int) -> Mapping[int, Choice]:
         return {choice.node: choice for choice in self.problem.choices.get(class_, ())}

@@ -12,9 +12,9 @@ from ...catalog.onnx.side_file import referring
 from ...catalog.store.constants import LARGE_BYTES
 from ...profiles.sessions.deployed import LIBRARY
 from ...profiles.sessions.execution import embed
-from ..explain.explanation import near_misses
+from ..explain.near_misses import near_misses
 from ..explain.node_story import Question
-from ..explain.verdict import candidate_of, details, more_time, time_over, verdict_of, version_of
+from ..explain.verdict import candidate_of, more_time, time_over, verdict_of
 from ..fuse.codegen.compiler import CompilerError
 from ..graph.infer import bound_types
 from ..match.rewrite import Step
@@ -25,6 +25,7 @@ from ..state import State
 from ..target import TargetChoice
 from .optimization import Optimization
 from .plan_tables import keep_plans, record_plan
+from .summary import details, version_of
 
 if TYPE_CHECKING:
     from ..report.schema import DrawnGraph, Headline, OperatorCost

@@ -28,7 +28,8 @@ from .files import Deliverable
 
 if TYPE_CHECKING:
     from ..explain.node_story import NodeStory, Question
-    from ..report.schema import DrawnGraph, NearMiss, OperatorCost, Summary, Target
+    from ..explain.reasons import Reason
+    from ..report.schema import DrawnGraph, OperatorCost, Summary, Target
     from ..report.schema import Step as ReportStep
 
 
@@ -67,7 +68,7 @@ class Optimization:
     candidates: list[Candidate]
     deviations: list[Deviation]
     details: Summary
-    near_misses: list[NearMiss]
+    near_misses: list[Reason]
     operators: list[OperatorCost]
     graphs: tuple[DrawnGraph, DrawnGraph]
     execution: Execution = DEFAULTS
@@ -85,7 +86,7 @@ class Optimization:
 
     def _repr_html_(self) -> str:
         """Show in a notebook how it ended, what was raced, and what was done why."""
-        from ..explain.explanation import explain_text
+        from ..explain.text import explain_text
 
         rows = [
             (
@@ -212,7 +213,7 @@ class Optimization:
         With `node`, the name of a node of the model that was read, say what became of that one:
         see `story`.
         """
-        from ..explain.explanation import explain_text, read_as
+        from ..explain.text import explain_text, read_as
 
         if node is not None:
             return Text(self.story(node).text())
@@ -244,7 +245,7 @@ class Optimization:
                 for deviation in self.deviations
             ],
             "operators": self.operators,
-            "near_misses": self.near_misses,
+            "near_misses": [miss.near_miss_json() for miss in self.near_misses],
             "execution": self.execution.to_json(),  # type: ignore[typeddict-item]
         }
         for key, name in (("latency_before", ORIGINAL), ("latency_after", self.chosen)):

@@ -177,10 +177,15 @@ def failed_conditions(match: Match, view: NamedView) -> list[Condition]:
 
 def describe_miss(rule: Rule, condition: str, match: Match, view: NamedView) -> str:
     """Say in one sentence which condition of a rule failed, for which values and shapes."""
+    return f"{rule.name}: {why_missed(rule, condition, match, view)}"
+
+
+def why_missed(rule: Rule, condition: str, match: Match, view: NamedView) -> str:
+    """Say the same without the rule's name."""
     places = " feeds ".join(view.node_name(match.nodes[node.name]) for node in rule.match)
     found = next((c for c in conditions(rule) if str(c) == condition), None)
     reason = condition if found is None else _reason(found, Bindings(match, view), view)
-    return f"{rule.name}: {places if _is_chain(rule) else _listed(rule, match, view)}, but {reason}"
+    return f"{places if _is_chain(rule) else _listed(rule, match, view)}, but {reason}"
 
 
 def _is_chain(rule: Rule) -> bool:

@@ -2,7 +2,8 @@
 
 import pytest
 from report_sketch import report, residual_network
-from tensolog.optimizer.explain.explanation import explain_text
+from tensolog.optimizer.explain.reasons import CONDITION, Reason
+from tensolog.optimizer.explain.text import explain_text
 
 from tensolog.printing import one_line
 from tensolog.summary import columns, kernels_text, summary_text
@@ -47,7 +48,7 @@ def test_few_rounds_give_no_interval():
 
 
 def test_near_misses_name_their_rule_once():
-    miss = {"rule": "Merge", "nodes": ["a"], "condition": "w const", "detail": "Merge: w is not"}
+    miss = Reason("Merge", ("a",), CONDITION, "w is not", condition="w const")
     assert explain_text([], [miss], "kept").splitlines()[1:3] == [
         "  Merge: 1 near miss",
         "    w is not",

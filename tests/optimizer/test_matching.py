@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from tensolog.catalog.datalog import evaluate, parse
-from tensolog.optimizer.explain.explanation import near_misses
+from tensolog.optimizer.explain.near_misses import near_misses
 from tensolog.optimizer.match.relations import COLUMNS, graph_facts
 from tensolog.optimizer.match.rewrite import Matcher, with_place
 from tensolog.rules import check_conditions, compile_misses, compile_program, load_rules, matches
@@ -73,8 +73,5 @@ def test_the_same_near_misses(name):
         (miss.rule.name, tuple(map(graph.node_name, miss.match.nodes.values())), miss.condition)
         for miss in misses
     }
-    found = {
-        (miss["rule"], tuple(miss["nodes"]), miss["condition"])
-        for miss in near_misses(load_rules(), graph)
-    }
+    found = {(miss.rule, miss.nodes, miss.condition) for miss in near_misses(load_rules(), graph)}
     assert found == expected

@@ -45,7 +45,7 @@ def test_the_way_not_taken_costs_what_the_plan_would_take_more():
         ("Neg", "", 0.0, True),
         ("Sub", "PushNegationThroughSub", 7.0, False),
     ]
-    assert [(u.rule, u.state, u.more_ns) for u in found.uses] == [
+    assert [(u.rule, u.outcome, u.more_ns) for u in found.matches] == [
         ("PushNegationThroughSub", "costs more", 7.0)
     ]
     assert [(s.rule, s.accepted, s.cost_after_ns - s.cost_before_ns) for s in left] == [
@@ -61,7 +61,7 @@ def test_what_is_taken_is_in_the_plan_and_the_own_node_costs_more():
         ("Sub", 0.0, True),
         ("Neg", 20.0, False),
     ]
-    assert [use.state for use in found.uses] == ["in the plan"]
+    assert [use.outcome for use in found.matches] == ["in the plan"]
     assert not left
 
 
@@ -74,7 +74,12 @@ def story(built, node, rules, allow=("exact", "rounding"), price=None):
 def test_a_node_is_found_by_the_name_of_what_it_gives_and_a_wrong_one_is_refused():
     by_output = story(differences(), "n", small_rules(), price=lambda k: 1.0)
     assert by_output.operator == "Neg"
-    json.dumps(by_output.to_json())
+    said = json.loads(json.dumps(by_output.to_json()))
+    assert set(said) == {
+        *("node", "operator", "cost_ns", "source", "fate", "plan_ns", "own_ns", "steps", "ways"),
+        *("uses", "refusals", "layouts", "beside", "refusal", "growth"),
+    }
+    assert {tuple(use) for use in said["uses"]} == {("rule", "nodes", "state", "detail", "more_ns")}
     assert by_output.node in by_output.text()
     with pytest.raises(OptionError, match="Neg"):
         story(differences(), "Nege(n)", small_rules())
@@ -114,16 +119,16 @@ def test_the_condition_that_fails_and_the_class_that_is_not_allowed_are_named():
         constants,
     )
     rules = [r for r in load_rules() if r.name == "FoldBatchNormalizationIntoConv"]
-    (use,) = story(built, "t", rules, price=lambda k: 10.0).uses
-    assert use.state == "in the plan"
+    (use,) = story(built, "t", rules, price=lambda k: 10.0).matches
+    assert use.outcome == "in the plan"
     told = story(built, "t", rules, allow=("exact",))
-    barred = {r.rule: r for r in told.refusals if r.kind == "not allowed"}
+    barred = {r.rule: r for r in told.refusals if r.outcome == "not allowed"}
     assert "rounding" in barred["FoldBatchNormalizationIntoConv"].detail
     unproved = story(built, "t", (), price=lambda k: 10.0)
-    barred = {r.rule: r for r in unproved.refusals if r.kind == "not allowed"}
+    barred = {r.rule: r for r in unproved.refusals if r.outcome == "not allowed"}
     assert barred["FoldBatchNormalizationIntoConv"].detail == "it is not proved"
     near = story(built, "z", rules, price=lambda k: 10.0)
-    assert not [u for u in near.uses if u.rule == rules[0].name]
+    assert not [u for u in near.matches if u.rule == rules[0].name]
 
 
 def branches():
@@ -149,8 +154,8 @@ def test_rules_of_several_outputs_are_told(products, state, fate):
     rules = [rule for rule in load_rules() if rule.name == "MergeMatMulsSharingLeft"]
     prices = {"MatMul": products, "Split": 10.0, "Add": 1.0, "Relu": 1.0, "Tanh": 1.0}
     told = story(branches(), "p", rules, price=lambda kernel: prices.get(kernel.op_type, 0.0))
-    (use,) = (use for use in told.uses if use.rule == rules[0].name)
-    assert use.state == state or (state == "costs more" and use.state == "without use")
+    (use,) = (use for use in told.matches if use.rule == rules[0].name)
+    assert use.outcome == state or (state == "costs more" and use.outcome == "without use")
     assert told.fate.startswith(fate)
     assert told.plan_ns == min(2 * products, products + 10.0) + 3.0
 
@@ -160,9 +165,9 @@ def test_of_every_rule_about_an_operator_something_is_said():
     told = story(branches(), "p", rules, price=lambda kernel: 1.0)
     setting = Setting()
     about_it = [rule for rule in rules if any("MatMul" in node.operators for node in rule.match)]
-    said = {use.rule for use in told.uses} | {refusal.rule for refusal in told.refusals}
+    said = {use.rule for use in told.matches} | {refusal.rule for refusal in told.refusals}
     assert said >= {rule.name for rule in about_it if not setting.bar(rule, 17)}
-    lacking = {r.rule: r.detail for r in told.refusals if r.kind == "pattern"}
+    lacking = {r.rule: r.detail for r in told.refusals if r.outcome == "pattern"}
     assert "no Transpose" in lacking["PushTransposeThroughMatMul"]
 
 
@@ -176,5 +181,5 @@ def test_of_every_rule_about_an_operator_something_is_said():
 def test_of_one_rule_it_is_told_why_it_is_not_at_a_node(rule, detail):
     (asked_for,) = (known for known in load_rules() if known.name == rule)
     told = about(story(branches(), "p", load_rules(), price=lambda kernel: 1.0), asked_for)
-    assert {refusal.rule for refusal in told.refusals} == {rule} and not told.uses
+    assert {refusal.rule for refusal in told.refusals} == {rule} and not told.matches
     assert detail in told.refusals[0].detail and detail in told.text()

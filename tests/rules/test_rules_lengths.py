@@ -87,8 +87,8 @@ def test_it_fires_within_its_numbers_of_operands(count, fires):
 
 def test_explain_says_which_ranks_it_is_proved_for():
     (miss,) = explain_model(chain(4), rules=[only(TWICE, rank_X=(0, 1, 2, 3))]).near_misses
-    assert miss["condition"] == "proved for ranks 0 to 3 of X only"
-    assert miss["detail"].endswith(
+    assert miss.condition == "proved for ranks 0 to 3 of X only"
+    assert miss.detail.endswith(
         "but the rule is proved for ranks 0 to 3 of X only (X is [2, 2, 2, 2])"
     )
 
