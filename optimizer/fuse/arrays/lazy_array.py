@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..tracing import eager
+from ..tracing.buffers import answer_for
 from ..tracing.escapes import result
 from ..tracing.expressions import Held
 from ..tracing.trace import Family, Lazy, Trace, View, is_lazy
@@ -342,8 +343,29 @@ class LazyArray(Lazy):
     def __contains__(self, item: Any) -> bool:
         return eager.real(item) in self._value("in")
 
-    def __reduce__(self) -> Any:
-        return result(self).__reduce__()
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return result(self).__reduce_ex__(protocol)
+
+    # -- what others take memory by --------------------------------------------------------------
+
+    @property
+    def __array_interface__(self) -> Any:
+        return self._exposed("__array_interface__").__array_interface__
+
+    @property
+    def __array_struct__(self) -> Any:
+        return self._exposed("__array_struct__").__array_struct__
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._exposed("__dlpack__").__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return np.empty(0).__dlpack_device__()
+
+    def _exposed(self, name: str) -> Any:
+        if self._scalar:
+            return self._value(name)
+        return self._trace.expose(self, name)
 
     def __getattr__(self, name: str) -> Any:
         # NumPy and others probe for optional protocols by name: those aren't an ndarray's.
@@ -360,6 +382,9 @@ class LazyArray(Lazy):
         if callable(getattr(np.ndarray, name)):
             return lambda *arguments, **options: eager.method(self, name, arguments, options)
         return getattr(self._value(f".{name}"), name)
+
+
+answer_for(LazyArray)
 
 
 def _binary(name: str, ufunc: np.ufunc, reflected: bool, in_place: bool) -> Callable[..., Any]:

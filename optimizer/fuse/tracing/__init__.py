@@ -8,9 +8,11 @@ Enters: a function and its arguments. Leaves: its results, as real arrays. Begin
     expressions  what waits, and the values that a region reads
     eager        functions that NumPy computes at once, and what is traced on from there
     escapes      lazy arrays that a call leaves somewhere are replaced by real ones
+    buffers      C code that asks a lazy array for its memory
     liveness     which local variables are read again, by the function's bytecode
     regions      expressions that wait as a program, prepared once and kept by structure
-    prepare      a program rewritten, planned, compiled, and raced with SciPy where that may win
+    prepare      a program rewritten, planned, compiled
+    race         kernels against SciPy, in a region's first calls
     replay       calls known to do what one before did, which aren't traced
     report       `explain`, and the tables behind `sql`
 """

@@ -126,6 +126,8 @@ class Fused(Generic[P, R]):
                 result([*args, *kwargs.values()])
             if trace.held():
                 release(trace, cast(FunctionType, self._function))
+            if isinstance(error, SystemError) and trace.refused is not None:
+                raise trace.refused from None
             raise
         finally:
             trace.closed = True

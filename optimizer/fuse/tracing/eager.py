@@ -156,10 +156,11 @@ def adopt(trace: Trace, value: Any, sources: Sequence[Any]) -> Any:
             if isinstance(array, np.ndarray) and np.may_share_memory(value, array):
                 if source._joined().array is None:
                     trace.memory(source, "viewed")
-                exposed = source._joined().exposed
+                shared = source._joined()
                 if found._family is None:
                     found._join(Family(found._held, value))
-                found._joined().exposed |= exposed
+                found._joined().given_away |= shared.given_away
+                found._joined().lent += shared.lent
         return found
     if type(value) in (tuple, list):
         return type(value)(adopt(trace, item, sources) for item in value)

@@ -109,7 +109,6 @@ SWITCH = "TENSOLOG_FUSE"
 _WATCHING = (0, 1, 3, 4)
 # What stands for an array can't answer to, or what asks for the function itself: builtins, methods.
 _ASKING = {
-    "memoryview": "memoryview(), which takes real arrays",
     "breakpoint": "breakpoint()",
     "set_trace": "set_trace()",
     "shuffle": "shuffle(), which exchanges the rows of real arrays",

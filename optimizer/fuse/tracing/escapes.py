@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from ..blocks.partitioned import Partitioned
+from .buffers import memory_behind
 from .liveness import put_in_frame
 from .trace import Trace, is_lazy
 
@@ -77,7 +78,7 @@ class _Leaving:
         if kind is np.ndarray:
             if value.dtype.hasobject:
                 self._array_of_objects(value, depth)
-            return value
+            return value if value.base is None else memory_behind(value)
         if is_lazy(value):
             return _array(value)
         as_result = getattr(kind, "_tensolog_result", None)
@@ -221,13 +222,14 @@ def release(trace: Trace, function: FunctionType) -> None:
                 space[name] = found
     if trace.held():
         begun = time.perf_counter()
+        modules = _Modules()
         known = -1
         # What is in no object's hands any more, but in a cycle, stays.
         while trace.held() and len(trace.living()) != known:
             known = len(trace.living())
-            _put(trace.living())
+            _put(trace.living(), modules)
         if trace.held():
-            _put_in_arrays_of_objects()
+            _put_in_arrays_of_objects(modules)
         trace.runner.lost_s += time.perf_counter() - begun
         if trace.runner.lost_s > 0:
             trace.runner.stopped = "values were kept where a search of all objects finds them alone"
@@ -252,11 +254,22 @@ def release_from(error: BaseException) -> None:
         raised = raised.__context__
 
 
-def _put(lazies: list[Any]) -> None:
+class _Modules:
+    """What modules have by name, which the collector doesn't know where it is frozen; read once."""
+
+    def __init__(self) -> None:
+        modules = [*sys.modules.values()]
+        self.spaces = [vars(one) for one in modules if isinstance(one, ModuleType)]
+        values = {id(one): one for space in self.spaces for one in [*space.values()]}.values()
+        self.classes = [one for one in values if isinstance(one, type)]
+        self.containers = [one for one in values if isinstance(one, dict | list)]
+
+
+def _put(lazies: list[Any], modules: _Modules) -> None:
     """Put real arrays into what holds lazy ones, and into what holds that where it is a tuple."""
     looking = {id(one) for one in lazies}
     skipped = {id(lazies)}
-    holders = _referrers(lazies)
+    holders = _referrers(lazies, modules)
     for _ in range(_HOLDER_DEPTH):
         tuples: list[Any] = []
         skipped |= {id(holders), id(tuples)}
@@ -267,22 +280,22 @@ def _put(lazies: list[Any]) -> None:
         if not tuples:
             break
         looking |= {id(one) for one in tuples}
-        holders = _referrers(tuples)
+        holders = _referrers(tuples, modules)
 
 
-def _referrers(objects: list[Any]) -> list[Any]:
+def _referrers(objects: list[Any], modules: _Modules) -> list[Any]:
     """Return what refers to objects; modules and their classes too, where those are frozen."""
     found = gc.get_referrers(*objects)
     if gc.get_freeze_count():
         looking = {id(one) for one in objects}
-        for space in [vars(one) for one in [*sys.modules.values()] if isinstance(one, ModuleType)]:
-            if any(id(one) in looking for one in space.values()):
-                found.append(space)
-            for one in [*space.values()]:
-                if isinstance(one, type) and any(
-                    id(each) in looking for each in vars(one).values()
-                ):
-                    _put_in_class(one)
+
+        def has(space: Any) -> bool:
+            return any(id(one) in looking for one in [*space.values()])
+
+        found += filter(has, modules.spaces)
+        for one in modules.classes:
+            if has(vars(one)):
+                _put_in_class(one)
     return found
 
 
@@ -326,14 +339,13 @@ def _put_in_class(one: type) -> None:
             setattr(one, name, found)
 
 
-def _put_in_arrays_of_objects() -> None:
-    """Put real arrays into NumPy's arrays of objects, which the garbage collector doesn't see."""
-    spaces = [vars(one) for one in [*sys.modules.values()] if isinstance(one, ModuleType)]
-    classes = [one for space in spaces for one in space.values() if isinstance(one, type)]
-    # What is frozen is not among the collector's objects: what modules hold is looked for by name.
-    kept = [one for space in spaces for one in space.values() if isinstance(one, dict | list)]
-    holders = [*gc.get_objects(), *spaces, *kept, *(dict(vars(one)) for one in classes)]
-    for holder in holders:
+def _put_in_arrays_of_objects(modules: _Modules) -> None:
+    """Put real arrays into NumPy's arrays of objects, which the garbage collector doesn't see.
+
+    What is frozen is not among the collector's objects: what modules hold is looked for by name.
+    """
+    classes = (dict(vars(one)) for one in modules.classes)
+    for holder in [*gc.get_objects(), *modules.spaces, *modules.containers, *classes]:
         for one in gc.get_referents(holder):
             if type(one) is np.ndarray and one.dtype.hasobject:
                 in_variable(one)

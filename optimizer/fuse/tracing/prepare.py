@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,6 +19,7 @@ from ....profiles.machine import memory_bytes
 from ..program.dag import Node, Program
 from ..program.evaluate import run
 from ..program.rewrite import rewrite
+from .race import Race
 
 if TYPE_CHECKING:
     from ..codegen.compiled import CompiledPlan
@@ -41,10 +43,8 @@ _PLAIN_S, _SLOWEST = 1.2e-6, 3.0
 # A region that runs without being traced is worth a kernel from so many of NumPy's seconds on.
 REPEATED_S = 40e-6
 SOONER = "NumPy is done sooner than the tracing of it"
-# Over sparse values, where what a kernel takes depends on where the entries are, and SciPy's own
-# loops are good, the kernels' first runs are raced with SciPy: so many turns, after one that warms
-# up. SciPy stays where it is ahead by this ratio in the best turn of each.
-TURNS, _AHEAD = 4, 1.05
+# What a call takes beside its kernels where it isn't traced (replay.py), and for a sparse argument.
+REPLAY_S, SPARSE_REPLAY_S = 10e-6, 10e-6
 
 
 @cache
@@ -68,15 +68,6 @@ class Options:
 
 
 @dataclass
-class Race:
-    """How long the kernels of a region took, and SciPy, in the best of some turns."""
-
-    turns: int = 0
-    kernels_s: float = math.inf
-    alone_s: float = math.inf
-
-
-@dataclass
 class Prepared:
     """A program, the program after rewriting, and how it runs; `refusal` says why by NumPy.
 
@@ -93,6 +84,7 @@ class Prepared:
     refusal: str | None = None
     seconds: tuple[float, float] | None = None
     race: Race | None = None
+    raced: str = ""  # how a race ended
 
     @property
     def kernels(self) -> int:
@@ -114,23 +106,35 @@ class Prepared:
         return run(self.program, inputs)
 
     def _raced(self, race: Race, inputs: Sequence[Any]) -> list[Any]:
-        """Return the outputs, computed both ways; keep the way that was sooner in the end."""
-        assert self.compiled is not None
-        begun = perf_counter()
-        values = self._checked(self.compiled.run(inputs, self.options.threads))
-        middle = perf_counter()
-        if race.turns:
-            run(self.traced, inputs)
-            race.kernels_s = min(race.kernels_s, middle - begun)
-            race.alone_s = min(race.alone_s, perf_counter() - middle)
-        race.turns += 1
-        if race.turns > TURNS:
-            self.race = None
-            if race.kernels_s > _AHEAD * race.alone_s:
-                times = f"{race.alone_s * 1e6:.0f} µs to {race.kernels_s * 1e6:.0f} µs"
-                self.compiled, self.refusal = None, f"SciPy was sooner in {TURNS} turns: {times}"
-                self.seconds = (TRACING_S + race.alone_s, race.alone_s)
-        return values
+        """Return the kernel's outputs, computed both ways; keep the way that won in the end."""
+        compiled = self.compiled
+        assert compiled is not None
+
+        def by_kernel() -> list[Any]:
+            return self._checked(compiled.run(inputs, self.options.threads))
+
+        def by_scipy() -> list[Any]:
+            return run(self.traced, inputs)
+
+        seconds: dict[Any, float] = {}
+        found: list[Any] = []
+        order = (by_kernel, by_scipy) if race.kernel_first else (by_scipy, by_kernel)
+        for way in order:
+            begun = perf_counter()
+            values = way()
+            seconds[way] = perf_counter() - begun
+            if way is by_kernel:
+                found = values
+            del values  # SciPy's take memory
+        race.add(seconds[by_kernel], seconds[by_scipy])
+        verdict = race.verdict
+        if verdict != "open":
+            self.race, self.raced = None, str(race)
+        if verdict == "SciPy":
+            scipy_s = median(race.scipy_s)
+            self.compiled, self.refusal = None, f"SciPy is kept: {race}"
+            self.seconds = (TRACING_S + scipy_s, scipy_s)
+        return found
 
     def _checked(self, values: Sequence[Any]) -> list[Any]:
         """Return the outputs; raise ValueError for one that isn't what the program says."""
@@ -177,13 +181,22 @@ def prepare(program: Program, options: Options) -> Prepared:
         if tracing_s:
             made.seconds = (tracing_s + made.plan.cost_s, alone_s)
         made.compiled = compile_plan(made.program, made.plan)
-        if tracing_s and _may_race(program):
-            made.race = Race()
+        if options.heuristic == "cost" and TRACING_S > 0 and _may_race(program):
+            made.race = Race(_overhead_s(program, tracing_s, options))
     except TensologError as refusal:
         made.refusal = str(refusal)
     except Exception as defect:
         made.refusal = _defect(defect)
     return made
+
+
+def _overhead_s(program: Program, tracing_s: float, options: Options) -> float:
+    """Return what a fused call takes beside its kernels: less where later calls aren't traced."""
+    layouts = [program.nodes[at].layout for at in program.outputs]
+    if not options.repeats or any(layout != "dense" for layout in layouts):
+        return tracing_s
+    sparse = sum(program.nodes[at].layout != "dense" for at in program.inputs)
+    return REPLAY_S + SPARSE_REPLAY_S * sparse
 
 
 def _may_race(program: Program) -> bool:

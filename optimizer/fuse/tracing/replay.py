@@ -20,7 +20,7 @@ from ..program.dag import Program
 from ..program.evaluate import is_sparse
 from .eager import raise_if_errors_are_asked_for
 from .expressions import Held
-from .prepare import Prepared
+from .prepare import REPLAY_S, SPARSE_REPLAY_S, Prepared
 from .regions import Runner
 from .trace import Trace, UnsupportedError, is_lazy, own
 
@@ -164,10 +164,6 @@ def _known(function: FunctionType, name: str, found: Meaning, depth: int) -> Any
 
 # What a call says that has to be traced.
 MISSED: Any = object()
-# Seconds that such a call takes beside its kernels.
-AGAIN_S = 10e-6
-# And for each sparse argument.
-SPARSE_AGAIN_S = 10e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +302,7 @@ def again(
     if not isinstance(prepared, Prepared) or prepared.compiled is None or prepared.plan is None:
         return None
     sparse = frozenset(at for at, one in enumerate(given) if is_sparse(one))
-    own_s = AGAIN_S + SPARSE_AGAIN_S * len(sparse)
+    own_s = REPLAY_S + SPARSE_REPLAY_S * len(sparse)
     if prepared.seconds is not None and prepared.plan.cost_s + own_s > prepared.seconds[1]:
         return None
     record, wanted, inputs = ran

@@ -87,6 +87,8 @@ def region_text(prepared: Prepared | BlockPlan) -> list[str]:
                 node = program.nodes[step.nodes[0]]
                 why = refusal(program, node) or "a kernel of it alone would gain nothing"
                 lines.append(f"{_line(program, node)}  by NumPy: {why}")
+    if isinstance(prepared, Prepared) and prepared.raced and prepared.compiled is not None:
+        lines.append(f"raced: {prepared.raced}")
     lines.append("returns " + ", ".join(f"%{at}" for at in program.outputs))
     return lines
 

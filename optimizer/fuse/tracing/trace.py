@@ -58,17 +58,26 @@ _epochs = itertools.count()
 class Family:
     """Arrays that are views of one: what the root holds, until a write needs its memory.
 
-    `array` is the root's memory where it exists; `exposed` says that code outside may write it.
+    `array` is the root's memory where it exists; `exposed` says that code outside may write it, as
+    it was given away, or is `lent` for now (buffers.py).
     """
 
-    __slots__ = ("array", "exposed", "loose", "members", "root")
+    __slots__ = ("array", "given_away", "lent", "loose", "members", "root")
 
     def __init__(self, root: Held, array: Any = None) -> None:
         self.root = root
         self.array = array
-        self.exposed = False
+        self.given_away = False
+        self.lent: list[weakref.ref[Any]] = []
         self.members: list[weakref.ref[LazyArray]] = []
         self.loose: list[weakref.ref[LazyArray]] = []  # may have values that aren't the memory
+
+    @property
+    def exposed(self) -> bool:
+        """Whether code outside may write the memory."""
+        if self.lent:
+            self.lent = [one for one in self.lent if one() is not None]
+        return self.given_away or bool(self.lent)
 
     def join(self, member: weakref.ref[LazyArray]) -> None:
         """Take an array as a member."""
@@ -107,7 +116,7 @@ class Trace:
         self.closed = False
         self.returned = False  # the function's own variables are gone
         self.under_dask = False  # an argument was a dask array
-        self.exposed = False  # some memory was given away
+        self.refused: Exception | None = None  # why some memory wasn't lent
         self.touched = False  # the function asked for memory, to be seen or written
         self.keeps = False  # the first region is kept in `ran`
         self.ran: tuple[Record, tuple[Held, ...], tuple[Any, ...]] | None = None
@@ -402,7 +411,7 @@ class Trace:
         """Return the memory of a lazy array to code outside, which may read and write it."""
         self.flush(why)
         array = self.memory(lazy, why)
-        lazy._joined().exposed = self.exposed = True
+        lazy._joined().given_away = True
         return array
 
     def close(self, why: str = "kept beyond the call") -> None:

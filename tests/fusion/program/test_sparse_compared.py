@@ -9,7 +9,6 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensolog.optimizer.fuse.tracing import prepare
 
 from tensolog import fuse
 
@@ -121,23 +120,3 @@ def test_quotients_by_dense_operands(layout: str, kind: str, dtype: str) -> None
         for function in (lambda X, d: X / d, lambda X, d: (X / (d + 1)).sum(axis=0)):
             expected = outcome(function, X, dense)
             same(outcome(fuse(function), X, dense), expected)
-
-
-def test_a_kernel_that_scipy_is_ahead_of_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The race is decided by clocks: here they say what they are told."""
-    monkeypatch.setattr(prepare, "TRACING_S", 1e-9)
-    X = sp.random_array((9000, 400), density=0.1, format="csr", rng=RNG)
-    u, v = RNG.normal(size=9000), RNG.normal(size=400)
-
-    def function(X: Any, u: Any, v: Any) -> Any:
-        return X.T @ (u * (X @ v))
-
-    for kernels_s, stays in ((2.0, False), (0.5, True)):
-        fused = fuse(function)
-        ticks = iter(np.cumsum([0.0, kernels_s, *[9.0, kernels_s, 1.0] * 40]).tolist())
-        with monkeypatch.context() as patched:
-            patched.setattr(prepare, "perf_counter", lambda ticks=ticks: next(ticks))
-            for _ in range(12):
-                np.testing.assert_allclose(fused(X, u, v), function(X, u, v), rtol=1e-10)
-        assert bool(fused.kernels) is stays
-        assert ("SciPy was sooner in 4 turns" in fused.explain()) is not stays

@@ -133,12 +133,12 @@ def test_a_plain_function_within_a_fused_one_gets_real_arrays() -> None:
     "text",
     ["memoryview(x * 2).tolist()", "[memoryview(one).nbytes for one in (x + 1, x.T.copy())]"],
 )
-def test_what_takes_real_arrays_alone_gets_them(text: str) -> None:
+def test_what_takes_memory_gets_it_and_is_fused(text: str) -> None:
     function = eval(f"lambda x: {text}")
     fused = fuse(function)
     for _ in range(2):
         assert fused(X) == function(X)
-    assert "memoryview" in fused.explain()
+    assert "a generated kernel" in fused.explain()
 
 
 def test_rows_are_shuffled_as_numpy_does() -> None:

@@ -105,7 +105,7 @@ def test_what_has_no_kernel_is_told(text: str, why: str) -> None:
 def test_references_that_numpy_loses_are_not_searched_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """An exception in an override of ufunc.reduce leaks its arguments: no search finds them."""
     searched = []
-    monkeypatch.setattr(escapes, "_put", lambda lazies: searched.append(len(lazies)))
+    monkeypatch.setattr(escapes, "_put", lambda lazies, _: searched.append(len(lazies)))
 
     def failing(x: Any, keep: bool) -> Any:
         if keep:

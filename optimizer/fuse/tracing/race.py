@@ -1,0 +1,80 @@
+"""Which of two ways to compute a region is kept: a race in its first calls.
+
+What a kernel over sparse values takes depends on where the entries are, and SciPy's own loops are
+good: no model of costs says which is sooner. So each of the first calls runs both, in turns, and
+what slows a whole turn leaves its ratio alone. The interval of the ratios' median is made of order
+statistics, so that it holds for whatever distribution they have. The kernel has to win by more than
+that interval; SciPy is kept otherwise. Regions of other shapes, or of another power of two of
+entries, are others, and raced anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Literal
+
+Verdict = Literal["kernel", "SciPy", "open"]
+
+# Turns after which the race is looked at, and how many ratios at either end are left out of the
+# interval then: by the binomial distribution it has the median with 96 %, each time.
+LOOKS: Mapping[int, int] = {6: 0, 12: 2, 20: 5}
+
+
+@dataclass
+class Race:
+    """The seconds of both ways by turn; `overhead_s` is what a fused call takes beside the kernel.
+
+    The first turn, which brings both ways' code and the arguments near, isn't counted.
+    """
+
+    overhead_s: float = 0.0
+    kernel_s: list[float] = field(default_factory=list)
+    scipy_s: list[float] = field(default_factory=list)
+    warm: bool = False
+
+    @property
+    def kernel_first(self) -> bool:
+        """Whether the kernel goes first in the next turn: each is to find the arguments near."""
+        return len(self.kernel_s) % 2 == 0
+
+    def add(self, kernel_s: float, scipy_s: float) -> None:
+        """Take note of a turn."""
+        if self.warm:
+            self.kernel_s.append(kernel_s)
+            self.scipy_s.append(scipy_s)
+        self.warm = True
+
+    @property
+    def ratios(self) -> list[float]:
+        """The kernel's time over SciPy's, ascending."""
+        turns = self.turns
+        pairs = zip(self.kernel_s[:turns], self.scipy_s[:turns], strict=False)
+        return sorted((one + self.overhead_s) / max(other, 1e-9) for one, other in pairs)
+
+    @property
+    def turns(self) -> int:
+        """How many turns count: threads that race at once may take more."""
+        return min(len(self.scipy_s), max(LOOKS))
+
+    @property
+    def verdict(self) -> Verdict:
+        """Which way is kept; "open" while the race goes on."""
+        if self.turns not in LOOKS:
+            return "open"
+        low, high = self.interval
+        if high < 1:
+            return "kernel"
+        return "SciPy" if low >= 1 or self.turns == max(LOOKS) else "open"
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The interval of the ratios' median, at a turn of LOOKS."""
+        ratios, outside = self.ratios, LOOKS[self.turns]
+        return ratios[outside], ratios[-1 - outside]
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        turns = f"({low:.2f} to {high:.2f}, {self.turns} turns)"
+        return f"the kernel takes {median(self.ratios):.2f} of SciPy's time {turns}"
