@@ -68,10 +68,10 @@ class Clock:
         self.order: list[str] = []
         plain = prepare.run
 
-        def run(program: Any, inputs: Any) -> Any:
+        def run(program: Any, inputs: Any, own_formats: bool = False) -> Any:
             self.now += scipy_s
             self.order.append("SciPy")
-            return plain(program, inputs)
+            return plain(program, inputs, own_formats)
 
         def checked(prepared: Any, values: Any) -> Any:
             self.now += kernel_s
@@ -124,3 +124,31 @@ def test_other_sizes_and_densities_are_raced_anew(monkeypatch: pytest.MonkeyPatc
         for _ in range(8):
             fused(*operands(m, n, density))
         assert clock.order.count("SciPy") == 1 + min(race.LOOKS), (m, n, density)
+
+
+@pytest.mark.parametrize(
+    ("function", "layouts"),
+    [
+        (lambda X, v, w: X.multiply(w[:, None]), ["coo"]),
+        (lambda X, v, w: X * 2.0, ["csr"]),
+        (lambda X, v, w: (X.multiply(w[:, None]).T @ w, X.power(2)), ["dense", "csr"]),
+    ],
+)
+def test_scipy_races_in_its_own_formats(function: Any, layouts: list[str]) -> None:
+    """And gives what it gives alone."""
+    fused = fuse(function, heuristic="all")
+    given = operands(60, 50, 0.1)
+    fused(*given)
+    (prepared,) = fused._engine.known()
+    inputs = [
+        next(one for one in given if one.shape == node.shape)
+        for node in (prepared.traced.nodes[at] for at in prepared.traced.inputs)
+    ]
+    values = prepare.run(prepared.traced, inputs, own_formats=True)
+    assert [getattr(one, "format", "dense") for one in values] == layouts
+    expected = function(*given)
+    for one, other in zip(
+        values, expected if isinstance(expected, tuple) else [expected], strict=True
+    ):
+        dense = [each.toarray() if hasattr(each, "toarray") else each for each in (one, other)]
+        np.testing.assert_allclose(*dense)
