@@ -168,6 +168,7 @@ class _Call:
                 else (result.reshape(node.shape[::-1]).T)
             )
         sparse = type(matrix)((result, matrix.indices, matrix.indptr), shape=matrix.shape)
+        sparse.has_canonical_format = True  # as the driver's: SciPy needn't look through it
         if self.kernel.meets:
             sparse = sparse.copy()  # the pattern is the driver's
             sparse.eliminate_zeros()
