@@ -96,14 +96,27 @@ class Chains:
         """Without `rounding` only integers are reordered."""
         self.rounding = rounding
         self._regrouped: set[tuple[str, Terms]] = set()
+        self._looked: dict[str, int] = {}  # operation -> when its trees were last looked at
 
     def update(self, egraph: EGraph) -> list[Application]:
         """Unite trees of one chain, and add the regroupings that may pay."""
         made: list[Application] = []
         for operation in OPERATIONS:
+            if not self._has_news(egraph, operation):
+                continue
             chains = self._recognize(egraph, operation)
             made += self._regroup(egraph, operation, chains)
         return made
+
+    def _has_news(self, egraph: EGraph, operation: Operation) -> bool:
+        """Whether a tree was made or has changed since they were looked at; notes that they are."""
+        columns = egraph.columns
+        nodes = columns.living()
+        numbers = [egraph.vocabulary.operator("", name) for name in operation.operators]
+        stamps = columns.stamps_of(nodes[np.isin(columns.operators_of(nodes), numbers)])
+        since = self._looked.get(operation.name, -1)
+        self._looked[operation.name] = columns.now
+        return bool((stamps >= since).any())
 
     def _recognize(self, egraph: EGraph, operation: Operation) -> dict[Terms, int]:
         """Unite trees of the same terms; return terms -> class."""
@@ -149,15 +162,19 @@ class Chains:
         self, egraph: EGraph, operation: Operation, chains: Mapping[Terms, int]
     ) -> list[Application]:
         columns = egraph.columns
-        kinds = _kinds(egraph, operation, {value for terms in chains for value, _ in terms})
         applications: list[Application] = []
         unions: list[tuple[int, int]] = []
+        found: dict[Terms, int] = {}
         for before, class_ in chains.items():
             terms = operation.arranged((columns.find(value), sign) for value, sign in before)
             key = (operation.name, terms)
-            if not 2 < len(terms) <= MOST_REGROUPED or key in self._regrouped:
-                continue
-            self._regrouped.add(key)
+            if 2 < len(terms) <= MOST_REGROUPED and key not in self._regrouped:
+                self._regrouped.add(key)
+                found[terms] = class_
+        if not found:
+            return []
+        kinds = _kinds(egraph, operation, {value for terms in found for value, _ in terms})
+        for terms, class_ in found.items():
             for first in _gainful(egraph, terms, kinds):
                 type_ = egraph.type(class_)
                 is_integer = type_ is not None and "int" in type_.dtype
