@@ -113,9 +113,8 @@ class Spelling:
 
     def counting_from_the_end(self) -> list[int]:
         """The operators that have an axis by a default which counts from the end."""
-        for number in range(len(self._forms), len(self.egraph.vocabulary.operators)):
-            self._form(number)
-        return [number for number, form in self._forms.items() if form and form.from_the_end]
+        forms = map(self._form, range(len(self.egraph.vocabulary.operators)))
+        return [number for number, form in enumerate(forms) if form and form.from_the_end]
 
     def from_the_front(self, node: int) -> list[tuple[str, int]]:
         """The axes that an e-node has by a default which counts from the end, from the front."""

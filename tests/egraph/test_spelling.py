@@ -182,6 +182,18 @@ def test_a_window_of_another_size_is_spelled_with_its_own():
         assert values.get("kernel_shape", window) == window
 
 
+def test_operators_whose_axis_counts_from_the_end_by_default():
+    """In whatever order they are asked for."""
+    built = two(("Softmax", [], {"axis": 1}), ("LayerNormalization", ["s"], {}),
+                {"s": np.array(1, np.float32)})  # fmt: skip
+    egraph = EGraph(graph_of(built))
+    for name in ("Relu", "TopK", "Gather", "LogSoftmax"):
+        egraph.vocabulary.operator("", name)
+    egraph.spelling.canonical((egraph.vocabulary.operator("", "Gather"), 0, ()))
+    names = [egraph.vocabulary.operators[n].name for n in egraph.spelling.counting_from_the_end()]
+    assert sorted(names) == ["LayerNormalization", "LogSoftmax", "Softmax", "TopK"]
+
+
 RULES = """
 # EliminateSumOf{name} is one that only a test would want.
 rule EliminateSumOf{name}
