@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .generation.run import generate
     from .language.errors import RuleError
     from .language.parser import parse_rules
+    from .language.syntax import Rule
     from .load import load_rules, select_rules
     from .matching.atoms import attribute_text
     from .matching.compile import compile_program
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     )
     from .matching.rewrite import instantiate
     from .matching.view import ABSENT, GraphView, Match, NamedView, NewNode, Reference, Replacement
-    from .syntax import Rule
 
 __all__ = [
     "ABSENT",
@@ -70,7 +70,7 @@ __getattr__, __dir__ = lazily(
         "NewNode": ".matching.view",
         "Reference": ".matching.view",
         "Replacement": ".matching.view",
-        "Rule": ".syntax",
+        "Rule": ".language.syntax",
         "RuleError": ".language.errors",
         "attribute_text": ".matching.atoms",
         "check_conditions": ".matching.match",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .conditions import conditions
-from .format import expression_text, input_text, operand_text, operation_text
-from .syntax import PatternNode, Rule
+from .language.canonical_text import expression_text, input_text, operand_text, operation_text
+from .language.conditions import conditions
+from .language.syntax import PatternNode, Rule
 
 if TYPE_CHECKING:
     from ..catalog import Catalog

@@ -13,7 +13,7 @@ from ..catalog import operators
 from ..catalog.kept import cache_path, kept, text_hash
 from .language.errors import RuleError, refuse_all
 from .language.parser import parse_rules
-from .syntax import Rule
+from .language.syntax import Rule
 
 REJECTED = "rejected.rules"
 

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,45 @@ def test_imports_run_one_way(path):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 assert alias.name.split(".")[0] not in ORDER, f"{path}:{node.lineno}"
+
+
+def modules_imported(path: Path, modules: set[str]) -> set[str]:
+    """Name the modules that one imports, within functions too, but for those that it only names."""
+    package = path.relative_to(ROOT).parent.parts
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    named = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.level and node not in named:
+            base = [*package[: len(package) - node.level + 1], *(node.module or "").split(".")]
+            target = ".".join(part for part in base if part)
+            found |= {f"{target}.{alias.name}" for alias in node.names} & modules or {target}
+    return found & modules
+
+
+def test_rules_import_in_no_circle():
+    paths = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts): path
+        for path in (ROOT / "rules").rglob("*.py")
+        if path.name != "__init__.py"
+    }
+    graph = {name: modules_imported(path, set(paths)) for name, path in paths.items()}
+    assert sum(map(len, graph.values())) > len(graph)
+    TopologicalSorter(graph).prepare()
+
+
+@pytest.mark.parametrize("folder", [path for path in (ROOT / "rules").rglob("*/") if path.is_dir()])
+def test_a_folder_of_rules_can_be_taken_in(folder):
+    modules = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
+    assert len(modules) <= 15
+    if modules:
+        docstring = ast.get_docstring(ast.parse((folder / "__init__.py").read_text("utf-8")))
+        assert docstring and "Begin " in docstring
 
 
 def test_import_is_light():

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any
 
 import onnx
+import onnx.shape_inference
 from onnx import defs, helper
 
 from .definition import Specification, specification, specified
@@ -28,12 +29,35 @@ _Option = defs.OpSchema.FormalParameterOption
 @cache
 def register() -> None:
     """Register the schemas with onnx, once; one that somebody registered before stays."""
+    # Takes time to load, and fails once two domains have an operator of one name.
+    import onnx.reference  # noqa: F401
+
     for domain, version in DOMAINS.items():
         for name in specified(domain):
             if not defs.has(name, domain):
                 meaning = specification(domain, name, version)
                 assert meaning is not None
                 defs.register_schema(_schema(meaning))
+
+
+def schema(op_type: str, opset: int, domain: str = "") -> defs.OpSchema | None:
+    """Return the schema in force in an operator set; None for an operator without one."""
+    if domain in DOMAINS:
+        register()
+    try:
+        return defs.get_schema(op_type, opset, domain)
+    except defs.SchemaError:
+        return None
+
+
+def infer_shapes(model: onnx.ModelProto, *, strict: bool = False) -> onnx.ModelProto:
+    """Infer types and shapes of a model's values, and constants on the way, as onnx does.
+
+    With `strict`, raises onnx.shape_inference.InferenceError where that fails somewhere.
+    """
+    if any(imported.domain in DOMAINS for imported in model.opset_import):
+        register()
+    return onnx.shape_inference.infer_shapes(model, strict_mode=strict, data_prop=True)
 
 
 def _schema(meaning: Specification) -> defs.OpSchema:

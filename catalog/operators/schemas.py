@@ -13,7 +13,7 @@ import onnx.helper
 
 from ..text import attribute_text
 from .classes import Classification, classifications
-from .contributed import DOMAINS, register
+from .contributed import register, schema
 
 # What releases of onnx without OpSchema.node_determinism draw at random.
 _RANDOM = frozenset(
@@ -76,13 +76,8 @@ class OperatorSpec:
 def schema_for(domain: str, op_type: str, opset: int) -> OperatorSpec | None:
     """Return the specification in force in operator set `opset`; None for an unknown operator."""
     domain = "" if domain == "ai.onnx" else domain
-    if domain in DOMAINS:
-        register()
-    try:
-        schema = onnx.defs.get_schema(op_type, opset, domain)
-    except onnx.defs.SchemaError:
-        return None
-    return _specification(schema)
+    found = schema(op_type, opset, domain)
+    return None if found is None else _specification(found)
 
 
 @cache

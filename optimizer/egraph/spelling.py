@@ -20,7 +20,7 @@ from onnx import helper
 
 from ...catalog.operators import OperatorSpec, ShapeError, Specification, schema_for, specification
 from ...catalog.operators.axes import AxisParameter, axis_parameters, counted
-from ...rules.schemas import implicit_default, plain
+from ...rules.language.schemas import implicit_default, plain
 from ..graph.graph import attribute_value, constant_of
 from .columns import NONE, Row
 from .vocabulary import Attributes, Operator

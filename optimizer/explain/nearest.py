@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...rules import ABSENT, Match, Rule, why_missed
+from ...rules.language.schemas import commutative
+from ...rules.language.syntax import Input, Output, PatternNode
 from ...rules.matching.near_misses import failed_conditions
-from ...rules.schemas import commutative
-from ...rules.syntax import Input, Output, PatternNode
 from ..graph.graph import Graph
 
 # Nodes that are tried in the place of one of the pattern's: a value may have thousands of users.

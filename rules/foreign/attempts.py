@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
-from ..format import rule_text
 from ..gate.vacuity import same_program
 from ..gate.verdict import Counterexample, Verdict
+from ..language.canonical_text import rule_text
 from ..language.parser import parse_rules
-from ..syntax import Rule
+from ..language.syntax import Rule
 from .equations import equation_text
 from .readings import Candidate, Condition, candidates
 from .shapes import ShapeClashError
@@ -77,22 +77,22 @@ class Imported:
 class Attempts:
     """A foreign rule, the readings that may be tried, and the verdicts on those that were."""
 
-    said: ForeignRule | Problem
+    foreign: ForeignRule | Problem
     verdicts: list[Verdict] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.clash = ""
-        self.found: tuple[Candidate, ...] = ()
-        if isinstance(self.said, ForeignRule):
+        self.readings: tuple[Candidate, ...] = ()
+        if isinstance(self.foreign, ForeignRule):
             try:
-                self.found = candidates(self.said)
+                self.readings = candidates(self.foreign)
             except ShapeClashError as error:
                 self.clash = str(error)
 
     @property
     def done(self) -> bool:
         """Whether there is nothing left to try."""
-        if len(self.verdicts) == len(self.found) or self.trivial:
+        if len(self.verdicts) == len(self.readings) or self.trivial:
             return True
         return self.proved
 
@@ -101,38 +101,38 @@ class Attempts:
         """Whether the last reading that was tried is proved, and says something of the rule."""
         if not self.verdicts or self.verdicts[-1].status not in ("proved", "bounded"):
             return False
-        return not self.found[len(self.verdicts) - 1].degenerate
+        return not self.readings[len(self.verdicts) - 1].degenerate
 
     @cached_property
     def trivial(self) -> bool:
         """Whether both sides are the same operators: a truth, though nothing to rewrite."""
-        if not self.found:
+        if not self.readings:
             return False
-        return self.found[0].translation.same or same_program(_parsed(self.found[0]))
+        return self.readings[0].translation.same or same_program(_parsed(self.readings[0]))
 
     @property
     def hard(self) -> bool:
         """Whether the next reading has a number of groups that is not known."""
-        text = self.found[len(self.verdicts)].translation.text
+        text = self.readings[len(self.verdicts)].translation.text
         return re.search(r"group=\D", text) is not None
 
     def next(self) -> Rule:
         """The rule of the next reading."""
-        return _parsed(self.found[len(self.verdicts)])
+        return _parsed(self.readings[len(self.verdicts)])
 
     def result(self) -> Imported:
         """The answer, once it is done."""
-        said = self.said
-        if isinstance(said, Problem):
-            status: Status = "unreadable" if said.malformed else "unknown"
-            return Imported(said.name, said.line, said.text, status, said.reason)
+        foreign = self.foreign
+        if isinstance(foreign, Problem):
+            status: Status = "unreadable" if foreign.malformed else "unknown"
+            return Imported(foreign.name, foreign.line, foreign.text, status, foreign.reason)
         if self.trivial:
             reason = "both sides are the same ONNX operators: true, and nothing to rewrite"
             return self._answer("proved", reason)
-        if not self.found:
+        if not self.readings:
             return self._answer("refused", self.clash)
         if self.proved:
-            candidate = self.found[len(self.verdicts) - 1]
+            candidate = self.readings[len(self.verdicts) - 1]
             conditions = candidate.conditions
             return self._answer(
                 "conditional" if conditions else "proved",
@@ -150,9 +150,9 @@ class Attempts:
         A reading is a special case of the rule, so numbers that refute one refute the rule; except
         that broadcasting is not what the rule states, and only what is false without is refuted.
         """
-        strict = [i for i, candidate in enumerate(self.found) if not _widened(candidate)]
+        strict = [i for i, candidate in enumerate(self.readings) if not _widened(candidate)]
         refuted = [i for i in strict if self.verdicts[i].status == "refuted"]
-        plain = [i for i in strict if self.found[i].plain]
+        plain = [i for i in strict if self.readings[i].plain]
         at = [*refuted, *plain, 0][0]
         verdict = self.verdicts[at]
         status: Status = "unknown"
@@ -162,14 +162,16 @@ class Attempts:
             status,
             verdict.reason,
             counterexample=verdict.counterexample if status == "refuted" else None,
-            rule=rule_text(_parsed(self.found[at])),
+            rule=rule_text(_parsed(self.readings[at])),
         )
 
     def _answer(self, status: Status, reason: str = "", **more: Any) -> Imported:
-        assert isinstance(self.said, ForeignRule)
+        assert isinstance(self.foreign, ForeignRule)
         seconds = sum(verdict.seconds for verdict in self.verdicts)
-        said = self.said
-        return Imported(said.name, said.line, _shown(said), status, reason, seconds=seconds, **more)
+        foreign = self.foreign
+        return Imported(
+            foreign.name, foreign.line, _shown(foreign), status, reason, seconds=seconds, **more
+        )
 
     def _counterexample(self) -> Counterexample | None:
         return next((v.counterexample for v in self.verdicts if v.counterexample), None)

@@ -12,7 +12,7 @@ from typing import Any
 from ..gate.parallel import prove_rules
 from ..gate.verdict import Verdict
 from ..language.parser import parse_rules
-from ..syntax import Rule
+from ..language.syntax import Rule
 from .attempts import STATUSES, Attempts, Imported, Status
 from .equations import read_equations
 from .jsonl import read_lines
@@ -134,7 +134,7 @@ def _try(
     """Put the next reading of some rules through the gate."""
     if not chosen:
         return
-    by_name = {one.said.name: one for one in chosen}
+    by_name = {one.foreign.name: one for one in chosen}
 
     def judged(rule: Rule, verdict: Verdict) -> None:
         one = by_name[rule.name]

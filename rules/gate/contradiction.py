@@ -11,11 +11,14 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from .. import schemas
-from ..conditions import bindings
-from ..format import expression_text
-from ..prover.effort import limit
-from ..syntax import Binary, Call, Expression, Index, Literal, Name, Rule, Star, Unary
+import z3
+
+from ..language import schemas
+from ..language.canonical_text import expression_text
+from ..language.conditions import bindings
+from ..language.syntax import Binary, Call, Expression, Index, Literal, Name, Rule, Star, Unary
+from ..prover.work_clock import limit
+from .counterexample.symbol_values import endable_solver
 
 _TIMEOUT_S = 1.0
 # Functions whose values are integers, and those of them that are never negative.
@@ -26,10 +29,6 @@ _LISTS = frozenset(("ints", "shape", "sizes", "axes", "range", "take", "drop", "
 
 def contradictory(rule: Rule) -> tuple[str, ...]:
     """Return conditions of a rule that no numbers fulfil together; empty where there are some."""
-    import z3
-
-    from .counterexample.symbol_values import endable_solver
-
     reader = _Reader(rule)
     solver = endable_solver()
     limit(solver, _TIMEOUT_S)
@@ -91,8 +90,6 @@ class _Reader:
 
     def truth(self, part: Expression) -> Any:
         """A condition as a formula."""
-        import z3
-
         match part:
             case Binary("and" | "or" as operator, left, right):
                 sides = [self.truth(left), self.truth(right)]
@@ -118,8 +115,6 @@ class _Reader:
 
     def number(self, part: Expression) -> Any:
         """The value of an expression that is a number."""
-        import z3
-
         match part:
             case Literal(bool() | str()):
                 return None
@@ -151,8 +146,6 @@ class _Reader:
         return None
 
     def _integer(self, text: str, *, natural: bool) -> Any:
-        import z3
-
         if natural:
             self.natural.add(text)
         return self.numbers.setdefault(text, z3.Int(text))

@@ -1,7 +1,8 @@
 """A limit of processor time on all that is done of a rule, whatever it is busy with.
 
-What a proof may take is counted (prover/effort.py), so that no verdict depends on the machine; that
-is no bound on what is not counted: writing out cases, drawing instances, running them. This is.
+What a proof may take is counted (prover/work_clock.py), so that no verdict depends on the machine;
+that is no bound on what is not counted: writing out cases, drawing instances, running them. This
+is.
 """
 
 from __future__ import annotations

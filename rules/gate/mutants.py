@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from ..format import expression_text, input_text, operand_text, rule_text
+from ..language.canonical_text import expression_text, input_text, operand_text, rule_text
 from ..language.errors import RuleError
 from ..language.parser import parse_rules
-from ..syntax import (
+from ..language.syntax import (
     Alias,
     Binary,
     Call,

@@ -14,7 +14,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...catalog.errors import TensologError
-from ..syntax import Rule
+from ..language.syntax import Rule
+from ..prover.cases.case_split import IllTyped, statements
+from .counterexample.fuzz import fuzz
+from .counterexample.refute import refute
 from .mutants import Mutant, mutants
 from .parallel import prove_rules
 from .verdict import Counterexample, Verdict
@@ -118,10 +121,6 @@ def _judge(mutant: Mutant, verdict: Verdict | None, search: float, seed: int) ->
 
 def against(rule: Rule, seconds: float, seed: int = 0) -> Counterexample | None:
     """Search for numbers on which a rule's sides differ, whatever was proved of it."""
-    from ..prover.cases import IllTyped, statements
-    from .counterexample.fuzz import fuzz
-    from .counterexample.refute import refute
-
     found = fuzz(rule, seconds, seed)
     if found is not None:
         return found

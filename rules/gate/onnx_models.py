@@ -16,17 +16,18 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper, shape_inference
+from onnx import TensorProto, helper, numpy_helper
 
+from ...catalog.operators.contributed import infer_shapes
 from ...profiles.sessions.session import AS_WRITTEN, open_session, run_session
-from ..conditions import FLOATS, conditions, types_of
+from ..language.conditions import FLOATS, conditions, types_of
+from ..language.syntax import Rule
 from ..matching.bindings import Bindings
 from ..matching.model_view import ModelView, dtype_name
 from ..matching.rewrite import instantiate
 from ..matching.view import Reference
 from ..sampling.instances import REJECTED, Instance, instances
 from ..sampling.sampler import PARAMETERS, Sampler
-from ..syntax import Rule
 
 Array = NDArray[Any]
 Feeds = Mapping[str, Array]
@@ -323,7 +324,7 @@ class _Steps:
     """
 
     def __init__(self, model: onnx.ModelProto, refusal: type[Exception]) -> None:
-        graph = shape_inference.infer_shapes(model, data_prop=True).graph
+        graph = infer_shapes(model).graph
         known = {info.name: info for info in (*graph.input, *graph.value_info, *graph.output)}
         self.constants = {one.name: numpy_helper.to_array(one) for one in graph.initializer}
         self.outputs = [info.name for info in graph.output]

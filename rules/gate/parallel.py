@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Self
 
-from ..syntax import Rule
+from ..language.syntax import Rule
 from .cpu_limit import FLOATING_MORE_S, FLOATING_TIMES, PROOF_MORE_S, PROOF_TIMES
 from .prove import INFER_S, SEARCH_S, TIMEOUT_S
 from .verdict import Verdict

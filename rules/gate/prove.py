@@ -15,13 +15,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ..format import expression_text
-from ..prover.effort import now
-from ..syntax import Rule
+from ..language.canonical_text import expression_text
+from ..language.syntax import Rule
+from ..prover.work_clock import now
 from .cpu_limit import PROOF_MORE_S, PROOF_TIMES, OutOfTimeError, limited
-from .vacuity import cannot_arise, has_no_value, same_program
+from .vacuity import has_no_value, same_program
 from .verdict import Case, Checked, Counterexample, Status, Verdict
 
+# What needs Z3 or ONNX Runtime is imported within functions: a process that only starts workers
+# (parallel.py) does without.
 if TYPE_CHECKING:
     from ..prover.statement import Outcome, Statement
 
@@ -57,11 +59,11 @@ def prove_rule(
     Whether that survives floating point, the narrowing casts of a rule among it, `measured` says
     (gate/floating/numeric_class.py); a rule is admitted after both.
 
-    `timeout` bounds the proof, in seconds of work (prover/effort.py). In seconds of processor time
-    `search` bounds that for a counterexample, `infer` that for conditions under which a rule that
-    isn't proved would be (0: none), neither longer than half of `timeout`. None is real time: what
-    else a machine does changes no verdict. All together take 1.5 times `timeout` and 5 s at most,
-    in processor time, and what a solver still answers (cpu_limit.py).
+    `timeout` bounds the proof, in seconds of work (prover/work_clock.py). In seconds of processor
+    time `search` bounds that for a counterexample, `infer` that for conditions under which a rule
+    that isn't proved would be (0: none), neither longer than half of `timeout`. None is real time:
+    what else a machine does changes no verdict. All together take 1.5 times `timeout` and 5 s at
+    most, in processor time, and what a solver still answers (cpu_limit.py).
     """
     began = time.perf_counter()
     half = timeout / 2
@@ -91,20 +93,18 @@ class _Gate:
     def answer(self, status: Status, reason: str = "") -> Verdict:
         return Verdict(self.rule.name, self.rule.hash, status, reason, cases=tuple(self.cases))
 
-    def left(self) -> float:
+    def remaining(self) -> float:
         return self.until - now()
 
     def verdict(self) -> Verdict:
         if same_program(self.rule):
             return self.answer("refused", "both sides are the same program: it changes nothing")
-        from ..prover.cases import IllTyped, statements
-        from ..prover.compose import UndescribedError
-        from .static_checks import beyond_types, static_problem
+        from ..prover.cases.case_split import IllTyped, statements
+        from ..prover.cases.composition import UndescribedError
+        from .static_checks import static_problem
 
         if problem := static_problem(self.rule):
             return self.conditional(self.answer("refused", problem))
-        if unseen := beyond_types(self.rule):
-            return self.answer("unknown", unseen)
         try:
             stated = list(statements(self.rule))
         except IllTyped as error:
@@ -122,7 +122,7 @@ class _Gate:
             found = None
             if _is_open(outcome):
                 found = self.look(stated, outcome, _LOOK_S)
-                if found is None and self.left() > 0:
+                if found is None and self.remaining() > 0:
                     self.cases.pop()
                     outcome = self.prove(statement, _STATEMENT_S)
             elif now() > look_at:
@@ -133,7 +133,7 @@ class _Gate:
                 return self.refuted(found)
             if _is_open(outcome):
                 return self.open(stated, outcomes)
-        if all(map(cannot_arise, outcomes)):
+        if all(outcome.vacuous for outcome in outcomes):
             return self.answer("refused", "its conditions can't hold together: it says nothing")
         if self.speaks_of_no_values(stated, outcomes):
             return self.answer("refused", "its left side never has a value: it says nothing")
@@ -143,7 +143,7 @@ class _Gate:
     def speaks_of_no_values(stated: Sequence[Statement], outcomes: Sequence[Outcome]) -> bool:
         """Whether both sides agree for want of anything that could differ, in every case."""
         pairs = zip(stated, outcomes, strict=True)
-        return all(cannot_arise(outcome) or has_no_value(one) for one, outcome in pairs)
+        return all(outcome.vacuous or has_no_value(one) for one, outcome in pairs)
 
     def look(
         self, stated: Sequence[Statement], outcome: Outcome, seconds: float
@@ -158,17 +158,17 @@ class _Gate:
         return self.conditional(verdict)
 
     def prove(self, statement: Statement, seconds: float) -> Outcome:
+        from ..prover.diagnostics import worded
         from ..prover.prove import prove
         from ..prover.statement import Outcome
-        from ..prover.wording import worded
 
-        left = self.left()
+        left = self.remaining()
         if left <= 0:
             outcome = Outcome("open", "there was no time left for it")
         else:
             outcome = prove(statement, min(seconds, left))
             outcome = replace(outcome, reason=worded(outcome.reason, statement))
-        never = cannot_arise(outcome)
+        never = outcome.vacuous
         status = "proved" if never else outcome.status
         reason = "its conditions can't hold together" if never else outcome.reason
         self.cases.append(
@@ -178,9 +178,9 @@ class _Gate:
 
     # ---- where every statement is proved
     def closed(self, stated: Sequence[Statement], outcomes: Sequence[Outcome]) -> Verdict:
-        from ..prover.ranks import lift
-        from ..prover.recheck import TIMEOUT_S, cvc5_release, recheck_all, z3_release
-        from ..prover.scripts import canonical, script_hash
+        from ..prover.ranks.induction import lift
+        from ..prover.solve.recheck import TIMEOUT_S, cvc5_release, recheck_all, z3_release
+        from ..prover.solve.smt_scripts import canonical, script_hash
         from .floating.discontinuities import discontinuity_problem
 
         queries = [
@@ -192,7 +192,7 @@ class _Gate:
         opinions = recheck_all(
             (query.script for _, query in queries),
             TIMEOUT_S if self.recheck_timeout is None else self.recheck_timeout,
-            budget=max(_RECHECK_S, self.left()),
+            budget=max(_RECHECK_S, self.remaining()),
         )
         checked = []
         for title, query in queries:
@@ -243,11 +243,11 @@ class _Gate:
         """Look for the region, and prove the rule with it: its author has to write it down."""
         from .inference.region import with_region
 
-        changed = with_region(self.rule, max(self.left(), 1.0))
+        changed = with_region(self.rule, max(self.remaining(), 1.0))
         if changed is None:
             return self.answer("unknown", "its region is not given, and none was found")
         found = expression_text(changed.region) if changed.region is not None else ""
-        until = now() + max(self.left(), _RECHECK_S)
+        until = now() + max(self.remaining(), _RECHECK_S)
         verdict = _Gate(changed, until, self.search, self.recheck_timeout, 0.0).verdict()
         if verdict.status not in ("proved", "bounded"):
             why = f"its region is not given; with `except {found}` it is {verdict.status}"
@@ -275,7 +275,7 @@ class _Gate:
 
 
 def _is_open(outcome: Outcome) -> bool:
-    return outcome.status != "proved" and not cannot_arise(outcome)
+    return outcome.status != "proved" and not outcome.vacuous
 
 
 def _algebras(stated: Sequence[Statement]) -> tuple[str, ...]:

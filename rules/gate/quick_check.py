@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from ...catalog.errors import TensologError
+from ..language.syntax import Rule
+from ..prover.cases.case_split import IllTyped, statements
 from ..sampling.instances import instances
-from ..syntax import Rule
 from .counterexample.fuzz import fuzz
 from .counterexample.refute import refute
 from .floating.numeric_class import refusal
@@ -59,8 +60,6 @@ def quick_check(rule: Rule, seconds: float = SECONDS) -> QuickCheck:
     if problem := static_problem(rule):
         return seen("refused", problem)
     stated: list[Statement] = []
-    from ..prover.cases import IllTyped, statements
-
     try:
         stated = list(statements(rule))
     except IllTyped as error:

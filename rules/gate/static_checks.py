@@ -11,18 +11,17 @@ from collections.abc import Iterator
 
 import onnx
 
-from ..format import expression_text
+from ...catalog.operators.contributed import infer_shapes
+from ..language.canonical_text import expression_text
 from ..language.errors import RuleError
+from ..language.syntax import Binary, Expression, Literal, Rule, Unary
 from ..matching.model_view import dtype_name
 from ..sampling.instances import Instance, instances
-from ..syntax import Binary, Expression, Literal, Rule, Unary
 from .contradiction import contradictory
 from .onnx_models import SideModels, sides_of
 from .vacuity import same_program
 
 VERBS = ("Fold", "Fuse", "Merge", "Join", "Split", "Push", "Eliminate", "Convert", "Reorder")
-# Operators that saturate to a type of which not each is looked at.
-_SATURATING = frozenset({"QLinearConv", "QLinearMatMul"})
 # Instances looked at for each element type.
 _DRAWN = 3
 _OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -34,18 +33,6 @@ def static_problem(rule: Rule) -> str:
     if same_program(rule):
         return "both sides are the same program: it changes nothing"
     return impossible(rule) or misshapen(rule)
-
-
-def beyond_types(rule: Rule) -> str:
-    """Say of which types a proof would not speak: one of those that results may have is looked at.
-
-    What a QuantizeLinear saturates to is looked at in each type (prover/made_up.py).
-    """
-    for node in (*rule.match, *rule.rewrite):
-        for operator in node.operators:
-            if operator in _SATURATING:
-                return f"{operator} saturates to the type of its result, of which one is looked at"
-    return ""
 
 
 def form_problems(rule: Rule) -> tuple[str, ...]:
@@ -202,7 +189,7 @@ def _types(model: onnx.ModelProto) -> dict[str, Type]:
     for output in bare.graph.output:
         output.ClearField("type")
     try:
-        inferred = onnx.shape_inference.infer_shapes(bare, strict_mode=True, data_prop=True)
+        inferred = infer_shapes(bare, strict=True)
     except Exception:  # whether the operator is defined there is for the fuzzer to see
         return {}
     found: dict[str, Type] = {}

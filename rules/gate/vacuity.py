@@ -8,10 +8,10 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from ...catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term, Variable
-from ..syntax import Input, PatternNode, Rule
+from ..language.syntax import Input, PatternNode, Rule
 
 if TYPE_CHECKING:
-    from ..prover.statement import Outcome, Statement
+    from ..prover.statement import Statement
 
 
 def same_program(rule: Rule) -> bool:
@@ -49,18 +49,13 @@ def _written_out(
     return tuple(value(name) for name in outputs)
 
 
-def cannot_arise(outcome: Outcome) -> bool:
-    """Whether the prover left a statement open because its assumptions contradict each other."""
-    return outcome.status == "open" and outcome.reason.startswith("vacuous:")
-
-
 def has_no_value(statement: Statement) -> bool:
     """Whether no element of the left side has a value, at any sizes: all are read out of bounds.
 
     Both sides of such a statement agree, as neither has anything that could differ. What isn't
     understood is left out, so that False says nothing.
     """
-    from .counterexample.symbol_values import unsatisfiable
+    from .counterexample.symbol_values import unsatisfiable  # loads Z3
 
     shapes = {one.name: one.shape for one in statement.operands}
     shapes |= {one.name: one.shape for one in statement.definitions}

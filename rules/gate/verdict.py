@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from ..lengths import Within
+from ..language.rank_bounds import Within
 
 if TYPE_CHECKING:
-    from .floating.record import FloatingRecord
+    from .floating.rounding import Rounding
+    from .floating.scalar_bits import Bits
+    from .floating.special_values import Special
 
 Status = Literal["proved", "bounded", "refuted", "refused", "unknown"]
 
@@ -51,6 +53,55 @@ class Counterexample:
     kind: str
     summary: str
     snippet: str
+
+
+@dataclass(frozen=True)
+class FloatingRecord:
+    """What a rule does in floating point.
+
+    `problems` say how it breaks its class or loses accuracy; none: it keeps what it promises, as
+    far as was seen. `counterexample` shows the first of them as a program, where it can be run.
+    """
+
+    rule: str
+    hash: str
+    roundings: tuple[Rounding, ...]
+    specials: tuple[Special, ...]
+    bits: tuple[Bits, ...]
+    problems: tuple[str, ...]
+    seconds: float
+    counterexample: Counterexample | None = None
+
+    @property
+    def status(self) -> Literal["exact", "tested", "rounds", "unmeasured", "unsafe", "broken"]:
+        """Sum up: bits proved equal, or equal in all runs; rounded; never run; unsafe; broken."""
+        verdicts = {one.verdict for one in self.roundings}
+        if "unsafe" in verdicts:
+            return "unsafe"
+        if self.problems:
+            return "broken"
+        if self.bits and all(one.result == "proved" and not one.finite for one in self.bits):
+            return "exact"
+        if not verdicts:
+            return "unmeasured"
+        kept = all(one.verdict == "kept" for one in self.specials)
+        return "tested" if verdicts == {"equal"} and kept else "rounds"
+
+    def summary(self) -> dict[str, object]:
+        """Sum the record up for the ledger: the largest ratio by family, what differs, the bits."""
+        worst: dict[str, float] = {}
+        for one in self.roundings:
+            if one.dtype == "float32":
+                worst[one.family] = float(f"{one.max_ratio:.3g}")
+        differ = sorted({one.kind for one in self.specials if one.verdict != "kept"})
+        bits = {one.dtype: one.result + (" finite" if one.finite else "") for one in self.bits}
+        return {
+            "status": self.status,
+            "ratio": worst,
+            "differs": differ,
+            "bits": bits,
+            "problems": list(self.problems),
+        }
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from ...catalog.operators import Specification, classifications, specification, 
 from ...catalog.operators import syntax as s
 from ...catalog.operators.expand import Expansion
 from ...catalog.operators.terms import Term, apply
-from .. import schemas
 from ..gate.evaluation.arithmetic import NoValueError, number
+from ..language import schemas
 from .terms import OPSET, Known, Operation, Sort
 
 # Choices of one operator on operands of known shapes, and combinations tried for them: so many

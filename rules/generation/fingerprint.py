@@ -24,10 +24,10 @@ from ...catalog.operators.expand import Definition, Expansion
 from ...catalog.operators.terms import Apply as Primitive
 from ...catalog.operators.terms import Read, Reduce, Select, Variable
 from ...catalog.operators.terms import Term as Element
-from ..conditions import INTEGERS
 from ..gate.evaluation.arithmetic import KINDS, Array, Kind, Tensor
 from ..gate.evaluation.evaluate import Grid, converted
 from ..gate.evaluation.field import PRIME, Field
+from ..language.conditions import INTEGERS
 from .terms import Sort
 from .terms import Variable as Input
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import onnx
 
-from ..syntax import Rule
+from ..language.syntax import Rule
 from .candidates import Candidate
 from .terms import model_of
 

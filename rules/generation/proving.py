@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..format import rule_text as formatted
 from ..gate.inference.candidates import with_conditions
 from ..gate.parallel import Provers
 from ..gate.verdict import Verdict
+from ..language.canonical_text import rule_text as formatted
 from ..language.errors import RuleError
 from ..language.parser import parse_rules
-from ..syntax import Call, Rule, walk
+from ..language.syntax import Call, Rule, walk
 from .candidates import Candidate
 from .wording import Spelling, rule_name, rule_text, spellings
 

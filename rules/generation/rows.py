@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..gate.ledger.catalog_rows import store_verdicts
 from ..language.parser import parse_rules
-from ..syntax import Rule
+from ..language.syntax import Rule
 
 if TYPE_CHECKING:
     from ...catalog import Catalog

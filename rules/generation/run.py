@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..format import format_rules
 from ..gate.ledger.fingerprints import library, normaliser
 from ..gate.parallel import Provers
 from ..gate.verdict import Verdict
+from ..language.canonical_text import format_rules
+from ..language.syntax import Rule
 from ..load import load_rules
-from ..syntax import Rule
 from .candidates import Candidate, candidate_of, in_order
 from .choices import named_operators
 from .enumeration import Enumeration, Level

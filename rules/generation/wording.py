@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ...catalog.errors import TensologError
 from ...catalog.operators import specification
 from ...catalog.operators import terms as index
-from .. import schemas
+from ..language import schemas
 from .candidates import Candidate
 from .terms import OPSET, Apply, Operation, Term, Variable, parts, variables, written
 

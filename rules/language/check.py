@@ -10,12 +10,12 @@ from itertools import chain
 from typing import NoReturn
 
 from ...catalog.operators.contributed import DOMAINS
-from .. import schemas
-from ..conditions import TYPE_SETS, bindings, optional_values
-from ..expressions import names_in, operands_in
-from ..functions import FUNCTIONS
-from ..syntax import Call, Expression, Input, Output, PatternNode, Rule, Star, walk
+from . import schemas
+from .conditions import TYPE_SETS, bindings, optional_values
 from .errors import RuleError, refuse_all
+from .expressions import names_in, operands_in
+from .functions import FUNCTIONS
+from .syntax import Call, Expression, Input, Output, PatternNode, Rule, Star, walk
 
 ELEMENT_TYPES = {*TYPE_SETS, *(t for types in TYPE_SETS.values() for t in types), "string"}
 ELEMENT_TYPES |= {"bfloat16", "complex64", "complex128"}

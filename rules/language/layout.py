@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 from lark import Token, Tree
 
-from ..format import STRENGTH
-from ..syntax import Rule
+from .canonical_text import STRENGTH
 from .parser import parse_rules, parse_trees
+from .syntax import Rule
 
 WIDTH = 100
 _CLAUSES = (

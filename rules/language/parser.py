@@ -12,10 +12,10 @@ from pathlib import PurePath
 from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedCharacters, UnexpectedEOF, UnexpectedInput, UnexpectedToken
 
-from ..syntax import Rule
 from .check import check_rule
 from .errors import RuleError, refuse_all
 from .reader import RuleReader
+from .syntax import Rule
 
 WORDS = {
     "LPAR": "(",

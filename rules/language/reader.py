@@ -8,8 +8,9 @@ from typing import cast
 
 from lark import Token, Tree
 
-from ..format import rule_text
-from ..syntax import (
+from .canonical_text import rule_text
+from .errors import RuleError
+from .syntax import (
     Alias,
     Binary,
     Call,
@@ -26,7 +27,6 @@ from ..syntax import (
     Star,
     Unary,
 )
-from .errors import RuleError
 
 Node = Tree[Token]
 OPERATORS = {

@@ -11,9 +11,9 @@ from ...catalog.datalog.syntax import Expression as DatalogExpression
 from ...catalog.datalog.syntax import Literal as DatalogLiteral
 from ...catalog.datalog.syntax import Wildcard
 from ...catalog.datalog.trees import Argument, Part, atom, comparison, either, infix, symbol
-from .. import schemas
-from ..conditions import bindings, optional_values
-from ..syntax import Binary, Call, Expression, ListOf, Literal, Name, Rule
+from ..language import schemas
+from ..language.conditions import bindings, optional_values
+from ..language.syntax import Binary, Call, Expression, ListOf, Literal, Name, Rule
 
 Atoms = tuple[list[Part], bool]
 """Atoms that follow from an expression, and whether they imply it."""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import schemas
-from ..conditions import (
+from ..language import schemas
+from ..language.conditions import (
     Condition,
     HasAttribute,
     HasDefaults,
@@ -28,11 +28,11 @@ from ..conditions import (
     bindings,
     types_of,
 )
-from ..expressions import Facts, evaluate, fits, names_in, operands_in, same
-from ..functions import Symbol, UnknownError, Value, integer, number, sequence
-from ..lengths import Within, measure_of
-from ..room import finds_room
-from ..syntax import Expression, Input, Literal, Name, Output, Star
+from ..language.described_uses import finds_room
+from ..language.expressions import Facts, evaluate, fits, names_in, operands_in, same
+from ..language.functions import Symbol, UnknownError, Value, integer, number, sequence
+from ..language.rank_bounds import Within, measure_of
+from ..language.syntax import Expression, Input, Literal, Name, Output, Star
 from .view import ABSENT, GraphView, Match
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ class Bindings(Facts):
         return known
 
     def measure(self, name: str) -> int | None:
-        """A rank or length as lengths.py names it; None for an operand that is absent."""
+        """A rank or length as rank_bounds.py names it; None for an operand that is absent."""
         what, of = measure_of(name)
         if what == "outputs":
             listed = len(self.patterns[of].outputs)

@@ -13,8 +13,8 @@ from ...catalog.datalog.definitions import Definition
 from ...catalog.datalog.syntax import Atom, Variable, Wildcard
 from ...catalog.datalog.trees import absent, atom, comparison, symbol
 from ...catalog.datalog.unparse import clause_text
-from .. import schemas
-from ..conditions import (
+from ..language import schemas
+from ..language.conditions import (
     Condition,
     HasAttribute,
     HasDefaults,
@@ -31,7 +31,7 @@ from ..conditions import (
     conditions,
     optional_values,
 )
-from ..syntax import Expression, Input, Literal, Name, Output, PatternNode, Rule, Star
+from ..language.syntax import Expression, Input, Literal, Name, Output, PatternNode, Rule, Star
 from .atoms import Atoms, Size, Terms, attribute_text, scalar_atom, shape_atoms, type_atom
 from .symmetry import mirrored_nodes
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from ..conditions import conditions
-from ..syntax import Rule
+from ..language.conditions import conditions
+from ..language.syntax import Rule
 from .bindings import Bindings
 from .compile import columns, remainder
 from .view import GraphView, Match

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import helper, numpy_helper, shape_inference
+from onnx import helper, numpy_helper
 
-from .. import schemas
-from ..syntax import Rule
+from ...catalog.operators.contributed import infer_shapes, schema
+from ..language import schemas
+from ..language.syntax import Rule
 from .view import ABSENT, Match
 
 
@@ -25,7 +26,7 @@ class ModelView:
     """The main graph of a model; ids count values and nodes in order of occurrence."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
-        self.model = shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+        self.model = infer_shapes(model, strict=True)
         graph = self.model.graph
         self.nodes = list(graph.node)
         self.opset = next((o.version for o in model.opset_import if o.domain == ""), 1)
@@ -71,14 +72,17 @@ class ModelView:
         attributes = self.attributes(node)
         if name in attributes:
             return attributes[name]
-        schema = onnx.defs.get_schema(self.nodes[node].op_type, self.opset, self.nodes[node].domain)
-        known = schema.attributes.get(name)
+        known = self._schema_attributes(node).get(name)
         return None if known is None else schemas.default_of(known)
 
     def schema_attributes(self, node: int) -> tuple[str, ...]:
         """The names of all attributes that the node's operator has."""
+        return tuple(self._schema_attributes(node))
+
+    def _schema_attributes(self, node: int) -> Mapping[str, onnx.defs.OpSchema.Attribute]:
         op = self.nodes[node]
-        return tuple(onnx.defs.get_schema(op.op_type, self.opset, op.domain).attributes)
+        known = schema(op.op_type, self.opset, op.domain)
+        return {} if known is None else known.attributes
 
     def attributes(self, node: int) -> Mapping[str, object]:
         """The attributes that are set on the node."""

@@ -10,7 +10,7 @@ from ...catalog.datalog.definitions import Definition, distinct
 from ...catalog.datalog.formulas import formula_variables
 from ...catalog.datalog.syntax import Atom
 from ...catalog.datalog.trees import absent, atom, symbol
-from ..conditions import (
+from ..language.conditions import (
     Condition,
     HasAttribute,
     HasDefaults,
@@ -27,8 +27,8 @@ from ..conditions import (
     bindings,
     conditions,
 )
-from ..lengths import Within
-from ..syntax import Name, Rule
+from ..language.rank_bounds import Within
+from ..language.syntax import Name, Rule
 from .bindings import Bindings
 from .compile import Clause, clause_of, compile_program, remainder
 from .match import Rows, match_of, matches

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .. import schemas
-from ..functions import UnknownError, Value
+from ...catalog.operators.derive import integer_range
+from ..language import schemas
 from ..language.errors import RuleError
-from ..syntax import Expression, Input, PatternNode
+from ..language.functions import UnknownError, Value
+from ..language.syntax import Expression, Input, PatternNode
 from .bindings import Bindings
 from .model_view import dtype_name
 from .view import ABSENT, GraphView, Match, NewNode, Reference, Replacement
@@ -131,10 +132,20 @@ class _Builder:
         value = self.bound.evaluate(expression)
         if isinstance(value, tuple) and all(isinstance(x, int) for x in value):
             dtype = "int64" if dtype is None or dtype.startswith("float") else dtype
-            return self._constant(np.asarray(value, np.dtype(dtype)))
+            return self._constant(self._typed(value, dtype))
         if dtype is None:
             raise UnknownError
-        return self._constant(np.asarray(value, np.dtype(dtype)))
+        return self._constant(self._typed(value, dtype))
+
+    def _typed(self, value: Value, dtype: str) -> NDArray[np.generic]:
+        limits = integer_range(dtype)
+        for number in value if isinstance(value, tuple) else (value,):
+            whole = isinstance(number, int) or float(number).is_integer()
+            if limits and not (whole and limits[0] <= number <= limits[1]):
+                reason = f"{self.rule.name}: the right side needs {number}, which is no {dtype}"
+                hint = f"declare an operand that is no {dtype}, or write another number"
+                raise RuleError(self.rule.path, self.rule.line, 1, reason, hint)
+        return np.asarray(value, np.dtype(dtype))
 
     def _default(self, name: str) -> str:
         """What an absent operand counts as, in its declared shape and its node's element type."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import combinations
 
-from ..schemas import commutative
-from ..syntax import (
+from ..language.schemas import commutative
+from ..language.syntax import (
     Binary,
     Call,
     Expression,

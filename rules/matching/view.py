@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from ..syntax import Rule
+from ..language.syntax import Rule
 
 if TYPE_CHECKING:
     import numpy as np

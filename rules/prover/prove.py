@@ -1,22 +1,23 @@
 """Proof of a statement: obligations, equality at every index, and equal definedness.
 
-An element of each side is lowered to a guarded sum of products (normal.py) in which all sizes and
-indices are symbols, as tensor expressions are in index notation (Tiramisu, Baghdadi et al., CGO
+An element of each side is lowered to a guarded sum of products (normal/sums.py) in which all sizes
+and indices are symbols, as tensor expressions are in index notation (Tiramisu, Baghdadi et al., CGO
 2019) and relational sum-products in SPORES (Wang et al., VLDB 2020). What isn't linear in elements
-is interned as a tensor of its own (virtual.py): exponentials, powers that aren't whole, largest
-elements as guarded sets (extremes.py). Two sides are equal if, monomial by monomial, the numbers of
-ways in which their indices can be chosen agree at all places (equality.py), a question about
-integers that Z3 decides; what only the order of the reals shows is decided element by element
-(pointwise.py). TASO (Jia et al., SOSP 2019, section 4) proves its rules from axioms about
-operators instead; here there is no axiom to get wrong, only the specifications.
+is interned as a tensor of its own (normal/interning.py): exponentials, powers that aren't whole,
+largest elements as guarded sets (functions/extrema.py). Two sides are equal if, monomial by
+monomial, the numbers of ways in which their indices can be chosen agree at all places
+(normal/coefficients.py), a question about integers that Z3 decides; what only the order of the
+reals shows is decided element by element (normal/real_order.py). TASO (Jia et al., SOSP 2019,
+section 4) proves its rules from axioms about operators instead; here there is no axiom to get
+wrong, only the specifications.
 
 Why it is sound. Every step to a normal form is an equation that holds wherever the element has a
-value: x * x^-1 is 1 because the division by x is noted as a condition (definedness.py), and after
-the sides are equal, each must ask for what the other asks for (implied.py), but for reads in
-bounds, which the target may do without. Equality is shown for
-all values of the elements, so nothing needs to be known of heads but what is noted where they are
-made. Sizes are at least 0 unless assumed otherwise; facts about one output's indices are dropped
-before the next. A question that Z3 doesn't answer leaves the statement open.
+value: x * x^-1 is 1 because the division by x is noted as a condition (normal/definedness.py), and
+after the sides are equal, each must ask for what the other asks for (normal/definedness.py), but
+for reads in bounds, which the target may do without. Equality is shown for all values of the
+elements, so nothing needs to be known of heads but what is noted where they are made. Sizes are at
+least 0 unless assumed otherwise; facts about one output's indices are dropped before the next. A
+question that Z3 doesn't answer leaves the statement open.
 """
 
 from __future__ import annotations
@@ -29,22 +30,19 @@ from itertools import count
 import z3
 
 from ...catalog.operators.terms import Apply, Reduce, Select, Symbol, Term, Variable, substitute
-from .alternatives import alternatives
-from .constraint import Constraint, at_least, equals, joined, within
-from .definedness import Condition, Path
-from .effort import guard, now
-from .equal import require_equal
-from .implied import require_implied
-from .least import learned
-from .lower import Lowering
-from .normal import Place
-from .pointwise import contradict
-from .polynomial import Polynomial, variable
-from .replaced import replaced
-from .signs import Signs
-from .solver import Solver
-from .space import Space, UndecidedError
+from .assumptions import alternatives
+from .lowering.lowering import Lowering
+from .lowering.term_kinds import Signs
+from .normal.context import Context, UndecidedError
+from .normal.definedness import Condition, Path, require_implied
+from .normal.equality import require_equal
+from .normal.real_order import contradict
+from .normal.sums import Place
+from .solve.polynomials import Constraint, Polynomial, at_least, equals, joined, variable, within
+from .solve.size_facts import least_values, sizes_as_products
+from .solve.smt import Solver
 from .statement import Equation, Obligation, Outcome, Query, Statement
+from .work_clock import guard, now
 
 # How deep in what is interned elements are compared where they stand.
 _DEPTH = 3
@@ -67,8 +65,8 @@ class _NeverError(UndecidedError):
 def prove(statement: Statement, timeout: float = 20.0) -> Outcome:
     """Return whether the statement is proved, for all sizes and all elements.
 
-    `timeout` bounds each question to the solver and the whole, in seconds of work (effort.py); what
-    takes longer stays open. Nothing raises.
+    `timeout` bounds each question to the solver and the whole, in seconds of work (work_clock.py);
+    what takes longer stays open. Nothing raises.
     """
     began = now()
     outcomes: list[Outcome] = []
@@ -197,14 +195,16 @@ class Proof:
             self.sizes,
             {one.name: one.limits for one in statement.operands if one.limits is not None},
         )
-        space = Space(solver, self.integers, ambient=set(self.assumptions), deadline=self.deadline)
+        context = Context(
+            solver, self.integers, ambient=set(self.assumptions), deadline=self.deadline
+        )
         definitions = {one.name: one for one in statement.definitions}
         operands = {one.name: one for one in statement.operands}
         types = dict(statement.origin.types) if statement.origin is not None else {}
         for one in statement.definitions:
             if isinstance(one.type, str):
                 types[one.name] = one.type
-        lowering = Lowering(space, definitions, operands, statement.algebras, types)
+        lowering = Lowering(context, definitions, operands, statement.algebras, types)
 
         def sign(term: Term) -> int | None:
             try:
@@ -234,7 +234,7 @@ class Proof:
         if whole.known is False:
             raise UndecidedError("vacuous: the assumptions contradict each other")
         constraints = list(whole.conjuncts()) if whole.known is None else []
-        self.minimum = learned(constraints, self.minimum)
+        self.minimum = least_values(constraints, self.minimum)
         solver = Solver((), self.minimum, self.timeout, self.queries)
         self.assumptions = tuple(one for one in constraints if not solver.plain(one))
         if any(solver.plain(one) is False for one in constraints):
@@ -250,7 +250,7 @@ class Proof:
     def _oblige(self, obligation: Obligation, setting: Lowering) -> None:
         if about_real(obligation.condition):
             opposite = Apply("not", (obligation.condition,))
-            if not contradict([*self.real_assumptions, opposite], setting.space.solver):
+            if not contradict([*self.real_assumptions, opposite], setting.context.solver):
                 raise _FailedError(obligation, f"{obligation.text} is about elements")
             return
         try:
@@ -260,7 +260,7 @@ class Proof:
         if not isinstance(truth, Constraint):
             raise _FailedError(obligation, f"{obligation.text} is about elements")
         for part in truth.conjuncts():
-            result = setting.space.solver.valid(obligation.text, part)
+            result = setting.context.solver.valid(obligation.text, part)
             if result == "sat":
                 raise _FailedError(obligation, f"{obligation.text} doesn't hold for all sizes")
             if result == "unknown":
@@ -271,7 +271,7 @@ class Proof:
         output = equation.output
         setting = self._setting()
         setting.by_order, setting.in_context = way.by_order, way.in_context
-        solver, space = setting.space.solver, setting.space
+        solver, context = setting.context.solver, setting.context
         shapes = [_shape(name, setting) for name in (equation.source, equation.target)]
         if len(shapes[0]) != len(shapes[1]):
             raise UndecidedError(f"{output} has another rank")
@@ -279,28 +279,30 @@ class Proof:
             purpose = f"{output} has one size along axis {axis}"
             if solver.valid(purpose, equals(one, two)) != "unsat":
                 raise UndecidedError(f"it isn't shown that {purpose}")
-        names = [space.fresh(extent) for extent in shapes[0]]
+        names = [context.fresh(extent) for extent in shapes[0]]
         places = tuple(variable(name) for name in names)
         ranges = [r for p, extent in zip(places, shapes[0], strict=True) for r in within(p, extent)]
         added = [*ranges, *self._outside(names, setting)]
         solver.assumptions = (*solver.assumptions, *added)
-        solver.minimum = learned(solver.assumptions, {**solver.minimum, **dict.fromkeys(names, 0)})
-        known = replaced(solver.assumptions, solver.minimum, self.sizes)
+        solver.minimum = least_values(
+            solver.assumptions, {**solver.minimum, **dict.fromkeys(names, 0)}
+        )
+        known = sizes_as_products(solver.assumptions, solver.minimum, self.sizes)
         if known:
             setting.known = known
             bounds = [at_least(value, self.minimum[name]) for name, value in known.items()]
             solver.assumptions = (*(a.substitute(known) for a in solver.assumptions), *bounds)
-            space.extents = {n: extent.substitute(known) for n, extent in space.extents.items()}
-            space.ambient = {one.substitute(known) for one in space.ambient}
+            context.extents = {n: extent.substitute(known) for n, extent in context.extents.items()}
+            context.ambient = {one.substitute(known) for one in context.ambient}
             added = [one.substitute(known) for one in added]
         solver.assumptions = tuple(one for one in solver.assumptions if not solver.plain(one))
-        space.ambient |= set(added)
-        space.forget()
+        context.ambient |= set(added)
+        context.forget()
         paths = Path(), Path()
         source = setting.read(equation.source, places, paths[0])
         target = setting.read(equation.target, places, paths[1])
         # Whether each side asks for what the other does is shown below, so that here both may.
-        asked = [_asked(path.conditions, space) for path in paths]
+        asked = [_asked(path.conditions, context) for path in paths]
         if any(solver.plain(one) is False for one in asked[0]):
             raise _NeverError(f"vacuous: {output} never has a value")
         if any(solver.plain(one) is False for one in asked[1]):
@@ -309,19 +311,19 @@ class Proof:
         try:
             both = (one for side in asked for one in side if not solver.plain(one))
             solver.assumptions = (*before, *both)
-            space.forget()
-            require_equal(source, target, space, output, depth=_DEPTH)
+            context.forget()
+            require_equal(source, target, context, output, depth=_DEPTH)
             solver.assumptions = before
-            space.forget()
+            context.forget()
             conditions = [[*path.conditions, *setting.facts] for path in paths]
             given = [c for both in conditions for c in both if c.given]
             first, second = [*conditions[0], *given], [*conditions[1], *given]
-            require_implied(conditions[1], first, space, output, "target")
+            require_implied(conditions[1], first, context, output, "target")
             # a read out of bounds is an error, which a target needn't repeat
             values = [one for one in conditions[0] if one.kind != "read"]
-            require_implied(values, second, space, output, "source")
+            require_implied(values, second, context, output, "source")
         finally:
-            self.widest = max(self.widest, space.widest)
+            self.widest = max(self.widest, context.widest)
 
     def _outside(self, names: Sequence[str], setting: Lowering) -> tuple[Constraint, ...]:
         """Return that an index lies outside of the region where the sides may differ."""
@@ -339,7 +341,7 @@ class Proof:
         return truth.negation.conjuncts()
 
 
-def _asked(conditions: Iterable[Condition], space: Space) -> list[Constraint]:
+def _asked(conditions: Iterable[Condition], context: Context) -> list[Constraint]:
     """Return what is asked for of integers without a condition; what there is gets a name."""
     found: dict[str, Constraint] = {}
     for one in conditions:
@@ -347,7 +349,7 @@ def _asked(conditions: Iterable[Condition], space: Space) -> list[Constraint]:
         if isinstance(about, Place) or one.bound or one.guards or one.literals:
             continue
         if about.text not in found:
-            whole = about if isinstance(about, Constraint) else about.witnessed(space.index)
+            whole = about if isinstance(about, Constraint) else about.witnessed(context.index)
             found[about.text] = whole
     return [part for whole in found.values() for part in whole.conjuncts()]
 
@@ -418,7 +420,7 @@ def _windowed(term: Term) -> bool:
 
 def _assume_real(term: Term, setting: Lowering) -> None:
     """Use an assumption on real symbols, as far as its form is known; the rest is left unused."""
-    space = setting.space
+    context = setting.context
     match term:
         case Apply("and", (left, right)):
             _assume_real(left, setting)
@@ -428,19 +430,19 @@ def _assume_real(term: Term, setting: Lowering) -> None:
         case Apply(function, (int() | float() as number, Symbol(_, "real") as symbol)):
             _assume_real(Apply(_TURNED.get(function, function), (symbol, number)), setting)
         case Apply(function, (Symbol(name, "real"), int() | float() as number)):
-            space.real_conditions.append(term)
+            context.real_conditions.append(term)
             place = Place(name)
             if function == "!=" and number == 0:
                 setting.facts.append(Condition("nonzero", place))
             elif (function == ">" and number >= 0) or (function == ">=" and number > 0):
                 setting.facts.append(Condition("positive", place))
-                space.positive.add(name)
+                context.positive.add(name)
                 setting.signs.known[name] = 1
             elif function == ">=" and number == 0:
                 setting.facts.append(Condition("nonnegative", place))
-                space.never_negative.add(name)
+                context.never_negative.add(name)
                 setting.signs.known.setdefault(name, 0)
         case Apply(function, _) if function in _NEGATED:
-            space.real_conditions.append(term)
+            context.real_conditions.append(term)
         case _:
             pass

@@ -95,8 +95,8 @@ class Statement:
     computes may be taken to be defined (divisors not 0, reads in bounds), and those of the target
     must then be, and be no more often defined than the source is. `algebras` gives the algebra of
     every definition. Dimensions are at least 0 unless an assumption says more. `region`, a term
-    over the indices `region_indices` of the only equation's output, is where the two sides need
-    not be equal. `free` gives, by its name (lengths.py), what may have any length, and which it has
+    over the indices `region_indices` of the only equation's output, is where the two sides need not
+    be equal. `free` gives, by its name (rank_bounds.py), what may have any length, and which it has
     here: ranks of operands, lists of dimensions, lists of operands and of numbers.
     """
 

@@ -9,14 +9,26 @@ from typing import Any
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import helper, numpy_helper, shape_inference
+from onnx import helper, numpy_helper
 
-from .. import schemas
-from ..conditions import optional_values, types_of
-from ..expressions import Facts, evaluate, names_in
-from ..functions import UnknownError, Value
+from ...catalog.operators.contributed import infer_shapes
+from ..language import schemas
+from ..language.conditions import optional_values, types_of
+from ..language.expressions import Facts, evaluate, names_in
+from ..language.functions import UnknownError, Value
+from ..language.syntax import (
+    Binary,
+    Call,
+    Expression,
+    Input,
+    ListOf,
+    Literal,
+    Name,
+    PatternNode,
+    Rule,
+    Star,
+)
 from ..matching.model_view import dtype_name
-from ..syntax import Binary, Call, Expression, Input, ListOf, Literal, Name, PatternNode, Rule, Star
 from .sampler import PARAMETERS, SHAPED, RejectedError, Sampler
 
 LATEST_OPSET = 21
@@ -472,7 +484,7 @@ class Builder(Facts):
             ],
         )
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)])
-        inferred = shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
+        inferred = infer_shapes(model, strict=True)
         for info in inferred.graph.output:
             kind = info.type.tensor_type
             if not kind.HasField("shape") or not all(

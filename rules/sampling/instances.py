@@ -15,7 +15,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import shape_inference
 
-from ..conditions import (
+from ..language.conditions import (
     Condition,
     HasAttribute,
     HasDefaults,
@@ -28,11 +28,11 @@ from ..conditions import (
     RestAgrees,
     conditions,
 )
-from ..functions import UnknownError
+from ..language.functions import UnknownError
+from ..language.syntax import Input, Name, Operand, PatternNode, Rule
 from ..matching.bindings import Bindings
 from ..matching.model_view import ModelView, dtype_name
 from ..matching.view import Match
-from ..syntax import Input, Name, Operand, PatternNode, Rule
 from .builder import Builder, array_for
 from .sampler import RejectedError
 

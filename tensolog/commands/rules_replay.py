@@ -118,7 +118,7 @@ def _stored(
     from importlib import resources
 
     from ..rules.gate.ledger.ledger import shipped
-    from ..rules.prover.scripts import Scripts
+    from ..rules.prover.solve.smt_scripts import Scripts
 
     path = Path(str(resources.files("tensolog.rules"))) / "ledger.jsonl"
     return list(stored(shipped(), Scripts.read(scripts_beside(path)), names))

@@ -86,7 +86,7 @@ def show(name: str, text_only: bool, catalog_path: str | None, as_json: bool) ->
 
 def _conditions(rule: Rule) -> list[str]:
     """What is checked at a place, implied conditions included, in words of the matcher."""
-    from ..rules.conditions import conditions
+    from ..rules.language.conditions import conditions
 
     return list(dict.fromkeys(text for one in conditions(rule) if (text := str(one))))
 

@@ -51,7 +51,7 @@ def counterexample_text(found: Counterexample) -> str:
 
 def verdict_value(verdict: Verdict) -> dict[str, Any]:
     """A verdict as JSON has it; the scripts of its obligations are in the catalog."""
-    from ..rules.lengths import as_record
+    from ..rules.language.rank_bounds import as_record
 
     shown = verdict.counterexample
     return {

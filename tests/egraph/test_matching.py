@@ -21,7 +21,7 @@ from tensolog.optimizer.egraph.saturation.matching import (
 )
 from tensolog.optimizer.match import clauses
 from tensolog.rules import nearly
-from tensolog.rules.conditions import UsedOnlyHere
+from tensolog.rules.language.conditions import UsedOnlyHere
 from tensolog.rules.matching.compile import clause_of, default_facts, graph_relations
 
 from benchmarks.zoo import build

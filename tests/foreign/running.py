@@ -9,9 +9,9 @@ import numpy as np
 import onnxruntime
 from onnx import helper
 from tensolog.rules import Rule
-from tensolog.rules.expressions import Facts, evaluate
-from tensolog.rules.functions import UnknownError
-from tensolog.rules.syntax import Expression, Name, PatternNode, Star
+from tensolog.rules.language.expressions import Facts, evaluate
+from tensolog.rules.language.functions import UnknownError
+from tensolog.rules.language.syntax import Expression, Name, PatternNode, Star
 
 OPSET = 17
 Arrays = dict[str, np.ndarray]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tensolog.catalog.operators.expand import Definition
 from tensolog.catalog.operators.terms import Apply, Read, Select, Symbol, Term, Variable
-from tensolog.rules.prover.compose import Composition, algebra_of
+from tensolog.rules.prover.cases.composition import Composition, algebra_of
 from tensolog.rules.prover.statement import Equation, Obligation, Statement
 
 
@@ -29,7 +29,7 @@ class Sides:
         return self
 
     def listed(self, name: str, *contents: int) -> Sides:
-        self.whole.listed(name, contents, "int64")
+        self.whole.known_constant(name, contents, "int64")
         return self
 
     def left(self, operator: str, inputs: str, output: str, **attributes: object) -> Sides:

@@ -16,8 +16,8 @@ from tensolog.rules.gate.counterexample.refute import refute
 from tensolog.rules.gate.counterexample.search import find
 from tensolog.rules.gate.evaluation.arithmetic import Assignment
 from tensolog.rules.gate.evaluation.exact import Exact
-from tensolog.rules.prover.cases import IllTyped, statements
-from tensolog.rules.prover.compose import UndescribedError
+from tensolog.rules.prover.cases.case_split import IllTyped, statements
+from tensolog.rules.prover.cases.composition import UndescribedError
 
 from .statements_by_hand import Sides, quotient, sum_of_products, wrong_from
 

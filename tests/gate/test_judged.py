@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from tensolog.rules.language.parser import parse_rules
-from tensolog.rules.prover.cases import IllTyped, statements
+from tensolog.rules.prover.cases.case_split import IllTyped, statements
 from tensolog.rules.prover.prove import prove
 
 JUDGED = {

@@ -13,7 +13,7 @@ from tensolog.rules.gate.floating.record import floating_record
 from tensolog.rules.gate.floating.special_values import unlike
 from tensolog.rules.gate.onnx_models import draw_sides, in_types_that_run
 from tensolog.rules.language.parser import parse_rules
-from tensolog.rules.prover.cases import statements
+from tensolog.rules.prover.cases.case_split import statements
 from tensolog.rules.prover.prove import prove
 
 FOLDER = Path(__file__).parent / "judged"

@@ -14,7 +14,7 @@ from tensolog.rules.gate.floating.discontinuities import discontinuity_problem
 from tensolog.rules.gate.floating.record import floating_record
 from tensolog.rules.gate.onnx_models import NotRunError, TargetError, draw_sides
 from tensolog.rules.language.parser import parse_rules
-from tensolog.rules.prover.cases import statements
+from tensolog.rules.prover.cases.case_split import statements
 from tensolog.rules.prover.prove import prove
 
 FOLDER = Path(__file__).parent / "judged"

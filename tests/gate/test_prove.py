@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 from tensolog.catalog import Catalog
 from tensolog.rules import parse_rules
-from tensolog.rules.format import rule_text
 from tensolog.rules.gate import parallel
 from tensolog.rules.gate.counterexample import refute as numbers
 from tensolog.rules.gate.inference import preconditions as inference
@@ -19,12 +18,13 @@ from tensolog.rules.gate.ledger.replay import replay, store_scripts, stored
 from tensolog.rules.gate.parallel import prove_rules
 from tensolog.rules.gate.prove import prove_rule
 from tensolog.rules.gate.vacuity import same_program
-from tensolog.rules.lengths import Within
+from tensolog.rules.language.canonical_text import rule_text
+from tensolog.rules.language.rank_bounds import Within
 from tensolog.rules.prover import prove as core
-from tensolog.rules.prover import ranks
-from tensolog.rules.prover import recheck as second
-from tensolog.rules.prover.ranks import Lifted
-from tensolog.rules.prover.scripts import Scripts, script_hash
+from tensolog.rules.prover.ranks import induction
+from tensolog.rules.prover.ranks.induction import Lifted
+from tensolog.rules.prover.solve import recheck as second
+from tensolog.rules.prover.solve.smt_scripts import Scripts, script_hash
 from tensolog.rules.prover.statement import Outcome, Query
 
 UNSAT = "(set-logic ALL)\n(declare-fun x () Int)\n(assert (> x 0))\n(assert (< x 1))\n(check-sat)\n"
@@ -187,7 +187,7 @@ def test_a_counterexample_to_what_was_proved_is_no_proof(monkeypatch):
 
 def test_ranks_that_are_not_lifted_bound_the_proof(monkeypatch):
     only = Lifted("len(s) 0", (Within(("len(s)",), frozenset({(0,)})),))
-    monkeypatch.setattr(ranks, "lift", lambda *of: only)
+    monkeypatch.setattr(induction, "lift", lambda *of: only)
     verdict = prove_rule(TWICE)
     assert (verdict.status, verdict.ranks, verdict.within) == ("bounded", only.ranks, only.within)
     monkeypatch.undo()
@@ -465,3 +465,17 @@ def test_what_saturates_to_a_type_that_is_not_looked_at_is_unknown():
     rewrite = "Y = Cast<to=1>(QLinearMatMul(A, a, x, B, b, y, c, z))"
     verdict = prove_rule(rule_of(given, match, rewrite, "EliminateMin"), 5, search=0, infer=0)
     assert (verdict.status, verdict.reason.partition(" ")[0]) == ("unknown", "QLinearMatMul")
+
+
+@pytest.mark.parametrize(
+    ("given", "match", "rewrite", "status", "reason"),
+    [
+        ("X [*s] int8", "Y = Add(X, 3)", "Y = Sub(X, 300)", "refused", "300, which is no int8"),
+        ("X [*s] int8", "Y = Min(X, 300)", "Y = X", "unknown", "300 is no int8"),
+        ("X [*s] uint8", "Y = Less(X, -1)", "Y = Less(X, 0)", "unknown", "-1 is no uint8"),
+        ("X [*s] int8", "Y = Add(X, 127)", "Y = Sub(X, -127)", "proved", ""),
+    ],
+)
+def test_a_number_that_its_type_does_not_hold_is_named(given, match, rewrite, status, reason):
+    verdict = prove_rule(rule_of(given, match, rewrite), infer=0.0)
+    assert verdict.status == status and verdict.reason.endswith(reason)

@@ -3,9 +3,9 @@
 import lzma
 
 import pytest
-from tensolog.rules.prover import recheck as second
-from tensolog.rules.prover.recheck import ask_cvc5, ask_z3, recheck, recheck_all
-from tensolog.rules.prover.scripts import (
+from tensolog.rules.prover.solve import recheck as second
+from tensolog.rules.prover.solve.recheck import ask_cvc5, ask_z3, recheck, recheck_all
+from tensolog.rules.prover.solve.smt_scripts import (
     ScriptError,
     Scripts,
     canonical,

@@ -7,7 +7,6 @@ import pytest
 import z3
 from tensolog.catalog.operators.terms import Symbol
 from tensolog.rules import parse_rules
-from tensolog.rules.format import expression_text
 from tensolog.rules.gate.inference import region as module
 from tensolog.rules.gate.inference.implicants import NotPlainError, implicants
 from tensolog.rules.gate.inference.inequalities import Conditions
@@ -15,7 +14,8 @@ from tensolog.rules.gate.inference.region import region_text, synthesize_region,
 from tensolog.rules.gate.inference.sampled_region import learned_region
 from tensolog.rules.gate.prove import prove_rule
 from tensolog.rules.gate.quick_check import quick_check
-from tensolog.rules.prover.cases import statements
+from tensolog.rules.language.canonical_text import expression_text
+from tensolog.rules.prover.cases.case_split import statements
 from tensolog.rules.prover.statement import Outcome
 
 from .statements_by_hand import sum_of_products

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -265,3 +268,37 @@ def test_what_is_not_described_is_refused(
     assert found is not None
     with pytest.raises(ShapeError):
         found.shapes(shapes, attributes)
+
+
+FIRST = {
+    "types": (
+        "from tensolog.rules.prover.cases.element_types import signature",
+        "assert signature('com.microsoft:FusedMatMul', 1) is not None",
+    ),
+    "shapes": (
+        "import sys, onnx; from tensolog.rules.matching.model_view import ModelView",
+        "view = ModelView(onnx.load(sys.argv[1])); assert view.shape(view.ids['y']) == (2, 5)",
+    ),
+    "the reference implementation": (
+        "from tensolog.catalog.operators.contributed import register",
+        "register(); from onnx.reference import ReferenceEvaluator",
+    ),
+}
+
+
+@pytest.mark.parametrize("first", FIRST)
+def test_schemas_are_known_to_whoever_asks_first(first: str, tmp_path: Path) -> None:
+    """In a process that has asked nothing before."""
+    graph = helper.make_graph(
+        [helper.make_node("FusedMatMul", ["a", "b"], ["y"], domain=DOMAIN, transB=1)],
+        "one",
+        [
+            helper.make_tensor_value_info("a", TensorProto.FLOAT, [2, 4]),
+            helper.make_tensor_value_info("b", TensorProto.FLOAT, [5, 4]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+    )
+    opsets = [helper.make_opsetid("", 17), *(helper.make_opsetid(*one) for one in DOMAINS.items())]
+    onnx.save(helper.make_model(graph, opset_imports=opsets), tmp_path / "one.onnx")
+    code = "; ".join(FIRST[first])
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "one.onnx")], check=True)

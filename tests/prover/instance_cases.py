@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from tensolog.rules import schemas
-from tensolog.rules.conditions import bindings
+from tensolog.rules.language import schemas
+from tensolog.rules.language.conditions import bindings
 from tensolog.rules.matching.bindings import Bindings
 from tensolog.rules.matching.view import ABSENT
-from tensolog.rules.prover.cases import statement_of
-from tensolog.rules.prover.compose import Composition, algebra_of, described
-from tensolog.rules.prover.enumeration import Choices, NoCaseError
-from tensolog.rules.prover.left import Left
-from tensolog.rules.prover.patterns import progressions
-from tensolog.rules.prover.right import Right
+from tensolog.rules.prover.cases.case_split import statement_of
+from tensolog.rules.prover.cases.composition import Composition, algebra_of, described
+from tensolog.rules.prover.cases.enumeration import Choices, NoCaseError
+from tensolog.rules.prover.cases.rule_analysis import progressions
+from tensolog.rules.prover.cases.source_side import SourceSide
+from tensolog.rules.prover.cases.target_side import TargetSide
 
 
 class NotCoveredError(Exception):
@@ -237,12 +237,14 @@ def concrete(instance):
         for name, options in instance.rule.choices
     }
     composition = Composition(facts.opset)
-    left = Left(instance.rule, choices, operators, composition, Numbers(facts), told=Everything())
+    left = SourceSide(
+        instance.rule, choices, operators, composition, Numbers(facts), as_choices=Everything()
+    )
     try:
         left.build()
     except NoCaseError as error:
         raise AssertionError(f"an instance is no case: {error}") from error
     source = frozenset(one.name for one in left.composition.definitions)
-    right = Right(left)
+    right = TargetSide(left)
     right.build()
     return statement_of(instance.rule, choices, left, right, source)

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from tensolog.catalog.operators import ShapeError, specification
 from tensolog.catalog.operators.evaluate import EvaluationError
 from tensolog.catalog.operators.terms import Symbol
-from tensolog.rules.prover.compose import Composition, UndescribedError
-from tensolog.rules.prover.definedness import Path
-from tensolog.rules.prover.denote import Denotation
-from tensolog.rules.prover.polynomial import constant
+from tensolog.rules.prover.cases.composition import Composition, UndescribedError
+from tensolog.rules.prover.normal.context import UndecidedError
+from tensolog.rules.prover.normal.definedness import Path
+from tensolog.rules.prover.normal.denotation import Denotation
 from tensolog.rules.prover.prove import Proof
-from tensolog.rules.prover.space import UndecidedError
+from tensolog.rules.prover.solve.polynomials import constant
 from tensolog.rules.prover.statement import Statement
 
 from ..operators.random_nodes import STRATEGIES, Node
@@ -51,7 +51,7 @@ def composed(node: Node) -> tuple[Composition, dict[str, Any], dict[str, int], l
         names.append(name)
         if at in meaning.known_inputs:
             contents = np.ravel(array).tolist()
-            composition.listed(name, contents, array.dtype.name, array.ndim)
+            composition.known_constant(name, contents, array.dtype.name, array.ndim)
             continue
         shape: list[Any] = list(array.shape)
         if node.op_type not in KNOWN_ONLY:
@@ -65,7 +65,7 @@ def composed(node: Node) -> tuple[Composition, dict[str, Any], dict[str, int], l
 
 
 def lowered(composition: Composition, sizes: dict[str, int]) -> Any:
-    from tensolog.rules.prover.compose import algebra_of
+    from tensolog.rules.prover.cases.composition import algebra_of
 
     algebras = {name: algebra_of(one.dtype) for name, one in composition.tensors.items()}
     statement = Statement(
@@ -92,7 +92,7 @@ def check(node: Node) -> int:
         return 0
     composition, tensors, sizes, outputs = composed(node)
     setting = lowered(composition, sizes)
-    numbers = Denotation(setting.space, tensors, {}, sizes)
+    numbers = Denotation(setting.context, tensors, {}, sizes)
     chosen = np.random.default_rng(_SEED)
     count = 0
     for name, array in zip(outputs, wanted, strict=True):

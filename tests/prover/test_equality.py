@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import z3
 from tensolog.catalog.operators.terms import Apply, Symbol, Term, apply
-from tensolog.rules.prover.compose import Composition, algebra_of
+from tensolog.rules.prover.cases.composition import Composition, algebra_of
 from tensolog.rules.prover.prove import prove
 from tensolog.rules.prover.statement import Equation, Obligation, Statement
 
@@ -41,7 +41,7 @@ class Sides:
     def list(self, *entries: Any) -> str:
         self.count += 1
         name = f"list{self.count}"
-        self.composition.listed(name, entries, "int64")
+        self.composition.known_constant(name, entries, "int64")
         return name
 
     def node(self, operator: str, *inputs: str | None, **attributes: Any) -> str:

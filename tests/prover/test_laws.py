@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from tensolog.rules.language.parser import parse_rules
-from tensolog.rules.prover.cases import statements
+from tensolog.rules.language.syntax import Rule
+from tensolog.rules.prover.cases.case_split import statements
 from tensolog.rules.prover.prove import prove
-from tensolog.rules.syntax import Rule
 
 _RULE = """
 # Rule is as it says.

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 from tensolog.rules.language.parser import parse_rules
-from tensolog.rules.prover.cases import statements
-from tensolog.rules.prover.definedness import Path as Where
-from tensolog.rules.prover.extremes import extreme_of
+from tensolog.rules.language.syntax import Rule
+from tensolog.rules.prover.cases.case_split import statements
+from tensolog.rules.prover.functions.extrema import extreme_of
+from tensolog.rules.prover.normal.context import Context
+from tensolog.rules.prover.normal.definedness import Path as Where
 from tensolog.rules.prover.prove import prove
-from tensolog.rules.prover.solver import Solver
-from tensolog.rules.prover.space import Space
-from tensolog.rules.syntax import Rule
+from tensolog.rules.prover.solve.smt import Solver
 
 FILE = Path(__file__).parent / "windows.rules"
 RULES = parse_rules(FILE.read_text(), str(FILE))
@@ -27,6 +27,6 @@ def test_laws_of_windows(rule: Rule) -> None:
 
 def test_the_largest_of_nothing_has_no_value() -> None:
     path = Where()
-    assert extreme_of("max", [], Space(Solver(), frozenset()), path) == []
+    assert extreme_of("max", [], Context(Solver(), frozenset()), path) == []
     (asked,) = path.conditions
     assert asked.describe() == "()"  # a disjunction of nothing, which is false

@@ -8,7 +8,7 @@ import duckdb
 import pyarrow as pa
 from tensolog.catalog.datalog import evaluate, parse
 from tensolog.rules import attribute_text, compile_program, matches
-from tensolog.rules.schemas import commutative
+from tensolog.rules.language.schemas import commutative
 
 STRIDE = 1000
 COLUMNS = {

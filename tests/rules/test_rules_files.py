@@ -9,7 +9,7 @@ from tensolog.rules import load_rules
 from tensolog.rules.gate.counterexample.refute import refute
 from tensolog.rules.language.layout import format_file
 from tensolog.rules.load import _read, _shipped, _version, load_rejected
-from tensolog.rules.prover.cases import IllTyped, statements
+from tensolog.rules.prover.cases.case_split import IllTyped, statements
 from tensolog.rules.prover.prove import prove
 
 FILES = sorted(
@@ -17,7 +17,8 @@ FILES = sorted(
     key=lambda file: file.name,
 )
 REJECTED = load_rejected()
-# True of real numbers, and refused for what floating-point numbers do (tests/gate/test_promise.py).
+# True of real numbers, and refused for what floating-point numbers do
+# (tests/gate/test_numeric_class.py).
 FLOATING = {
     "ConvertConvToLargerKernel",
     "ConvertLayerNormalizationToMoments",

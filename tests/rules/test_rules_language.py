@@ -9,11 +9,10 @@ import pytest
 from hypothesis import example, given, settings
 from tensolog.catalog.errors import TensologError
 from tensolog.rules import RuleError, compile_misses, compile_program, load_rules, parse_rules
-from tensolog.rules.expressions import Facts, evaluate
-from tensolog.rules.format import expression_text, format_rules, rule_text
-from tensolog.rules.functions import FUNCTIONS, Symbol, UnknownError
-from tensolog.rules.matching.symmetry import mirrored_nodes
-from tensolog.rules.syntax import (
+from tensolog.rules.language.canonical_text import expression_text, format_rules, rule_text
+from tensolog.rules.language.expressions import Facts, evaluate
+from tensolog.rules.language.functions import FUNCTIONS, Symbol, UnknownError
+from tensolog.rules.language.syntax import (
     Binary,
     Call,
     Index,
@@ -24,6 +23,7 @@ from tensolog.rules.syntax import (
     Star,
     Unary,
 )
+from tensolog.rules.matching.symmetry import mirrored_nodes
 
 MERGE = """
 # Merge runs two products as one.

@@ -26,7 +26,7 @@ from tensolog.rules import (
     near_misses,
     select_rules,
 )
-from tensolog.rules.conditions import (
+from tensolog.rules.language.conditions import (
     HasAttribute,
     HasDefaults,
     HasType,

@@ -114,7 +114,7 @@ def _first(
     left, right = tensors[equation.source], tensors[equation.target]
     counted = _outside(statement, left.values.shape, tensors, assignment, arithmetic)
 
-    def at(where: Array, kind: DifferenceKind) -> Difference:
+    def difference(where: Array, kind: DifferenceKind) -> Difference:
         index = tuple(int(i) for i in np.argwhere(where)[0])
         one = left.values[index] if left.defined[index] else None
         other = right.values[index] if right.defined[index] else None
@@ -122,13 +122,13 @@ def _first(
 
     lost = counted & left.defined & ~right.defined
     if lost.any():
-        return at(lost, "undefined")
+        return difference(lost, "undefined")
     gained = counted & ~left.defined & right.defined
     if gained.any():
-        return at(gained, "defined")
+        return difference(gained, "defined")
     both = counted & left.defined & right.defined
-    apart = both & differ(left, right, arithmetic)
-    return at(apart, "value") if apart.any() else None
+    unequal = both & differ(left, right, arithmetic)
+    return difference(unequal, "value") if unequal.any() else None
 
 
 def _outside(
@@ -154,8 +154,8 @@ def differ(left: Tensor, right: Tensor, arithmetic: Arithmetic) -> Array:
     if left.kind != "real" or right.kind != "real":
         return np.asarray(np.not_equal(left.values, right.values))
     if isinstance(arithmetic, Exact):
-        apart = partial(_unequal, tolerance=arithmetic.tolerance)
-        return np.asarray(np.frompyfunc(apart, 2, 1)(left.values, right.values), bool)
+        unequal = partial(_unequal, tolerance=arithmetic.tolerance)
+        return np.asarray(np.frompyfunc(unequal, 2, 1)(left.values, right.values), bool)
     if left.values.dtype.kind != "f":
         return np.asarray(np.not_equal(left.values, right.values))
     a, b = left.values, right.values

@@ -19,13 +19,13 @@ import onnx
 
 from ....catalog.operators import ShapeError
 from ...language.errors import RuleError
+from ...language.schemas import plain
+from ...language.syntax import Rule
 from ...matching.model_view import dtype_name
-from ...prover.compose import Composition, UndescribedError, algebra_of
+from ...prover.cases.composition import Composition, UndescribedError, algebra_of
+from ...prover.diagnostics import symbol_worded
 from ...prover.statement import Equation, Origin, Statement
-from ...prover.wording import symbol_worded
 from ...sampling.instances import Instance, instances
-from ...schemas import plain
-from ...syntax import Rule
 from ..evaluation.arithmetic import Array, Assignment, Number
 from ..evaluation.exact import Exact
 from ..onnx_models import NotRunError, SideModels, TargetError, sides_of
@@ -204,7 +204,7 @@ def _composed(
         dtype = dtype_name(tensor.data_type)
         contents = array.reshape(-1).tolist()
         if array.ndim <= 1:
-            whole.listed(name, contents, dtype, array.ndim)
+            whole.known_constant(name, contents, dtype, array.ndim)
         elif array.size and (array == array.reshape(-1)[0]).all():
             whole.constant(name, array.shape, contents[0], dtype)
         else:

@@ -16,12 +16,12 @@ from onnx import helper, numpy_helper
 from ....catalog.errors import TensologError
 from ....catalog.operators import specification
 from ....catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Variable
-from ...conditions import conditions
+from ...language.conditions import conditions
+from ...language.syntax import PatternNode, Rule
 from ...matching.bindings import Bindings
 from ...matching.model_view import ModelView
 from ...prover.statement import Node, Origin, Statement
 from ...sampling.instances import Instance
-from ...syntax import PatternNode, Rule
 from ..evaluation.arithmetic import Array, Assignment, number
 from ..evaluation.evaluate import compute
 from ..evaluation.float64 import Float

@@ -20,8 +20,8 @@ import onnx
 from ....catalog.errors import TensologError
 from ....catalog.operators import ShapeError
 from ....catalog.operators.terms import Term, substitute
+from ...language.syntax import Rule
 from ...prover.statement import Statement
-from ...syntax import Rule
 from ..evaluation.arithmetic import Array, Assignment, Number
 from ..onnx_models import NotRunError, SideModels, sides_of
 from ..verdict import Counterexample

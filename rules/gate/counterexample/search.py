@@ -15,6 +15,7 @@ import numpy as np
 
 from ....catalog.operators.terms import Apply, Read, Reduce, Select, Term
 from ...prover.statement import Statement
+from ...prover.terms import reads
 from ..evaluation.arithmetic import Arithmetic, Assignment, NoValueError, Number, TooLargeError
 from ..evaluation.exact import Exact
 from ..evaluation.field import Field
@@ -22,7 +23,7 @@ from ..evaluation.float64 import Float
 from .difference import Difference, differences
 from .minimize import minimize
 from .operand_values import FAMILIES, assign, elements
-from .symbol_values import SymbolSampler, reads
+from .symbol_values import SymbolSampler
 
 FLOAT, FIELD, EXACT = Float(), Field(), Exact()
 # An assignment of more numbers than this is not tried.

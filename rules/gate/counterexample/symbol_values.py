@@ -17,8 +17,9 @@ import z3
 
 from ....catalog.interruption import endable
 from ....catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term
-from ...prover.effort import limit
 from ...prover.statement import Statement
+from ...prover.terms import reads
+from ...prover.work_clock import limit
 from ..evaluation.arithmetic import NoValueError, Number, number
 
 # Z3 would take Ctrl-C for its own, and go on with the next question.
@@ -277,19 +278,6 @@ def _divisions(term: Term) -> Iterator[Term]:
 
 class _NotIntegersError(Exception):
     """A term that isn't about sizes."""
-
-
-def reads(term: Term) -> bool:
-    """Whether a term depends on elements of tensors."""
-    match term:
-        case Read() | Reduce():
-            return True
-        case Apply(_, arguments):
-            return any(map(reads, arguments))
-        case Select(condition, then, otherwise):
-            return reads(condition) or reads(then) or reads(otherwise)
-        case _:
-            return False
 
 
 def _variable(symbol: Symbol) -> Any:

@@ -17,7 +17,7 @@ import numpy as np
 from ....catalog.operators.evaluate import PRIMITIVE
 from ....catalog.operators.expand import Definition
 from ....catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term, Variable
-from ...conditions import INTEGERS
+from ...language.conditions import INTEGERS
 from ...prover.statement import Statement
 from .arithmetic import (
     KINDS,

@@ -20,13 +20,24 @@ import z3
 from ....catalog.operators import classifications
 from ....catalog.operators.expand import Definition
 from ....catalog.operators.terms import Apply, Read, Reduce, Select, Term
-from ...prover.effort import limit
+from ...language.syntax import (
+    Binary,
+    Call,
+    Expression,
+    ListOf,
+    Literal,
+    Name,
+    PatternNode,
+    Rule,
+    Unary,
+)
 from ...prover.statement import Equation, Statement
-from ...syntax import Binary, Call, Expression, ListOf, Literal, Name, PatternNode, Rule, Unary
+from ...prover.terms import elements
+from ...prover.work_clock import limit
 from ..counterexample.symbol_values import endable_solver
 from ..onnx_models import allows
 from .ieee754 import NotFloatingError, is_of_elements, is_of_indices, place, placed
-from .inlining import NotScalarError, inlined_element, reads
+from .inlining import NotScalarError, inlined_element
 from .scalar_bits import Bits, Problem, equal_bits
 
 DTYPES = ("float32", "float16")
@@ -185,13 +196,13 @@ def _problems(rule: Rule, statement: Statement) -> Iterator[Problem]:
     whole = {one.name: one for one in statement.definitions}
     for equation in statement.equations:
         source, target = _sides(equation, definitions, whole)
-        found = reads(source) | reads(target)
+        found = elements(source) | elements(target)
         kind = statement.algebras.get(equation.source, "real")
         if kind == "integer" or any(algebras.get(one.tensor) == "integer" for one in found):
             continue  # integers are exact, and no matter of rounding
-        places, apart = _places(statement, whole[equation.source], found)
+        places, distinct = _places(statement, whole[equation.source], found)
         named = frozenset(name for read, name in places.items() if read.tensor in zeros)
-        yield Problem(source, target, places, kind == "boolean", truths, named, apart, assumed)
+        yield Problem(source, target, places, kind == "boolean", truths, named, distinct, assumed)
 
 
 def _sides(

@@ -38,14 +38,15 @@ from ....catalog.operators.terms import (
     Variable,
     is_integer,
 )
-from ...prover.compose import UndescribedError, described
-from ...prover.element_types import Classes, chosen, opsets, signature, source_classes
-from ...prover.kinds import INTEGERS
-from ...prover.patterns import types_said
+from ...language.schemas import EARLIEST_OPSET
+from ...language.syntax import PatternNode, Rule
+from ...prover.cases.composition import UndescribedError, described
+from ...prover.cases.element_types import Classes, chosen, opsets, signature, source_classes
+from ...prover.cases.rule_analysis import types_said
+from ...prover.lowering.term_kinds import INTEGERS
 from ...prover.prove import prove
 from ...prover.statement import Algebra, Operand, Statement
-from ...schemas import EARLIEST_OPSET
-from ...syntax import PatternNode, Rule
+from ...prover.terms import elements
 from .bit_equality import bit_equality
 
 # Functions of real numbers that hand their operand on, or one of them, unrounded.
@@ -140,7 +141,7 @@ class _Sides:
         names: dict[str, str] = {}
         first: dict[str, str] = {}
         for one in self.statement.definitions:
-            key = _spelled(one, names) + (" converted" if self._converts(one.name) else "")
+            key = _canonical(one, names) + (" converted" if self._converts(one.name) else "")
             names[one.name] = first.setdefault(key, one.name)
         return names
 
@@ -227,7 +228,7 @@ class _Sides:
 
     def _least_digits(self, tensor: str) -> int:
         """How many binary digits the reals have at least in which a tensor is computed."""
-        names = [one.tensor for one in _reads(self._definitions[tensor].value)]
+        names = [one.tensor for one in elements(self._definitions[tensor].value)]
         for name in (tensor, *names):
             types = self.types.possible(name, self._own_types) & _DIGITS.keys()
             if types:
@@ -323,7 +324,7 @@ class _Sides:
 
         Quotients and products err in proportion, unless they leave the range, which is measured.
         """
-        read = [self.types.possible(one.tensor, self._own_types) for one in _reads(term)]
+        read = [self.types.possible(one.tensor, self._own_types) for one in elements(term)]
         digits = min(_DIGITS[one] for types in read for one in types if one in _DIGITS)
         for factors in self._factors(term):
             rest = factors.above - factors.below
@@ -421,14 +422,14 @@ class _Sides:
             read.tensor
             for _, _, operands in self._sites()
             for operand in operands
-            for read in _reads(operand)
+            for read in elements(operand)
         ]
         found: set[str] = set()
         while waiting:
             name = waiting.pop()
             if name in self._definitions and name not in found:
                 found.add(name)
-                waiting += [read.tensor for read in _reads(self._definitions[name].value)]
+                waiting += [read.tensor for read in elements(self._definitions[name].value)]
         return frozenset(found)
 
     def _before_jumps(self, term: Term, tensor: str) -> Term:
@@ -476,7 +477,7 @@ class _Sides:
     def _rounding(self, tensor: str) -> str:
         """The function that rounds to the type in which a tensor's elements are computed."""
         value = self._definitions[tensor].value
-        read = sorted(self._own_types.get(one.tensor, "") for one in _reads(value))
+        read = sorted(self._own_types.get(one.tensor, "") for one in elements(value))
         types = [self._own_types.get(tensor, ""), *read, "float32"]
         return f"rounded_{next(one for one in types if one in _DIGITS)}"
 
@@ -507,13 +508,13 @@ class _Types:
     """What a rule says of the element types that its tensors may have.
 
     `sources` are the operands of operators whose results are of a type of real numbers of its own,
-    by the names of their results; `told` the tensors whose types the rule asks for: a statement is
+    by the names of their results; `asked` the tensors whose types the rule asks for: a statement is
     of one type of theirs, and of any that the rule allows of the others. `alike` are the operands
     whose types results have, by their names.
     """
 
     classes: Classes
-    told: frozenset[str]
+    asked: frozenset[str]
     sources: Mapping[str, str | None]
     alike: Mapping[str, str]
 
@@ -547,11 +548,11 @@ class _Types:
             operand = self.alike[name]
             return self.possible(f"{operand}.new" if f"{operand}.new" in types else operand, types)
         if name in self.classes.parents:
-            return frozenset([here]) if name in self.told else self.classes.of(name)
+            return frozenset([here]) if name in self.asked else self.classes.of(name)
         others = [
             self.classes.of(root)
             for root in self.classes.roots()
-            if types.get(root) == here and root not in self.told
+            if types.get(root) == here and root not in self.asked
         ]
         return frozenset([here]).union(*others)
 
@@ -578,10 +579,10 @@ def _meet(condition: Term, then: Term, otherwise: Term) -> bool:
     """
     match condition:
         case Apply("<" | "<=" | ">" | ">=", (left, right)):
-            element, bound = (left, right) if _reads(left) else (right, left)
+            element, bound = (left, right) if elements(left) else (right, left)
         case _:
             return False
-    if _reads(element) & _reads(bound):
+    if elements(element) & elements(bound):
         return False
     rng = random.Random(0)
     met = 0
@@ -681,21 +682,7 @@ def _is_short(term: Term) -> bool:
     return shift <= _DIGITS["bfloat16"] and abs(fraction.numerator) <= 2 ** _DIGITS["bfloat16"]
 
 
-def _reads(term: Term) -> set[Read]:
-    match term:
-        case Read(_, indices):
-            return {term}.union(*map(_reads, indices))
-        case Apply(_, arguments):
-            return set().union(*map(_reads, arguments))
-        case Select(condition, then, otherwise):
-            return _reads(condition) | _reads(then) | _reads(otherwise)
-        case Reduce(_, _, extents, condition, body):
-            return set().union(*map(_reads, (*extents, condition, body)))
-        case _:
-            return set()
-
-
-def _spelled(definition: Definition, names: Mapping[str, str]) -> str:
+def _canonical(definition: Definition, names: Mapping[str, str]) -> str:
     """Spell a definition with its indices numbered and tensors by their first names."""
     places: dict[Variable, str] = {}
 

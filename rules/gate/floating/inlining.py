@@ -86,16 +86,3 @@ def _foldable(function: str, arguments: tuple[Term, ...]) -> bool:
         return False
     known = all(isinstance(argument, int) for argument in arguments)
     return not known or function in ("=", "!=", "<", "<=", ">", ">=")
-
-
-def reads(term: Term) -> set[Read]:
-    """Return the elements of operands that a term is computed from."""
-    match term:
-        case Read(_, indices):
-            return {term}.union(*map(reads, indices))
-        case Apply(_, arguments):
-            return set().union(*map(reads, arguments))
-        case Select(condition, then, otherwise):
-            return reads(condition) | reads(then) | reads(otherwise)
-        case _:
-            return set()

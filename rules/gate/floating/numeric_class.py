@@ -12,11 +12,11 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 
-from ...syntax import Rule
+from ...language.syntax import Rule
 from ..cpu_limit import FLOATING_MORE_S, FLOATING_TIMES, OutOfTimeError, limited
 from ..prove import TIMEOUT_S
-from ..verdict import Verdict
-from .record import FloatingRecord, floating_record
+from ..verdict import FloatingRecord, Verdict
+from .record import floating_record
 
 # Looser promises, the least loose first: class, finite_math, and how a rule says it.
 _LOOSER = (

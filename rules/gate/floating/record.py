@@ -9,14 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from ...language.errors import RuleError
-from ...prover.cases import IllTyped, UndescribedError, statements
+from ...language.syntax import Rule
+from ...prover.cases.case_split import IllTyped, UndescribedError, statements
 from ...prover.statement import Statement
-from ...syntax import Rule
 from ..onnx_models import TargetError, draw_sides, in_types_that_run
-from ..verdict import Counterexample
+from ..verdict import Counterexample, FloatingRecord
 from .bit_equality import bit_equality, moves_only, unfit
 from .rounding import Rounding, roundings
 from .scalar_bits import Bits
@@ -34,55 +33,6 @@ INPUTS = {
 # The share of the instances that each element type gets. ONNX Runtime computes nothing in bfloat16
 # on a CPU: what a rule is for that type only, float32 shows, which has as large a range.
 DTYPES = {"float32": 1.0, "float64": 0.5, "float16": 0.5}
-
-
-@dataclass(frozen=True)
-class FloatingRecord:
-    """What a rule does in floating point.
-
-    `problems` say how it breaks its class or loses accuracy; none: it keeps what it promises, as
-    far as was seen. `counterexample` shows the first of them as a program, where it can be run.
-    """
-
-    rule: str
-    hash: str
-    roundings: tuple[Rounding, ...]
-    specials: tuple[Special, ...]
-    bits: tuple[Bits, ...]
-    problems: tuple[str, ...]
-    seconds: float
-    counterexample: Counterexample | None = None
-
-    @property
-    def status(self) -> Literal["exact", "tested", "rounds", "unmeasured", "unsafe", "broken"]:
-        """Sum up: bits proved equal, or equal in all runs; rounded; never run; unsafe; broken."""
-        verdicts = {one.verdict for one in self.roundings}
-        if "unsafe" in verdicts:
-            return "unsafe"
-        if self.problems:
-            return "broken"
-        if self.bits and all(one.result == "proved" and not one.finite for one in self.bits):
-            return "exact"
-        if not verdicts:
-            return "unmeasured"
-        kept = all(one.verdict == "kept" for one in self.specials)
-        return "tested" if verdicts == {"equal"} and kept else "rounds"
-
-    def summary(self) -> dict[str, object]:
-        """Sum the record up for the ledger: the largest ratio by family, what differs, the bits."""
-        worst: dict[str, float] = {}
-        for one in self.roundings:
-            if one.dtype == "float32":
-                worst[one.family] = float(f"{one.max_ratio:.3g}")
-        differ = sorted({one.kind for one in self.specials if one.verdict != "kept"})
-        bits = {one.dtype: one.result + (" finite" if one.finite else "") for one in self.bits}
-        return {
-            "status": self.status,
-            "ratio": worst,
-            "differs": differ,
-            "bits": bits,
-            "problems": list(self.problems),
-        }
 
 
 def floating_record(

@@ -13,7 +13,7 @@ from ....catalog.errors import TensologError
 from ....catalog.operators import specification
 from ....catalog.operators.evaluate import EvaluationError, evaluate
 from ....catalog.operators.expand import Expansion
-from ... import schemas
+from ...language import schemas
 from ..onnx_models import Feeds, SideModels
 
 Array = NDArray[Any]

@@ -13,7 +13,7 @@ import z3
 from numpy.typing import NDArray
 
 from ....catalog.operators.terms import Apply, Read, Select, Symbol, Term
-from ...prover.effort import limit
+from ...prover.work_clock import limit
 from ..counterexample.symbol_values import endable_solver
 from .ieee754 import CHOICES, Formulas, NotFloatingError, Numbers
 
@@ -50,8 +50,8 @@ class Problem:
     """Two terms to be equal, of numbers or, with `boolean`, of truth values.
 
     `places` names the elements that are read, by one name those at places that are always the same;
-    `apart`: no two names may be one element. `truths` are operands that hold truth values, `zeros`
-    names of numbers that are 0.0 or -0.0. `assumptions` are conditions on scalars.
+    `distinct`: no two names may be one element. `truths` are operands that hold truth values,
+    `zeros` names of numbers that are 0.0 or -0.0. `assumptions` are conditions on scalars.
     """
 
     source: Term
@@ -60,26 +60,26 @@ class Problem:
     boolean: bool = False
     truths: frozenset[str] = frozenset()
     zeros: frozenset[str] = frozenset()
-    apart: bool = True
+    distinct: bool = True
     assumptions: tuple[Term, ...] = field(default=())
 
     @property
     def key(self) -> tuple[str, str, tuple[str, ...]]:
         """What is asked, whatever the case of the rule it comes from."""
-        assumed = tuple(self.spelled(one) for one in self.assumptions)
-        return self.spelled(self.source), self.spelled(self.target), assumed
+        assumed = tuple(self.canonical(one) for one in self.assumptions)
+        return self.canonical(self.source), self.canonical(self.target), assumed
 
-    def spelled(self, term: Term) -> str:
-        """Spell a term with the names of its places; a + b is spelled like b + a."""
+    def canonical(self, term: Term) -> str:
+        """Write a term with the names of its places; a + b is written like b + a."""
         match term:
             case Read():
                 return self.places[term]
             case Apply(function, arguments):
-                parts = [self.spelled(argument) for argument in arguments]
+                parts = [self.canonical(argument) for argument in arguments]
                 parts = sorted(parts) if function in _COMMUTING else parts
                 return f"{function}({', '.join(parts)})"
             case Select(condition, then, otherwise):
-                return f"select({', '.join(map(self.spelled, (condition, then, otherwise)))})"
+                return f"select({', '.join(map(self.canonical, (condition, then, otherwise)))})"
             case _:
                 return str(term)
 
@@ -104,7 +104,7 @@ def equal_bits(problem: Problem, dtype: str, *, finite: bool, timeout: float) ->
         return Bits(dtype, "refuted", "search", shown, finite)
     longest = ""
     for source, target, taken in _by_cases(problem):
-        if problem.spelled(source) == problem.spelled(target):
+        if problem.canonical(source) == problem.canonical(target):
             continue
         solver = _question(problem, source, target, taken, dtype, finite, timeout)
         script = solver.to_smt2()
@@ -172,7 +172,7 @@ def _by_cases(
     conditions: dict[str, Term] = {}
     for term in (problem.source, problem.target):
         for one in _conditions(term):
-            conditions.setdefault(problem.spelled(one), one)
+            conditions.setdefault(problem.canonical(one), one)
     if not conditions or len(conditions) > _MOST_CONDITIONS:
         yield problem.source, problem.target, {}
         return
@@ -232,7 +232,7 @@ def _holds(problem: Problem, condition: Term, known: Mapping[str, bool]) -> bool
         case Apply("not", (inner,)):
             return not _holds(problem, inner, known)
         case _:
-            return known[problem.spelled(condition)]
+            return known[problem.canonical(condition)]
 
 
 # ------------------------------------------------------------------------------------ search
@@ -240,7 +240,7 @@ def _holds(problem: Problem, condition: Term, known: Mapping[str, bool]) -> bool
 
 def _unequal(problem: Problem, dtype: str, finite: bool) -> str:
     """Show numbers on which the terms differ whatever the kernels choose; "" where none was met."""
-    if not problem.apart:
+    if not problem.distinct:
         return ""
     known = _operands(problem, dtype, finite)
     differ = np.ones(_SAMPLES, bool)
@@ -276,7 +276,7 @@ def _same(one: Array, other: Array) -> Array:
 
 
 def _chooses(problem: Problem) -> bool:
-    spelled = f"{problem.spelled(problem.source)} {problem.spelled(problem.target)}"
+    spelled = f"{problem.canonical(problem.source)} {problem.canonical(problem.target)}"
     return "max:" in spelled or "min:" in spelled
 
 

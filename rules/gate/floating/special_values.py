@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ...syntax import Rule
+from ...language.syntax import Rule
 from ..onnx_models import NotRunError, SideModels, negated_zeros, other_scalars
 from .input_families import KINDS, feeds, inject, special
 from .witness import Witness

@@ -12,11 +12,11 @@ from itertools import combinations
 
 from ....catalog.operators import specification
 from ....catalog.operators.terms import Apply, Symbol, Term
-from ...conditions import bindings
-from ...format import rule_text
+from ...language.canonical_text import rule_text
+from ...language.conditions import bindings
 from ...language.errors import RuleError
 from ...language.parser import parse_rules
-from ...syntax import Expression, Rule
+from ...language.syntax import Expression, Rule
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 import z3
 
-from ...prover.effort import limit
+from ...prover.work_clock import limit
 from ..counterexample.symbol_values import endable_solver
 
 # The signs of comparisons, and of what holds where they don't.
@@ -49,7 +49,7 @@ def implicants(
     while (answer := search.check()) == z3.sat:
         if len(found) == _MOST:
             raise NotPlainError("it takes more than a few conjunctions")
-        cube = _minimal(_met(formula, search.model()), against)
+        cube = _minimal(_atoms_met(formula, search.model()), against)
         found.append(_tight(cube, known))
         search.add(z3.Not(z3.And(*cube)))
     if answer != z3.unsat:
@@ -100,14 +100,14 @@ def _worth(literal: z3.BoolRef) -> tuple[bool, int]:
 # ------------------------------------------------------------------------ what a model meets
 
 
-def _met(formula: z3.BoolRef, model: z3.ModelRef) -> list[z3.BoolRef]:
+def _atoms_met(formula: z3.BoolRef, model: z3.ModelRef) -> list[z3.BoolRef]:
     """The atoms of a formula as a model meets them, choices within terms made as they are there."""
     found: dict[str, z3.BoolRef] = {}
-    _note(formula, model, found)
+    _collect(formula, model, found)
     return list(found.values())
 
 
-def _note(formula: z3.BoolRef, model: z3.ModelRef, found: dict[str, z3.BoolRef]) -> None:
+def _collect(formula: z3.BoolRef, model: z3.ModelRef, found: dict[str, z3.BoolRef]) -> None:
     if z3.is_true(formula) or z3.is_false(formula):
         return
     if z3.is_quantifier(formula):
@@ -116,27 +116,29 @@ def _note(formula: z3.BoolRef, model: z3.ModelRef, found: dict[str, z3.BoolRef])
     junction = z3.is_and(formula) or z3.is_or(formula) or z3.is_not(formula)
     if junction or all(map(z3.is_bool, children)):  # among those: ite, =, => of truth values
         for child in children:
-            _note(child, model, found)
+            _collect(child, model, found)
     else:
-        plain = formula.decl()(*(_chosen(child, model, found) for child in children))
+        plain = formula.decl()(*(_without_choices(child, model, found) for child in children))
         holds = z3.is_true(model.eval(plain, model_completion=True))
-        for literal in _told(plain, holds, model):
+        for literal in _as_true(plain, holds, model):
             found.setdefault(literal.sexpr(), literal)
 
 
-def _chosen(term: z3.ExprRef, model: z3.ModelRef, found: dict[str, z3.BoolRef]) -> z3.ExprRef:
+def _without_choices(
+    term: z3.ExprRef, model: z3.ModelRef, found: dict[str, z3.BoolRef]
+) -> z3.ExprRef:
     """A term without choices, the conditions of those that were made noted."""
     if z3.is_app_of(term, z3.Z3_OP_ITE):
         condition, then, otherwise = term.children()
-        _note(condition, model, found)
+        _collect(condition, model, found)
         holds = z3.is_true(model.eval(condition, model_completion=True))
-        return _chosen(then if holds else otherwise, model, found)
+        return _without_choices(then if holds else otherwise, model, found)
     if not term.children():
         return term
-    return term.decl()(*(_chosen(child, model, found) for child in term.children()))
+    return term.decl()(*(_without_choices(child, model, found) for child in term.children()))
 
 
-def _told(atom: z3.ExprRef, holds: bool, model: z3.ModelRef) -> Iterator[z3.BoolRef]:
+def _as_true(atom: z3.ExprRef, holds: bool, model: z3.ModelRef) -> Iterator[z3.BoolRef]:
     """An atom that holds, or the one that holds in its place; an inequality for what is unequal."""
     if holds:
         yield atom

@@ -12,21 +12,22 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from ...conditions import FLOATS
-from ...functions import UnknownError
+import numpy as np
+
+from ...language.conditions import FLOATS
+from ...language.functions import UnknownError
+from ...language.syntax import Expression, Rule
 from ...matching.bindings import Bindings
-from ...prover.cases import IllTyped, statements
-from ...prover.compose import UndescribedError
+from ...prover.cases.case_split import IllTyped, statements
+from ...prover.cases.composition import UndescribedError
 from ...prover.prove import prove
 from ...prover.statement import Outcome, Statement
-from ...syntax import Expression, Rule
 from ..counterexample.operand_values import assign
 from ..counterexample.realize import NoInstanceError, realize
 from ..counterexample.refute import Matching
 from ..counterexample.search import find_first
 from ..counterexample.symbol_values import SymbolSampler
 from ..evaluation.arithmetic import NoValueError
-from ..vacuity import cannot_arise
 from .candidates import Candidate, added, candidates, with_conditions
 
 _Usable = tuple[Candidate, tuple[Expression, ...]]
@@ -132,7 +133,7 @@ class _Inference:
             if left <= 0:
                 return Outcome("open", "there was no time left")
             outcome = self.prover(statement, min(_PROOF_S, left))
-            if outcome.status != "proved" and not cannot_arise(outcome):
+            if outcome.status != "proved" and not outcome.vacuous:
                 return outcome
         return None
 
@@ -177,8 +178,6 @@ def _admits(bound: Bindings, candidate: Candidate, conditions: Sequence[Expressi
 
 def _speaks(rule: Rule, cases: Sequence[Statement]) -> bool:
     """Whether there is a model on which the rule matches: with elements, if any has such sizes."""
-    import numpy as np
-
     rng = np.random.default_rng(0)
     for statement in cases:
         sizes = SymbolSampler(statement)

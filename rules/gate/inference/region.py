@@ -22,18 +22,18 @@ import z3
 from z3.z3util import get_vars
 
 from ....catalog.operators.terms import Apply, Symbol, Term
-from ...format import rule_text
+from ...language.canonical_text import rule_text
 from ...language.errors import RuleError
 from ...language.parser import parse_rules
-from ...prover.cases import statements
-from ...prover.constraint import Constraint
-from ...prover.effort import limit
-from ...prover.lower import Lowering
+from ...language.syntax import Rule
+from ...prover.cases.case_split import statements
+from ...prover.lowering.lowering import Lowering
+from ...prover.normal.context import UndecidedError
 from ...prover.prove import Proof, prove
-from ...prover.solver import symbol
-from ...prover.space import UndecidedError
+from ...prover.solve.polynomials import Constraint
+from ...prover.solve.smt import symbol
 from ...prover.statement import Outcome, Query, Statement
-from ...syntax import Rule
+from ...prover.work_clock import limit
 from ..counterexample.symbol_values import endable_solver
 from .implicants import NotPlainError, implicants
 from .inequalities import Conditions
@@ -138,7 +138,7 @@ class _Search:
         }
         # Where nothing is empty a region is told; it covers what differs elsewhere, too.
         self.usual = [z3.Int(name) >= 1 for name, s in sizes.items() if s.kind == "dimension"]
-        self.context: list[z3.BoolRef] | None = None
+        self.background: list[z3.BoolRef] | None = None
         self.tries = 0
         self.seen: list[z3.BoolRef] = []
 
@@ -148,7 +148,7 @@ class _Search:
         if found is None:
             return None
         with suppress(NotPlainError):
-            return self._told(self._narrowed(found))
+            return self._as_term(self._narrowed(found))
         return None
 
     def _widened(self, region: z3.BoolRef | None, depth: int) -> z3.BoolRef | None:
@@ -177,9 +177,9 @@ class _Search:
                 region = meet
         return region
 
-    def _told(self, region: z3.BoolRef) -> Term:
+    def _as_term(self, region: z3.BoolRef) -> Term:
         """A region as a condition of the rule language; NotPlainError."""
-        cubes = implicants(region, self.context or [], self.usual)
+        cubes = implicants(region, self.background or [], self.usual)
         if not cubes or not all(cubes):
             raise NotPlainError("it is everywhere, or nowhere")
         return Conditions(self.symbols, self.names).union(cubes)
@@ -187,7 +187,7 @@ class _Search:
     def _covers(self, wide: z3.BoolRef, narrow: z3.BoolRef) -> bool:
         solver = endable_solver()
         limit(solver, _QUESTION_S)
-        solver.add(*(self.context or []), *self.usual, narrow, z3.Not(wide))
+        solver.add(*(self.background or []), *self.usual, narrow, z3.Not(wide))
         return bool(solver.check() == z3.unsat)
 
     def _asked(self, region: z3.BoolRef | None) -> tuple[_Asked, bool]:
@@ -196,7 +196,7 @@ class _Search:
         claim = self.statement
         if region is not None:
             try:
-                term = self._told(region)
+                term = self._as_term(region)
             except NotPlainError:
                 return _Asked(claim, 0.0), False
             claim = replace(claim, region=term, region_indices=self.names)
@@ -237,11 +237,11 @@ class _Search:
         ]
         assertions = [z3.substitute(a, *places) for a in z3.parse_smt2_string(query.script)]
         known = assertions[:-1]  # what comes last is the question
-        context = [one for one in known if _names(one) <= self.symbols.keys()]
-        if self.context is None:
-            self.context = context
+        background = [one for one in known if _names(one) <= self.symbols.keys()]
+        if self.background is None:
+            self.background = background
         formula = _eliminated(assertions, set(self.symbols))
-        cubes = implicants(formula, context, self.usual)
+        cubes = implicants(formula, background, self.usual)
         if not cubes or not all(cubes):
             return None
         return z3.Or(*(z3.And(*cube) for cube in cubes))

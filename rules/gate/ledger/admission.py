@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ...lengths import from_record
+from ...language.rank_bounds import from_record
+from ...language.syntax import Rule
 from ...load import load_rules
-from ...syntax import Rule
 from .fingerprints import normaliser, specifications
 from .ledger import ADMITTED, admitted
 

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING
 
 from ....catalog.store.merging import PROOFS
 from ...catalog_rows import store_rules
-from ...prover.scripts import canonical, script_hash
-from ...syntax import Rule
-from ..verdict import Verdict
+from ...language.syntax import Rule
+from ...prover.solve.smt_scripts import canonical, script_hash
+from ..verdict import FloatingRecord, Verdict
 from .fingerprints import normaliser
 from .ledger import Entry, Ledger, entry_of, shipped
 
 if TYPE_CHECKING:
     from ....catalog import Catalog
-    from ..floating.record import FloatingRecord
 
 Row = dict[str, object]
 

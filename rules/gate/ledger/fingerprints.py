@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import resources
+from importlib.resources.abc import Traversable
 
-from ...syntax import PatternNode, Rule
+from ...language.syntax import PatternNode, Rule
 
 # What statements are made of, besides everything in rules/prover: editing any of it may change what
 # is proved. tests/gate checks that nothing which the prover imports is missing.
@@ -25,18 +26,17 @@ OPERATORS = (
     "syntax.py",
     "terms.py",
 )
-RULES = (
+LANGUAGE = (
     "conditions.py",
+    "described_uses.py",
     "expressions.py",
     "functions.py",
-    "lengths.py",
-    "limits.py",
-    "room.py",
+    "rank_bounds.py",
     "schemas.py",
     "syntax.py",
 )
 # Imported on the way, without a say in what a statement is.
-INDIFFERENT = ("check.py", "evaluate.py", "schemas.py", "format.py")
+INDIFFERENT = ("check.py", "evaluate.py", "schemas.py", "canonical_text.py")
 # Digits of a hash that are kept: nobody forges them, they only tell texts apart.
 _DIGITS = 16
 _ROOT = __package__.removesuffix(".rules.gate.ledger")
@@ -49,15 +49,23 @@ def normaliser() -> str:
     digest = hashlib.sha256()
     for package, names in (
         ("rules.prover", None),
-        ("rules", RULES),
+        ("rules.language", LANGUAGE),
         ("catalog.operators", OPERATORS),
     ):
         folder = resources.files(f"{_ROOT}.{package}")
-        listed = names or sorted(f.name for f in folder.iterdir() if f.name.endswith(".py"))
-        for name in listed:
-            text = (folder / name).read_text(encoding="utf-8")
+        for name in names or sorted(_modules(folder)):
+            text = folder.joinpath(*name.split("/")).read_text(encoding="utf-8")
             digest.update(f"{package}/{name}\n{len(text)}\n{text}".encode())
     return digest.hexdigest()[:_DIGITS]
+
+
+def _modules(folder: Traversable, prefix: str = "") -> Iterator[str]:
+    """Yield the modules of a folder and of those inside of it, by their paths."""
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _modules(entry, f"{prefix}{entry.name}/")
+        elif entry.name.endswith(".py"):
+            yield prefix + entry.name
 
 
 @cache
@@ -81,6 +89,7 @@ def operators(rule: Rule) -> tuple[str, ...]:
 @cache
 def specification_hash(operator: str, opset_from: int | None, opset_to: int | None) -> str:
     """Return a hash of what an operator means in a range of operator sets, both ends included."""
+    # Their parser takes its time to load, and where no specification changed nobody asks.
     from ....catalog.operators.definition import Specification, texts
     from ....catalog.operators.syntax import Opaque, Operator
 

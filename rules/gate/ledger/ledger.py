@@ -18,9 +18,9 @@ from typing import Any, Literal, get_args
 
 from ....catalog.errors import TensologError
 from ....catalog.files import replacing
-from ...lengths import as_record, from_record
-from ...prover.scripts import digest, script_hash
-from ...syntax import Rule
+from ...language.rank_bounds import as_record, from_record
+from ...language.syntax import Rule
+from ...prover.solve.smt_scripts import digest, script_hash
 from ..verdict import Status, Verdict
 from .fingerprints import library, normaliser, operators, specification_hash, specifications
 
@@ -44,7 +44,7 @@ class LedgerError(TensologError):
 class Entry:
     """What was found of a rule, and what that rests on.
 
-    `within` are the ranks and lengths that a bounded rule is proved for, by name (lengths.py).
+    `within` are the ranks and lengths that a bounded rule is proved for, by name (rank_bounds.py).
     `counterexample` is its summary. `obligations` counts the queries, `digest` is the hash of their
     scripts (empty without any), `rechecked` counts the second solver's opinions. `floating` sums up
     the behaviour in floating point. `specifications` are hashes by operator, in the operator sets

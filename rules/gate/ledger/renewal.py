@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from ...prover.scripts import Scripts
-from ...syntax import Rule
+from ...language.syntax import Rule
+from ...prover.solve.smt_scripts import Scripts
 from ..parallel import prove_rules
 from ..prove import TIMEOUT_S
 from ..verdict import Verdict
@@ -44,7 +44,7 @@ def renew(
     ledger = Ledger.load(path)
     scripts = Scripts.read(scripts_beside(path))
     wanted = [rule for rule in rules if again or not ledger.holds(rule)]
-    unmeasured = [rule for rule in wanted if floating or not _kept(ledger, rule)]
+    unmeasured = [rule for rule in wanted if floating or not _keeps_class(ledger, rule)]
     gone = ledger.keep(whole) if whole else []
     for entry in gone:
         scripts.groups.pop(group(entry.rule, entry.hash), None)
@@ -72,7 +72,7 @@ def orphans(rules: Iterable[Rule], ledger: Ledger) -> list[Entry]:
     return [entry for entry in ledger.entries.values() if entry.rule not in names]
 
 
-def _kept(ledger: Ledger, rule: Rule) -> bool:
+def _keeps_class(ledger: Ledger, rule: Rule) -> bool:
     """Whether it is known that a rule keeps its class: no matter of the prover."""
     entry = ledger.entries.get(rule.hash)
     return entry is not None and bool(entry.floating) and not entry.floating.get("problems")

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from ....catalog.errors import TensologError
-from ...prover.recheck import ask_cvc5, ask_z3
-from ...prover.scripts import Scripts, digest, script_hash
+from ...prover.solve.recheck import ask_cvc5, ask_z3
+from ...prover.solve.smt_scripts import Scripts, digest, script_hash
 from ..verdict import Verdict
 from .ledger import Ledger
 

@@ -1,0 +1,176 @@
+"""What ONNX's operator schemas say, as far as rules ask: attributes, defaults, arities, types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache, lru_cache
+
+import onnx
+from onnx import defs, helper
+
+from ...catalog.operators.contributed import DOMAINS, register
+
+EARLIEST_OPSET = 7
+VARIADIC = defs.OpSchema.FormalParameterOption.Variadic
+OPTIONAL = defs.OpSchema.FormalParameterOption.Optional
+
+
+@cache
+def _versions(contributed: bool = False) -> dict[tuple[str, str], tuple[defs.OpSchema, ...]]:
+    """All schemas by (domain, name); those of contributed operators, which cost, if asked for."""
+    if contributed:
+        register()
+    found: dict[tuple[str, str], list[defs.OpSchema]] = {}
+    for schema in defs.get_all_schemas_with_history():
+        found.setdefault((schema.domain, schema.name), []).append(schema)
+    return {
+        key: tuple(sorted(schemas, key=lambda s: s.since_version)) for key, schemas in found.items()
+    }
+
+
+def names(domain: str = "") -> list[str]:
+    """Name all operators of a domain."""
+    return sorted(name for where, name in _versions(domain in DOMAINS) if where == domain)
+
+
+@cache
+def versions(
+    operator: str, opset_from: int | None = None, opset_to: int | None = None
+) -> tuple[defs.OpSchema, ...]:
+    """The schemas of an operator that are in force somewhere in an opset range; () if unknown."""
+    domain, _, name = operator.rpartition(":")
+    known = _versions(domain in DOMAINS).get((domain, name), ())
+    low = opset_from or EARLIEST_OPSET if not domain else 1
+    high = opset_to or 10**6 if not domain else 10**6
+    kept = []
+    for i, schema in enumerate(known):
+        until = known[i + 1].since_version - 1 if i + 1 < len(known) else 10**6
+        if schema.since_version <= high and until >= low and not schema.deprecated:
+            kept.append(schema)
+    return tuple(kept)
+
+
+def default_of(attribute: defs.OpSchema.Attribute) -> object:
+    """A schema attribute's default as a Python value; None when it has none."""
+    if attribute.default_value.type == onnx.AttributeProto.UNDEFINED:
+        return None
+    value: object = helper.get_attribute_value(attribute.default_value)
+    return plain(value)
+
+
+def plain(value: object) -> object:
+    """An attribute value with text as str and sequences as tuples."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return tuple(plain(item) for item in value)
+    return value
+
+
+@cache
+def attribute_names(operator: str, opset_from: int | None, opset_to: int | None) -> frozenset[str]:
+    """All attributes an operator has anywhere in the opset range."""
+    return frozenset(
+        name for s in versions(operator, opset_from, opset_to) for name in s.attributes
+    )
+
+
+@cache
+def attribute_defaults(
+    operator: str, opset_from: int | None, opset_to: int | None
+) -> Mapping[str, frozenset[object]]:
+    """The defaults each attribute has over the opset range; more than one is ambiguous."""
+    found: dict[str, set[object]] = {}
+    for schema in versions(operator, opset_from, opset_to):
+        for name, attribute in schema.attributes.items():
+            found.setdefault(name, set())
+            if (default := default_of(attribute)) is not None:
+                found[name].add(default)
+    return {name: frozenset(values) for name, values in found.items()}
+
+
+def is_integer(operator: str, attribute: str) -> bool:
+    """Whether the attribute is an integer (so that `attribute_int` has it)."""
+    return any(
+        s.attributes[attribute].type == defs.OpSchema.AttrType.INT
+        for s in versions(operator)
+        if attribute in s.attributes
+    )
+
+
+def is_always_set(operator: str, attribute: str) -> bool:
+    """Whether a valid node has the attribute, set or by default, so that a relation lists it."""
+    found = [s.attributes[attribute] for s in versions(operator) if attribute in s.attributes]
+    return bool(found) and all(a.required or default_of(a) is not None for a in found)
+
+
+def max_inputs(operator: str) -> int:
+    """How many inputs the operator can have (2**31 - 1 when variadic)."""
+    return max((s.max_input for s in versions(operator)), default=2**31 - 1)
+
+
+def max_outputs(operator: str) -> int:
+    """How many outputs the operator can have (2**31 - 1 when variadic)."""
+    return max((s.max_output for s in versions(operator)), default=2**31 - 1)
+
+
+def is_variadic(operator: str) -> bool:
+    """Whether the operator's last input may repeat."""
+    return any(s.inputs and s.inputs[-1].option == VARIADIC for s in versions(operator))
+
+
+def type_variable(operator: str, position: int, *, output: bool = False) -> str:
+    """The type of an input or output in the newest schema: "T", or "tensor(int64)" if only that."""
+    known = versions(operator)
+    if not known:
+        return "T"
+    formal = known[-1].outputs if output else known[-1].inputs
+    if not formal:
+        return ""
+    one = formal[min(position, len(formal) - 1)]
+    return next(iter(one.types)) if len(one.types) == 1 else one.type_str
+
+
+@cache
+def element_types(operator: str, position: int) -> frozenset[str]:
+    """The element types that an input may have in the newest schema; none where it isn't known."""
+    known = versions(operator)
+    if not known or not known[-1].inputs:
+        return frozenset()
+    formal = known[-1].inputs
+    texts = formal[min(position, len(formal) - 1)].types
+    names = (text.removeprefix("tensor(").removesuffix(")") for text in texts)
+    return frozenset({"float": "float32", "double": "float64"}.get(name, name) for name in names)
+
+
+@lru_cache(maxsize=1)
+def commutative() -> frozenset[str]:
+    """The two-operand operators whose operands may be swapped."""
+    logic = ("And", "Or", "Xor", "Equal", "BitwiseAnd", "BitwiseOr", "BitwiseXor")
+    return frozenset(("Add", "Mul", "Max", "Min", "Sum", "Mean", *logic))
+
+
+# Inputs that are vectors of the operator's channel count in any valid model.
+CHANNEL_VECTORS = {"BatchNormalization": (1, 2, 3, 4), "InstanceNormalization": (1, 2)}
+
+
+def implicit_default(operator: str, attribute: str, rank: int | None) -> object:
+    """A default that stands in the specification's text only, for an input X of known rank.
+
+    Transpose reverses the axes; convolutions and poolings have unit strides and dilations and no
+    padding; kernel_shape is left alone because it is read off the weight.
+    """
+    if rank is None:
+        return None
+    if operator == "Transpose" and attribute == "perm":
+        return tuple(reversed(range(rank)))
+    windowed = ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool", "ConvInteger")
+    if operator in windowed and rank > 2:
+        spatial = rank - 2
+        if attribute in ("strides", "dilations"):
+            return (1,) * spatial
+        if attribute == "pads":
+            return (0,) * (2 * spatial)
+        if attribute == "output_padding" and operator == "ConvTranspose":
+            return (0,) * spatial
+    return None

@@ -1,0 +1,387 @@
+"""A rule as the statements that are to be proved of it: one for each case of what is discrete.
+
+Enumerated are the operator sets whose texts differ, ranks up to a few, axes, permutations, lengths
+of lists, operators, element types up to their algebra, inputs that may be absent, words such as
+auto_pad, in all combinations (enumeration.py). Sizes, strides, pads, groups and numbers stay
+symbols. The conditions of the rule become assumptions, each exactly or, where it can't be said,
+weaker.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from ....catalog.operators.expand import Definition
+from ....catalog.operators.terms import (
+    Apply,
+    Read,
+    Select,
+    Symbol,
+    Term,
+    apply,
+    is_integer,
+    never_negative,
+    substitute,
+)
+from ...language.schemas import EARLIEST_OPSET
+from ...language.syntax import Rule
+from ..assumptions import conjuncts
+from ..ranks.data_movement import moves_alike
+from ..statement import Equation, Obligation, Origin, Statement
+from ..terms import reads, symbol_names, symbols
+from .axis_notation import NotationMattersError
+from .composition import Composition, UndescribedError, algebra_of, described
+from .element_types import opsets, signature, type_problem
+from .enumeration import (
+    MOST,
+    Choice,
+    Choices,
+    ContradictionError,
+    NoCaseError,
+    TooManyError,
+    cases,
+    examples,
+)
+from .source_side import SourceSide
+from .subsumption import is_instance
+from .target_side import TargetSide
+
+# Each attempt replaces symbols that the one before found to equal something; two are the rule.
+_ATTEMPTS = 6
+# By how much lists are longer at most where none that is tried first is a case; the ranks that
+# gives, of an operand without a shape.
+_LONGER = 6
+_RANKS = 9
+# By how much they are shorter at most where there are too many cases.
+_SHORTER = 2
+
+
+class IllTyped(Exception):  # noqa: N818 (it names what the rule is)
+    """No case of the right side is defined and of the shape and type of the left side."""
+
+
+@dataclass(frozen=True)
+class _Case:
+    statements: tuple[Statement, ...]
+    choices: tuple[Choice, ...]
+
+
+def statements(rule: Rule) -> list[Statement]:
+    """Return what must be proved of a rule, one statement for each case.
+
+    An empty list: the conditions exclude each other. Raises IllTyped where the right side is of
+    another type, shape or rank, or undefined, in every case; UndescribedError where an operator has
+    no described meaning or no case is among those that are looked at.
+    """
+    _check_types(rule)
+    reasons: list[NoCaseError] = []
+    for longer in range(_LONGER + 1):
+        if found := _statements(rule, longer, reasons):
+            wrong = [_false_obligation(one) for one in found]
+            if all(wrong):
+                raise IllTyped(next(reason for reason in wrong if reason))
+            return found
+        if all(isinstance(reason, ContradictionError) for reason in reasons):
+            return []
+    most = Counter(map(str, reasons)).most_common(1)[0][0]
+    raise UndescribedError(
+        f"no case of the rule is among those looked at, ranks to {_RANKS}: {most}"
+    )
+
+
+def _statements(rule: Rule, longer: int, reasons: list[NoCaseError]) -> list[Statement]:
+    """The statements of all cases; of those with shorter lists where there are too many.
+
+    Where how axes are written makes a difference, it is a choice.
+    """
+    as_choices: frozenset[str] = frozenset()
+    for shorter in range(_SHORTER + 1 if longer == 0 else 1):
+        while True:
+            try:
+                return _combined(rule, longer - shorter, as_choices, reasons)
+            except NotationMattersError as error:
+                assert not error.names <= as_choices
+                as_choices |= error.names
+            except TooManyError:
+                break
+    raise UndescribedError(f"its choices combine in more than {MOST} ways, which are not looked at")
+
+
+def _combined(
+    rule: Rule, longer: int, as_choices: frozenset[str], reasons: list[NoCaseError]
+) -> list[Statement]:
+    """The statements of the cases with lists longer by so much than those that are tried first.
+
+    How the axes in `as_choices` are written is a choice. What excludes the others is added to
+    `reasons`.
+    """
+    found: list[Statement] = []
+    plain: set[tuple[tuple[str, int], ...]] = set()  # cases at the first of their element types
+    seen: set[object] = set()
+    earlier: dict[_Key, _Case] = {}
+
+    def build(choices: Choices) -> _Case:
+        try:
+            return _case(rule, choices, longer, as_choices)
+        except NoCaseError as error:
+            reasons.append(error)
+            raise
+
+    for case in (examples if moves_alike(rule) else cases)(build):
+        content = tuple(map(_content, case.statements))
+        if content in seen:
+            continue  # operator sets whose texts differ in what this case doesn't show
+        seen.add(content)
+        key = tuple((one.name, one.taken) for one in case.choices if not _is_type(one))
+        if any(_is_type(one) and one.taken for one in case.choices):
+            if key in plain and all(map(_only_moves, case.statements)):
+                continue  # what elements are doesn't matter
+        else:
+            plain.add(key)
+        earlier[_key(case.choices)] = case
+        if not any(_follows(case, earlier[one]) for one in _simpler(case.choices) & earlier.keys()):
+            found += case.statements
+    return found
+
+
+_Key = frozenset[tuple[str, int]]
+
+
+def _key(choices: Iterable[Choice]) -> _Key:
+    return frozenset((one.name, one.taken) for one in choices if one.taken)
+
+
+def _simpler(choices: Sequence[Choice]) -> set[_Key]:
+    """The cases that were looked at before, of which one choice of a form makes the difference."""
+    key = _key(choices)
+    return {key - {(c.name, c.taken)} for c in choices if c.kind == "form" and c.taken}
+
+
+def _follows(special: _Case, general: _Case) -> bool:
+    return all(
+        is_instance(one, other)
+        for one, other in zip(special.statements, general.statements, strict=True)
+    )
+
+
+def _content(statement: Statement) -> object:
+    """All of a statement but its title."""
+    return (
+        statement.symbols,
+        statement.assumptions,
+        statement.operands,
+        statement.definitions,
+        statement.obligations,
+        statement.equations,
+        statement.region,
+        tuple(sorted(statement.algebras.items())),
+    )
+
+
+def _is_type(choice: Choice) -> bool:
+    return choice.name.startswith("type of ")
+
+
+def _false_obligation(statement: Statement) -> str | None:
+    return next((one.text for one in statement.obligations if one.condition is False), None)
+
+
+# ---------------------------------------------------------------------------------- one case
+
+
+def _check_types(rule: Rule) -> None:
+    for operators in _operator_choices(rule):
+        for opset in opsets(rule, EARLIEST_OPSET):
+            if not _exists(rule, opset, operators):
+                continue
+            if problem := type_problem(rule, opset, operators):
+                raise IllTyped(problem)
+
+
+def _operator_choices(rule: Rule) -> Iterator[dict[str, str]]:
+    """Each operator of each variable once, the others at their first."""
+    first = {name: options[0] for name, options in rule.choices}
+    yield first
+    for name, options in rule.choices:
+        for option in options[1:]:
+            yield {**first, name: option}
+
+
+def _exists(rule: Rule, opset: int, operators: Mapping[str, str]) -> bool:
+    return all(
+        signature(operators.get(node.op_type, node.operator), opset) is not None
+        for node in rule.match
+    )
+
+
+@cache
+def _opsets(rule: Rule, chosen: tuple[tuple[str, str], ...]) -> list[int]:
+    """The operator sets of a rule, one for each change of the texts of its operators."""
+    operators = dict(chosen)
+    found: dict[tuple[str, ...], int] = {}
+    for opset in opsets(rule, EARLIEST_OPSET):
+        if not _exists(rule, opset, operators):
+            continue
+        texts = []
+        for node in (*rule.match, *rule.rewrite):
+            meaning = described(operators.get(node.op_type, node.operator), opset)
+            texts.append(meaning.hash)
+        found[tuple(texts)] = opset
+    if not found:
+        raise IllTyped("the left side exists in no operator set that the rule is for")
+    return list(found.values())[::-1]
+
+
+def _case(rule: Rule, choices: Choices, longer: int, as_choices: Collection[str] = ()) -> _Case:
+    operators = {
+        name: choices.pick(f"operator {name}", options, "element") for name, options in rule.choices
+    }
+    opset = choices.pick("opset", _opsets(rule, tuple(sorted(operators.items()))), "both")
+    known: dict[str, Term] = {}
+    rounded = rule.equal == "rounding"
+    for _ in range(_ATTEMPTS):
+        composition = Composition(opset, rounded=rounded)
+        left = SourceSide(rule, choices, operators, composition, known, longer, as_choices)
+        left.build()
+        more = _solved([one.condition for one in left.assumptions])
+        fixed = {name: value for name, value in left.bounds.fixed.items() if name not in known}
+        more = {name: substitute(term, fixed) for name, term in more.items()} | fixed
+        if not more:
+            break
+        known = {**{name: substitute(term, more) for name, term in known.items()}, **more}
+    for name, term in known.items():
+        if left.kinds[name] == "dimension" and not never_negative(term):
+            left.suppose(f"{name} = {term}", apply(">=", term, 0))
+    source = frozenset(one.name for one in left.composition.definitions)
+    right = TargetSide(left)
+    right.build()
+    made = [statement_of(rule, choices, left, right, source)]
+    if rule.region is not None:
+        region, indices = right.region()
+        made[0] = replace(made[0], region=region, region_indices=indices)
+    if rule.correct:
+        right.correct()
+        whole = statement_of(rule, choices, left, right, source)
+        made.append(replace(whole, title=f"{whole.title}, corrected"))
+    return _Case(tuple(made), tuple(choices.made.values()))
+
+
+def _solved(conditions: Iterable[Term]) -> dict[str, Term]:
+    """What symbols equal by equations; those without a name in the rule are replaced first."""
+    known: dict[str, Term] = {}
+    for one in conjuncts(conditions):
+        match substitute(one, known):
+            case Apply("=", (left, right)):
+                pairs = [(left, right), (right, left)]
+                pairs.sort(key=lambda pair: isinstance(pair[0], Symbol) and "." not in pair[0].name)
+                for symbol, term in pairs:
+                    if isinstance(symbol, Symbol) and _may_replace(symbol, term):
+                        step = {symbol.name: term}
+                        known = {name: substitute(old, step) for name, old in known.items()}
+                        known |= step
+                        break
+    return known
+
+
+def _may_replace(symbol: Symbol, term: Term) -> bool:
+    if symbol.name in symbol_names(term):
+        return False
+    return is_integer(term) or (symbol.kind == "real" and isinstance(term, Symbol | float | Apply))
+
+
+def statement_of(
+    rule: Rule, choices: Choices, left: SourceSide, right: TargetSide, source: frozenset[str]
+) -> Statement:
+    """The statement of a case whose two sides are built; `source` names the tensors of the left."""
+    composition = left.composition
+    obligations = list(right.obligations)
+    equations: list[Equation] = []
+    if not any(one.condition is False for one in obligations):
+        for output in rule.outputs:
+            for name in left.lists.get(output, [output]):
+                made = right.results.get(name)
+                if made is None:
+                    obligations.append(Obligation(f"{name} is not made", False))
+                    continue
+                equations.append(Equation(name, name, made))
+                obligations += _same_shape(composition, name, made)
+    if any(one.condition is False for one in obligations):
+        equations = []
+    assumptions = tuple(dict.fromkeys(one.condition for one in left.assumptions))
+    granted = {True, *conjuncts(assumptions)}
+    obligations = [one for one in obligations if one.condition not in granted]
+    tensors = composition.tensors
+    return Statement(
+        title=_title(rule, choices),
+        symbols=_all_symbols(composition, assumptions, obligations),
+        assumptions=assumptions,
+        operands=tuple(composition.operands),
+        definitions=tuple(composition.definitions),
+        source=source,
+        obligations=tuple(dict.fromkeys(obligations)),
+        equations=tuple(equations),
+        algebras={one.name: algebra_of(tensors[one.name].dtype) for one in composition.definitions},
+        free=dict(left.free),
+        origin=Origin(
+            composition.opset,
+            tuple(one for one in composition.nodes if set(one.outputs) <= source),
+            {name: tensor.dtype for name, tensor in tensors.items()},
+            {name: tuple(listed) for name, listed in left.lists.items()},
+        ),
+    )
+
+
+def _same_shape(composition: Composition, name: str, made: str) -> list[Obligation]:
+    one, other = composition.tensors[name], composition.tensors[made]
+    if algebra_of(one.dtype) != algebra_of(other.dtype):
+        return [Obligation(f"{name} is {one.dtype}, not {other.dtype}", False)]
+    if len(one.shape) != len(other.shape):
+        text = f"{name} has rank {len(one.shape)}, not {len(other.shape)}"
+        return [Obligation(text, False)]
+    found = []
+    for axis, (a, b) in enumerate(zip(one.shape, other.shape, strict=True)):
+        text = f"size {axis} of {name}: {a} = {b}"
+        found.append(Obligation(text, apply("=", a, b)))
+    return found
+
+
+def _title(rule: Rule, choices: Choices) -> str:
+    said = [f"{one.name} {one.text}" for one in choices.made.values() if one.count > 1]
+    return f"{rule.name}: {', '.join(said)}" if said else rule.name
+
+
+def _all_symbols(
+    composition: Composition, assumptions: Sequence[Term], obligations: Sequence[Obligation]
+) -> tuple[Symbol, ...]:
+    terms: list[Term] = [*assumptions, *(one.condition for one in obligations)]
+    for operand in composition.operands:
+        terms += operand.shape
+    for one in composition.definitions:
+        terms += [*one.shape, one.value]
+    return tuple(dict.fromkeys(symbol for term in terms for symbol in symbols(term)))
+
+
+def _only_moves(statement: Statement) -> bool:
+    """Whether no definition computes with elements, so that it holds whatever they are."""
+    return all(_moves(one) for one in statement.definitions)
+
+
+def _moves(definition: Definition) -> bool:
+    def moves(term: Term) -> bool:
+        match term:
+            case Read(_, indices):
+                return not any(map(reads, indices))
+            case Select(condition, then, otherwise):
+                return not reads(condition) and moves(then) and moves(otherwise)
+            case int() | float():
+                return True
+            case _:
+                return False
+
+    return moves(definition.value)
+
+
+__all__ = ["IllTyped", "UndescribedError", "statement_of", "statements"]

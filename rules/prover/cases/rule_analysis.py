@@ -1,0 +1,170 @@
+"""What the text of a rule says of its cases before one is made up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from string import ascii_lowercase
+
+from ....catalog.operators import Specification
+from ....catalog.operators import syntax as spec
+from ....catalog.operators.definition import functions, texts
+from ...language.conditions import Holds, conditions
+from ...language.described_uses import parts
+from ...language.expressions import names_in, operands_in
+from ...language.schemas import VARIADIC, versions
+from ...language.syntax import (
+    Binary,
+    Call,
+    Expression,
+    Literal,
+    Name,
+    PatternNode,
+    Rule,
+    Unary,
+    walk,
+)
+from .enumeration import NoCaseError
+
+_OTHER_LETTERS = str.maketrans(ascii_lowercase, ascii_lowercase[13:] + ascii_lowercase[:13])
+# Of the parts of a described shape, those that stand for any number of dimensions.
+FREE = ("star", "broadcast", "any")
+
+
+@cache
+def asked(rule: Rule) -> Mapping[int, tuple[bool, set[str], set[str]]]:
+    """What each condition of a rule asks about, by its identity: operands, and names.
+
+    First, whether it asks for types alone, which are there from the start.
+    """
+    found = {}
+    for one in conditions(rule):
+        if isinstance(one, Holds):
+            inner = walk(one.expression)
+            called = {part.function for part in inner if isinstance(part, Call)}
+            operands, names = operands_in(one.expression), names_in(one.expression)
+            found[id(one.expression)] = (called == {"dtype"} and not names, operands, names)
+    return found
+
+
+def repeats_outputs(operator: str) -> bool:
+    """Whether an operator has as many outputs as a node names, Split for one."""
+    return any(s.outputs and s.outputs[-1].option == VARIADIC for s in versions(operator))
+
+
+@cache
+def saturates(operator: str) -> bool:
+    """Whether an operator cuts results off at the ends of their type, in any operator set."""
+    domain, _, name = operator.rpartition(":")
+    waiting: list[object] = [*texts(name, domain)]
+    called: set[str] = set()
+    while waiting:
+        for part in parts(waiting.pop()):
+            if isinstance(part, spec.Call) and part.function not in called:
+                called.add(part.function)
+                if part.function in functions():
+                    waiting.append(functions()[part.function])
+    return "saturate" in called
+
+
+def in_order(nodes: Iterable[PatternNode]) -> list[PatternNode]:
+    """Nodes after those whose outputs they read."""
+    waiting = list(nodes)
+    made = {o.value for node in waiting for o in node.outputs}
+    done: list[PatternNode] = []
+    while waiting:
+        ready = [n for n in waiting if not any(i.value in made for i in n.inputs)]
+        if not ready:
+            raise NoCaseError("the left side is a circle")
+        for node in ready:
+            done.append(node)
+            made -= {o.value for o in node.outputs}
+            waiting.remove(node)
+            break
+    return done
+
+
+@cache
+def reach_windows(rule: Rule) -> set[str]:
+    """The values that become, node by node, the data of a convolution or a pooling."""
+    reached = {node.inputs[0].value for node in rule.match if windowed(node)}
+    for node in reversed(in_order(rule.match)):
+        if any(output.value in reached for output in node.outputs):
+            reached |= {item.value for item in node.inputs}
+    return {name for name in reached if name}
+
+
+@cache
+def permutes_once(rule: Rule) -> bool:
+    """Whether one permutation is all that there is to choose beside a rank, or nearly."""
+    names = {
+        expression
+        for node in rule.match
+        for name, expression in node.attributes
+        if name == "perm" and isinstance(expression, Name)
+    }
+    choosing = ("Reduce", "Squeeze", "Unsqueeze", "Slice", "Split", "Concat")
+    return len(names) == 1 and not any(
+        operator.startswith(choosing) for node in rule.match for operator in node.operators
+    )
+
+
+def of_any_rank(meaning: Specification, at: int, kinds: Sequence[str] = FREE) -> bool:
+    """Whether an input may have any rank, as an operator is described."""
+    return any(
+        item.kind in kinds
+        for block in meaning.blocks
+        for item in block.inputs[min(at, len(block.inputs) - 1)].shape
+    )
+
+
+def windowed(node: PatternNode) -> bool:
+    """Whether a node is a convolution or a pooling."""
+    return any(part in node.op_type for part in ("Conv", "Pool"))
+
+
+def decides(part: Expression) -> bool:
+    """Whether an expression may hold though a part of it doesn't."""
+    return isinstance(part, Unary) or (isinstance(part, Binary) and part.operator == "or")
+
+
+@cache
+def progressions(rule: Rule) -> set[str]:
+    """The constants that a condition says to be a range of integers."""
+    found: set[str] = set()
+    for expression in rule.given:
+        match expression:
+            case Binary("=", Call("ints", (Name(text),)), Call("range")):
+                found.add(text)
+            case Binary("=", Call("range"), Call("ints", (Name(text),))):
+                found.add(text)
+    return found
+
+
+@cache
+def types_said(rule: Rule) -> dict[str, set[str]]:
+    """The types that conditions name, by the tensors whose types they ask for."""
+    found: dict[str, set[str]] = {}
+    for expression in rule.given:
+        parts = list(walk(expression))
+        names = [p.arguments[0] for p in parts if isinstance(p, Call) and p.function == "dtype"]
+        types = {str(part.value) for part in parts if isinstance(part, Literal)}
+        for name in names:
+            if isinstance(name, Name):
+                found.setdefault(name.text, set()).update(types)
+    return found
+
+
+@cache
+def equations(rule: Rule) -> list[str]:
+    """The Einsum equations that the conditions name, and each in other letters.
+
+    `equation(e)` is the same in any letters; what else is said of `e` may not be.
+    """
+    named = [
+        part.value
+        for expression in rule.given
+        for part in walk(expression)
+        if isinstance(part, Literal) and isinstance(part.value, str) and "->" in part.value
+    ]
+    return list(dict.fromkeys([*named, *(one.translate(_OTHER_LETTERS) for one in named)]))

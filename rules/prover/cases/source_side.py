@@ -1,0 +1,416 @@
+"""The left side of a rule in one case: its nodes, their attributes, and the conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ....catalog.operators import ShapeError, Specification
+from ....catalog.operators.syntax import ONLY
+from ....catalog.operators.terms import Term
+from ...language.conditions import (
+    Condition,
+    HasAttribute,
+    HasShape,
+    Holds,
+    IsComputable,
+    bindings,
+    optional_values,
+)
+from ...language.functions import UnknownError
+from ...language.syntax import Binary, Call, Expression, Input, Name, PatternNode, Star, walk
+from ..assumptions import spread
+from ..statement import Obligation
+from .attribute_choices import LEFT_ALONE, Node
+from .axis_notation import NotationMattersError
+from .composition import UndescribedError, described
+from .element_types import chosen, signature, type_code
+from .enumeration import NoCaseError
+from .rule_analysis import asked, decides, in_order, repeats_outputs
+from .source_operands import SourceOperands
+from .symbolic_expressions import UndecidedError, Value, evaluate, same
+
+
+class SourceSide(SourceOperands):
+    """The left side: operands are made up, and what is known of them becomes assumptions."""
+
+    def build(self) -> None:
+        """Build the left side node by node; NoCaseError where the choices fit none."""
+        self.limits: list[Obligation] = []
+        for name in sorted(optional_values(self.rule)):
+            if self.choices.pick(f"{name} is absent", (False, True), "form"):
+                self.absent.add(name)
+        for name, (operand, _) in bindings(self.rule).shapes.items():
+            if operand not in self.absent:
+                self.names[name] = self.symbol(name, "dimension")
+        for name in bindings(self.rule).scalars:
+            self._bind_scalar(name)
+        self._assume_early()
+        try:
+            for node in in_order(self.rule.match):
+                self._node(chosen(node, self.operators))
+            for one in self.waiting:
+                self._assume(one)
+            self._check_limits()
+        except ShapeError as error:
+            raise NoCaseError(str(error)) from None
+        except UndecidedError:
+            raise UndescribedError("a value of the rule is more than can be written out") from None
+        except UnknownError:
+            raise NoCaseError("a condition is not known to hold") from None
+
+    def _check_limits(self) -> None:
+        """See that the rule keeps to what is described of its operators, by its own conditions."""
+        granted = {one.condition for one in self.assumptions}
+        for one in self.limits:
+            if not granted.issuperset(spread(one.condition)):
+                raise UndescribedError(one.text)
+
+    # ---------------------------------------------------------------------------- nodes
+
+    def _node(self, node: PatternNode) -> None:
+        meaning = described(node.operator, self.composition.opset)
+        known = signature(node.operator, self.composition.opset)
+        if known is None:
+            raise NoCaseError(f"{node.operator} is not in opset {self.composition.opset}")
+        attributes: dict[str, Value] = {}
+        self.sources: dict[str, Expression] = {}
+        self._fixed_attributes(node, attributes)
+        for name, expression in node.attributes:  # those on which shapes may depend
+            if name in ("transA", "transB", "group") and name not in attributes:
+                self._attribute(node, meaning, name, expression, attributes, [])
+        inputs = self._operands(node, meaning)
+        shapes = [self._shape_or_none(name) for name in inputs]
+        for name, expression in node.attributes:
+            if name not in attributes:
+                self._attribute(node, meaning, name, expression, attributes, shapes)
+        if node.rest is not None:
+            self._rest(node, meaning, attributes, shapes)
+        outputs = self._outputs(node)
+        self._lists(node, meaning, inputs, shapes, outputs)
+        self._assume_early()
+        self.see_node(node.operator, inputs, len(outputs), attributes, self.sources, {})
+        for need in self.composition.node(node.operator, inputs, attributes, outputs):
+            if need.text.startswith(f"{node.operator}: {ONLY}"):
+                self.limits.append(need)
+            else:
+                self.suppose(need.text, need.condition)
+        for name in outputs:
+            self._bind_shape(name)
+        self._assume_early()
+
+    def _assume_early(self) -> None:
+        """Assume the conditions that can be told already: the sooner one fails, the better."""
+        for one in list(self.waiting):
+            if isinstance(one, Holds) and self._can_tell(one.expression):
+                self.waiting.remove(one)
+                self._assume(one)
+
+    def _can_tell(self, expression: Expression) -> bool:
+        """Whether all that a condition asks about is there, so that it may fail early."""
+        always, operands, names = asked(self.rule)[id(expression)]
+        if always:
+            return True
+        there = (self.composition.tensors, self.lists, self.absent)
+        return all(any(one in some for some in there) for one in operands) and all(
+            name in self.names for name in names
+        )
+
+    def _shape_or_none(self, name: str | None) -> tuple[Term, ...] | None:
+        tensor = self.composition.tensors.get(name or "")
+        return None if tensor is None else tensor.shape
+
+    def _operands(self, node: PatternNode, meaning: Specification) -> list[str | None]:
+        inputs: list[str | None] = []
+        for at, item in enumerate(node.inputs):
+            if item.value is None or item.value in self.absent:
+                inputs.append(None)
+                continue
+            for name in self._named(node, item) if item.star else [item.value]:
+                waits = at in meaning.known_inputs and item.literal is None
+                if name not in self.composition.tensors and not waits:
+                    self._leaf(node, meaning, at, item, name)
+                inputs.append(name)
+        while inputs and inputs[-1] is None:
+            inputs.pop()
+        return inputs
+
+    def _named(self, node: PatternNode, item: Input) -> list[str]:
+        """The tensors that `*A` stands for among the inputs."""
+        name = item.value or ""
+        if name not in self.lists:
+            counts = self._counts(len(node.inputs) == 1)
+            count = self.choices.pick(f"number of {name}", counts)
+            self._stretch(f"len({name})", count, max(counts))
+            self.lists[name] = [f"{name}.{at}" for at in range(count)]
+        return self.lists[name]
+
+    def _outputs(self, node: PatternNode) -> list[str]:
+        outputs: list[str] = []
+        for output in node.outputs:
+            if not output.star:
+                outputs.append(output.value)
+                continue
+            if output.value not in self.lists:
+                counts = self._counts(len(node.outputs) == 1)
+                count = self.choices.pick(f"number of {output.value}", counts)
+                self._stretch(f"len({output.value})", count, max(counts))
+                self.lists[output.value] = [f"{output.value}.{at}" for at in range(count)]
+            outputs += self.lists[output.value]
+        return outputs + self._unused(node)
+
+    def _unused(self, node: PatternNode) -> list[str]:
+        """Outputs that a node may have besides those named: parts of a Split that nothing reads."""
+        if any(output.star for output in node.outputs) or not repeats_outputs(node.operator):
+            return []
+        if node.name not in self.unused:
+            count = self.choices.pick(f"number of unused outputs of {node.name}", (1, 0))
+            self._stretch(f"outputs({node.name})", count, 1)
+            self.unused[node.name] = [f"{node.name}.unused.{at}" for at in range(count)]
+        return self.unused[node.name]
+
+    def _lists(
+        self,
+        node: PatternNode,
+        meaning: Specification,
+        inputs: Sequence[str | None],
+        shapes: Sequence[tuple[Term, ...] | None],
+        outputs: Sequence[str],
+    ) -> None:
+        """Make up the inputs whose elements must be known, axes first: others go with them."""
+        waiting = {
+            at: name
+            for at, name in enumerate(inputs)
+            if at in meaning.known_inputs and name and name not in self.composition.tensors
+        }
+        if not waiting:
+            return
+        declared = max((block.inputs for block in meaning.blocks), key=len)
+        about = self._about(node, meaning, shapes)
+        beside: Sequence[int] | None = None
+        axes = ""
+        for at, name in sorted(waiting.items(), key=lambda one: declared[one[0]].name != "axes"):
+            what = declared[at].name
+            dtype = self.dtypes.get(name, "int64")
+            if self.rule.operand(name).scalar:
+                contents: Value = (self.names[name],)
+            elif what == "split":
+                contents = tuple(
+                    self.symbol(f"{name}.{part}", "dimension") for part in range(len(outputs))
+                )
+            elif what == "axes" and (places := self._axes_told(node, name, about.rank)) is not None:
+                more = len(places) if node.operator == "Unsqueeze" else 0
+                contents = self.options.spelled(name, places, about.rank + more)
+            else:
+                contents = self.options.contents(about, what, name, beside)
+            if what == "axes":
+                beside, axes = contents, name
+            elif beside is not None and len(beside) > 1 and self.ways.leaders([axes]):
+                self.ways.add_beside(axes, name, contents)
+            if what == "shape" and node.operator == "Expand":
+                count = len(contents) if isinstance(contents, tuple) else 0
+                more = max(0, about.rank - count)
+                self._stretch(f"dim({name}, 0)", count, 3, (outputs[0], more))
+            rank = 0 if declared[at].kind == "int" else 1
+            self.composition.known_constant(name, contents, dtype, rank)
+
+    def _about(
+        self,
+        node: PatternNode,
+        meaning: Specification,
+        shapes: Sequence[tuple[Term, ...] | None],
+    ) -> Node:
+        opset, outputs = self.composition.opset, len(self._outputs(node))
+        return Node(node.name, node.operator, meaning, opset, shapes, outputs)
+
+    # ----------------------------------------------------------------------- attributes
+
+    def _fixed_attributes(self, node: PatternNode, attributes: dict[str, Value]) -> None:
+        for name, expression in node.attributes:
+            try:
+                attributes[name] = evaluate(expression, self.names, self)
+            except UnknownError:
+                continue
+            self.sources[name] = expression
+
+    def _attribute(
+        self,
+        node: PatternNode,
+        meaning: Specification,
+        name: str,
+        expression: Expression,
+        attributes: dict[str, Value],
+        shapes: Sequence[tuple[Term, ...] | None],
+    ) -> None:
+        """Choose an attribute that the rule binds to a name, or compares with an expression."""
+        try:
+            attributes[name] = evaluate(expression, self.names, self)
+            self.sources[name] = expression
+            return
+        except UnknownError:
+            pass
+        bound = expression.text if isinstance(expression, Name) else f"{node.name}.{name}"
+        about = self._about(node, meaning, shapes)
+        if (told := self._told(bound)) is not None:
+            attributes[name] = self.names[bound] = told
+            return
+        if name == "to":
+            value: Value = type_code(self.dtypes[node.outputs[0].value])
+        else:
+            still = self._still(bound, about.rank) if name == "perm" else 0
+            value = self.options.attribute(about, name, bound, still)
+        if value is None and name in LEFT_ALONE and self._is_integer(meaning, name):
+            value = self.symbol(bound, "integer")
+        if value is None:
+            value = self._default(meaning, name)
+        if value is None:
+            raise NoCaseError(f"{name} of {node.name} has no value")
+        attributes[name] = value
+        self.names[bound] = value
+        self.sources[name] = Name(bound)
+
+    def _told(self, name: str) -> tuple[int, ...] | None:
+        """The permutation or the axes that a condition says a name to stand for."""
+        for expression in self.rule.given:
+            for one, said in _sides(expression):
+                if one != Name(name):
+                    continue
+                try:
+                    value = self.value(said)
+                except UnknownError:
+                    continue
+                if isinstance(value, tuple) and all(type(item) is int for item in value):
+                    return value
+        return None
+
+    def _still(self, name: str, rank: int) -> int:
+        """How many of the last axes a permutation leaves where they are, as a condition says."""
+        for expression in self.rule.given:
+            for one, said in _sides(expression):
+                match one:
+                    case Call("drop", (Name(text), start)) if text == name:
+                        try:
+                            first, last = self.value(start), self.value(said)
+                        except UnknownError:
+                            continue
+                        if type(first) is int and last == tuple(range(first, rank)):
+                            return rank - first
+        return 0
+
+    def _axes_told(self, node: PatternNode, name: str, rank: int) -> tuple[int, ...] | None:
+        """The axes, from the front, that a condition says the entries of a list to be.
+
+        All others would break it; a list of none has no spelling.
+        """
+        for expression in self.rule.given:
+            for one, other in _sides(expression):
+                match one:
+                    case Call("axes", (Call("ints", (Name(text),)), counted)) if text == name:
+                        try:
+                            places, among = self.value(other), self.value(counted)
+                        except UnknownError:
+                            continue
+                        if not isinstance(places, tuple) or not places:
+                            continue
+                        more = len(places) if node.operator == "Unsqueeze" else 0
+                        if among == rank + more and all(type(at) is int for at in places):
+                            return places
+        return None
+
+    def _is_integer(self, meaning: Specification, name: str) -> bool:
+        attributes = (one for block in meaning.blocks for one in block.attributes)
+        return any(one.name == name and one.type == "int" for one in attributes)
+
+    def _default(self, meaning: Specification, name: str) -> Value:
+        for block in meaning.blocks:
+            for attribute in block.attributes:
+                literal = getattr(attribute.default, "value", None)
+                if attribute.name == name and literal is not None:
+                    return literal
+        return None
+
+    def _rest(
+        self,
+        node: PatternNode,
+        meaning: Specification,
+        attributes: dict[str, Value],
+        shapes: Sequence[tuple[Term, ...] | None],
+    ) -> None:
+        """Choose the attributes that `*rest` stands for, once for all nodes that bear it."""
+        assert node.rest is not None
+        if node.rest not in self.rests:
+            about = self._about(node, meaning, shapes)
+            rest: dict[str, Value] = {}
+            names = {a.name for block in meaning.blocks for a in block.attributes}
+            for name in sorted(names - set(attributes)):
+                padded = {**rest, **attributes}.get("auto_pad", "NOTSET")
+                if name == "pads" and padded != "NOTSET":
+                    continue
+                if name == "kernel_shape" and "Conv" in node.operator:
+                    continue  # it is that of the weight, wherever it is given
+                value: Value = None
+                if name == "to":
+                    value = type_code(self.dtypes[node.outputs[0].value])
+                else:
+                    value = self.options.attribute(about, name, f"{node.rest}.{name}")
+                if value is not None:
+                    rest[name] = self.names[f"{node.rest}.{name}"] = value
+            self.rests[node.rest] = rest
+        mentioned = {name for name, _ in node.attributes}
+        for name, value in self.rests[node.rest].items():
+            if name not in mentioned:
+                attributes[name] = value
+                self.sources[name] = Name(f"{node.rest}.{name}")
+
+    # ----------------------------------------------------------------------- conditions
+
+    def _bind_shape(self, name: str) -> None:
+        """Bind a list of dimensions that the declared shape of an interior value has."""
+        declared = self.rule.operand(name).shape or ()
+        star = next((i for i, s in enumerate(declared) if isinstance(s, Star)), None)
+        shape = self.composition.tensors[name].shape
+        if star is not None and len(shape) >= len(declared) - 1:
+            text = declared[star].text  # type: ignore[union-attr]
+            part = shape[star : len(shape) - (len(declared) - star - 1)]
+            self.names.setdefault(text, tuple(part))
+
+    def _assume(self, one: Condition) -> None:
+        """Assume a condition, or what can be said of it: nothing where that is undecided."""
+        try:
+            self._assume_whole(one)
+        except UndecidedError:
+            match one:
+                case Holds(Binary("and", left, right)):
+                    for part in (left, right):
+                        self._assume(Holds(part))
+                case IsComputable():
+                    raise
+
+    def _assume_whole(self, one: Condition) -> None:
+        text = str(one)
+        match one:
+            case HasShape(value, shape, optional):
+                if not (optional and value in self.absent):
+                    sizes = self.spliced(shape)
+                    self.suppose(text, same(self.shape_of(value), sizes))
+            case HasAttribute(node, attribute, expression) if not isinstance(expression, Name):
+                made_up = self.names.get(f"{node}.{attribute}")
+                if made_up is not None:
+                    if matter := self.ways.leaders([f"{node}.{attribute}"]):
+                        raise NotationMattersError(matter)
+                    self.suppose(text, same(made_up, self.value(expression)))
+            case Holds(expression):
+                self.side_conditions.clear()
+                self.suppose(text, self.holds(expression))
+                if not any(decides(part) for part in walk(expression)):
+                    for term in self.side_conditions:
+                        self.suppose(text, term)
+            case IsComputable(expression):
+                self.compute(expression)
+
+
+def _sides(condition: Expression) -> Iterator[tuple[Expression, Expression]]:
+    """Both ways to read an equation."""
+    match condition:
+        case Binary("=", left, right):
+            yield left, right
+            yield right, left

@@ -1,0 +1,116 @@
+"""Statements that are particular cases of others, which need no proof of their own.
+
+What holds for all integers that a symbol may stand for holds where a term stands in its place: a
+window with `auto_pad` is one whose pads are what that word says. That a statement is another one
+with terms put for symbols is seen by putting them there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from ....catalog.operators.expand import Definition
+from ....catalog.operators.terms import (
+    Apply,
+    Read,
+    Reduce,
+    Select,
+    Symbol,
+    Term,
+    Variable,
+    is_integer,
+    never_negative,
+    substitute,
+)
+from ..assumptions import conjuncts
+from ..statement import Statement
+from ..terms import parts
+
+
+def is_instance(special: Statement, general: Statement) -> bool:
+    """Whether a statement is another one with terms put for symbols that it doesn't have."""
+    own = {one.name for one in special.symbols}
+    free = {one.name: one for one in general.symbols if one.name not in own}
+    if any(one.kind != "integer" for one in free.values()):
+        return False
+    if len(special.definitions) != len(general.definitions):
+        return False
+    found: dict[str, Term] = dict.fromkeys(free, 0)
+    for one, other in zip(general.definitions, special.definitions, strict=True):
+        for pair in zip((*one.shape, one.value), (*other.shape, other.value), strict=False):
+            found |= _match(*pair, free)
+    return _says_all(general, special, found)
+
+
+def _match(one: Term, other: Term, free: Mapping[str, Symbol]) -> dict[str, Term]:
+    """What stands in one term where the other has symbols, as far as they are alike."""
+    found: dict[str, Term] = {}
+    waiting = [(one, other)]
+    while waiting:
+        one, other = waiting.pop()
+        if isinstance(one, Symbol) and one.name in free:
+            if is_integer(other) and _is_known(other):
+                found.setdefault(one.name, other)
+        elif type(one) is type(other):
+            here, there = list(_inner(one)), list(_inner(other))
+            if len(here) == len(there):
+                waiting += zip(here, there, strict=True)
+    return found
+
+
+def _is_known(term: Term) -> bool:
+    """Whether a term is the same number everywhere: it depends on no index and no element."""
+    return not any(isinstance(part, Variable | Read | Reduce) for part in parts(term))
+
+
+def _inner(term: Term) -> Iterator[Term]:
+    match term:
+        case Apply(_, arguments):
+            yield from arguments
+        case Select(condition, then, otherwise):
+            yield from (condition, then, otherwise)
+        case Read(_, indices):
+            yield from indices
+        case Reduce(_, _, extents, condition, body):
+            yield from (*extents, condition, body)
+
+
+def _says_all(general: Statement, special: Statement, known: Mapping[str, Term]) -> bool:
+    """Whether one statement with terms put for symbols says what the other does, or more."""
+    if general.region is not None or special.region is not None:
+        return False
+    whole = (general.equations, general.source, dict(general.algebras))
+    if whole != (special.equations, special.source, dict(special.algebras)):
+        return False
+
+    def new(term: Term) -> Term:
+        return substitute(term, known)
+
+    def shape(sizes: tuple[Term, ...]) -> tuple[Term, ...]:
+        return tuple(map(new, sizes))
+
+    operands = [replace(one, shape=shape(one.shape)) for one in general.operands]
+    definitions: list[Definition] = [
+        replace(one, shape=shape(one.shape), value=new(one.value)) for one in general.definitions
+    ]
+    if operands != list(special.operands) or definitions != list(special.definitions):
+        return False
+    granted = {True, *conjuncts(special.assumptions)}
+    for part in conjuncts([new(one) for one in general.assumptions]):
+        match part:
+            case Apply(">=", (term, int() as least)) if least <= 0 and _is_count(term):
+                continue
+        if part not in granted:
+            return False
+    shown = {True, *conjuncts([new(one.condition) for one in general.obligations])} | granted
+    return all(part in shown for part in conjuncts(one.condition for one in special.obligations))
+
+
+def _is_count(term: Term) -> bool:
+    """Whether an integer is seen to be at least 0; half of a count, rounded up, is a count."""
+    match term:
+        case Apply("neg", (Apply("//", (Apply("neg", (whole,)), int() as by)),)) if by > 0:
+            return never_negative(whole)
+        case _:
+            return never_negative(term)

@@ -1,0 +1,323 @@
+"""Integer terms as polynomials; conditions as constraints on integers, or sums that are 0 or 1."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+from ....catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term, Variable
+from ..functions import elementary
+from ..functions.comparisons import above_zero
+from ..functions.extrema import extreme_of
+from ..functions.monotone import Element
+from ..normal.arithmetic import guarded, plus, times
+from ..normal.context import UndecidedError
+from ..normal.definedness import Path
+from ..normal.interning import abstracted
+from ..normal.piecewise import by_cases, negated
+from ..normal.sums import Place, Product, Sum, number, scaled
+from ..solve.polynomials import (
+    FALSE,
+    TRUE,
+    ZERO,
+    Constraint,
+    Polynomial,
+    at_least,
+    below,
+    choice,
+    constant,
+    differs,
+    element,
+    equals,
+    extreme,
+    joined,
+    quotient,
+    remainder,
+)
+from ..statement import Algebra
+from .term_kinds import COMPARISONS, INDEX, PREDICATES, Kinds
+
+Indices = Mapping[Variable, Polynomial]
+Truth = Constraint | list[Product]
+
+
+class Integers(Kinds, ABC):
+    """Lowers terms that are integers."""
+
+    @abstractmethod
+    def read(self, tensor: str, places: tuple[Polynomial, ...], path: Path) -> list[Product]:
+        """Return an element of a tensor, in the tensor's own algebra."""
+
+    @abstractmethod
+    def truth(self, term: Term, indices: Indices, path: Path) -> Truth:
+        """Return a condition as a constraint on integers, or as a sum that is 0 or 1."""
+
+    def index(self, term: Term, indices: Indices, path: Path) -> Polynomial:
+        """Return an integer term as a polynomial."""
+        return self.context.fold(self._index(term, indices, path))
+
+    def _index(self, term: Term, indices: Indices, path: Path) -> Polynomial:
+        match term:
+            case bool() | float():
+                raise UndecidedError(f"{term} is no index")
+            case int():
+                return constant(term)
+            case Variable():
+                return indices[term]
+            case Symbol(name, kind) if kind != "real":
+                return self.symbol(name)
+            case Apply(function, arguments) if function in INDEX:
+                parts = [self.index(argument, indices, path) for argument in arguments]
+                if function in ("//", "%") and not self.context.is_positive(parts[1], parts[0]):
+                    path.ask("holds", differs(parts[1], 0))
+                return _polynomial(function, parts)
+            case Select(condition, then, otherwise):
+                truth = self.truth(condition, indices, path)
+                if not isinstance(truth, Constraint):
+                    raise UndecidedError("an index depends on a truth value")
+                one = self.index(then, indices, path.inner(truth.conjuncts()))
+                two = self.index(otherwise, indices, path.inner(truth.negation.conjuncts()))
+                return choice(truth, one, two)
+            case Read(tensor, inner) if self.algebra(tensor) == "integer":
+                places = tuple(self.index(place, indices, path) for place in inner)
+                return self._element(self.read(tensor, places, path))
+            case _:
+                raise UndecidedError(f"{term} is no index")
+
+    def _element(self, whole: Sum) -> Polynomial:
+        """Return an element of the integer algebra as an integer."""
+        if any(product.outer_guards() for product in whole):
+            raise UndecidedError("an index is an element by cases")
+        known = elementary.integral(whole)
+        if known is not None:
+            return known
+        value = abstracted(whole, self.context)
+        if isinstance(value, Fraction):
+            return constant(int(value))
+        if value.head in self.context.exact:
+            value = Place(self.context.exact[value.head][0], value.indices)
+        return value.indices[0] if value.head == "#INT" else element(value.head, value.indices)
+
+
+def _polynomial(function: str, parts: Sequence[Polynomial]) -> Polynomial:
+    match function:
+        case "+":
+            return parts[0] + parts[1]
+        case "-":
+            return parts[0] - parts[1]
+        case "*":
+            return parts[0] * parts[1]
+        case "//":
+            return quotient(parts[0], parts[1])
+        case "%":
+            return remainder(parts[0], parts[1])
+        case "neg":
+            return ZERO - parts[0]
+        case "max" | "min":
+            return extreme(function, parts[0], parts[1])
+        case "abs":
+            return extreme("max", parts[0], -parts[0])
+        case _:  # floor and ceil of an integer
+            return parts[0]
+
+
+class Truths(Integers):
+    """Lowers terms that hold or don't."""
+
+    @abstractmethod
+    def value(self, term: Term, indices: Indices, algebra: Algebra, path: Path) -> list[Product]:
+        """Return an element as a sum, in the algebra given."""
+
+    @abstractmethod
+    def _select(
+        self,
+        condition: Term,
+        then: Term,
+        otherwise: Term,
+        indices: Indices,
+        algebra: Algebra,
+        path: Path,
+    ) -> list[Product]:
+        """Return one of two elements, as a condition says."""
+
+    @abstractmethod
+    def _bind(
+        self,
+        variables: Sequence[Variable],
+        extents: Sequence[Term],
+        condition: Term,
+        indices: Indices,
+        path: Path,
+    ) -> tuple[dict[Variable, Polynomial], tuple[str, ...], tuple[Constraint, ...], Path]:
+        """Return new indices for a reduction, their guards, and the path inside of it."""
+
+    @abstractmethod
+    def _leave(self, names: Sequence[str], deeper: Path, path: Path) -> None:
+        """Note on the path to a reduction what was asked for inside of it."""
+
+    def truth(self, term: Term, indices: Indices, path: Path) -> Truth:
+        """Return a condition as a constraint on integers, or as a sum that is 0 or 1."""
+        match term:
+            case bool():
+                return TRUE if term else FALSE
+            case Apply("and" | "or" as function, (left, right)):
+                return self._logical(function, left, right, indices, path)
+            case Apply("not", (inner,)):
+                truth = self.truth(inner, indices, path)
+                return truth.negation if isinstance(truth, Constraint) else negated(truth)
+            case Apply("xor", (left, right)):
+                one = self.number(self.truth(left, indices, path))
+                two = self.number(self.truth(right, indices, path))
+                both = times(one, two, self.context)
+                return plus(plus(one, two), scaled(both, -2))
+            case Apply(function, (left, right)) if function in COMPARISONS:
+                return self._comparison(function, left, right, indices, path)
+            case Apply(function, (inner,)) if function in PREDICATES:
+                return self._predicate(function, inner, indices, path)
+            case Apply("to_bool", (inner,)):
+                if self.is_truth(inner):
+                    return self.truth(inner, indices, path)
+                return self._comparison("!=", inner, 0, indices, path)
+            case Reduce("any" | "all" as kind, variables, extents, condition, body):
+                return self._quantified(kind, variables, extents, condition, body, indices, path)
+            case Read(tensor, inner) if self.algebra(tensor) == "boolean":
+                places = tuple(self.index(place, indices, path) for place in inner)
+                return self.read(tensor, places, path)
+            case Select(condition, then, otherwise):
+                return self._select(condition, then, otherwise, indices, "boolean", path)
+            case Symbol():
+                raise UndecidedError(f"{term} is no condition")
+            case _:
+                raise UndecidedError(f"{term} is no condition that can be lowered")
+
+    def number(self, truth: Truth) -> list[Product]:
+        """Return a condition as 1 where it holds and 0 elsewhere."""
+        return self._under(number(1), truth) if isinstance(truth, Constraint) else truth
+
+    def _under(self, whole: Sum, truth: Constraint) -> list[Product]:
+        return guarded(whole, truth.conjuncts(), self.context)
+
+    def _logical(
+        self, function: str, left: Term, right: Term, indices: Indices, path: Path
+    ) -> Truth:
+        one = self.truth(left, indices, path)
+        # the right side of `and` is only computed where the left one holds
+        inner = path
+        if isinstance(one, Constraint):
+            needed = one if function == "and" else one.negation
+            inner = path.inner(needed.conjuncts())
+        two = self.truth(right, indices, inner)
+        if isinstance(one, Constraint) and isinstance(two, Constraint):
+            return joined(function, [one, two])
+        first, second = self.number(one), self.number(two)
+        both = times(first, second, self.context)
+        if function == "and":
+            return both
+        return plus(plus(first, second), scaled(both, -1))
+
+    def _comparison(
+        self, function: str, left: Term, right: Term, indices: Indices, path: Path
+    ) -> Truth:
+        if function in ("=", "!=") and right == 0 and isinstance(left, Read | Select):
+            truth = self._nonzero(left, indices, path)
+            if truth is not None:
+                return truth if function == "!=" else negated(truth)
+        if self.is_index(left) and self.is_index(right):
+            one, two = self.index(left, indices, path), self.index(right, indices, path)
+            match function:
+                case "=":
+                    return equals(one, two)
+                case "!=":
+                    return differs(one, two)
+                case "<":
+                    return below(one, two)
+                case "<=":
+                    return at_least(two, one)
+                case ">":
+                    return below(two, one)
+                case _:
+                    return at_least(one, two)
+        if self.is_truth(left) and self.is_truth(right) and function in ("=", "!="):
+            first = self.number(self.truth(left, indices, path))
+            second = self.number(self.truth(right, indices, path))
+            both = times(first, second, self.context)
+            unequal = plus(plus(first, second), scaled(both, -2))
+            return unequal if function == "!=" else negated(unequal)
+        kind = self.kind(left, right)
+        a = self.value(left, indices, kind, path)
+        b = self.value(right, indices, kind, path)
+        if kind != "real":
+            raise UndecidedError("a comparison of integers that aren't elements")
+        difference = plus(a, scaled(b, -1))
+        opposite = scaled(difference, -1)
+        match function:
+            case ">":
+                return self._above_zero(difference, path)
+            case "<":
+                return self._above_zero(opposite, path)
+            case "<=":
+                return negated(self._above_zero(difference, path))
+            case ">=":
+                return negated(self._above_zero(opposite, path))
+            case _:
+                # of two different numbers one is larger, and only one
+                unequal = plus(self._above_zero(difference, path), self._above_zero(opposite, path))
+                return unequal if function == "!=" else negated(unequal)
+
+    def _nonzero(self, term: Term, indices: Indices, path: Path) -> list[Product] | None:
+        """Return whether a number that is 0 or 1 is 1; None for other numbers."""
+        kind = self.kind(term)
+        if kind == "boolean":
+            return None
+        whole = self.value(term, indices, kind, path)
+        if not self._small(whole):
+            return None
+        squared = times(whole, whole, self.context)
+        return None if plus(squared, scaled(whole, -1)) else whole
+
+    def _above_zero(self, difference: Sum, path: Path) -> list[Product]:
+        return by_cases(
+            difference, self.context, path, lambda whole, _: above_zero(whole, self.context)
+        )
+
+    def _predicate(self, function: str, term: Term, indices: Indices, path: Path) -> Truth:
+        def test(whole: Sum, inner: Path) -> list[Product]:
+            found = elementary.opaque(function, [whole], self.context, inner)
+            self.context.idempotent.update(p.head for one in found for p in one.factors)
+            return found
+
+        whole = self.value(term, indices, self.kind(term), path)
+        return by_cases(whole, self.context, path, test)
+
+    def _quantified(
+        self,
+        kind: str,
+        variables: Sequence[Variable],
+        extents: Sequence[Term],
+        condition: Term,
+        body: Term,
+        indices: Indices,
+        path: Path,
+    ) -> Truth:
+        inner, names, guards, deeper = self._bind(variables, extents, condition, indices, path)
+        truth = self.number(self.truth(body, inner, deeper))
+        self._leave(names, deeper, path)
+        if kind == "all":
+            truth = negated(truth)
+        found = extreme_of("any", [Element(names, guards, truth)], self.context, path)
+        self.context.idempotent.update(p.head for one in found for p in one.factors)
+        return negated(found) if kind == "all" else found
+
+    def _small(self, whole: Sum) -> bool:
+        """Whether a sum of truth values is an integer from 0 to 7, which every type holds."""
+        truths = all(p.head in self.context.idempotent for one in whole for p in one.factors)
+        whole_numbers = all(one.coefficient.denominator == 1 and one.plain for one in whole)
+        above = sum(one.coefficient for one in whole if one.coefficient > 0)
+        return truths and whole_numbers and above <= 7 and _not_below(whole)
+
+
+def _not_below(whole: Sum) -> bool:
+    """Whether a sum of truth values is seen to be at least 0, as 1 - x is."""
+    below = sum(one.coefficient for one in whole if one.coefficient < 0)
+    return below + sum(one.coefficient for one in whole if not one.factors) >= 0

@@ -1,0 +1,102 @@
+"""Functions of sums by cases: under outer guards and for each truth value, the sum is simpler."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .arithmetic import guarded, plus, tidy, times
+from .context import Context, UndecidedError
+from .definedness import Path
+from .sums import Place, Product, Sum, number, scaled, single
+
+_MOST_CASES = 64
+
+Function = Callable[[Sum, Path], list[Product]]
+
+
+def by_cases(whole: Sum, context: Context, path: Path, function: Function) -> list[Product]:
+    """Return a function of a sum, applied where all outer guards and truth values are known."""
+    return _by_cases(whole, context, path, function, [0])
+
+
+def _by_cases(
+    whole: Sum, context: Context, path: Path, function: Function, count: list[int]
+) -> list[Product]:
+    count[0] += 1
+    if count[0] > _MOST_CASES:
+        raise UndecidedError(f"a function of more than {_MOST_CASES} cases")
+    place = outer_truth(whole, context)
+    if place is not None:
+        yes = _by_cases(
+            under_truth(whole, place, True, context),
+            context,
+            path.inner((), ((place, True),)),
+            function,
+            count,
+        )
+        no = _by_cases(
+            under_truth(whole, place, False, context),
+            context,
+            path.inner((), ((place, False),)),
+            function,
+            count,
+        )
+        return choose(single(place), yes, no, context)
+    guards = {guard.text: guard for product in whole for guard in product.outer_guards()}
+    guards = {text: guard for text, guard in guards.items() if guard not in path.guards}
+    if not guards:
+        bare = tidy((product.without(path.guards) for product in whole), context)
+        return function(bare, path)
+    guard = guards[min(guards)]
+    result: list[Product] = []
+    for case in (guard, guard.negation):
+        inner = path.inner(case.conjuncts())
+        if not context.solver.feasible(inner.guards):
+            continue
+        kept = [
+            product.without(case.conjuncts())
+            for product in whole
+            if not any(
+                one.negation == case or one.negation in case.conjuncts()
+                for one in product.outer_guards()
+            )
+        ]
+        part = _by_cases(kept, context, inner, function, count)
+        result += guarded(part, case.conjuncts(), context)
+    return result
+
+
+def choose(truth: Sum, then: Sum, otherwise: Sum, context: Context) -> list[Product]:
+    """Return `then` where a truth value is 1 and the other where it is 0."""
+    difference = plus(then, scaled(otherwise, -1))
+    return plus(times(truth, difference, context), otherwise)
+
+
+def negated(truth: Sum) -> list[Product]:
+    """Return 1 - a truth value."""
+    return plus(number(1), scaled(truth, -1))
+
+
+def outer_truth(whole: Sum, context: Context) -> Place | None:
+    """Return a truth value in the sum that doesn't depend on what is summed over."""
+    found: list[Place] = []
+    for product in whole:
+        own = set(product.bound)
+        found += [
+            place
+            for place in product.factors
+            if place.head in context.idempotent and place.variables.isdisjoint(own)
+        ]
+    return min(found, key=lambda place: place.text) if found else None
+
+
+def under_truth(whole: Sum, place: Place, value: bool, context: Context) -> list[Product]:
+    """Return a sum where a truth value is known."""
+    found = []
+    for product in whole:
+        if place not in product.factors:
+            found.append(product)
+        elif value:
+            factors = {p: e for p, e in product.factors.items() if p != place}
+            found.append(Product(product.coefficient, product.bound, product.guards, factors))
+    return tidy(found, context)

@@ -1,0 +1,277 @@
+"""Joining two axes of a statement that go together everywhere, as those of one reduction do."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from itertools import permutations
+from typing import TypeVar
+
+from ....catalog.operators.expand import Definition
+from ....catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term, Variable, apply
+from ..statement import Statement
+from ..terms import parts, symbol_names
+from .slicing import Program, canonical
+
+T = TypeVar("T")
+
+
+def joined(statement: Statement, name: str, smaller: Collection[str]) -> bool:
+    """Whether two axes can be joined so that a case is left that was looked at as well.
+
+    `smaller` are the cases in which what `name` measures is one shorter, in canonical spelling.
+    """
+    extent = statement.free[name]
+    if not statement.equations or not extent.places or statement.region is not None:
+        return False
+    program = Program.of(statement)
+    shapes = program.shapes
+    starts = [(tensor, first) for tensor, first in extent.places if tensor in shapes]
+    for kept, gone in permutations(range(extent.length), 2):
+        pairs = {(shapes[t][first + kept], shapes[t][first + gone]) for t, first in starts}
+        if len(pairs) != 1:
+            continue
+        ((one, other),) = pairs
+        if isinstance(one, Symbol) and isinstance(other, Symbol) and one != other:
+            without = _Join(program, one, other).program()
+            if without is not None and canonical(without) in smaller:
+                return True
+    return False
+
+
+class _NotTogetherError(Exception):
+    """The two axes don't go together everywhere."""
+
+
+@dataclass
+class _Join:
+    """What is left where an axis of size `gone` is joined to one of size `kept`.
+
+    The size of both together takes the name of the first. Each pair of indices (i, j) stands for
+    one index, so that tensors lose an axis, reductions an index, and products of sizes a factor.
+    Axes of size 1 that stand over the one that goes, are left out with it: their index is 0.
+    """
+
+    whole: Program
+    kept: Symbol
+    gone: Symbol
+    # By tensor, the places of both axes; and that of an axis of size 1.
+    both: dict[str, tuple[int, int]] = field(default_factory=dict)
+    ones: dict[str, int] = field(default_factory=dict)
+
+    def program(self) -> Program | None:
+        """The program that is left; None where the axes don't go together."""
+        try:
+            return self._program()
+        except _NotTogetherError:
+            return None
+
+    def _program(self) -> Program:
+        shapes = self.whole.shapes
+        for tensor, shape in shapes.items():
+            self._place(tensor, shape)
+        definitions = tuple(map(self._definition, self.whole.definitions))
+        for one, other in self.whole.equations:
+            if self.both.get(one) != self.both.get(other) or shapes[one] != shapes[other]:
+                raise _NotTogetherError
+            # of several axes of size 1 side by side any may go
+            left = [_drop(shapes[name], self._gone(name)) for name in (one, other)]
+            if left[0] != left[1]:
+                raise _NotTogetherError
+        own = {self.kept.name, self.gone.name}
+        if any(own & symbol_names(condition) for condition in self.whole.obligations):
+            raise _NotTogetherError
+        return Program(
+            tuple(
+                replace(one, shape=self._shape(one.name, one.shape)) for one in self.whole.operands
+            ),
+            definitions,
+            self.whole.equations,
+            tuple(self._assumptions()),
+            (),
+        )
+
+    def _assumptions(self) -> Iterator[Term]:
+        """What is assumed: that there are elements of both sizes, where it is said of both."""
+        some = {size: Apply(">", (size, 0)) for size in (self.kept, self.gone)}
+        both = all(condition in self.whole.assumptions for condition in some.values())
+        for condition in self.whole.assumptions:
+            if both and condition == some[self.kept]:
+                yield condition
+            elif not both or condition != some[self.gone]:
+                yield self._term(condition, {}, set())
+
+    def _place(self, tensor: str, shape: tuple[Term, ...]) -> None:
+        """Note where both axes of a tensor are: it has both, once, or neither.
+
+        An axis whose size is a product of both is one already.
+        """
+        found = []
+        for size in (self.kept, self.gone):
+            places = [
+                at
+                for at, one in enumerate(shape)
+                if size.name in symbol_names(one) and not self._is_whole(one)
+            ]
+            if any(shape[at] != size for at in places):
+                raise _NotTogetherError
+            found.append(places)
+        if found[0] or found[1]:
+            if not len(found[0]) == len(found[1]) == 1:
+                raise _NotTogetherError
+            self.both[tensor] = (found[0][0], found[1][0])
+
+    def _is_whole(self, size: Term) -> bool:
+        """Whether a size is a product of both sizes, and of others perhaps."""
+        factors = list(_factors(size))
+        return factors.count(self.kept) == factors.count(self.gone) == 1
+
+    def _shape(self, tensor: str, shape: tuple[Term, ...]) -> tuple[Term, ...]:
+        """The sizes that are left."""
+        left = _drop(shape, self._gone(tensor))
+        return tuple(one if one == self.kept else self._term(one, {}, set()) for one in left)
+
+    def _gone(self, tensor: str) -> int | None:
+        """The axis that a tensor loses."""
+        return self.both[tensor][1] if tensor in self.both else self.ones.get(tensor)
+
+    def _definition(self, one: Definition) -> Definition:
+        pairs: dict[Variable, Variable] = {}  # of indices that run together, the one that goes last
+        if one.name in self.both:
+            kept, gone = self.both[one.name]
+            pairs[one.indices[kept]] = one.indices[gone]
+        elif (place := self._over(one)) is not None:
+            self.ones[one.name] = place
+        at = self.ones.get(one.name)
+        single = set() if at is None else {one.indices[at]}
+        place = self._gone(one.name)
+        value = self._term(one.value, pairs, single)
+        shape = self._shape(one.name, one.shape)
+        return Definition(one.name, shape, _drop(one.indices, place), value)
+
+    def _over(self, one: Definition) -> int | None:
+        """The axis of size 1 of a result that stands over the one that goes.
+
+        Where it is reduced, or read from such an axis. Any axis of size 1 might be left out; this
+        is the one that makes of the case another case.
+        """
+        rank = len(one.shape)
+        for part in parts(one.value):
+            if not isinstance(part, Read):
+                continue
+            place = self._gone(part.tensor)
+            if place is None:
+                continue
+            index = part.indices[place]
+            if index in one.indices:
+                at = one.indices.index(index)
+            elif len(part.indices) == rank:
+                at = place
+            else:
+                continue
+            if one.shape[at] == 1:
+                return at
+        return None
+
+    def _term(
+        self, term: Term, pairs: Mapping[Variable, Variable], single: Collection[Variable]
+    ) -> Term:
+        """A term without the index, the axis, the factor that goes."""
+
+        def inner(one: Term) -> Term:
+            return self._term(one, pairs, single)
+
+        match term:
+            case Read(tensor, indices):
+                return Read(tensor, tuple(self._indices(tensor, indices, pairs, single)))
+            case Variable():
+                if term in pairs or term in pairs.values():
+                    raise _NotTogetherError
+                return 0 if term in single else term
+            case Symbol():
+                if term in (self.kept, self.gone):
+                    raise _NotTogetherError
+                return term
+            case Apply("*") if self.gone in (factors := list(_factors(term))):
+                if not factors.count(self.gone) == factors.count(self.kept) == 1:
+                    raise _NotTogetherError
+                factors.remove(self.gone)
+                return _product(one if one == self.kept else inner(one) for one in factors)
+            case Apply(function, arguments):
+                return Apply(function, tuple(map(inner, arguments)))
+            case Select(condition, then, otherwise):
+                return Select(inner(condition), inner(then), inner(otherwise))
+            case Reduce(kind, variables, extents, condition, body):
+                sizes = [extents.count(size) for size in (self.kept, self.gone)]
+                if sizes == [1, 1]:
+                    at = extents.index(self.gone)
+                    pairs = {**pairs, variables[extents.index(self.kept)]: variables[at]}
+                    variables, extents = _drop(variables, at), _drop(extents, at)
+                elif sizes != [0, 0]:
+                    raise _NotTogetherError
+                left = tuple(one if one == self.kept else inner(one) for one in extents)
+                guard = self._term(condition, pairs, single)
+                return Reduce(kind, variables, left, guard, self._term(body, pairs, single))
+            case _:
+                return term
+
+    def _indices(
+        self,
+        tensor: str,
+        indices: tuple[Term, ...],
+        pairs: Mapping[Variable, Variable],
+        single: Collection[Variable],
+    ) -> Iterator[Term]:
+        """The indices of an element that are left."""
+        gone = self._gone(tensor)
+        kept = self.both[tensor][0] if tensor in self.both else None
+        for at, index in enumerate(indices):
+            if kept is not None and at == kept:
+                other = indices[gone or 0]
+                if (whole := self._of_digits(index, other)) is not None:
+                    yield self._term(whole, pairs, single)
+                elif isinstance(index, Variable) and pairs.get(index) == other:
+                    yield index
+                else:
+                    raise _NotTogetherError
+            elif at != gone:
+                yield self._term(index, pairs, single)
+            elif kept is None and not (index == 0 or index in single):
+                # Of an axis of size 1, what is read must be seen to be there.
+                raise _NotTogetherError
+
+    def _of_digits(self, index: Term, other: Term) -> Term | None:
+        """What an element is read at where both indices are the digits of one number.
+
+        For a number e, that is e itself where they are e // n and e % n, and e modulo the size of
+        both axes together where the first is (e // n) % m.
+        """
+        match other:
+            case Apply("%", (whole, self.gone)):
+                pass
+            case _:
+                return None
+        high = Apply("//", (whole, self.gone))
+        if index == high:
+            return whole
+        # that size has the name of the first, as it would stand in a product
+        both = Apply("*", (self.kept, self.gone))
+        return Apply("%", (whole, both)) if index == Apply("%", (high, self.kept)) else None
+
+
+def _product(factors: Iterable[Term]) -> Term:
+    return reduce(lambda one, other: apply("*", one, other), factors)
+
+
+def _factors(term: Term) -> Iterator[Term]:
+    match term:
+        case Apply("*", arguments):
+            for argument in arguments:
+                yield from _factors(argument)
+        case _:
+            yield term
+
+
+def _drop(items: tuple[T, ...], at: int | None) -> tuple[T, ...]:
+    return items if at is None else (*items[:at], *items[at + 1 :])

@@ -1,0 +1,461 @@
+"""Whether the axes of a list have nothing to do with each other, and how many a difference needs.
+
+Each axis by itself can be left out of such a statement, in whatever order they stand.
+
+Where nothing is summed over, an element of either side is computed with a few elements of operands,
+which conditions on indices choose: Pad takes an element of its operand where all axes say so, and
+the number that fills elsewhere. Let the sides differ at some index, and let no condition connect
+two axes. Keep of the axes
+
+- for each condition that doesn't hold there, one along which it doesn't;
+- of each operand that is read at n places, so many that two different ones differ along one of
+  them: n - 1 do (Bondy, Induced subsets, 1972).
+
+Without the others each condition holds that held, and no other; places that were the same are the
+same, and different ones are different. So operands can hold the same elements there, and both sides
+compute what they computed. The same goes for a target that reads out of bounds, with the axis along
+which it does; as long as no condition asks about elements, those needn't be told apart there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import TypeVar
+
+from ....catalog.operators.expand import Definition
+from ....catalog.operators.terms import Apply, Read, Reduce, Select, Symbol, Term, Variable, select
+from ..statement import Outcome, Statement
+from ..terms import parts, reads, symbol_names
+from .slicing import Program, canonical
+
+
+class _ManyError(Exception):
+    """Something is summed over, or a number is made of indices."""
+
+
+@dataclass(frozen=True)
+class _Uses:
+    """The conditions on indices that one element may depend on, and how often it reads what."""
+
+    conditions: int = 0
+    elements: Counter[str] = field(default_factory=Counter)
+    # Whether elements decide anything, too.
+    compared: bool = False
+
+    def __add__(self, other: _Uses) -> _Uses:
+        return _Uses(
+            self.conditions + other.conditions,
+            self.elements + other.elements,
+            self.compared or other.compared,
+        )
+
+
+def axes_needed(program: Program) -> int | None:
+    """Return how many axes of a list a difference needs at most; None where that isn't known."""
+    known: dict[str, _Uses] = {}
+    operands = {one.name for one in program.operands}
+    most = 0
+    try:
+        for one in program.definitions:
+            known[one.name] = _uses(one.value, known, operands)
+        for pair in program.equations:
+            both = _Uses()
+            for name in pair:
+                both += known.get(name, _Uses(0, Counter([name])))
+            told = sum(count - 1 for count in both.elements.values())
+            outside = both.conditions + 1 + (told if both.compared else 0)
+            most = max(most, both.conditions + told, outside)
+    except _ManyError:
+        return None
+    return most
+
+
+def _uses(term: Term, known: dict[str, _Uses], operands: set[str]) -> _Uses:
+    match term:
+        case Read(tensor, indices):
+            if any(map(reads, indices)):
+                raise _ManyError
+            return _Uses(0, Counter([tensor])) if tensor in operands else known[tensor]
+        case Select(condition, then, otherwise):
+            found = _asked(condition, known, operands)
+            for part in (then, otherwise):
+                found += _uses(part, known, operands)
+            return found
+        case Apply(_, arguments) if reads(term):
+            found = _Uses()
+            for part in arguments:
+                found += _uses(part, known, operands)
+            return found
+        case _ if isinstance(term, Reduce) or not counts_nothing(term):
+            raise _ManyError
+        case _:
+            return _Uses()
+
+
+def _asked(condition: Term, known: dict[str, _Uses], operands: set[str]) -> _Uses:
+    match condition:
+        case Apply("and" | "or" | "not", arguments) if reads(condition):
+            found = _Uses()
+            for part in arguments:
+                found += _asked(part, known, operands)
+            return found
+        case _ if reads(condition):
+            return _uses(condition, known, operands) + _Uses(compared=True)
+        case _:
+            return _Uses(1)
+
+
+def counts_nothing(term: Term) -> bool:
+    """Whether no number is made of indices or of sizes of axes, but for where elements are read."""
+    match term:
+        case Read():
+            return True
+        case Variable():
+            return False
+        case Symbol(name):
+            return "." not in name
+        case Reduce():
+            return False
+        case Apply(_, arguments):
+            return all(map(counts_nothing, arguments))
+        case Select(condition, then, otherwise):
+            return all(map(counts_nothing, (condition, then, otherwise)))
+        case _:
+            return not any(isinstance(part, Variable) for part in parts(term))
+
+
+__all__ = ["axes_needed", "counts_nothing"]
+
+
+# Values that are the same at all places.
+_Number = int | float | Symbol
+
+
+@dataclass
+class _Connections:
+    """What is connected with what."""
+
+    parents: dict[object, object] = field(default_factory=dict)
+    # Tensors that are 0; None where values aren't sums of products, so that it says nothing.
+    zeros: set[str] | None = None
+    # Whether the list is long enough for all choices between elements (separation.py).
+    chosen: bool = False
+
+    def root(self, one: object) -> object:
+        while (parent := self.parents.setdefault(one, one)) != one:
+            one = parent
+        return one
+
+    def join(self, members: Iterable[object]) -> None:
+        found = list(members)
+        for one, other in pairwise(found):
+            self.parents[self.root(one)] = self.root(other)
+
+
+@dataclass(frozen=True)
+class AxisPartition:
+    """What belongs to each axis of a list of which no constraint connects two: each has a number.
+
+    `places` are the axes of tensors, `indices` those of definitions by the definition's name.
+    """
+
+    places: dict[tuple[str, int], int]
+    indices: dict[tuple[str, Variable], int]
+    symbols: dict[str, int]
+
+
+def separates(statement: Statement, name: str, outcome: Outcome) -> bool:
+    """Whether no constraint connects two axes of a list that is long enough for all its terms.
+
+    The axes of the list stand in their order in each tensor. A permutation of R + 1 axes is none of
+    R axes and one more: taking away all axes but a few from what is permuted leaves what was proved
+    only where nothing is permuted.
+    """
+    partition = axis_partition(statement, name, outcome)
+    if partition is None:
+        return False
+    orders: dict[str, list[int]] = {}
+    for (tensor, _), axis in sorted(partition.places.items()):
+        orders.setdefault(tensor, []).append(axis)
+    return all(one < other for axes in orders.values() for one, other in pairwise(axes))
+
+
+def axis_partition(statement: Statement, name: str, outcome: Outcome) -> AxisPartition | None:
+    """What belongs to each axis of a list that is long enough for all terms; None if connected."""
+    extent = statement.free[name]
+    if not statement.equations or not extent.places or extent.length < 2:
+        return None
+    program = Program.of(statement)
+    needed = axes_needed(program)
+    groups = _Connections(chosen=needed is not None and needed <= extent.length)
+    if outcome.widest - 1 > extent.length and not groups.chosen:
+        return None
+    shapes = program.shapes
+    for tensor, shape in shapes.items():
+        for at, size in enumerate(shape):
+            groups.join([(tensor, at), *_axis_symbols(size)])
+    groups.zeros = _zeros(program)
+    for definition in program.definitions:
+        own = definition.name
+        for at, index in enumerate(definition.indices):
+            groups.join([(own, at), (own, index)])
+        _connect(groups, own, definition.value)
+    for condition in statement.assumptions:
+        _connect(groups, "", condition)
+    for obligation in statement.obligations:
+        _connect(groups, "", obligation.condition)
+    axes: dict[object, int] = {}
+    for axis in range(extent.length):
+        roots = {groups.root((tensor, first + axis)) for tensor, first in extent.places}
+        if roots & axes.keys():
+            return None
+        axes |= dict.fromkeys(roots, axis)
+    found = AxisPartition({}, {}, {})
+    for member in list(groups.parents):
+        axis_of = axes.get(groups.root(member))
+        match member:
+            case _ if axis_of is None:
+                continue
+            case str(symbol):
+                found.symbols[symbol] = axis_of
+            case (str(own), Variable() as index):
+                found.indices[own, index] = axis_of
+            case (str(tensor), int(at)):
+                found.places[tensor, at] = axis_of
+    return found
+
+
+def _zeros(program: Program) -> set[str] | None:
+    """The tensors that are 0, if all values are sums of products of elements and numbers.
+
+    Where elements are only moved, and what is filled in is everywhere the same, that counts as 0:
+    the sides are equal where they hold the same elements of operands at the same places.
+    """
+    if not all(_is_sum(one.value) for one in program.definitions):
+        return None
+    fills = {one.value for one in program.definitions if isinstance(one.value, _Number)}
+    operands = {one.name for one in program.operands if all(size == 1 for size in one.shape)}
+    same = len(fills) + len(operands) == 1
+    if same and all(_is_move(one.value) for one in program.definitions):
+        return operands | {one.name for one in program.definitions if one.value in fills}
+    return {one.name for one in program.definitions if _is_number(one.value, 0)}
+
+
+def _is_move(term: Term) -> bool:
+    """Whether a value is an element, or a number that fills a whole tensor."""
+    match term:
+        case Read():
+            return True
+        case Select(_, then, otherwise):
+            return all(isinstance(part, Read | Select) for part in (then, otherwise)) and all(
+                map(_is_move, (then, otherwise))
+            )
+        case _:
+            return isinstance(term, _Number)
+
+
+def _is_zero(term: Term, zeros: set[str] | None) -> bool:
+    if zeros is None:
+        return False
+    return _is_number(term, 0) or (isinstance(term, Read) and term.tensor in zeros)
+
+
+def _is_number(term: Term, number: int) -> bool:
+    return isinstance(term, int | float) and not isinstance(term, bool) and term == number
+
+
+def _is_sum(term: Term) -> bool:
+    """Whether a value is a sum of products; what reads no element is a number."""
+    match term:
+        case Read(_, indices):
+            return not any(map(reads, indices))
+        case Apply("+" | "-" | "*" | "neg", arguments):
+            return all(map(_is_sum, arguments))
+        case Apply("/", (whole, by)):
+            return _is_sum(whole) and _is_count(by)
+        case Select(condition, then, otherwise):
+            return not reads(condition) and _is_sum(then) and _is_sum(otherwise)
+        case Reduce("sum", _, _, condition, body):
+            return not reads(condition) and _is_sum(body)
+        case _:
+            return not reads(term)
+
+
+def _is_count(term: Term) -> bool:
+    """Whether a number is made of sizes and indices alone, such as how many elements there are."""
+    return not any(
+        isinstance(part, Read) or (isinstance(part, Reduce) and part.kind != "sum")
+        for part in parts(term)
+    )
+
+
+def _connect(groups: _Connections, own: str, term: Term) -> None:
+    """Connect what stands together in an index, a comparison or a number of a value."""
+    match term:
+        case Read(tensor, indices):
+            for at, index in enumerate(indices):
+                groups.join([(tensor, at), *_members(own, index)])
+        case Reduce(_, variables, extents, condition, body):
+            for variable, extent in zip(variables, extents, strict=True):
+                groups.join([(own, variable), *_members(own, extent)])
+            _connect(groups, own, condition)
+            _connect(groups, own, body)
+        case Select(condition, then, otherwise) if groups.chosen or _by_elements(condition):
+            for part in (condition, then, otherwise):
+                _connect(groups, own, part)
+        case Select(condition, then, otherwise) if _is_zero(otherwise, groups.zeros):
+            _connect(groups, own, condition)  # a guard of the product like any other
+            _connect(groups, own, then)
+        case Select(condition, then, otherwise):
+            # either branch stands under the whole condition
+            groups.join(_members(own, condition))
+            for part in (then, otherwise):
+                _connect(groups, own, part)
+        case Apply("and", arguments):
+            for part in arguments:
+                _connect(groups, own, part)
+        case Apply("or" | "not" | "=" | "!=" | "<" | "<=" | ">" | ">=") if not reads(term):
+            groups.join(_members(own, term))
+        case Apply(function, arguments) if reads(term) or function == "*":
+            for part in arguments:
+                _connect(groups, own, part)
+        case Apply():
+            groups.join(_members(own, term))
+
+
+def _by_elements(condition: Term) -> bool:
+    """Whether a condition compares elements and nothing else: it is a function of them."""
+    match condition:
+        case Apply("and" | "or" | "not", arguments):
+            return all(map(_by_elements, arguments))
+        case _:
+            return reads(condition) and counts_nothing(condition)
+
+
+def _members(own: str, term: Term) -> Iterator[object]:
+    for part in parts(term):
+        if isinstance(part, Variable):
+            yield (own, part)
+        elif isinstance(part, Symbol):
+            yield from _axis_symbols(part)
+
+
+def _axis_symbols(term: Term) -> Iterator[object]:
+    """The symbols that belong to an axis; others are the same for all axes and connect none."""
+    for name in sorted(symbol_names(term)):
+        if "." in name:
+            yield name
+
+
+T = TypeVar("T")
+
+
+def leaves_out(statement: Statement, name: str, outcome: Outcome, smaller: Collection[str]) -> bool:
+    """Whether each axis of a list can be left out so that a case is left that was looked at.
+
+    No constraint connects two of the axes, and the list is long enough for all terms (separation).
+    `smaller` are the cases in which what `name` measures is one shorter, in canonical spelling.
+    """
+    if statement.region is not None:
+        return False
+    partition = axis_partition(statement, name, outcome)
+    if partition is None:
+        return False
+    program = Program.of(statement)
+    for axis in range(statement.free[name].length):
+        try:
+            without = _AxisRemoval(program, partition, axis).program()
+        except _DependsError:
+            return False
+        if canonical(without) not in smaller:
+            return False
+    return True
+
+
+class _DependsError(Exception):
+    """Something else depends on the axis."""
+
+
+@dataclass
+class _AxisRemoval:
+    """What is left of a program without an axis: its guards hold, its indices aren't read at.
+
+    That is the program at indices along the axis where all its guards hold.
+    """
+
+    whole: Program
+    partition: AxisPartition
+    axis: int
+
+    def program(self) -> Program:
+        """The program that is left; _StaysError where the axis is more than a place to read at."""
+        own = {name for name, axis in self.partition.symbols.items() if axis == self.axis}
+        operands = tuple(
+            replace(one, shape=self._kept(one.name, one.shape)) for one in self.whole.operands
+        )
+        definitions = tuple(map(self._definition, self.whole.definitions))
+        shapes = [*(one.shape for one in operands), *(one.shape for one in definitions)]
+        terms = [*(size for shape in shapes for size in shape), *(d.value for d in definitions)]
+        if any(own & symbol_names(term) for term in terms):
+            raise _DependsError
+        left = tuple(one for one in self.whole.assumptions if not own & symbol_names(one))
+        return Program(operands, definitions, self.whole.equations, left, ())
+
+    def _definition(self, one: Definition) -> Definition:
+        value = self._term(one.name, one.value)
+        if any(isinstance(part, Variable) and self._goes(one.name, part) for part in parts(value)):
+            raise _DependsError
+        return Definition(
+            one.name, self._kept(one.name, one.shape), self._kept(one.name, one.indices), value
+        )
+
+    def _goes(self, own: str, index: Variable) -> bool:
+        return self.partition.indices.get((own, index)) == self.axis
+
+    def _kept(self, tensor: str, items: Iterable[T]) -> tuple[T, ...]:
+        return tuple(
+            item
+            for at, item in enumerate(items)
+            if self.partition.places.get((tensor, at)) != self.axis
+        )
+
+    def _belongs(self, own: str, term: Term) -> bool:
+        """Whether a condition is one on the axis."""
+        return any(
+            (isinstance(part, Variable) and self._goes(own, part))
+            or any(self.partition.symbols.get(name) == self.axis for name in symbol_names(part))
+            for part in parts(term)
+        )
+
+    def _guard(self, own: str, term: Term) -> Term:
+        match term:
+            case Apply("and", arguments):
+                left = [one for part in arguments if (one := self._guard(own, part)) is not True]
+                return _conjunction(left)
+            case _:
+                return True if self._belongs(own, term) else term
+
+    def _term(self, own: str, term: Term) -> Term:
+        match term:
+            case Read(tensor, indices):
+                return Read(tensor, self._kept(tensor, indices))
+            case Select(condition, then, otherwise):
+                guard = self._guard(own, condition)
+                return select(guard, self._term(own, then), self._term(own, otherwise))
+            case Apply(function, arguments):
+                return Apply(function, tuple(self._term(own, one) for one in arguments))
+            case Reduce():
+                raise _DependsError  # how often an element is taken may depend on the axis
+            case _:
+                return term
+
+
+def _conjunction(conditions: list[Term]) -> Term:
+    """Conditions joined as they were: from the left."""
+    whole: Term = True
+    for one in conditions:
+        whole = one if whole is True else Apply("and", (whole, one))
+    return whole

@@ -1,0 +1,288 @@
+"""Taking an axis away from a statement along which both sides act point by point."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from ....catalog.operators.expand import Definition
+from ....catalog.operators.terms import (
+    Apply,
+    Read,
+    Reduce,
+    Select,
+    Symbol,
+    Term,
+    Variable,
+    apply,
+    select,
+)
+from ..statement import Operand, Statement
+from ..terms import parts, symbol_names
+
+
+@dataclass(frozen=True)
+class Program:
+    """What of a statement decides its truth: operands, tensors that are read, conditions."""
+
+    operands: tuple[Operand, ...]
+    definitions: tuple[Definition, ...]
+    equations: tuple[tuple[str, str], ...]
+    assumptions: tuple[Term, ...]
+    obligations: tuple[Term, ...]
+
+    @staticmethod
+    def of(statement: Statement) -> Program:
+        """The program of a statement, without the tensors that nothing reads."""
+        wanted = {name for one in statement.equations for name in (one.source, one.target)}
+        for one in reversed(statement.definitions):
+            if one.name in wanted:
+                wanted |= {part.tensor for part in parts(one.value) if isinstance(part, Read)}
+        return Program(
+            tuple(one for one in statement.operands if one.name in wanted),
+            tuple(
+                _without_range_checks(one) for one in statement.definitions if one.name in wanted
+            ),
+            tuple((one.source, one.target) for one in statement.equations),
+            statement.assumptions,
+            tuple(one.condition for one in statement.obligations),
+        )
+
+    @property
+    def shapes(self) -> dict[str, tuple[Term, ...]]:
+        """The shapes of all tensors, in order of use."""
+        found = {one.name: one.shape for one in self.operands}
+        return found | {one.name: one.shape for one in self.definitions}
+
+
+def _without_range_checks(one: Definition) -> Definition:
+    """A definition without what is so wherever it is looked at: each index is within its range."""
+    ranges = dict(zip(one.indices, one.shape, strict=True))
+    return replace(one, value=_within(one.value, ranges))
+
+
+def _within(term: Term, ranges: Mapping[Variable, Term]) -> Term:
+    """A term where indices are at least 0 and below their extents; those below 1 are 0."""
+    match term:
+        case Variable():
+            return 0 if ranges.get(term) == 1 else term
+        case Apply("<=", (0, Variable() as index)) if index in ranges:
+            return True
+        case Apply("<", (Variable() as index, extent)) if ranges.get(index) == extent:
+            return True
+        case Apply("and" | "or" as function, arguments):
+            return apply(function, *(_within(one, ranges) for one in arguments))
+        case Apply(function, arguments):
+            return Apply(function, tuple(_within(one, ranges) for one in arguments))
+        case Select(condition, then, otherwise):
+            return select(*(_within(one, ranges) for one in (condition, then, otherwise)))
+        case Read(tensor, indices):
+            return Read(tensor, tuple(_within(one, ranges) for one in indices))
+        case Reduce(kind, variables, extents, condition, body):
+            inner = {**ranges, **dict(zip(variables, extents, strict=True))}
+            guard, whole = (_within(one, inner) for one in (condition, body))
+            return Reduce(kind, variables, extents, guard, whole)
+        case _:
+            return term
+
+
+def slices(statement: Statement, name: str, smaller: Collection[str]) -> bool:
+    """Whether an axis can be taken away so that a case is left that was looked at as well.
+
+    `smaller` are the cases in which what `name` measures is one shorter, in canonical spelling.
+    """
+    extent = statement.free[name]
+    if not statement.equations or not extent.places:
+        return False
+    program = Program.of(statement)
+    for axis in range(extent.length):
+        start = {tensor: first + axis for tensor, first in extent.places}
+        without = _without_axis(program, start)
+        if without is not None and canonical(without) in smaller:
+            return True
+    return False
+
+
+def _without_axis(program: Program, start: Mapping[str, int]) -> Program | None:
+    """The program on a slice along the axis at which it starts; None if not point by point."""
+    shapes = program.shapes
+    places = {tensor: place for tensor, place in start.items() if tensor in shapes}
+    own: set[str] = set()
+    if not places:
+        return None
+    while True:
+        own = own.union(*(symbol_names(shapes[tensor][at]) for tensor, at in places.items()))
+        found = dict(places)
+        for tensor, shape in shapes.items():
+            at = [p for p, size in enumerate(shape) if own & symbol_names(size)]
+            if len(at) > 1 or (at and found.setdefault(tensor, at[0]) != at[0]):
+                return None
+        for one in program.definitions:
+            if one.name in found:
+                index = one.indices[found[one.name]]
+                for part in parts(one.value):
+                    if not isinstance(part, Read):
+                        continue
+                    at = [p for p, i in enumerate(part.indices) if index in set(parts(i))]
+                    if len(at) > 1 or (at and found.setdefault(part.tensor, at[0]) != at[0]):
+                        return None
+            elif (place := _unit(one, found, shapes)) is not None:
+                found[one.name] = place
+        if found == places:
+            break
+        places = found
+    ones = {tensor for tensor, at in places.items() if shapes[tensor][at] == 1}
+    definitions = []
+    for one in program.definitions:
+        place = places.get(one.name)
+        here = None if place is None else one.indices[place]
+        value = _sliced(one.value, here, places, ones)
+        if value is None or own & symbol_names(value) or here in set(parts(value)):
+            return None
+        definitions.append(
+            Definition(one.name, _drop(one.shape, place), _drop(one.indices, place), value)
+        )
+    assumptions = []
+    for condition in program.assumptions:
+        said = symbol_names(condition)
+        if said & own and not said <= own:
+            return None
+        if not said & own:
+            assumptions.append(condition)
+    operands = tuple(
+        replace(one, shape=_drop(one.shape, places.get(one.name))) for one in program.operands
+    )
+    for condition in program.obligations:
+        if symbol_names(condition) & own and not symbol_names(condition) <= own:
+            return None
+    return Program(operands, tuple(definitions), program.equations, tuple(assumptions), ())
+
+
+def _unit(
+    one: Definition, found: Mapping[str, int], shapes: Mapping[str, tuple[Term, ...]]
+) -> int | None:
+    """The axis of a result, of size 1, that stands over an axis of size 1 that is taken away.
+
+    Only a constant of one element has such an axis: nothing else tells that the result has it from
+    there. At worst it is another axis of size 1, and what is left was not proved.
+    """
+    for part in parts(one.value):
+        if isinstance(part, Read) and part.tensor in found:
+            shape = shapes[part.tensor]
+            place = found[part.tensor] - len(shape) + len(one.shape)
+            if shape[found[part.tensor]] == 1 and place >= 0 and one.shape[place] == 1:
+                return place
+    return None
+
+
+def _sliced(
+    term: Term, index: Variable | None, places: Mapping[str, int], ones: Collection[str]
+) -> Term | None:
+    """A value with the axis left out of all reads; None where it is read elsewhere than there.
+
+    `ones` are the tensors of which the axis has the size 1.
+    """
+    match term:
+        case Read(tensor, indices):
+            kept: list[Term] = []
+            for at, one in enumerate(indices):
+                if at == places.get(tensor):
+                    if not (_stays(one, index) or (one == 0 and tensor in ones)):
+                        return None
+                    continue
+                inner = _sliced(one, index, places, ones)
+                if inner is None:
+                    return None
+                kept.append(inner)
+            return Read(tensor, tuple(kept))
+        case Apply(function, arguments):
+            parts = [_sliced(one, index, places, ones) for one in arguments]
+            return None if None in parts else Apply(function, tuple(parts))  # type: ignore[arg-type]
+        case Select(condition, then, otherwise):
+            parts = [_sliced(one, index, places, ones) for one in (condition, then, otherwise)]
+            return None if None in parts else Select(*parts)  # type: ignore[arg-type]
+        case Reduce(kind, variables, extents, condition, body):
+            parts = [_sliced(one, index, places, ones) for one in (*extents, condition, body)]
+            if None in parts:
+                return None
+            *sizes, guard, inner = parts
+            return Reduce(kind, variables, tuple(sizes), guard, inner)  # type: ignore[arg-type]
+        case _:
+            return term
+
+
+def _stays(place: Term, index: Variable | None) -> bool:
+    """Whether a tensor is read at the index itself, or at 0 where its dimension is 1."""
+    if index is None:
+        return False
+    match place:
+        case Select(Apply("=", (_, 1)), 0, inner):
+            return inner == index
+        case _:
+            return place == index
+
+
+def _drop(items: tuple[Term, ...], at: int | None) -> tuple:  # type: ignore[type-arg]
+    return items if at is None else (*items[:at], *items[at + 1 :])
+
+
+def _single(program: Program) -> set[tuple[str, int]]:
+    """The axes of operands, by tensor and place, whose only index is known wherever it stands."""
+    found = {
+        (one.name, at)
+        for one in program.operands
+        for at, size in enumerate(one.shape)
+        if type(size) is int and size == 1
+    }
+    outputs = {name for pair in program.equations for name in pair}
+    for definition in program.definitions:
+        for part in parts(definition.value):
+            if isinstance(part, Read):
+                found -= {(part.tensor, at) for at, one in enumerate(part.indices) if one != 0}
+    return {(tensor, at) for tensor, at in found if tensor not in outputs}
+
+
+def canonical(program: Program) -> str:
+    """A spelling of a program in which symbols and indices have numbers by order of use.
+
+    Axes of size 1 that operands are only read at 0 along say nothing, and are left out.
+    """
+    names: dict[object, str] = {}
+    single = _single(program)
+
+    def spell(term: Term) -> str:
+        match term:
+            case Symbol(_, kind):
+                return names.setdefault(term, f"{kind[0]}{len(names)}")
+            case Variable():
+                return names.setdefault(term, f"v{len(names)}")
+            case Apply(function, arguments):
+                return f"({function} {' '.join(map(spell, arguments))})"
+            case Select(condition, then, otherwise):
+                return f"(if {spell(condition)} {spell(then)} {spell(otherwise)})"
+            case Read(tensor, indices):
+                left = [one for at, one in enumerate(indices) if (tensor, at) not in single]
+                return f"{tensor}[{' '.join(map(spell, left))}]"
+            case Reduce(kind, variables, extents, condition, body):
+                parts = [*variables, *extents, condition, body]
+                return f"({kind} {' '.join(map(spell, parts))})"
+            case _:
+                return repr(term)
+
+    lines = []
+    for one in program.operands:
+        sizes = [size for at, size in enumerate(one.shape) if (one.name, at) not in single]
+        lines.append(f"{one.name} {one.algebra} {' '.join(map(spell, sizes))}")
+    for two in program.definitions:
+        indices = {index: f"i{at}" for at, index in enumerate(two.indices)}
+        for variable in [v for v in names if isinstance(v, Variable)]:
+            del names[variable]
+        for index, text in indices.items():
+            names[index] = text
+        lines.append(f"{two.name} {' '.join(map(spell, two.shape))} = {spell(two.value)}")
+    lines += [f"{source} = {target}" for source, target in program.equations]
+    known = {symbol for symbol in names if isinstance(symbol, Symbol)}
+    for condition in program.assumptions:
+        if {part for part in parts(condition) if isinstance(part, Symbol)} <= known:
+            lines.append(spell(condition))
+    return "\n".join(lines)
