@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ....catalog.operators.terms import Read
-from ...fuse.codegen import statements as codegen_cells
+from ...fuse.codegen import statements
 from ...fuse.codegen.loops import IDENTITY, Fold, combine, simd_loop
 from ...fuse.codegen.statements import LoweringError, expression
 from .affine import Extent
@@ -207,7 +207,7 @@ class Writer:
             folds = []
             for number, reduction in enumerate(cells.reductions):
                 if cells.cells[reduction.body].level == stage:
-                    part = codegen_cells.Reduction(
+                    part = statements.Reduction(
                         number, reduction.kind, texts[reduction.body], Read("whole", ()), "float32"
                     )
                     folds.append(Fold(part))
