@@ -110,7 +110,14 @@ UNPROVED = (
         f"{_CONSTANTS}; {_MANY}",
         "tests/optimizer/test_masked_attention.py::test_blocks_compute_the_same",
     ),
-    # Subgraphs, taken out before anything else.
+    # Inputs that say nothing and subgraphs, taken out before anything else.
+    Unproved(
+        "drop default inputs",
+        "states of zeros, sequences of full length, masks that hide nothing are as if absent",
+        "recurrences of more than one step, and masks by their type, have no specification",
+        "tests/optimizer/test_default_inputs.py::"
+        "test_inputs_that_say_what_their_absence_says_are_taken_out",
+    ),
     Unproved(
         "inline branches",
         "an If of a known condition is the branch that is taken",
@@ -119,13 +126,13 @@ UNPROVED = (
     ),
     Unproved(
         "unroll loops",
-        "a Loop of few known trips is its body as many times",
+        "a Loop or Scan of few known trips is its body as many times",
         _SUBGRAPHS,
         "tests/optimizer/test_branches.py::test_a_short_loop_is_written_out",
     ),
     Unproved(
         "hoist invariants",
-        "what a Loop computes alike in each trip is computed before it",
+        "what a Loop or Scan computes alike in each trip is computed before it",
         _SUBGRAPHS,
         "tests/optimizer/test_branches.py::test_what_is_the_same_in_each_trip_is_computed_before",
     ),

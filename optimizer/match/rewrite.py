@@ -20,6 +20,7 @@ from ...rules import (
 )
 from ..deadline import checkpoint
 from ..graph.branches import hoist_invariants, inline_branches, unroll_loops
+from ..graph.default_inputs import drop_default_inputs
 from ..graph.fold import fold_constants
 from ..graph.graph import Graph, Node, TensorType
 from ..graph.infer import infer_node, refine_types, same_type, sharpen
@@ -224,7 +225,12 @@ def attribute_proto(
     return helper.make_attribute(name, value, attr_type=type_)
 
 
-_SUBGRAPHS: tuple[tuple[str, Callable[[Graph], int], str], ...] = (
+_BY_CODE: tuple[tuple[str, Callable[[Graph], int], str], ...] = (
+    (
+        "drop default inputs",
+        drop_default_inputs,
+        "nodes with inputs that say what their absence says",
+    ),
     ("inline branches", inline_branches, "branches whose condition is known"),
     ("unroll loops", unroll_loops, "loops and scans of few trips"),
     ("hoist invariants", hoist_invariants, "nodes that are the same in each trip of a loop"),
@@ -265,7 +271,7 @@ def clean(graph: Graph, fold_limit: int) -> list[Step]:
     if folded:
         reason = f"{folded} nodes depend on constants alone"
         steps.append(Step("fold constants", (), folded, 0, True, reason))
-    if known := _take_out(graph):
+    if known := _by_code(graph):
         steps += [*known, *clean(graph, fold_limit)]
     share_constants(graph)
     if shared := share_subexpressions(graph):
@@ -279,10 +285,10 @@ def clean(graph: Graph, fold_limit: int) -> list[Step]:
     return steps
 
 
-def _take_out(graph: Graph) -> list[Step]:
-    """Take subgraphs that needn't be out of their nodes: by code, which no proof speaks of."""
+def _by_code(graph: Graph) -> list[Step]:
+    """Take subgraphs and inputs that needn't be out of their nodes; no proof speaks of that."""
     steps = []
-    for name, change, what in _SUBGRAPHS:
+    for name, change, what in _BY_CODE:
         before = len(graph.nodes)
         if count := change(graph):
             added = len(graph.nodes) - before

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..language import schemas
+from ..language.canonical_text import expression_text
 from ..language.conditions import (
     Condition,
     HasAttribute,
@@ -32,7 +34,7 @@ from ..language.described_uses import finds_room
 from ..language.expressions import Facts, evaluate, fits, names_in, operands_in, same
 from ..language.functions import Symbol, UnknownError, Value, integer, number, sequence
 from ..language.rank_bounds import Within, measure_of
-from ..language.syntax import Expression, Input, Literal, Name, Output, Star
+from ..language.syntax import Call, Expression, Input, Literal, Name, Output, Star, walk
 from .view import ABSENT, GraphView, Match
 
 if TYPE_CHECKING:
@@ -336,7 +338,20 @@ class Bindings(Facts):
                 facts.append(f"{name} = {_shown(self.names[name])}")
             elif name in self.match.values and self._shape(name) is not None:
                 facts.append(f"{name} is {_shown(self._shape(name))}")
+        facts += self._computed(condition)
         return f"{condition} ({', '.join(facts)})" if facts else str(condition)
+
+    def _computed(self, condition: Condition) -> list[str]:
+        """The element types and the integers that a condition asks for, which no shape tells."""
+        if not isinstance(condition, Holds):
+            return []
+        facts = []
+        for part in walk(condition.expression):
+            if isinstance(part, Call) and part.function in ("dtype", "ints"):
+                with suppress(UnknownError):
+                    value = evaluate(part, self.names, self)
+                    facts.append(f"{expression_text(part)} = {_shown(value)}")
+        return list(dict.fromkeys(facts))
 
     def _mentioned(self, condition: Condition) -> set[str]:
         match condition:

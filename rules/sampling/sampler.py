@@ -274,16 +274,19 @@ class Sampler:
     def _attention(self, known: Shapes, partial: list[Partial], fixed: dict[str, Value]) -> Shapes:
         """Queries, keys and values, their heads on an axis of their own or beside each other."""
         batch, rows, columns, size, width = (self.size() for _ in range(5))
-        heads = fixed.get("q_num_heads") or self.rng.choice([1, 2, 4])
-        shared = fixed.get("kv_num_heads") or self.rng.choice([heads, heads, 1])
+        shared = fixed.get("kv_num_heads") or self.rng.choice([1, 1, 2, 4])
+        times = self.rng.choice([1, 1, 2])
+        heads = fixed.get("q_num_heads")
         for i, shape in enumerate(known):
             if shape is not None and len(shape) != 4:
                 raise RejectedError
             if shape is not None and i == 0:
                 batch, heads, rows, size = shape
+                shared = self.rng.choice([heads, 1])
             elif shape is not None:
                 batch, shared, columns, last = shape
                 size, width = (last, width) if i == 1 else (size, last)
+        heads = shared * times if heads is None else heads
         drawn: list[Shape] = [
             (batch, heads, rows, size),
             (batch, shared, columns, size),
@@ -294,7 +297,7 @@ class Sampler:
         result = list(known)
         for i, shape in enumerate(drawn):
             if known[i] is None:
-                result[i] = shape
+                result[i] = shape if partial[i] is not None else self.shape(len(drawn[0]))
         return result
 
     def _recurrent(self, gates: int, known: Shapes, partial: list[Partial]) -> Shapes:
@@ -310,7 +313,8 @@ class Sampler:
             (1, 2 * gates * hidden),
         ]
         return [
-            shape if given is None else given for shape, given in zip(drawn, known, strict=False)
+            given or (shape if part is not None else self.shape(len(shape)))
+            for shape, given, part in zip(drawn, known, partial, strict=False)
         ]
 
     def _concat(self, known: Shapes, partial: list[Partial], fixed: dict[str, Value]) -> Shapes:

@@ -254,3 +254,18 @@ def test_a_small_result_does_not_hold_the_memory_it_was_computed_in():
     release_memory()
     assert operators(graph) == ["Mul"]
     assert resident_bytes() - before < size // 2
+
+
+def test_places_of_what_is_not_zero_are_known_of_constants():
+    # of anything else not even their number is: no specification says what the operator gives
+    built = model(
+        [("NonZero", ["w"], ["p"]), ("NonZero", ["z"], ["y"])],
+        [value("z", [2, 3])],
+        [value("p", [2, 3], INT64), value("y", [2, None], INT64)],
+        {"w": np.array([[0, 1, 2], [-1, 0, 0]], np.float32)},
+    )
+    graph = graph_of(built)
+    assert fold_constants(graph) == 1
+    assert operators(graph) == ["NonZero"]
+    (places,) = (one.array() for one in graph.constants.values() if one.type.dtype == "int64")
+    assert places.tolist() == [[0, 0, 1], [1, 2, 0]]

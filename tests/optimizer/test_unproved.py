@@ -11,7 +11,7 @@ from tensolog.optimizer.egraph.saturation.chains import OPERATIONS
 from tensolog.optimizer.explain.text import explain_text
 from tensolog.optimizer.explain.verdict import verdict_of
 from tensolog.optimizer.layouts.values import SUMMARIES
-from tensolog.optimizer.match.rewrite import _SUBGRAPHS, Step
+from tensolog.optimizer.match.rewrite import _BY_CODE, Step
 from tensolog.optimizer.race.contest import Plan
 from tensolog.optimizer.result.optimization import steps_json
 from tensolog.optimizer.unproved import BY_DEFINITION, UNPROVED, is_unproved, table
@@ -36,7 +36,7 @@ GROWING = ("egraph", "layouts")
 def names_in_code():
     """(name, file) of each rewrite that some code of the optimizer names itself."""
     found = [(operation.rule, "chains.py") for operation in OPERATIONS]
-    found += [(name, "rewrite.py") for name, *_ in _SUBGRAPHS]
+    found += [(name, "rewrite.py") for name, *_ in _BY_CODE]
     for path in sorted((ROOT / "optimizer").rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         parts = path.relative_to(ROOT).with_suffix("").parts

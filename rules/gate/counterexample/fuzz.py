@@ -18,6 +18,7 @@ import numpy as np
 import onnx
 
 from ....catalog.operators import ShapeError
+from ....profiles.kernels.faults import FATAL_WHEN_EMPTY
 from ...language.errors import RuleError
 from ...language.schemas import plain
 from ...language.syntax import Rule
@@ -249,10 +250,10 @@ def execute(sides: SideModels, feeds: Mapping[str, Array]) -> Run:
 
 
 def ends_the_process(sides: SideModels) -> bool:
-    """Whether a division by 0 inside of ONNX Runtime may kill the process that runs it.
+    """Whether ONNX Runtime may end the process: it divides by 0, or falls over empty tensors.
 
-    Div and Mod of integers don't look at their divisor; a mean of no integers, Einsum, a Reshape to
-    -1 and poolings divide by sizes.
+    Div and Mod of integers don't look at their divisor; a mean of no integers, a Reshape to -1 and
+    poolings divide by sizes, as Einsum does; recurrences end on them, too.
     """
     nodes = {n.op_type for model in (sides.source, sides.target) for n in model.graph.node}
     integers = any(np.dtype(o.dtype).kind in "iu" for o in sides.operands)
@@ -260,7 +261,7 @@ def ends_the_process(sides: SideModels) -> bool:
     view = sides.instance.view
     empty = any(0 in (view.shape(at) or ()) for at in range(len(view.names)))
     divides = nodes & ({"Div", "Mod", "ReduceMean"} if empty else {"Div", "Mod"})
-    sized = nodes & {"Einsum", "Reshape"} or any("Pool" in name for name in nodes)
+    sized = nodes & {"Reshape", *FATAL_WHEN_EMPTY} or any("Pool" in name for name in nodes)
     return bool((integers and divides) or (empty and sized))
 
 
