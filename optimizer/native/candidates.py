@@ -37,6 +37,8 @@ ALONE_SHARE, SCREENING_SHARE = 0.3, 0.5
 LEAST_PROMISE = 0.98
 # The level of instructions that every processor has.
 PLAIN = "plain"
+# Kernels are chosen anew for another plan where there are so many times the seconds that it took.
+ANEW = 2.0
 # How often a plan that rounds too much is made anew with smaller tiles.
 MOST_MILDER = 2
 
@@ -54,23 +56,25 @@ class KernelPlans:
         self._costs = costs
         self._alone = Alone(contest, workshop, phases)
         self._first: Fusing | None = None
+        self._first_s = 0.0
 
     def first_plans(self, base: Plan, budget_s: float) -> Iterator[Plan]:
         """Yield plans with kernels of a first plan, verified, within about `budget_s` seconds.
 
         Raises CompilerError where there is no C compiler, as does `plans`.
         """
-        end = time.monotonic() + budget_s
+        start = time.monotonic()
         fusing = self._fused(base, budget_s)
-        for plan in fusing.plans(_until(end) * SCREENING_SHARE):
+        for plan in fusing.plans(_until(start + budget_s) * SCREENING_SHARE):
             yield from _verified(fusing, plan)
-        self._first = fusing
+        self._first, self._first_s = fusing, time.monotonic() - start
 
     def plans(self, plans: Sequence[Plan], laid: Sequence[Plan], budget_s: float) -> Iterator[Plan]:
         """Yield the plans with kernels that may race, verified, of `plans` and of one in `laid`.
 
         `laid` are plans with blocked values, whether they take part themselves or not. Of a plan
-        whose kernels `first_plans` has chosen already, there are none again.
+        whose kernels `first_plans` has chosen already, there are none again; and where there is
+        hardly the time to choose some anew, those are carried to another plan at the most.
         """
         end = time.monotonic() + budget_s
         found: list[Plan] = []
@@ -89,7 +93,8 @@ class KernelPlans:
                     return
         first = self._first
         base = min(outside, key=_changes, default=self.contest.original)
-        if first is not None and any(plan is first.base for plan in (base, *outside)):
+        is_known = first is not None and any(plan is first.base for plan in (base, *outside))
+        if first is not None and (is_known or _until(end) < ANEW * self._first_s):
             fusing = first
         else:
             fusing = self._fused(base, _until(end), "" if first is None else f" on {base.name}")
