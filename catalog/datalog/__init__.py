@@ -1,10 +1,16 @@
-"""Datalog over the catalog's tables: Souffle's dialect, compiled to DuckDB SQL, or to loops."""
+"""Datalog over the catalog's tables: Soufflé's dialect, one syntax tree and two executions.
 
-from .engine import Relations, evaluate, explain
+A program's text goes in; relations come out, as tables of DuckDB or as rows of Python. Begin with
+`program.py`, which parses (`language`), checks (`analysis`) and compiles a program into the steps
+of `steps.py`; `sql` runs these on DuckDB, `memory` runs loops instead where rows are few. Files
+are read and written by `program_files.py` and `fact_files.py`.
+"""
+
+from .language.syntax import DatalogError
 from .limits import Limits
+from .memory.derivation import derive
 from .program import Program, parse
-from .rows import derive
-from .syntax import DatalogError
+from .sql.engine import Relations, evaluate, explain
 
 __all__ = [
     "DatalogError",

@@ -6,20 +6,15 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from .components import expand
-from .expressions import ORDINAL_FUNCTION, PATTERN_FUNCTION, RANGE_FUNCTION, SQL_TYPE, literal_value
-from .functions import FunctorType
-from .inline import inline
-from .kinds import Kinds, Types, column_kinds, resolve_types
-from .liveness import Place, Value, probes
-from .parser import parse_block
-from .plan import Compiler
-from .scope import check_grounded, resolve
-from .steps import Dominance, Relation, Row, Rule, Step
-from .stratify import Stratum, Use, stratify, uses
-from .structures import BRANCH, NIL, Structures, builds, encode
-from .subtypes import Subtypes
-from .syntax import (
+from .analysis.inline import inline
+from .analysis.scope import check_grounded, resolve
+from .analysis.stratify import Stratum, Use, stratify, uses
+from .analysis.subtypes import Subtypes
+from .analysis.type_inference import Kinds, Types, column_kinds, resolve_types
+from .language.components import expand
+from .language.parser import parse_block
+from .language.structures import BRANCH, NIL, Structures, builds, encode
+from .language.syntax import (
     COUNTER,
     GIVEN,
     Aggregate,
@@ -45,6 +40,17 @@ from .syntax import (
     literal_expressions,
     walk,
 )
+from .sql.compiler import Compiler
+from .sql.expressions import (
+    ORDINAL_FUNCTION,
+    PATTERN_FUNCTION,
+    RANGE_FUNCTION,
+    SQL_TYPE,
+    literal_value,
+)
+from .sql.functions import FunctorType
+from .sql.liveness import Place, Value, probes
+from .steps import Dominance, Relation, Row, Rule, Step
 
 
 @dataclass(eq=False)

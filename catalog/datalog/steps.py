@@ -7,10 +7,10 @@ from typing import Any
 
 import duckdb
 
-from .expressions import sql_type
-from .kinds import Kinds
-from .liveness import Need
-from .syntax import Clause, Position, Subsumption
+from .analysis.type_inference import Kinds
+from .language.syntax import Clause, Position, Subsumption
+from .sql.expressions import sql_type
+from .sql.liveness import Need
 
 MAX_VALUES = 64  # more facts than these are loaded through Arrow, not parsed as SQL
 KEYED = int(duckdb.__version__.split(".")[0]) >= 2  # USING KEY takes aggregates since 2.0

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...catalog.datalog.syntax import String
+from ...catalog.datalog.language.syntax import String
 from ...rules import Rule, is_reported, why_missed
 from ...rules import near_misses as read_near_misses
 from ..graph.graph import Graph

@@ -10,10 +10,10 @@ from importlib import resources
 
 import numpy as np
 
-from ...catalog import datalog
-from ...catalog.datalog.definitions import Definition
-from ...catalog.datalog.parser import parse_block
-from ...catalog.datalog.syntax import Clause, String
+from ...catalog.datalog import language
+from ...catalog.datalog.language.definitions import Definition
+from ...catalog.datalog.language.parser import parse_block
+from ...catalog.datalog.language.syntax import Clause, String
 from ...catalog.kept import cache_path, kept, text_hash
 from ...rules import Rule, nearly
 from ...rules.language.conditions import UsedOnlyHere
@@ -141,7 +141,7 @@ def _read(text: str, place: str) -> dict[str, tuple[Conjunction, ...]]:
 def _version() -> str:
     """What reading a text gives depends on: Datalog's parser, and the joins made of it."""
     own = text_hash(resources.files(str(__package__)), ("clauses.py", "joins.py"))
-    return text_hash(resources.files(datalog), (".py", ".lark")) + own
+    return text_hash(resources.files(language), (".py", ".lark")) + own
 
 
 def _by_relation(clauses: Sequence[Clause]) -> dict[str, tuple[Conjunction, ...]]:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...catalog.datalog.syntax import (
+from ...catalog.datalog.language.syntax import (
     Atom,
     Clause,
     Comparison,

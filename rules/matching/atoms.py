@@ -7,10 +7,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...catalog.datalog.syntax import Expression as DatalogExpression
-from ...catalog.datalog.syntax import Literal as DatalogLiteral
-from ...catalog.datalog.syntax import Wildcard
-from ...catalog.datalog.trees import Argument, Part, atom, comparison, either, infix, symbol
+from ...catalog.datalog.language.builders import (
+    Argument,
+    Part,
+    atom,
+    comparison,
+    either,
+    infix,
+    symbol,
+)
+from ...catalog.datalog.language.syntax import Expression as DatalogExpression
+from ...catalog.datalog.language.syntax import Literal as DatalogLiteral
+from ...catalog.datalog.language.syntax import Wildcard
 from ..language import schemas
 from ..language.conditions import bindings, optional_values
 from ..language.syntax import Binary, Call, Expression, ListOf, Literal, Name, Rule

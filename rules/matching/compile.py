@@ -8,11 +8,11 @@ from functools import cache
 from importlib import resources
 from itertools import combinations
 
-from ...catalog.datalog import trees
-from ...catalog.datalog.definitions import Definition
-from ...catalog.datalog.syntax import Atom, Variable, Wildcard
-from ...catalog.datalog.trees import absent, atom, comparison, symbol
-from ...catalog.datalog.unparse import clause_text
+from ...catalog.datalog.language import builders
+from ...catalog.datalog.language.builders import absent, atom, comparison, symbol
+from ...catalog.datalog.language.definitions import Definition
+from ...catalog.datalog.language.syntax import Atom, Variable, Wildcard
+from ...catalog.datalog.language.unparse import clause_text
 from ..language import schemas
 from ..language.conditions import (
     Condition,
@@ -45,7 +45,7 @@ class Part:
     """What one condition (None: the pattern's structure) contributes to the body."""
 
     condition: Condition | None
-    atoms: list[trees.Part]
+    atoms: list[builders.Part]
 
 
 @dataclass
@@ -64,7 +64,7 @@ class Clause:
         positions = [f"p_{node}_{side}" for node, side in list_positions(self.rule)]
         return (*nodes, *values, *positions, *(f"d_{name}" for name in self.sizes))
 
-    def atoms(self, without: Condition | None = None) -> list[trees.Part]:
+    def atoms(self, without: Condition | None = None) -> list[builders.Part]:
         """All atoms, those of one condition left out."""
         return [
             atom
@@ -95,7 +95,7 @@ class Clause:
         """The columns of nodes, values and positions."""
         return tuple(column for column in self.columns() if not column.startswith("d_"))
 
-    def body(self, without: Condition | None = None) -> list[trees.Part]:
+    def body(self, without: Condition | None = None) -> list[builders.Part]:
         """The atoms of the match, those of one condition left out."""
         if not self.is_long:
             return self.atoms(without)
@@ -182,21 +182,21 @@ class ClauseBuilder:
 
     # ------------------------------------------------------------------------- structure
 
-    def _structure(self) -> list[trees.Part]:
+    def _structure(self) -> list[builders.Part]:
         atoms = [found for node in self.rule.match for found in self.node_atoms(node)]
         return [*atoms, *self._distinct()]
 
-    def node_atoms(self, node: PatternNode) -> list[trees.Part]:
+    def node_atoms(self, node: PatternNode) -> list[builders.Part]:
         """The atoms that tie one pattern node to its operands."""
-        operator: trees.Argument = symbol(node.operator)
-        atoms: list[trees.Part] = []
+        operator: builders.Argument = symbol(node.operator)
+        atoms: list[builders.Part] = []
         if node.choices:
             operator = f"o_{node.op_type}"
             atoms = [atom("choice", symbol(choice_name(self.rule, node.op_type)), operator)]
         n = f"n_{node.name}"
         starred = any(i.star for i in node.inputs) or any(o.star for o in node.outputs)
         if not starred and len(node.inputs) <= WIDTH:
-            inputs: list[trees.Argument] = [f"v_{item.value}" for item in node.inputs]
+            inputs: list[builders.Argument] = [f"v_{item.value}" for item in node.inputs]
             inputs += [-1] * (WIDTH - len(inputs))
             outputs = [f"v_{output.value}" for output in node.outputs]
             atoms.append(atom("call", n, operator, *inputs, outputs[0]))
@@ -221,7 +221,7 @@ class ClauseBuilder:
                 atoms.append(absent("reads", n, len(items), "_"))
         return atoms
 
-    def _present(self, node: PatternNode) -> list[trees.Part]:
+    def _present(self, node: PatternNode) -> list[builders.Part]:
         """Operands that are not optional must not be -1."""
         known = [s for operator in node.operators for s in schemas.versions(operator)]
         few = min((s.min_input for s in known), default=0)
@@ -231,9 +231,9 @@ class ClauseBuilder:
             if i >= few and not item.optional
         ]
 
-    def _distinct(self) -> list[trees.Part]:
+    def _distinct(self) -> list[builders.Part]:
         """Two pattern nodes are two nodes; mirror images come out once."""
-        atoms: list[trees.Part] = []
+        atoms: list[builders.Part] = []
         mirrored = mirrored_nodes(self.rule)
         for a, b in combinations(self.rule.match, 2):
             if a.operator != b.operator:
@@ -269,12 +269,12 @@ class ClauseBuilder:
         """A size as a Datalog term: an underscore where nothing depends on it."""
         match size:
             case Literal(int() as value):
-                return trees.term(value)
+                return builders.term(value)
             case Name(text) if self.sizes[text] > 1 or text in self.needed:
-                return trees.term(f"d_{text}")
+                return builders.term(f"d_{text}")
             case Star():
                 return None
-        return Wildcard(trees.MADE)
+        return Wildcard(builders.MADE)
 
     # ------------------------------------------------------------------------- conditions
 
@@ -331,7 +331,7 @@ class ClauseBuilder:
         )
 
     def _literal(self, condition: IsLiteral) -> Atoms:
-        atoms: list[trees.Part] = [atom("constant", f"v_{condition.value}")]
+        atoms: list[builders.Part] = [atom("constant", f"v_{condition.value}")]
         if not isinstance(condition.literal, Literal) or isinstance(condition.literal.value, str):
             return atoms, False
         atoms = [scalar_atom(condition.value, condition.literal.value)]

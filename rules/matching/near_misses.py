@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...catalog.datalog import trees
-from ...catalog.datalog.definitions import Definition, distinct
-from ...catalog.datalog.formulas import formula_variables
-from ...catalog.datalog.syntax import Atom
-from ...catalog.datalog.trees import absent, atom, symbol
+from ...catalog.datalog.language import builders
+from ...catalog.datalog.language.builders import absent, atom, symbol
+from ...catalog.datalog.language.definitions import Definition, distinct
+from ...catalog.datalog.language.formulas import formula_variables
+from ...catalog.datalog.language.syntax import Atom
 from ..language.conditions import (
     Condition,
     HasAttribute,
@@ -75,7 +75,7 @@ def nearly(rule: Rule) -> list[Definition]:
     clause = clause_of(rule)
     name, columns = f"nearly_{rule.name}", clause.structural
     missing = ["_" if column.startswith("d_") else column for column in clause.columns()]
-    rules: list[tuple[Atom, tuple[trees.Part, ...]]] = []
+    rules: list[tuple[Atom, tuple[builders.Part, ...]]] = []
     for part in clause.parts:
         condition = part.condition
         if condition is None or isinstance(condition, IDENTIFYING) or not part.atoms:
@@ -96,14 +96,14 @@ def _telling(rule: Rule) -> list[Condition]:
     return [c for c in conditions(rule) if not isinstance(c, IDENTIFYING)]
 
 
-def _grounded(parts: Iterable[trees.Part]) -> list[trees.Part]:
+def _grounded(parts: Iterable[builders.Part]) -> list[builders.Part]:
     """Leave out comparisons of variables that nothing binds any more."""
     kept = list(parts)
     bound = set().union(*(_names(part) for part in kept if isinstance(part, Atom)))
     return [part for part in kept if isinstance(part, Atom) or _names(part) <= bound]
 
 
-def _names(part: trees.Part) -> set[str]:
+def _names(part: builders.Part) -> set[str]:
     return {variable.name for variable in formula_variables(part)}
 
 

@@ -108,8 +108,8 @@ def run(
       tensolog datalog run reach.dl -F facts -D results --define DEPTH=3
       tensolog datalog run reach.dl -F facts -D results --limit-s 10
     """
-    from ..catalog.datalog.files import run_files
     from ..catalog.datalog.limits import DEFAULT_LIMITS, Limits
+    from ..catalog.datalog.program_files import run_files
 
     if engine == "souffle" and (limit_s is not None or limit_rows is not None):
         raise click.UsageError("--limit-s and --limit-rows are for the embedded engine.")
@@ -139,6 +139,6 @@ def explain(program: Path, define: dict[str, str]) -> None:
     Example:
       tensolog datalog explain reach.dl
     """
-    from ..catalog.datalog.files import explain_file
+    from ..catalog.datalog.program_files import explain_file
 
     click.echo(explain_file(program, define))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tensolog.catalog.datalog.syntax import Position, String, Variable
+from tensolog.catalog.datalog.language.syntax import Position, String, Variable
 from tensolog.catalog.kept import kept, load_data
 
 posix = pytest.mark.skipif(os.name == "nt", reason="modes say nothing there")

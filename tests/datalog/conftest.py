@@ -1,8 +1,8 @@
 import duckdb
 import pytest
 from tensolog.catalog.datalog import derive, evaluate, parse
-from tensolog.catalog.datalog.python import beyond
-from tensolog.catalog.datalog.structures import decode
+from tensolog.catalog.datalog.language.structures import decode
+from tensolog.catalog.datalog.memory.generate import beyond
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import itertools
 import math
 import re
 
-from tensolog.catalog.datalog.parser import parse_block
-from tensolog.catalog.datalog.syntax import (
+from tensolog.catalog.datalog.language.parser import parse_block
+from tensolog.catalog.datalog.language.syntax import (
     Aggregate,
     Atom,
     Cast,

@@ -8,8 +8,9 @@ import duckdb
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from tensolog.catalog.datalog import derive, parse, rows
-from tensolog.catalog.datalog.python import beyond
+from tensolog.catalog.datalog import derive, parse
+from tensolog.catalog.datalog.memory import derivation
+from tensolog.catalog.datalog.memory.generate import beyond
 
 from ..campaigns import examples
 from .conftest import sets
@@ -105,7 +106,7 @@ def test_a_spanning_tree_does_not_depend_on_the_order_of_the_facts(edges, random
             u, steps = parents[u], steps + 1
             assert steps <= len(reached)
     random.shuffle(edges)
-    with mock.patch.object(rows, "FEW_ROWS", 0):
+    with mock.patch.object(derivation, "FEW_ROWS", 0):
         assert set(derive(program, {"edge": edges})["tree"]) == tree
 
 
@@ -113,7 +114,7 @@ def test_a_spanning_tree_does_not_depend_on_the_order_of_the_facts(edges, random
 def test_what_is_read_is_not_chosen_from_but_takes_its_keys(few):
     text = ".decl a(x:number, y:number) choice-domain x .input a\na(1, 9). a(3, 3). a(3, 2).\n"
     text += "a(y, x) :- a(x, y), y > 5."
-    with mock.patch.object(rows, "FEW_ROWS", few):
+    with mock.patch.object(derivation, "FEW_ROWS", few):
         found = derive(parse(text), {"a": [(1, 2), (1, 7), (2, 8)]})["a"]
         assert set(found) == {(1, 2), (1, 7), (2, 8), (3, 2), (7, 1), (8, 2)}
         assert set(derive(parse(text), {})["a"]) == {(1, 9), (3, 2), (9, 1)}

@@ -4,7 +4,8 @@ import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensolog.catalog.datalog import DatalogError, derive, evaluate, explain, parse, structures
+from tensolog.catalog.datalog import DatalogError, derive, evaluate, explain, parse
+from tensolog.catalog.datalog.language import structures
 
 
 def test_inputs_come_by_position_from_tables_and_queries(connection):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from tensolog.catalog.datalog.files import run_files
+from tensolog.catalog.datalog.program_files import run_files
 
 from .conftest import sets
 from .reference import run as reference

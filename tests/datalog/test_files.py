@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensolog.catalog.datalog import DatalogError, parse, structures
-from tensolog.catalog.datalog.facts import read_value
-from tensolog.catalog.datalog.files import explain_file, run_files
+from tensolog.catalog.datalog import DatalogError, parse
+from tensolog.catalog.datalog.fact_files import read_value
+from tensolog.catalog.datalog.language import structures
+from tensolog.catalog.datalog.program_files import explain_file, run_files
 from tensolog.catalog.errors import TensologError
 
 from .test_examples import EXAMPLES
@@ -297,7 +298,7 @@ def test_devices_are_written_to_and_links_followed(go, tmp_path):
 
 def test_standard_error_is_not_replaced(tmp_path):
     (tmp_path / "p.dl").write_text('.decl a(x:number) a(1). .output a(filename="/dev/stderr")')
-    code = "import sys; from tensolog.catalog.datalog.files import run_files; "
+    code = "import sys; from tensolog.catalog.datalog.program_files import run_files; "
     code += "print('first', file=sys.stderr, flush=True); run_files('p.dl')"
     with (tmp_path / "log").open("ab") as log:
         command = [sys.executable, "-c", code]

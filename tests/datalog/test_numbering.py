@@ -3,7 +3,8 @@
 from unittest import mock
 
 import pytest
-from tensolog.catalog.datalog import engine, parse
+from tensolog.catalog.datalog import parse
+from tensolog.catalog.datalog.sql import engine
 
 from .conftest import sets
 from .reference import run as reference

@@ -5,8 +5,9 @@ from unittest import mock
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensolog.catalog.datalog import DatalogError, derive, ordinals, parse
-from tensolog.catalog.datalog.ordinals import Ordinals
+from tensolog.catalog.datalog import DatalogError, derive, parse
+from tensolog.catalog.datalog.sql import ordinals
+from tensolog.catalog.datalog.sql.ordinals import Ordinals
 
 from ..campaigns import examples
 

@@ -4,7 +4,7 @@ import duckdb
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tensolog.catalog.datalog.patterns import FOREIGN, translated_or_none
+from tensolog.catalog.datalog.sql.patterns import FOREIGN, translated_or_none
 
 TEXTS = ["", "a", "b", "ab", "aa", "aab", "]", "-", "1", " ", "\\", "{"]
 # What matched among the texts; None where there was a regex_error.

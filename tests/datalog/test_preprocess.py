@@ -2,7 +2,7 @@
 
 import pytest
 from tensolog.catalog.datalog import DatalogError, parse
-from tensolog.catalog.datalog.preprocess import preprocess
+from tensolog.catalog.datalog.language.preprocess import preprocess
 
 
 def out(text, **define):

@@ -4,7 +4,8 @@ from unittest import mock
 
 import duckdb
 from hypothesis import HealthCheck, given, reject, settings
-from tensolog.catalog.datalog import DatalogError, engine, liveness, parse
+from tensolog.catalog.datalog import DatalogError, parse
+from tensolog.catalog.datalog.sql import engine, liveness
 
 from ..campaigns import examples
 from .conftest import sets

@@ -6,8 +6,9 @@ from unittest import mock
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tensolog.catalog.datalog import DatalogError, derive, explain, parse, rows
-from tensolog.catalog.datalog.python import beyond, source
+from tensolog.catalog.datalog import DatalogError, derive, explain, parse
+from tensolog.catalog.datalog.memory import derivation
+from tensolog.catalog.datalog.memory.generate import beyond, source
 
 from ..campaigns import examples
 from .programs import NUMBERS, STRINGS, programs
@@ -34,7 +35,7 @@ def found(program, given):
 def test_loops_agree_with_the_naive_evaluator(text):
     program = parse(text)
     assert beyond(program) is None
-    with mock.patch.object(rows, "_queried", None):
+    with mock.patch.object(derivation, "_queried", None):
         assert found(program, {}) == reference(text)
 
 
@@ -43,14 +44,14 @@ def test_loops_agree_with_the_naive_evaluator(text):
 def test_loops_agree_with_the_database_over_given_rows(text, facts):
     program = parse(text + "\n" + INPUTS)
     by_loops = found(program, facts)
-    with mock.patch.object(rows, "FEW_ROWS", 0):
+    with mock.patch.object(derivation, "FEW_ROWS", 0):
         assert found(program, facts) == by_loops
 
 
 def test_each_program_is_translated_once():
     program = parse(".decl a(x:number) .input a .decl b(x:number) b(x + 1) :- a(x).")
     assert derive(program, {"a": [(3,), (1,), (3,)]})["b"] == [(4,), (2,)]
-    with mock.patch("tensolog.catalog.datalog.python.source", None):
+    with mock.patch("tensolog.catalog.datalog.memory.generate.source", None):
         assert derive(program, {}) == {"a": [], "b": []}
 
 
@@ -101,7 +102,7 @@ def test_floats_are_moved_and_compared_by_loops():
     given = {"f": [(0.0, 1.0), (2.0, 2.5), (-0.0, 3.0), (7.0, -math.inf)]}
     expected = {"r": {(0.0,)}, "g": {(0.0,), (0.5,), (3.0,)}}
     assert found(program, given) == {"f": set(given["f"]), **expected}
-    with mock.patch.object(rows, "FEW_ROWS", 0):
+    with mock.patch.object(derivation, "FEW_ROWS", 0):
         assert found(program, given) == {"f": set(given["f"]), **expected}
 
 
@@ -114,7 +115,7 @@ def test_a_float_that_is_no_number_goes_to_the_database():
 def test_relations_without_columns_hold_by_one_row():
     text = ".decl p() .input p .decl q() q() :- p(). .decl r() r() :- !p()."
     for few in (0, 1000):
-        with mock.patch.object(rows, "FEW_ROWS", few):
+        with mock.patch.object(derivation, "FEW_ROWS", few):
             assert derive(parse(text), {"p": [()]}) == {"p": [()], "q": [()], "r": []}
             assert derive(parse(text), {}) == {"p": [], "q": [], "r": [()]}
 
@@ -140,7 +141,7 @@ def test_rows_that_do_not_fit_are_named(given, reason):
 def test_a_character_that_is_cut_is_an_error_either_way():
     program = parse('.decl r(s:symbol) r(substr("é", 0, 1)) :- true.')
     for few in (0, 1000):
-        with mock.patch.object(rows, "FEW_ROWS", few), pytest.raises(DatalogError):
+        with mock.patch.object(derivation, "FEW_ROWS", few), pytest.raises(DatalogError):
             derive(program, {})
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tensolog.catalog.datalog import evaluate, parse
-from tensolog.catalog.datalog.parser import parse_block
-from tensolog.catalog.datalog.unparse import clause_text
+from tensolog.catalog.datalog.language.parser import parse_block
+from tensolog.catalog.datalog.language.unparse import clause_text
 from tensolog.optimizer.egraph.egraph import EGraph
 from tensolog.optimizer.egraph.saturation.application import apply_matches
 from tensolog.optimizer.egraph.saturation.matching import (

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensolog.catalog.datalog import DatalogError, evaluate, parse
-from tensolog.catalog.datalog.parser import parse_block
+from tensolog.catalog.datalog.language.parser import parse_block
 from tensolog.optimizer.match.joins import Tables, conjunction_of, union
 
 from ..campaigns import examples

@@ -7,8 +7,8 @@ from pathlib import Path
 import duckdb
 import pytest
 from tensolog.catalog.datalog import evaluate
-from tensolog.catalog.datalog.files import read_program
-from tensolog.catalog.datalog.python import module
+from tensolog.catalog.datalog.memory.generate import module
+from tensolog.catalog.datalog.program_files import read_program
 from tensolog.optimizer.fuse.planning.candidates import all_conditions, conditions, facts
 from tensolog.optimizer.fuse.planning.templates import derive
 

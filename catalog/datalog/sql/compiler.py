@@ -6,14 +6,12 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from .bodies import Body, Table
-from .expressions import constant
-from .growth import made
-from .interning import Numbering, View, begin, moves_symbols, reads
-from .kinds import SYMBOL
-from .liveness import needs
-from .recursion import Layout, composes, extreme
-from .steps import (
+from ..analysis.growth import made
+from ..analysis.stratify import Stratum, uses
+from ..analysis.type_inference import SYMBOL
+from ..language.syntax import Atom, Literal, Wildcard, counters
+from ..language.syntax import variables as expression_variables
+from ..steps import (
     KEYED,
     MAX_VALUES,
     Choice,
@@ -29,9 +27,11 @@ from .steps import (
     create,
     quoted,
 )
-from .stratify import Stratum, uses
-from .syntax import Atom, Literal, Wildcard, counters
-from .syntax import variables as expression_variables
+from .conjunction import Body, Table
+from .expressions import constant
+from .interning import Numbering, View, begin, moves_symbols, reads
+from .liveness import needs
+from .recursion import Layout, composes, extreme
 
 
 class Compiler:

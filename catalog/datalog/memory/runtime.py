@@ -1,4 +1,4 @@
-"""What generated loops (loops.py) compute with: integers of 64 bits and symbols, as Soufflé's.
+"""What loops (nested_loops.py) compute with: integers of 64 bits and symbols, as Soufflé's.
 
 Each function stands alone: its text is copied into the modules that call it.
 """

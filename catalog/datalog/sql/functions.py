@@ -10,9 +10,9 @@ from typing import Any
 
 import duckdb
 
+from ..language.syntax import DatalogError, Position
 from .expressions import PATTERN_FUNCTION, RANGE_FUNCTION, functor_function, sql_type
 from .patterns import translated_or_none
-from .syntax import DatalogError, Position
 
 
 @dataclass(frozen=True)

@@ -6,26 +6,10 @@ import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from .expressions import (
-    RANGE_FUNCTION,
-    SQL_TYPE,
-    Fault,
-    constant,
-    cut,
-    fault_text,
-    field_sql,
-    functor_sql,
-    literal_value,
-    match_sql,
-    pattern_text,
-    quote,
-    shape_sql,
-    structure_sql,
-)
-from .kinds import FLOAT, NUMBER, UNSIGNED, Kinds
-from .scope import WHOLE, counts_rows, grounded, literal_required, required
-from .structures import builds, fields, is_pattern
-from .syntax import (
+from ..analysis.scope import WHOLE, counts_rows, grounded, literal_required, required
+from ..analysis.type_inference import FLOAT, NUMBER, UNSIGNED, Kinds
+from ..language.structures import builds, fields, is_pattern
+from ..language.syntax import (
     COUNTER,
     Aggregate,
     Atom,
@@ -46,6 +30,22 @@ from .syntax import (
     literal_expressions,
     literal_variables,
     variables,
+)
+from .expressions import (
+    RANGE_FUNCTION,
+    SQL_TYPE,
+    Fault,
+    constant,
+    cut,
+    fault_text,
+    field_sql,
+    functor_sql,
+    literal_value,
+    match_sql,
+    pattern_text,
+    quote,
+    shape_sql,
+    structure_sql,
 )
 
 _MAIN = ""  # stands among a group's variables for: read by the recursion

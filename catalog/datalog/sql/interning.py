@@ -11,12 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from .bodies import Table
-from .expressions import quote
-from .kinds import SYMBOL
-from .steps import Relation, Rule, create, quoted
-from .structures import builds
-from .syntax import (
+from ..analysis.type_inference import SYMBOL
+from ..language.structures import builds
+from ..language.syntax import (
     Aggregate,
     Atom,
     Cast,
@@ -29,6 +26,9 @@ from .syntax import (
     literal_expressions,
     walk,
 )
+from ..steps import Relation, Rule, create, quoted
+from .conjunction import Table
+from .expressions import quote
 
 
 @dataclass(frozen=True)

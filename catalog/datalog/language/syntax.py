@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..errors import TensologError
+from ...errors import TensologError
 
 
 class Position(NamedTuple):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from .builders import MADE, Part, atom
 from .formulas import conjunctions
 from .syntax import Atom, Clause, Formula
-from .trees import MADE, Part, atom
 from .unparse import body_text, clause_text
 
 

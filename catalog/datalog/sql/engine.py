@@ -13,14 +13,11 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from .expressions import ORDINAL_FUNCTION, STRUCTURE_TYPE, fault_of
-from .functions import OURS, Function, registered
-from .limits import NO_LIMITS, Limits, interrupted_after
-from .liveness import Liveness
-from .ordinals import Ordinals
-from .plan import union
-from .program import Program
-from .steps import (
+from ..language.structures import decode
+from ..language.syntax import DatalogError, Position
+from ..limits import NO_LIMITS, Limits, interrupted_after
+from ..program import Program
+from ..steps import (
     MAX_VALUES,
     Choice,
     Loop,
@@ -31,8 +28,11 @@ from .steps import (
     create,
     quoted,
 )
-from .structures import decode
-from .syntax import DatalogError, Position
+from .compiler import union
+from .expressions import ORDINAL_FUNCTION, STRUCTURE_TYPE, fault_of
+from .functions import OURS, Function, registered
+from .liveness import Liveness
+from .ordinals import Ordinals
 
 ARROW = {
     "number": pa.int64(),
@@ -145,7 +145,7 @@ def evaluate(
 
 def needed(program: Program, names: Collection[str]) -> set[str]:
     """Name the relations that some relations depend on, themselves included."""
-    from .stratify import uses
+    from ..analysis.stratify import uses
 
     found: set[str] = set()
     queue = list(names)
@@ -540,7 +540,7 @@ def explain(program: Program) -> str:
             lines.append("-- repeat while something is new")
             lines.extend(f"{s};" for s in (*step.loop.derive, *step.loop.settle))
         lines.append("")
-    from .python import beyond
+    from ..memory.generate import beyond
 
     reason = beyond(program)
     told = "loops of Python" if reason is None else f"statements, too: it has {reason}"

@@ -9,10 +9,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from .formulas import negate
-from .scope import grounded, rename_atom, rename_literal, substitution
-from .stratify import uses
-from .syntax import (
+from ..language.formulas import negate
+from ..language.syntax import (
     Aggregate,
     Atom,
     Clause,
@@ -30,6 +28,8 @@ from .syntax import (
     literal_variables,
     variables,
 )
+from .scope import grounded, rename_atom, rename_literal, substitution
+from .stratify import uses
 
 MAX_CLAUSES = 4096
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from .syntax import (
+from ..language.syntax import (
     Aggregate,
     Atom,
     Clause,

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import duckdb
 
+from ..language.syntax import Atom, Clause, Number, String
 from .expressions import constant
-from .syntax import Atom, Clause, Number, String
 
 Value = int | str
 Place = tuple[str, int]  # a relation and one of its columns

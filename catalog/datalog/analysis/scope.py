@@ -9,8 +9,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 
-from .structures import builds, is_pattern
-from .syntax import (
+from ..language.structures import builds, is_pattern
+from ..language.syntax import (
     Aggregate,
     Atom,
     Cast,

@@ -12,10 +12,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .expressions import literal_value
-from .kinds import FLOAT, NUMBER, SYMBOL, UNSIGNED, Kinds
-from .scope import counts_rows, literal_required, required
-from .syntax import (
+from ..analysis.scope import counts_rows, literal_required, required
+from ..analysis.type_inference import FLOAT, NUMBER, SYMBOL, UNSIGNED, Kinds
+from ..language.syntax import (
     COUNTER,
     GIVEN,
     Aggregate,
@@ -36,6 +35,7 @@ from .syntax import (
     literal_expressions,
     literal_variables,
 )
+from ..sql.expressions import literal_value
 
 # CPython nests at most 20 loops, and 100 levels of indentation.
 _LOOPS = 18
@@ -75,7 +75,7 @@ class Names:
         return found.name(self.rows[relation])
 
     def call(self, function: str, *arguments: str) -> str:
-        """Spell a call of a function of words.py."""
+        """Spell a call of a function of runtime.py."""
         self.functions[function] = None
         return f"{function}({', '.join(arguments)})"
 

@@ -16,8 +16,8 @@ from lark import Lark, Token, Tree
 from lark.exceptions import UnexpectedInput, UnexpectedToken, VisitError
 from lark.visitors import Transformer_NonRecursive
 
-from ..kept import cache_path, kept, load_data
-from .bulk import take_facts
+from ...kept import cache_path, kept, load_data
+from .fact_runs import take_facts
 from .formulas import conjunctions
 from .preprocess import Source, preprocess
 from .structures import BRANCH, NIL, RECORD

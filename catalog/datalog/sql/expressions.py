@@ -10,10 +10,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from .kinds import FLOAT, NUMBER, SYMBOL, UNSIGNED, Kinds
+from ..analysis.type_inference import FLOAT, NUMBER, SYMBOL, UNSIGNED, Kinds
+from ..language.structures import BRANCH, NIL
+from ..language.syntax import (
+    GIVEN,
+    Cast,
+    DatalogError,
+    Expression,
+    Functor,
+    Number,
+    Position,
+    String,
+)
 from .patterns import FOREIGN, translated_or_none
-from .structures import BRANCH, NIL
-from .syntax import GIVEN, Cast, DatalogError, Expression, Functor, Number, Position, String
 
 SQL_TYPE = {NUMBER: "BIGINT", UNSIGNED: "UBIGINT", FLOAT: "DOUBLE", SYMBOL: "VARCHAR"}
 STRUCTURE_TYPE = "JSON"

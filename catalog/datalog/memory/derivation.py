@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from .limits import NO_LIMITS, Limits
-from .program import Program
-from .steps import Row
-from .structures import Structures, decode, encode
-from .syntax import DatalogError, Position
+from ..language.structures import Structures, decode, encode
+from ..language.syntax import DatalogError, Position
+from ..limits import NO_LIMITS, Limits
+from ..program import Program
+from ..steps import Row
 
 # From so many rows on a database's joins make up for the planning of its statements.
 FEW_ROWS = 1_000
@@ -59,8 +59,8 @@ def derive(
 def _loops(program: Program) -> Callable[..., dict[str, Rows]] | None:
     """Return the program as a function, None where it isn't one for loops; made once."""
     if program not in _compiled:
-        from .loops import BeyondLoopsError
-        from .python import source
+        from .generate import source
+        from .nested_loops import BeyondLoopsError
 
         scope: dict[str, Any] = {}
         try:
@@ -112,9 +112,9 @@ def _queried(
     import duckdb
     import pyarrow as pa
 
-    from ..interruption import endable
-    from .engine import arrow_type, evaluate, load
-    from .steps import quoted
+    from ...interruption import endable
+    from ..sql.engine import arrow_type, evaluate, load
+    from ..steps import quoted
 
     with duckdb.connect() as connection:
         endable(connection, duckdb.DuckDBPyConnection.interrupt)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from .scope import shown
-from .structures import BRANCH, NIL, RECORD, Structures, builds
-from .structures import declared as structures_of
-from .syntax import (
+from ..language.structures import BRANCH, NIL, RECORD, Structures, builds
+from ..language.structures import declared as structures_of
+from ..language.syntax import (
     COUNTER,
     GIVEN,
     Aggregate,
@@ -28,6 +27,7 @@ from .syntax import (
     Variable,
     Wildcard,
 )
+from .scope import shown
 
 NUMBER, UNSIGNED, FLOAT, SYMBOL = "number", "unsigned", "float", "symbol"
 KINDS = (NUMBER, UNSIGNED, FLOAT, SYMBOL)

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from .scope import bindable
-from .structures import builds
-from .syntax import (
+from ..language.structures import builds
+from ..language.syntax import (
     Aggregate,
     Atom,
     Cast,
@@ -21,6 +20,7 @@ from .syntax import (
     Variable,
     variables,
 )
+from .scope import bindable
 
 
 def made(clause: Clause, members: Collection[str]) -> Expression | None:

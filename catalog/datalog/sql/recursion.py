@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .bodies import Table
+from ..language.syntax import Atom, Clause, Expression, Variable, literal_expressions
+from ..steps import Relation
+from .conjunction import Table
 from .interning import View
-from .steps import Relation
-from .syntax import Atom, Clause, Expression, Variable, literal_expressions
 
 
 class Layout:

@@ -14,13 +14,13 @@ import duckdb
 from ..errors import TensologError
 from ..files import replacing
 from ..interruption import endable
-from .engine import Relations, evaluate, explain, needed
-from .facts import delimiter_of, read_facts
+from .fact_files import delimiter_of, read_facts
+from .language.structures import decode, spell, spell_float
+from .language.syntax import DatalogError, Directive
 from .limits import DEFAULT_LIMITS, Limits
 from .program import Program, parse
+from .sql.engine import Relations, evaluate, explain, needed
 from .steps import Relation, quoted
-from .structures import decode, spell, spell_float
-from .syntax import DatalogError, Directive
 
 _BATCH = 50_000
 

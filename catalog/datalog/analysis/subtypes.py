@@ -1,6 +1,6 @@
 """Which of the named types values have: no head takes a variable of another type.
 
-Kinds (kinds.py) decide how values are computed. Names over one kind, as `.type Even <: number`, are
+Kinds decide how values are computed. Names over one kind, as `.type Even <: number`, are
 for the reader, and Souffle's rule for them is checked here. A variable has the types that all atoms
 of the body leave it; where none is left, or where the head wants a type that those are no subtypes
 of, the clause is refused. Constants and what is computed have every type of their kind.
@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from .scope import shown
-from .syntax import (
+from ..language.syntax import (
     Aggregate,
     Atom,
     Cast,
@@ -26,6 +25,7 @@ from .syntax import (
     literal_expressions,
     walk,
 )
+from .scope import shown
 
 
 class Subtypes:

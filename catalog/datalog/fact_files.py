@@ -10,10 +10,10 @@ import duckdb
 import pyarrow as pa
 
 from ..errors import TensologError
-from .engine import arrow_type, load
+from .language.structures import Structures, read
+from .language.syntax import DatalogError, Directive
+from .sql.engine import arrow_type, load
 from .steps import Relation
-from .structures import Structures, read
-from .syntax import DatalogError, Directive
 
 _SPACE = " \t\n\v\f\r"
 
