@@ -298,13 +298,13 @@ def constants(kind):
 
 
 @st.composite
-def structured_programs(draw):
+def structured_programs(draw, columns="nsfuPLTF"):
     """Relations over structures: facts, rules that build, a recursion that takes apart."""
     lines = [STRUCTURES]
     relations = []
 
     def declare(name):
-        kinds = draw(st.lists(st.sampled_from("nsfuPLTF"), min_size=1, max_size=3))
+        kinds = draw(st.lists(st.sampled_from(columns), min_size=1, max_size=3))
         lines.append(f".decl {name}({', '.join(f'c{i}:{TYPES[k]}' for i, k in enumerate(kinds))})")
         return name, kinds
 

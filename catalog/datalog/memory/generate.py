@@ -14,7 +14,10 @@ import inspect
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from ..analysis.type_inference import FLOAT
+from ..language.structures import decode
 from ..language.syntax import Atom
 from ..program import Program
 from ..steps import Relation, Rule
@@ -50,8 +53,7 @@ class _Module:
 
     def text(self) -> str:
         """Write it."""
-        if self.program.structures:
-            raise BeyondLoopsError("records or algebraic data types")
+        self._check_structures()
         for stratum in self.program.strata:
             members = [self.program.relations[name] for name in stratum.relations]
             self._add(0, f"# {', '.join(stratum.relations)}")
@@ -75,6 +77,20 @@ class _Module:
         body = "\n".join("    " * (level + 1) + line for level, line in self.lines)
         return "\n\n".join([_HEAD, *functions, _DERIVE + body]) + "\n"
 
+    def _check_structures(self) -> None:
+        """Refuse structures with floats: a database has them as texts, which tell -0.0 from 0.0."""
+        structures = self.program.structures
+        kinds = {kind for relation in self.program.relations.values() for kind in relation.kinds}
+        queue = list(kinds)
+        while queue:
+            structure = structures.get(queue.pop())
+            parts = structure.branches.values() if structure else ()
+            fields = {kind for branch in parts for kind in branch}
+            if FLOAT in fields:
+                raise BeyondLoopsError("floats in records or algebraic data types")
+            queue.extend(fields - kinds)
+            kinds |= fields
+
     def _add(self, level: int, line: str) -> None:
         self.lines.append((level, line))
 
@@ -82,8 +98,8 @@ class _Module:
         """Write what a relation starts from: what was given, and its facts."""
         if relation.dominances:
             raise BeyondLoopsError("subsumption")
-        if relation.limit is not None:
-            raise BeyondLoopsError("a limit of size")
+        if relation.keys and any(kind in self.program.structures for kind in relation.kinds):
+            raise BeyondLoopsError("a choice among records, which have no order")
         rows = self.names.rows[relation.name]
         given = f"dict.fromkeys(given.get({relation.name!r}, ()))"
         self._add(0, f"{rows} = {given if relation.is_input else '{}'}")
@@ -94,7 +110,12 @@ class _Module:
             self._add(0, f"{self._called(relation.name, 'found')} = {{}}")
         for fact in dict.fromkeys(relation.facts):
             target = self._target(relation)
-            self._add(0, f"{target}[{row([repr(value) for value in fact])}] = None")
+            values = zip(fact, relation.kinds, strict=True)
+            self._add(0, f"{target}[{row([self._constant(v, kind) for v, kind in values])}] = None")
+
+    def _constant(self, value: Any, kind: str) -> str:
+        structures = self.program.structures
+        return repr(decode(value, kind, structures) if kind in structures else value)
 
     def _target(self, relation: Relation) -> str:
         """Name what a relation's first rows enter: where they are chosen from, what is found."""
@@ -167,6 +188,10 @@ class _Module:
             self._add(0, f"{self._called(name, 'new')} = dict({self.names.rows[name]})")
         names = [relation.name for relation in members]
         self._add(0, f"while {' or '.join(self._called(name, 'new') for name in names)}:")
+        for relation in members:
+            if relation.limit is not None:
+                self._add(1, f"if len({self.names.rows[relation.name]}) >= {relation.limit}:")
+                self._add(2, "break")
         for name in names:
             self._add(1, f"{self._called(name, 'found')} = {{}}")
         for loops in translated:

@@ -12,8 +12,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..analysis.scope import counts_rows, literal_required, required
+from ..analysis.scope import WHOLE, counts_rows, literal_required, required
 from ..analysis.type_inference import FLOAT, NUMBER, SYMBOL, UNSIGNED, Kinds
+from ..language.structures import BRANCH, NIL, builds, fields, is_pattern
 from ..language.syntax import (
     COUNTER,
     GIVEN,
@@ -194,19 +195,23 @@ class Loops:
             return True
         if not isinstance(literal, Comparison) or literal.operator != "=":
             return False
-        left, right = literal.left, literal.right
-        return (isinstance(left, Variable) and self._known(right)) or (
-            isinstance(right, Variable) and self._known(left)
-        )
+        pairs = ((literal.left, literal.right), (literal.right, literal.left))
+        return any(self._binds(side) and self._known(other) for side, other in pairs)
+
+    def _binds(self, side: Expression) -> bool:
+        """Say whether an equality may bind a side: a variable, or the fields of a structure."""
+        if isinstance(side, Variable | Wildcard):
+            return True
+        if not isinstance(side, Functor) or not builds(side):
+            return False
+        return all(self._binds(a) or self._known(a) for a in side.arguments)
 
     def _rank(self, atom: Atom) -> int:
         known = [self._known(a) for a in atom.arguments if not self._dropped(a)]
         return 0 if all(known) else 1 if any(known) else 2
 
     def _known(self, expression: Expression) -> bool:
-        if isinstance(expression, Wildcard):
-            return False
-        return required(expression) <= self.bound.keys()
+        return not is_pattern(expression) and required(expression) <= self.bound.keys()
 
     def _dropped(self, expression: Expression) -> bool:
         if isinstance(expression, Variable):
@@ -244,6 +249,8 @@ class Loops:
 
     def _absent(self, atom: Atom) -> None:
         known = [c for c, a in enumerate(atom.arguments) if not isinstance(a, Wildcard)]
+        if any(is_pattern(atom.arguments[c]) for c in known):
+            raise BeyondLoopsError("a negated record with an underscore")
         keys = [self._value(atom.arguments[c]) for c in known]
         self._open(f"if not ({self._present(atom, known, keys)}):")
 
@@ -295,9 +302,12 @@ class Loops:
         if operator == "=":
             for side, other in ((left, right), (right, left)):
                 if isinstance(side, Variable) and side.name not in self.bound:
-                    value = self._value(other)
-                    self._line(f"{self.spellings[side.name]} = {value}")
-                    self.bound[side.name] = self.spellings[side.name]
+                    self._name(side, self._value(other))
+                    return
+                if isinstance(side, Functor) and builds(side) and not self._known(side):
+                    whole = self._fresh()
+                    self._line(f"{whole} = {self._value(other)}")
+                    self._take_apart(side, whole)
                     return
         one, other_one = self._value(left), self._value(right)
         if operator.endswith("match"):
@@ -307,6 +317,32 @@ class Loops:
             self._open(f"if {one} {negated}in {other_one}:")
         else:
             self._open(f"if {one} {'==' if operator == '=' else operator} {other_one}:")
+
+    def _name(self, variable: Variable, value: str) -> None:
+        self.bound[variable.name] = self.spellings[variable.name]
+        self._line(f"{self.bound[variable.name]} = {value}")
+
+    def _take_apart(self, node: Functor, whole: str) -> None:
+        """Test what a value is built of, and bind the variables among its fields."""
+        if node.name == NIL:
+            self._open(f"if {whole} is None:")
+            return
+        is_branch = node.name[0] == BRANCH
+        self._open(
+            f"if {whole}[0] == {node.name[1:]!r}:" if is_branch else f"if {whole} is not None:"
+        )
+        for place, argument in fields(node):
+            value = f"{whole}[{place}]"
+            if isinstance(argument, Wildcard):
+                continue
+            if isinstance(argument, Variable) and argument.name not in self.bound:
+                self._name(argument, value)
+            elif isinstance(argument, Functor) and builds(argument) and not self._known(argument):
+                inner = self._fresh()
+                self._line(f"{inner} = {value}")
+                self._take_apart(argument, inner)
+            else:
+                self._open(f"if {value} == {self._value(argument)}:")
 
     def _range(self, left: Expression, node: Functor) -> None:
         assert isinstance(left, Variable)
@@ -357,6 +393,12 @@ class Loops:
         name, kind = node.name, self.kinds.of(node)
         if name[0] == GIVEN:
             raise BeyondLoopsError("functors of users")
+        if builds(node):
+            if FLOAT in map(self.kinds.of, node.arguments):
+                raise BeyondLoopsError("floats in records or algebraic data types")
+            if name == NIL:
+                return "None"
+            return row([repr(name[1:]), *values] if name[0] == BRANCH else values)
         if name == COUNTER:
             raise BeyondLoopsError("autoinc()")
         if name in ("min", "max"):
@@ -428,7 +470,11 @@ class Loops:
         self._conjunction(literals, every=every)
         if distinct:
             names = {v.name for b in literals for v in literal_variables(b, inside=False)}
-            key = row([self.bound[name] for name in sorted(names - outer.keys())])
+            # Souffle knows no name for the whole of a record; of a count its fields tell it.
+            told = (
+                n for n in names - outer.keys() if node.name == "count" or not n.startswith(WHOLE)
+            )
+            key = row([self.bound[name] for name in sorted(told)])
             self._open(f"if {key} not in {seen}:")
             self._line(f"{seen}.add({key})")
         target = "1" if node.target is None or node.name == "count" else self._value(node.target)
