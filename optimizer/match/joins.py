@@ -1,15 +1,15 @@
 """Clauses of Datalog joined set-wise in numpy, where need be from what is new alone.
 
 The catalog's engine plans each clause as SQL, which takes longer than these joins do: rules are
-many, matches few, and the columns are in memory already. What clauses of rules need is here:
-conjunctions over given and derived relations, negation, comparisons, arithmetic on integers;
-neither recursion nor aggregates. Relations are sets; symbols are numbers.
+many, matches few, and the columns are in memory already. Here is what programs over graphs need:
+conjunctions over given and derived relations, negation, comparisons, arithmetic on integers,
+recursion and aggregates. Relations are sets; symbols are numbers.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -17,13 +17,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...catalog.datalog.analysis.scope import counts_rows, needs, rename, resolve
 from ...catalog.datalog.language.syntax import (
+    Aggregate,
     Atom,
     Clause,
     Comparison,
     DatalogError,
     Expression,
     Functor,
+    Literal,
     Negation,
     Number,
     Position,
@@ -31,6 +34,8 @@ from ...catalog.datalog.language.syntax import (
     Truth,
     Variable,
     Wildcard,
+    aggregates,
+    literal_expressions,
     variables,
 )
 from .arrays import Flags, Ints, Keys, mixed, segments
@@ -39,6 +44,7 @@ Values = NDArray[Any]  # int64, or float64 for the numbers that constants are
 Table = Sequence[Values]
 Constant = int | float | str
 
+_ROW = "=row"  # numbers the rows of the frame around an aggregate
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
     "!=": operator.ne,
@@ -91,44 +97,109 @@ class Test:
 
 
 @dataclass(frozen=True)
+class Group:
+    """An aggregate: over `body`, whose head is the target, for the values of the `outer` variables.
+
+    Its value is that of the variable `name`.
+    """
+
+    name: str
+    function: str
+    outer: tuple[str, ...]
+    body: Conjunction
+    position: Position
+
+
+@dataclass(frozen=True)
 class Conjunction:
-    """A clause: the terms of its head, its atoms and its comparisons."""
+    """A clause: the terms of its head, its atoms, its comparisons and its aggregates."""
 
     head: tuple[Expression, ...]
     goals: tuple[Goal, ...]
     tests: tuple[Test, ...]
+    groups: tuple[Group, ...] = ()
+
+    def reads(self) -> Iterator[tuple[str, bool]]:
+        """Visit the relations that it reads, and whether as a whole: negated or aggregated."""
+        for goal in self.goals:
+            yield goal.relation, goal.negated
+        for group in self.groups:
+            for name, _ in group.body.reads():
+                yield name, True
 
 
 def conjunction_of(clause: Clause) -> Conjunction:
     """Read a clause; raises DatalogError for what isn't joined here."""
-    goals: list[Goal] = []
-    tests: list[Test] = []
-    for literal in clause.body:
-        if isinstance(literal, Comparison) and literal.operator in _COMPARE:
-            tests.append(Test.of(literal))
-        elif isinstance(literal, Atom):
-            goals.append(_goal(literal, negated=False, tests=tests))
-        elif isinstance(literal, Negation):
-            goals.append(_goal(literal.atom, negated=True, tests=tests))
-        elif not (isinstance(literal, Truth) and literal.value):
-            raise DatalogError.at(literal.position, "joins can't join this literal")
-    return Conjunction(clause.head.arguments, tuple(goals), tuple(tests))
+    expressions = (e for b in (clause.head, *clause.body) for e in literal_expressions(b))
+    if any(True for e in expressions for _ in aggregates(e)):
+        clause = resolve(clause)
+    return _Reader().read(clause.head.arguments, clause.body)
 
 
-def _goal(atom: Atom, *, negated: bool, tests: list[Test]) -> Goal:
-    constants: list[tuple[int, Constant]] = []
-    variables: list[tuple[int, str]] = []
-    for column, argument in enumerate(atom.arguments):
-        if isinstance(argument, Number | String):
-            constants.append((column, argument.value))
-        elif isinstance(argument, Variable):
-            variables.append((column, argument.name))
-        elif not isinstance(argument, Wildcard):  # computed: a variable that must equal it
-            name = f"={len(tests)}"
-            variables.append((column, name))
-            here = Variable(name, argument.position)
-            tests.append(Test.of(Comparison("=", here, argument, argument.position)))
-    return Goal(atom.name, tuple(constants), tuple(variables), negated)
+class _Reader:
+    """Reads one conjunction; `every` gives underscores names, so that they count."""
+
+    def __init__(self, *, every: bool = False) -> None:
+        self.every = every
+        self.goals: list[Goal] = []
+        self.tests: list[Test] = []
+        self.groups: list[Group] = []
+        self.numbers = count()
+
+    def read(self, head: Sequence[Expression], body: Sequence[Literal]) -> Conjunction:
+        """Read a head and a body."""
+        for literal in body:
+            if isinstance(literal, Comparison) and literal.operator in _COMPARE:
+                left, right = self._plain(literal.left), self._plain(literal.right)
+                self._test(Comparison(literal.operator, left, right, literal.position))
+            elif isinstance(literal, Atom):
+                self._goal(literal, negated=False)
+            elif isinstance(literal, Negation):
+                self._goal(literal.atom, negated=True)
+            elif not (isinstance(literal, Truth) and literal.value):
+                raise DatalogError.at(literal.position, "joins can't join this literal")
+        terms = tuple(self._plain(term) for term in head)
+        return Conjunction(terms, tuple(self.goals), tuple(self.tests), tuple(self.groups))
+
+    def _test(self, literal: Comparison) -> None:
+        self.tests.append(Test.of(literal))
+
+    def _goal(self, atom: Atom, *, negated: bool) -> None:
+        constants: list[tuple[int, Constant]] = []
+        variables: list[tuple[int, str]] = []
+        for column, argument in enumerate(atom.arguments):
+            if isinstance(argument, Number | String):
+                constants.append((column, argument.value))
+            elif isinstance(argument, Variable):
+                variables.append((column, argument.name))
+            elif not isinstance(argument, Wildcard):  # computed: a variable that must equal it
+                name = f"={next(self.numbers)}"
+                variables.append((column, name))
+                here = Variable(name, argument.position)
+                self._test(Comparison("=", here, self._plain(argument), argument.position))
+            elif self.every and not negated:
+                variables.append((column, f"={next(self.numbers)}"))
+        self.goals.append(Goal(atom.name, tuple(constants), tuple(variables), negated))
+
+    def _plain(self, expression: Expression) -> Expression:
+        """Put a variable in the place of each aggregate."""
+        if not any(True for _ in aggregates(expression)):
+            return expression
+
+        def change(node: Expression) -> Expression | None:
+            return self._group(node) if isinstance(node, Aggregate) else None
+
+        return rename(expression, change)
+
+    def _group(self, node: Aggregate) -> Variable:
+        """Read an aggregate: over rows of one atom or over distinct bindings, as `scope` has it."""
+        reader = _Reader(every=node.name == "count" or counts_rows(node))
+        head = () if node.target is None else (node.target,)
+        body = reader.read(head, node.body)
+        variable = Variable(f"={next(self.numbers)}", node.position)
+        outer = tuple(sorted(needs(node)))
+        self.groups.append(Group(variable.name, node.name, outer, body, node.position))
+        return variable
 
 
 @dataclass(frozen=True)
@@ -160,8 +231,8 @@ class Tables:
         self._rows: dict[str, Table] = dict(given)
         self._clauses, self._symbols = dict(clauses), symbols
         self.was_cut = False  # whether a body had more bindings than were asked for
-        self._chosen: dict[object, Ints] = {}
-        self._indexes: dict[object, tuple[Values, Ints]] = {}
+        self._chosen: dict[tuple[object, ...], Ints] = {}
+        self._indexes: dict[tuple[object, ...], tuple[Values, Ints]] = {}
 
     def define(self, clauses: Mapping[str, Sequence[Conjunction]]) -> None:
         """Derive more relations."""
@@ -170,9 +241,64 @@ class Tables:
     def rows(self, name: str) -> Table:
         """The columns of a relation."""
         if name not in self._rows:
-            found = [self.solve(clause) for clause in self._clauses[name]]
-            self._rows[name] = union(found)
+            recursive = self._recursive(name)
+            if recursive:
+                self._close(recursive)
+            else:
+                found = [self.solve(clause) for clause in self._clauses[name]]
+                self._rows[name] = union(found)
         return self._rows[name]
+
+    def _recursive(self, name: str) -> set[str]:
+        """The relations that a relation is recursive with; nothing where it is not."""
+        reached = self._reached(name)
+        members = {other for other in reached if name in self._reached(other)}
+        for member in members:
+            for clause in self._clauses.get(member, ()):
+                if any(whole and read in members for read, whole in clause.reads()):
+                    reason = f"{member} negates or aggregates what it is recursive with"
+                    raise DatalogError.at(clause.head[0].position, reason)
+        return members
+
+    def _reached(self, name: str) -> set[str]:
+        """The relations still to be derived that a relation reads, at any depth."""
+        reached: set[str] = set()
+        queue = [name]
+        while queue:
+            for clause in self._clauses.get(queue.pop(), ()):
+                for read, _ in clause.reads():
+                    if read not in reached and read not in self._rows:
+                        reached.add(read)
+                        queue.append(read)
+        return reached
+
+    def _close(self, members: Collection[str]) -> None:
+        """Derive relations that are recursive with each other, semi-naively."""
+        rounds: list[tuple[str, Conjunction, Goal]] = []
+        found: dict[str, list[Table]] = {}
+        for name in members:
+            found[name] = [[np.empty(0, np.int64) for _ in self._clauses[name][0].head]]
+            for clause in self._clauses[name]:
+                inner = [goal for goal in clause.goals if goal.relation in members]
+                rounds += [(name, clause, goal) for goal in inner]
+                if not inner:
+                    found[name].append(self.solve(clause))
+        last = {name: union(tables) for name, tables in found.items()}
+        self._rows |= last
+        while any(len(rows[0]) for rows in last.values() if rows):
+            found = {name: [[column[:0] for column in last[name]]] for name in members}
+            for name, clause, goal in rounds:
+                found[name].append(self.solve(clause, goal, last[goal.relation]))
+            last = {name: _new(union(found[name]), self._rows[name]) for name in members}
+            for name in members:
+                self._rows[name] = union([self._rows[name], last[name]])
+            self._forget(members)
+
+    def _forget(self, members: Collection[str]) -> None:
+        """Drop what was noted of relations that have grown."""
+        for noted in (self._chosen, self._indexes):
+            for key in [key for key in noted if key[0] in members]:
+                del noted[key]
 
     def solve(
         self,
@@ -197,26 +323,74 @@ class Tables:
     ) -> Frame:
         nothing = Frame({}, 0)
         goals = [goal for goal in clause.goals if goal is not first]
-        tests = list(clause.tests)
         if any(self._is_empty(goal) for goal in goals):
             return nothing
         frame = Frame({}, 1)
         if first is not None and start is not None:
             frame = self._first(first, start)
-        while goals or tests:
+        return self._extended(clause, goals, frame, most)
+
+    def _extended(
+        self, clause: Conjunction, goals: list[Goal], frame: Frame, most: int | None = None
+    ) -> Frame:
+        """The rows of a frame with all that the rest of a body binds."""
+        nothing = Frame({}, 0)
+        tests, groups = list(clause.tests), list(clause.groups)
+        while goals or tests or groups:
             if not frame.size:
                 return nothing
             ready = [test for test in tests if _is_ready(test, frame)]
             for test in ready:
                 frame = self._test(test, frame)
             tests = [test for test in tests if test not in ready]
-            if goals and frame.size:
-                goal = min(goals, key=lambda goal: self._rank(goal, frame))
+            if not frame.size:
+                return nothing
+            goal = min(goals, key=lambda goal: self._rank(goal, frame), default=None)
+            group = next((g for g in groups if frame.columns.keys() >= set(g.outer)), None)
+            # What is negated waits for its variables, which an aggregate may bind.
+            waits = goal is None or (goal.negated and self._rank(goal, frame)[0] > 0)
+            if group is not None and waits:
+                groups.remove(group)
+                frame = self._grouped(group, frame)
+            elif goal is not None:
                 goals.remove(goal)
                 frame = self._joined(goal, frame, most)
-            elif not ready and not goals:
+            elif not ready and groups:
+                raise DatalogError.at(groups[0].position, "these aggregates depend on each other")
+            elif not ready:
                 raise DatalogError.at(tests[0].position, "a variable is bound by nothing")
         return frame
+
+    def _grouped(self, group: Group, frame: Frame) -> Frame:
+        """The rows of a frame with an aggregate's value; none where an extreme is of nothing."""
+        size = frame.size
+        start = {name: frame.columns[name] for name in group.outer}
+        start[_ROW] = np.arange(size)
+        inner = self._extended(group.body, list(group.body.goals), Frame(start, size))
+        if inner.size:
+            rows = union([list(inner.columns.values())])
+            inner = Frame(dict(zip(inner.columns, rows, strict=True)), len(rows[0]))
+        places = inner.columns.get(_ROW, np.empty(0, np.int64))
+        counts = np.bincount(places, minlength=size)
+        if group.function == "count":
+            return Frame({**frame.columns, group.name: counts}, size)
+        (target,) = group.body.head
+        values = np.empty(0, np.int64)
+        if inner.size:
+            values = _spread(self._value(target, inner), inner.size)
+        found = np.zeros(size, values.dtype)
+        if group.function in ("sum", "mean"):
+            np.add.at(found, places, values)
+        else:
+            better = np.minimum if group.function == "min" else np.maximum
+            found[places] = values
+            better.at(found, places, values)
+        if group.function == "sum":
+            return Frame({**frame.columns, group.name: found}, size)
+        present = counts > 0
+        if group.function == "mean":
+            found = found / np.maximum(counts, 1)
+        return frame.take(present, {group.name: found[present]})
 
     def chosen(self, goal: Goal) -> Table:
         """The rows in which an atom's constants stand, and its repeated variables agree."""
@@ -385,6 +559,18 @@ def _key(columns: Sequence[Values]) -> Values:
     for place, column in zip(count(1), columns, strict=False):
         mix += mixed(_bits(column) ^ (place << 56))
     return mix
+
+
+def _new(rows: Table, known: Table) -> Table:
+    """The rows that aren't known, of tables without duplicates."""
+    old = np.repeat([0, 1], [len(known[0]), len(rows[0])])
+    columns = [np.concatenate(parts) for parts in zip(known, rows, strict=True)]
+    order = np.lexsort([old, *columns[::-1]])
+    fresh = old[order] == 1
+    if len(order) > 1:
+        same = np.all([column[order][1:] == column[order][:-1] for column in columns], axis=0)
+        fresh[1:] &= ~same
+    return [column[order][fresh] for column in columns]
 
 
 def union(tables: Sequence[Table]) -> Table:
