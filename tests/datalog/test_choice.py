@@ -120,6 +120,13 @@ def test_what_is_read_is_not_chosen_from_but_takes_its_keys(few):
         assert set(derive(parse(text), {})["a"]) == {(1, 9), (3, 2), (9, 1)}
 
 
+def test_what_is_read_is_there_where_nothing_is_derived():
+    text = ".decl a(x:number) choice-domain x .input a\na(x) :- b(x).\n.decl b(x:number) .input b\n"
+    program = parse(text + ".decl c(x:number) c(x) :- a(x).")
+    with mock.patch.object(derivation, "FEW_ROWS", 0):
+        assert derive(program, {"a": [(1,)]})["c"] == [(1,)]
+
+
 def test_rows_of_records_are_chosen_and_ends_of_chains_matched(run):
     pairs = " ".join(f"e({i}, {i}). e({i}, {i + 1})." for i in range(300))
     found = run(

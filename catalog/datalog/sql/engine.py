@@ -198,7 +198,12 @@ class _Run:
         self.until = None if limits.seconds is None else time.monotonic() + limits.seconds
         tables = {r.name: r.sql for r in program.relations.values()}
         self.liveness = Liveness(connection, tables, program.probes)
-        self.created = {create(r.sql, ""): r.name for r in program.relations.values()}
+        # What a relation with keys was given enters it after it was made.
+        self.created = {
+            create(r.sql, ""): r.name
+            for r in program.relations.values()
+            if not (r.keys and r.is_input)
+        }
         self.given: dict[str, int] = {}  # how many rows were read into each input
 
     def read(self, relation: Relation, source: str | None, schema: str | None) -> None:
