@@ -47,19 +47,19 @@ def interrupted_after(
     if seconds is None:
         yield lambda: False
         return
-    over, left = Event(), Event()
+    expired, finished = Event(), Event()
 
     def watch() -> None:
-        if left.wait(seconds):
+        if finished.wait(seconds):
             return
-        over.set()
-        while not left.wait(_AGAIN_S):
+        expired.set()
+        while not finished.wait(_AGAIN_S):
             connection.interrupt()
 
     thread = Thread(target=watch, name="tensolog-datalog-limit", daemon=True)
     thread.start()
     try:
-        yield over.is_set
+        yield expired.is_set
     finally:
-        left.set()
+        finished.set()
         thread.join()

@@ -9,8 +9,9 @@ recursion and aggregates. Relations are sets; symbols are numbers.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count
 from typing import Any
 
@@ -119,13 +120,13 @@ class Conjunction:
     tests: tuple[Test, ...]
     groups: tuple[Group, ...] = ()
 
-    def reads(self) -> Iterator[tuple[str, bool]]:
-        """Visit the relations that it reads, and whether as a whole: negated or aggregated."""
+    @cached_property
+    def reads(self) -> Mapping[str, bool]:
+        """The relations that it reads, and whether as a whole: negated or aggregated."""
+        found: dict[str, bool] = {}
         for goal in self.goals:
-            yield goal.relation, goal.negated
-        for group in self.groups:
-            for name, _ in group.body.reads():
-                yield name, True
+            found[goal.relation] = goal.negated or found.get(goal.relation, False)
+        return found | {name: True for group in self.groups for name in group.body.reads}
 
 
 def conjunction_of(clause: Clause) -> Conjunction:
@@ -255,7 +256,7 @@ class Tables:
         members = {other for other in reached if name in self._reached(other)}
         for member in members:
             for clause in self._clauses.get(member, ()):
-                if any(whole and read in members for read, whole in clause.reads()):
+                if any(whole and read in members for read, whole in clause.reads.items()):
                     reason = f"{member} negates or aggregates what it is recursive with"
                     raise DatalogError.at(clause.head[0].position, reason)
         return members
@@ -266,7 +267,7 @@ class Tables:
         queue = [name]
         while queue:
             for clause in self._clauses.get(queue.pop(), ()):
-                for read, _ in clause.reads():
+                for read in clause.reads:
                     if read not in reached and read not in self._rows:
                         reached.add(read)
                         queue.append(read)
@@ -275,23 +276,23 @@ class Tables:
     def _close(self, members: Collection[str]) -> None:
         """Derive relations that are recursive with each other, semi-naively."""
         rounds: list[tuple[str, Conjunction, Goal]] = []
-        found: dict[str, list[Table]] = {}
+        derived: dict[str, list[Table]] = {}
         for name in members:
-            found[name] = [[np.empty(0, np.int64) for _ in self._clauses[name][0].head]]
+            derived[name] = [[np.empty(0, np.int64) for _ in self._clauses[name][0].head]]
             for clause in self._clauses[name]:
                 inner = [goal for goal in clause.goals if goal.relation in members]
                 rounds += [(name, clause, goal) for goal in inner]
                 if not inner:
-                    found[name].append(self.solve(clause))
-        last = {name: union(tables) for name, tables in found.items()}
-        self._rows |= last
-        while any(len(rows[0]) for rows in last.values() if rows):
-            found = {name: [[column[:0] for column in last[name]]] for name in members}
+                    derived[name].append(self.solve(clause))
+        latest = {name: union(tables) for name, tables in derived.items()}
+        self._rows |= latest
+        while any(len(rows[0]) for rows in latest.values() if rows):
+            derived = {name: [[column[:0] for column in latest[name]]] for name in members}
             for name, clause, goal in rounds:
-                found[name].append(self.solve(clause, goal, last[goal.relation]))
-            last = {name: _new(union(found[name]), self._rows[name]) for name in members}
+                derived[name].append(self.solve(clause, goal, latest[goal.relation]))
+            latest = {name: _difference(union(derived[name]), self._rows[name]) for name in members}
             for name in members:
-                self._rows[name] = union([self._rows[name], last[name]])
+                self._rows[name] = union([self._rows[name], latest[name]])
             self._forget(members)
 
     def _forget(self, members: Collection[str]) -> None:
@@ -345,11 +346,9 @@ class Tables:
             tests = [test for test in tests if test not in ready]
             if not frame.size:
                 return nothing
-            goal = min(goals, key=lambda goal: self._rank(goal, frame), default=None)
-            group = next((g for g in groups if frame.columns.keys() >= set(g.outer)), None)
-            # What is negated waits for its variables, which an aggregate may bind.
-            waits = goal is None or (goal.negated and self._rank(goal, frame)[0] > 0)
-            if group is not None and waits:
+            goal = min(goals, key=lambda goal: self._rank(goal, frame)) if goals else None
+            group = self._due(groups, goal, frame) if groups else None
+            if group is not None:
                 groups.remove(group)
                 frame = self._grouped(group, frame)
             elif goal is not None:
@@ -360,6 +359,12 @@ class Tables:
             elif not ready:
                 raise DatalogError.at(tests[0].position, "a variable is bound by nothing")
         return frame
+
+    def _due(self, groups: Sequence[Group], goal: Goal | None, frame: Frame) -> Group | None:
+        """The aggregate to compute now: after all atoms but those that wait for its value."""
+        if goal is not None and not (goal.negated and self._rank(goal, frame)[0] > 0):
+            return None
+        return next((g for g in groups if frame.columns.keys() >= set(g.outer)), None)
 
     def _grouped(self, group: Group, frame: Frame) -> Frame:
         """The rows of a frame with an aggregate's value; none where an extreme is of nothing."""
@@ -561,7 +566,7 @@ def _key(columns: Sequence[Values]) -> Values:
     return mix
 
 
-def _new(rows: Table, known: Table) -> Table:
+def _difference(rows: Table, known: Table) -> Table:
     """The rows that aren't known, of tables without duplicates."""
     old = np.repeat([0, 1], [len(known[0]), len(rows[0])])
     columns = [np.concatenate(parts) for parts in zip(known, rows, strict=True)]

@@ -23,7 +23,7 @@ from ..language.syntax import (
 from .scope import bindable
 
 
-def made(clause: Clause, members: Collection[str]) -> Expression | None:
+def growing_expression(clause: Clause, members: Collection[str]) -> Expression | None:
     """Find what a resolved clause computes for its head from relations recursive with it.
 
     `members` are these relations. None where the head's values are all moved.

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ..analysis.growth import made
+from ..analysis.growth import growing_expression
 from ..analysis.stratify import Stratum, uses
 from ..analysis.type_inference import SYMBOL
 from ..language.syntax import Atom, Literal, Wildcard, counters
@@ -72,7 +72,7 @@ class Compiler:
     def _growing(members: Sequence[Relation]) -> tuple[Growth, ...]:
         names = {relation.name for relation in members}
         found = (
-            (relation.name, made(rule.clause, names))
+            (relation.name, growing_expression(rule.clause, names))
             for relation in members
             for rule in relation.rules
         )

@@ -282,7 +282,7 @@ class _Run:
         if self.until is not None:
             seconds = max(0.0, self.until - time.monotonic())
         try:
-            with interrupted_after(self.connection, seconds) as is_over:
+            with interrupted_after(self.connection, seconds) as has_expired:
                 try:
                     self._step(step)
                 except duckdb.InternalException:
@@ -290,7 +290,7 @@ class _Run:
                     with _simpler_plans(self.connection):
                         self._step(step)
         except duckdb.Error as error:
-            if is_over():
+            if has_expired():
                 allowed = self.limits.seconds or self.limits.growth_s
                 raise self._ended(step, f"{allowed:g} s have passed", "--limit-s") from None
             if step.growing and isinstance(error, duckdb.OutOfMemoryException):
