@@ -536,7 +536,7 @@ class _Builder(Transformer_NonRecursive[Token, Block]):
     def counter(self, items: Children) -> Functor:
         if items[0].type == "ITERATION":
             why = "rounds differ between engines; count them in a column of the relation"
-            raise _refuse(self.at(items[0]), "__ITERATION__()", why)
+            raise _refuse(self.at(items[0]), "__ITERATION__", why)
         return Functor(COUNTER, (), self.at(items[0]))
 
     def nil(self, items: Children) -> Functor:
