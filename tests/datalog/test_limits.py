@@ -55,15 +55,15 @@ def test_a_connection_goes_on_after_a_limit(connection):
     assert found["a"].fetchall() == [(1,)]
 
 
-PRODUCT = ".decl p(x:number) p(x) :- x = range(0, 3000).\n.decl a(x:number, y:number, z:number)\n"
-PRODUCT += "a(x, y, z) :- p(x), p(y), p(z).\n"
+PRODUCT = ".decl a(x:number, y:number, z:number)\n"
+PRODUCT += "a(x, y, z) :- x = range(0, 3000), y = range(0, 3000), z = range(0, 3000).\n"
 
 
 @pytest.mark.parametrize("limits", [Limits(seconds=0.2), Limits(rows=5000)])
 def test_a_product_of_too_many_rows_is_ended(limits):
     with pytest.raises(DatalogError, match=r"a: ended, since .* --limit-.* allows more") as error:
         derive(parse(PRODUCT), {}, limits=limits)
-    assert (error.value.line, error.value.column) == (2, 7)
+    assert (error.value.line, error.value.column) == (1, 7)
 
 
 BOUNDED = [
