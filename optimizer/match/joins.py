@@ -383,7 +383,7 @@ class Tables:
         values = np.empty(0, np.int64)
         if inner.size:
             values = _spread(self._value(target, inner), inner.size)
-        found = np.zeros(size, values.dtype)
+        found: Values = np.zeros(size, values.dtype)
         if group.function in ("sum", "mean"):
             np.add.at(found, places, values)
         else:
