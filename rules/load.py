@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from functools import cache
 from importlib import resources
 from importlib.metadata import version
+from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from ..catalog import operators
@@ -16,6 +17,8 @@ from .language.parser import parse_rules
 from .language.syntax import Rule
 
 REJECTED = "rejected.rules"
+# The folder of those that `tensolog rules generate` found.
+FOUND = "found"
 
 
 @cache
@@ -25,17 +28,24 @@ def _shipped() -> tuple[Rule, ...]:
 
 def _read() -> tuple[Rule, ...]:
     found: list[Rule] = []
-    here = resources.files(__package__)
-    for file in sorted(here.iterdir(), key=lambda entry: entry.name):
-        if file.name.endswith(".rules") and file.name != REJECTED:
-            found += parse_rules(file.read_text(encoding="utf-8"), file.name)
+    for folder, prefix in zip(_folders(), ("", f"{FOUND}/"), strict=False):
+        for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
+            if file.name.endswith(".rules") and file.name != REJECTED:
+                found += parse_rules(file.read_text(encoding="utf-8"), prefix + file.name)
     return _distinct(found)
+
+
+def _folders() -> tuple[Traversable, ...]:
+    """The folders of the shipped rules."""
+    here = resources.files(__package__)
+    found = here / FOUND
+    return (here, found) if found.is_dir() else (here,)
 
 
 def _version() -> str:
     """What reading depends on: the rules, their parser, and the operators that it knows."""
     folders = (
-        resources.files(__package__),
+        *_folders(),
         resources.files(__package__) / "language",
         resources.files(operators),
     )

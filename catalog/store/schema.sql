@@ -655,7 +655,7 @@ COMMENT ON COLUMN generation_candidate.right_term IS 'Right side.';
 COMMENT ON COLUMN generation_candidate.operators IS 'Operators of both sides.';
 COMMENT ON COLUMN generation_candidate.variables IS 'Distinct variables.';
 COMMENT ON COLUMN generation_candidate.status IS 'kept: a rule stands for it. derived: other rules lead to it. refuted, refused, unknown: as the gate says. open: not looked at yet.';
-COMMENT ON COLUMN generation_candidate.reason IS 'Why it is not proved; empty otherwise.';
+COMMENT ON COLUMN generation_candidate.reason IS 'Why it is not proved, or why no rules are named that derive it; empty otherwise.';
 COMMENT ON COLUMN generation_candidate.derived_by IS 'Names of rules that derive it; empty where operands in another order do.';
 COMMENT ON COLUMN generation_candidate.rules IS 'Hashes of the rules that stand for it, as in rule.';
 

@@ -3,8 +3,8 @@
 In: names of operators. Out: rules that the gate has proved, none derived by the others, and what
 became of every candidate. Begin with run.py: choices.py says what operators leave to choose,
 inputs.py which variables there are, enumeration.py builds terms (terms.py) and compares them by
-fingerprint.py, candidates.py orients what is equal, wording.py writes it in the rule language,
-proving.py asks the gate, minimise.py leaves out what is derived.
+fingerprint.py, candidates.py orients what is equal and tells variables apart, wording.py writes it
+in the rule language, proving.py asks the gate, and rows.py keeps all of it in the catalog.
 """
 
 from .choices import UnknownOperatorError

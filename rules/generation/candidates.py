@@ -1,12 +1,23 @@
-"""Equalities as candidates for rules: oriented, renamed, each once, in the order of a search."""
+"""Equalities as candidates for rules: oriented, as general as they hold, in the order of a search.
+
+An enumeration has few variables, so that a law of four operands is seen with some of them alike.
+Which occurrences may be different variables is tried on numbers, like anything else that is only a
+candidate.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 
-from .terms import Term, Variable, operators, renamed, variables
+from .choices import operations_on
+from .fingerprint import Programs, Vectors, digests, input_vectors
+from .terms import Apply, Sort, Term, Variable, operators, renamed, variables
+
+# A variable that occurs more often, on both sides together, is left as it is.
+_MOST_OCCURRENCES = 8
 
 
 @dataclass(frozen=True)
@@ -73,3 +84,101 @@ def _named(left: Term, right: Term, pool: Sequence[Variable]) -> tuple[Term, Ter
 def in_order(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Candidates each once, small and general ones first."""
     return sorted(dict.fromkeys(candidates), key=lambda one: one.rank)
+
+
+# --------------------------------------------------------------------------- more variables
+
+
+class Generalising:
+    """Tells variables apart in candidates of a run; numbers are drawn by the run's seed."""
+
+    def __init__(self, pool: Sequence[Variable], seed: int, *, places: bool = False) -> None:
+        self.pool, self.seed, self.places = tuple(pool), seed, places
+        self._programs = Programs()
+        self._names = {variable.name for variable in pool}
+
+    def general(self, candidate: Candidate) -> Candidate:
+        """The candidate with as many variables as it holds for; itself if there is none."""
+        found = candidate
+        while True:
+            other = next((one for one in self._split(found) if self._holds(one)), None)
+            if other is None:
+                return found
+            found = other
+
+    def _split(self, candidate: Candidate) -> Iterator[Candidate]:
+        """Candidates in which some occurrences of one variable are another one."""
+        left, right = candidate.left, candidate.right
+        for variable in variables(left):
+            before, after = _occurrences(left, variable), _occurrences(right, variable)
+            if before < 2 or before + after > _MOST_OCCURRENCES:
+                continue
+            twin = self._fresh(variable, {one.name for one in variables(left)})
+            pool = tuple(dict.fromkeys((*self.pool, *variables(left), twin)))
+            for places in product((False, True), repeat=before - 1 + after):
+                chosen = (False, *places)
+                if not any(chosen[:before]) or (after and not any(chosen[before:])):
+                    continue
+                one = _replaced(left, variable, twin, iter(chosen[:before]))
+                other = _replaced(right, variable, twin, iter(chosen[before:]))
+                made = candidate_of(one, other, pool)
+                if made is not None:
+                    yield made
+
+    def _fresh(self, variable: Variable, taken: set[str]) -> Variable:
+        for one in self.pool:
+            if one.sort == variable.sort and one.name not in taken:
+                return one
+        stem = variable.name.rstrip("0123456789")
+        names = (f"{stem}{number}" for number in range(1, 100))
+        return Variable(
+            next(name for name in names if name not in taken | self._names), variable.sort
+        )
+
+    # ------------------------------------------------------------------------------ numbers
+
+    def _holds(self, candidate: Candidate) -> bool:
+        """Whether both sides have one value on numbers."""
+        given = variables(candidate.left)
+        drawn = input_vectors(given, self.seed + 1, places=self.places)
+        values = dict(zip(given, drawn, strict=True))
+        one = self._value(candidate.left, values)
+        other = self._value(candidate.right, values)
+        if one is None or other is None or one[0] != other[0]:
+            return False
+        return list(digests(one[1])) == list(digests(other[1]))
+
+    def _value(self, term: Term, values: Mapping[Variable, Vectors]) -> tuple[Sort, Vectors] | None:
+        if isinstance(term, Variable):
+            return term.sort, values[term]
+        operands = [self._value(operand, values) for operand in term.operands]
+        known = [one for one in operands if one is not None]
+        if len(known) < len(operands):
+            return None
+        sorts = tuple(sort for sort, _ in known)
+        made = dict(operations_on(term.operation.op_type, sorts)).get(term.operation)
+        if made is None:
+            return None
+        results = []
+        for assignment, program in enumerate(self._programs.of(term.operation, sorts, made)):
+            result, defined = program.run([vectors[assignment] for _, vectors in known])
+            if not defined.all():
+                return None
+            results.append(result)
+        return made, tuple(results)
+
+
+def _occurrences(term: Term, variable: Variable) -> int:
+    if isinstance(term, Apply):
+        return sum(_occurrences(operand, variable) for operand in term.operands)
+    return int(term == variable)
+
+
+def _replaced(term: Term, variable: Variable, twin: Variable, chosen: Iterator[bool]) -> Term:
+    """A term with the twin in the place of the occurrences that are chosen, from left to right."""
+    if isinstance(term, Apply):
+        operands = tuple(_replaced(one, variable, twin, chosen) for one in term.operands)
+        return Apply(term.operation, operands)
+    if term != variable:
+        return term
+    return twin if next(chosen) else term

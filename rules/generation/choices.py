@@ -158,7 +158,7 @@ def operations_on(op_type: str, sorts: tuple[Sort, ...]) -> tuple[tuple[Operatio
         if not _fit(op_type, slots, sorts):
             continue
         meanings: set[tuple[str, ...]] = set()
-        for count, operation in enumerate(islice(_tried(op_type, slots, sorts), MOST_TRIED)):
+        for count, operation in enumerate(_tried(op_type, slots, max(o.rank for o in sorts))):
             expansions = expansions_of(operation, sorts)
             if expansions is None:
                 if count >= MOST_IN_VAIN and not meanings:
@@ -182,14 +182,8 @@ def expansions_of(operation: Operation, sorts: Sequence[Sort]) -> tuple[Expansio
         return None
     found = []
     for assignment in range(len(sorts[0].shapes)):
-        shapes = _by_position(operation, [sort.shapes[assignment] for sort in sorts])
-        values = {p: list(v) if isinstance(v, tuple) else v for p, v in operation.known}
-        try:
-            known = _described(operation.op_type)
-            expansion = known.expand(shapes, dict(operation.attributes), values=values, outputs=1)
-        except (TensologError, ZeroDivisionError, OverflowError, KeyError, RecursionError):
-            return None
-        if expansion.requirements or not expansion.outputs:
+        expansion = _expanded(operation, [sort.shapes[assignment] for sort in sorts])
+        if expansion is None or expansion.requirements:
             return None
         if any(not isinstance(d, int) or d < 1 for d in expansion.outputs[0].shape):
             return None
@@ -220,10 +214,25 @@ def _may_fit(operation: Operation, sorts: Sequence[Sort]) -> bool:
     return True
 
 
+# Where unknown sizes are too little to go by, these stand for all: what fails for both of them, a
+# list that is too short, say, fails for any.
+_ALL_ALIKE = (12, 1)
+
+
 @cache
 def _required(operation: Operation, ranks: tuple[int, ...]) -> tuple[Term, ...] | None:
     """The conditions on sizes of operands of some ranks; None where they must be known for it."""
-    shapes = [tuple(f"{slot}.{axis}" for axis in range(n)) for slot, n in enumerate(ranks)]
+    unknown = [tuple(f"{slot}.{axis}" for axis in range(n)) for slot, n in enumerate(ranks)]
+    expansion = _expanded(operation, unknown)
+    if expansion is None:
+        alike = ([(size,) * n for n in ranks] for size in _ALL_ALIKE)
+        return None if any(_expanded(operation, shapes) for shapes in alike) else (False,)
+    fit = tuple(condition for condition, _ in expansion.requirements)
+    return (*fit, *(apply(">=", size, 1) for size in expansion.outputs[0].shape))
+
+
+def _expanded(operation: Operation, shapes: Sequence[tuple[int | str, ...]]) -> Expansion | None:
+    """An operation's meaning on operands of some shapes; None where it has none."""
     values = {p: list(v) if isinstance(v, tuple) else v for p, v in operation.known}
     known = _described(operation.op_type)
     try:
@@ -235,10 +244,7 @@ def _required(operation: Operation, ranks: tuple[int, ...]) -> tuple[Term, ...] 
         )
     except (TensologError, ZeroDivisionError, OverflowError, KeyError, RecursionError):
         return None
-    if not expansion.outputs:
-        return None
-    fit = tuple(condition for condition, _ in expansion.requirements)
-    return (*fit, *(apply(">=", size, 1) for size in expansion.outputs[0].shape))
+    return expansion if expansion.outputs else None
 
 
 def _by_position(
@@ -269,9 +275,14 @@ def _made(
 # ------------------------------------------------------------------------------------ ranges
 
 
-def _tried(op_type: str, slots: tuple[int, ...], sorts: Sequence[Sort]) -> Iterator[Operation]:
-    """Operations to try: all that must be said, and at most one thing more."""
-    rank = max(sort.rank for sort in sorts)
+@cache
+def _tried(op_type: str, slots: tuple[int, ...], rank: int) -> tuple[Operation, ...]:
+    """The operations to try on operands of ranks up to one."""
+    return tuple(islice(_stated(op_type, slots, rank), MOST_TRIED))
+
+
+def _stated(op_type: str, slots: tuple[int, ...], rank: int) -> Iterator[Operation]:
+    """Operations that say all that must be said, and at most one thing more."""
     for block in _described(op_type).blocks:
         ranges: dict[str | int, list[object]] = {
             one.name: list(_attribute_range(block, one, rank)) for one in block.attributes
@@ -300,7 +311,7 @@ def fits_plainly(op_type: str, sorts: tuple[Sort, ...]) -> bool:
 def _plain(op_type: str, slots: tuple[int, ...], sorts: Sequence[Sort]) -> Iterator[Operation]:
     """The operations of `_tried` that say only what must be said."""
     most: tuple[int, int] | None = None
-    for operation in islice(_tried(op_type, slots, sorts), MOST_TRIED):
+    for operation in _tried(op_type, slots, max(sort.rank for sort in sorts)):
         said = len(operation.attributes), len(operation.known)
         most = most or said
         if said != most:

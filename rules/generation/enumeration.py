@@ -15,11 +15,10 @@ import numpy.typing as npt
 
 from .choices import expansions_of, operations_on, slots_of
 from .fingerprint import (
-    Program,
+    Programs,
     Vectors,
     digests,
     input_vectors,
-    program_of,
     reads_by_element,
 )
 from .terms import Apply, Operation, Sort, Term, Variable
@@ -98,12 +97,12 @@ class Enumeration:
         self._numbers: dict[Operation, int] = {}
         self._known: dict[Sort, _Known] = {}
         self._class_of: dict[tuple[Sort, bytes], int] = {}
-        self._programs: dict[tuple[Operation, tuple[Sort, ...]], tuple[Program, ...]] = {}
+        self._programs = Programs()
         self._built: dict[int, Term] = {}
         self._largest = _GROWTH * max(
             int(np.prod(shape)) for one in inputs for shape in one.sort.shapes
         )
-        places = self._reads_places()
+        places = self.places = self.reads_places()
         for variable, vectors in zip(
             self.inputs, input_vectors(self.inputs, seed, places=places), strict=True
         ):
@@ -162,7 +161,7 @@ class Enumeration:
         last: bool,
     ) -> bool:
         """Compute an operation on all classes of some sorts and sizes; False: asked to stop."""
-        programs = self._program(operation, sorts, made)
+        programs = self._programs.of(operation, sorts, made)
         number = self._numbers.setdefault(operation, len(self.operations))
         if number == len(self.operations):
             self.operations.append(operation)
@@ -243,17 +242,7 @@ class Enumeration:
         known.vectors.append(vectors)
         self.bytes += sum(values.nbytes for values in vectors)
 
-    def _program(
-        self, operation: Operation, sorts: tuple[Sort, ...], made: Sort
-    ) -> tuple[Program, ...]:
-        key = (operation, sorts)
-        if key not in self._programs:
-            expansions = expansions_of(operation, sorts)
-            assert expansions is not None, "it was seen to fit"
-            self._programs[key] = tuple(program_of(e, sorts, made.dtype) for e in expansions)
-        return self._programs[key]
-
-    def _reads_places(self) -> bool:
+    def reads_places(self) -> bool:
         """Whether some operator reads at places that an operand says."""
         sorts = list(dict.fromkeys(one.sort for one in self.inputs))
         for op_type in self.operators:

@@ -28,7 +28,8 @@ from ..gate.evaluation.arithmetic import KINDS, Array, Kind, Tensor
 from ..gate.evaluation.evaluate import Grid, converted
 from ..gate.evaluation.field import PRIME, Field
 from ..language.conditions import INTEGERS
-from .terms import Sort
+from .choices import expansions_of
+from .terms import Operation, Sort
 from .terms import Variable as Input
 
 Vectors = tuple[Array, ...]
@@ -168,7 +169,23 @@ class Program:
         return Tensor(np.ascontiguousarray(values), defined, kind)
 
 
-def program_of(expansion: Expansion, sorts: Sequence[Sort], dtype: str) -> Program:
+class Programs:
+    """Operations prepared for operands of some sorts, each once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Operation, tuple[Sort, ...]], tuple[Program, ...]] = {}
+
+    def of(self, operation: Operation, sorts: tuple[Sort, ...], made: Sort) -> tuple[Program, ...]:
+        """An operation that fits, under each assignment; `made` is the sort of what it gives."""
+        key = (operation, sorts)
+        if key not in self._known:
+            expansions = expansions_of(operation, sorts)
+            assert expansions is not None, "it was seen to fit"
+            self._known[key] = tuple(_program(one, sorts, made.dtype) for one in expansions)
+        return self._known[key]
+
+
+def _program(expansion: Expansion, sorts: Sequence[Sort], dtype: str) -> Program:
     """Prepare an operation's meaning under one assignment, for operands of some sorts."""
     names = expansion.names
     kinds = {name: kind_of(sort.dtype) for name, sort in zip(names, sorts, strict=True)}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from ..gate.inference.candidates import with_conditions
 from ..gate.parallel import Provers
 from ..gate.verdict import Verdict
+from ..language import schemas
 from ..language.canonical_text import rule_text as formatted
 from ..language.errors import RuleError
 from ..language.parser import parse_rules
@@ -91,11 +92,13 @@ class Attempt:
         return "it can't be said as a rule" if self.general is None else self.general.reason
 
 
-def prove_candidates(candidates: Sequence[Candidate], provers: Provers) -> list[Attempt]:
-    """Put candidates through the gate, spelling by spelling."""
+def prove_candidates(
+    candidates: Sequence[Candidate], provers: Provers, stop: Callable[[], bool] = lambda: False
+) -> list[Attempt]:
+    """Put candidates through the gate, spelling by spelling; asked to stop, leave some unended."""
     attempts = [Attempt(one, f"Convert{at}") for at, one in enumerate(candidates)]
     infer = INFER_S
-    while waiting := [one for one in attempts if not one.ended]:
+    while (waiting := [one for one in attempts if not one.ended]) and not stop():
         asked: list[tuple[Attempt, Spelling, Rule]] = []
         for one in waiting:
             said = next(one.waiting, None)
@@ -198,7 +201,7 @@ def polish(attempts: Sequence[Attempt], provers: Provers) -> None:
         kept.append((one, (rule, verdict)) if verdict.status in PROVED else None)
         if verdict.status not in PROVED:
             one.general = verdict
-    for variant in (_finite, _without_types, _exact):
+    for variant in (_finite, _for_any_type, _exact):
         places, rules = [], []
         for place, (_, rule, _) in enumerate(found):
             current = kept[place]
@@ -220,23 +223,47 @@ def _finite(rule: Rule, verdict: Verdict) -> Rule | None:
     return None if verdict.status in PROVED else _changed(replace(rule, finite_math=True))
 
 
-def _without_types(rule: Rule, verdict: Verdict) -> Rule | None:
-    """A rule for elements of any type."""
+def _for_any_type(rule: Rule, verdict: Verdict) -> Rule | None:
+    """A rule for elements of any type, of the class that was seen."""
     if verdict.status not in PROVED or not any(operand.dtypes for operand in rule.operands):
+        return None
+    if not _has_one_type(rule):
         return None
     operands = tuple(replace(operand, dtypes=()) for operand in rule.operands)
     said = tuple(o for o in operands if o.shape is not None or o.const)
-    return _changed(replace(rule, operands=said))
+    equal = "exact" if _keeps_bits(rule, verdict) else rule.equal
+    return _changed(replace(rule, operands=said, equal=equal))
+
+
+def _has_one_type(rule: Rule) -> bool:
+    """Whether all operands are reals of one type: where types differ a reader wants to see them."""
+    if any(operand.dtypes and operand.dtypes != ("float",) for operand in rule.operands):
+        return False
+    known = {operand.name for operand in rule.operands if operand.const}
+    for node in (*rule.match, *rule.rewrite):
+        schema = schemas.versions(node.operator, rule.opset_from, rule.opset_to)[-1]
+        ties = {
+            schema.inputs[min(at, len(schema.inputs) - 1)].type_str
+            for at, item in enumerate(node.inputs)
+            if item.literal is None and item.value not in known
+        }
+        if len(ties) > 1:
+            return False
+    return True
 
 
 def _exact(rule: Rule, verdict: Verdict) -> Rule | None:
-    """A rule that was seen to be equal in all bits."""
-    record = verdict.floating
-    if verdict.status not in PROVED or record is None:
-        return None
-    if record.status not in ("exact", "tested") or rule.finite_math:
+    """A rule that was seen to be equal in all bits, said to be."""
+    if rule.equal == "exact" or not _keeps_bits(rule, verdict):
         return None
     return _changed(replace(rule, equal="exact"))
+
+
+def _keeps_bits(rule: Rule, verdict: Verdict) -> bool:
+    record = verdict.floating
+    if verdict.status not in PROVED or record is None or rule.finite_math:
+        return False
+    return record.status in ("exact", "tested")
 
 
 def _changed(rule: Rule) -> Rule | None:

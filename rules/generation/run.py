@@ -6,8 +6,9 @@ import hashlib
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
 
 from ..gate.ledger.fingerprints import library, normaliser
 from ..gate.parallel import Provers
@@ -15,20 +16,41 @@ from ..gate.verdict import Verdict
 from ..language.canonical_text import format_rules
 from ..language.syntax import Rule
 from ..load import load_rules
-from .candidates import Candidate, candidate_of, in_order
+from .candidates import Candidate, Generalising, candidate_of, in_order
 from .choices import named_operators
 from .enumeration import Enumeration, Level
 from .inputs import choose_inputs
-from .minimise import BATCH, Saturation, derivation, derived
 from .proving import Attempt, polish, prove_candidates
 from .rows import Journal, Judgement, Judgements
+from .terms import model_of
+
+if TYPE_CHECKING:
+    import onnx
 
 Report = Callable[[str, int, int, str], None]
+Pair = tuple[str, str]
 
 # Candidates proved at a time, for each worker: what they make derivable is seen after each chunk.
-_CHUNK = 6
-# The share of the budget that enumeration may take.
+_CHUNK = 4
+# Equalities put into one e-graph: together they share rounds, and budget.
+_BATCH = 200
+_BESIDE = "only in an e-graph with terms of other candidates"
+# The share of what is left of the budget that enumerating one size may take.
 _ENUMERATING = 0.4
+
+
+class Saturation(Protocol):
+    """The e-graph's part, handed in: optimizer/egraph/equalities.py, which imports this folder."""
+
+    def derived_equalities(
+        self, model: onnx.ModelProto, pairs: Sequence[Pair], rules: Iterable[Rule]
+    ) -> list[bool]:
+        """Whether rules make each pair of outputs one class."""
+
+    def derivation(
+        self, model: onnx.ModelProto, pair: Pair, rules: Iterable[Rule]
+    ) -> tuple[str, ...] | None:
+        """Rules that suffice for a pair; None if none do."""
 
 
 @dataclass
@@ -189,19 +211,25 @@ class _Run:
     budget: float
     journal: Journal | None
     before: Mapping[tuple[str, str], Judgement]
+    generalising: Generalising = field(init=False)
+    enumerating_until: float = 0.0
 
     def late(self) -> bool:
         return time.monotonic() > self.began + self.budget
 
     def enumerated_enough(self) -> bool:
-        return time.monotonic() > self.began + _ENUMERATING * self.budget
+        return time.monotonic() > self.enumerating_until
 
     def run(self) -> None:
         result = self.result
         pool = choose_inputs(result.operators, result.inputs)
         enumeration = Enumeration(result.operators, pool, result.seed, stop=self.enumerated_enough)
+        self.generalising = Generalising(pool, result.seed, places=enumeration.places)
         for nodes in range(1, result.nodes + 1):
             self.progress("enumerating", nodes, result.nodes, f"{len(enumeration.terms)} classes")
+            now = time.monotonic()
+            left = max(0.0, self.began + self.budget - now)
+            self.enumerating_until = now + _ENUMERATING * left
             level = enumeration.grow(nodes, last=nodes == result.nodes)
             result.levels.append(level)
             found = (
@@ -212,8 +240,8 @@ class _Run:
             new = [one for one in in_order(c for c in found if c is not None) if one not in seen]
             first = len(result.findings)
             findings = [Finding(one, nodes, first + at) for at, one in enumerate(new)]
-            self.recall(findings)
             result.findings += findings
+            findings += self.recall(findings)
             if self.journal is not None:
                 self.journal.level(result, level, enumeration, findings)
             self.judge([one for one in findings if one.status == "open"])
@@ -222,33 +250,72 @@ class _Run:
         self.minimise()
         result.complete = not self.late()
 
-    def recall(self, findings: Sequence[Finding]) -> None:
-        """Take over what an earlier run decided."""
+    def recall(self, findings: Sequence[Finding]) -> list[Finding]:
+        """Take over what an earlier run decided; return what it found beside, more general ones."""
+        waiting = dict(self.before)
         for one in findings:
-            known = self.before.get((str(one.candidate.left), str(one.candidate.right)))
-            if known is not None:
-                one.status, one.reason = known.status, known.reason
-                one.derived_by, one.rules = known.derived_by, known.rules
+            self.decided(one, waiting)
+        more: list[Finding] = []
+        for one in findings:
+            if not any(known.status == "kept" for known in waiting.values()):
+                break
+            candidate = self.generalising.general(one.candidate)
+            if _key(candidate) in waiting:
+                general = Finding(candidate, one.nodes, len(self.result.findings))
+                self.decided(general, waiting)
+                self.result.findings.append(general)
+                more.append(general)
+        self.before = waiting
+        return more
+
+    def decided(self, one: Finding, waiting: dict[tuple[str, str], Judgement]) -> None:
+        known = waiting.pop(_key(one.candidate), None)
+        if known is not None:
+            one.status, one.reason = known.status, known.reason
+            one.derived_by, one.rules = known.derived_by, known.rules
 
     def judge(self, findings: Sequence[Finding]) -> None:
         """Keep what is proved and not derived, the general ones first."""
-        for start in range(0, len(findings), BATCH):
-            waiting = list(findings[start : start + BATCH])
+        for start in range(0, len(findings), _BATCH):
+            waiting = list(findings[start : start + _BATCH])
             while waiting and not self.late():
                 waiting = self.without_derived(waiting)
                 most = _CHUNK * self.workers
                 chunk, waiting = waiting[:most], waiting[most:]
-                done = min(start + BATCH, len(findings)) - len(waiting)
+                done = min(start + _BATCH, len(findings)) - len(waiting)
                 self.told("proving", done, len(findings))
-                self.prove(chunk)
+                self.prove(self.generalised(chunk))
+                waiting = [one for one in chunk if one.status == "open"] + waiting
+
+    def generalised(self, chunk: Sequence[Finding]) -> list[Finding]:
+        """Put candidates of which these are instances in their place, unless they were tried.
+
+        What the general one derives needs no rule; where it is not proved, its instances follow.
+        """
+        known = {one.candidate: one for one in self.result.findings}
+        found: dict[int, Finding] = {}
+        for one in chunk:
+            candidate = self.generalising.general(one.candidate)
+            general = known.get(candidate)
+            if general is None:
+                general = Finding(candidate, one.nodes, len(self.result.findings))
+                self.result.findings.append(general)
+                known[candidate] = general
+            chosen = general if general.status == "open" else one
+            found[chosen.position] = chosen
+        self.store(list(found.values()))
+        return list(found.values())
 
     def prove(self, chunk: Sequence[Finding]) -> None:
-        """Put candidates through the gate, and keep those that are proved."""
-        attempts = prove_candidates([one.candidate for one in chunk], self.provers)
-        fresh = self.undecided(list(zip(chunk, attempts, strict=True)))
-        polish([attempt for _, attempt in fresh], self.provers)
+        """Put candidates through the gate, and keep those that are proved, while there is time."""
+        attempts = prove_candidates([one.candidate for one in chunk], self.provers, self.late)
+        ended = [both for both in zip(chunk, attempts, strict=True) if both[1].ended]
+        fresh = self.undecided(ended)
         verdicts: list[tuple[Rule, Verdict]] = []
         for one, attempt in fresh:
+            if self.late():
+                break
+            polish([attempt], self.provers)
             one.status = "kept" if attempt.proved else attempt.status
             one.reason, one.rules = attempt.reason, attempt.rules
             verdicts += attempt.proved
@@ -265,7 +332,7 @@ class _Run:
                 one.status, one.reason = attempt.status, attempt.reason
                 continue
             rules = [rule for _, other in fresh for rule in other.rules]
-            by = derivation(one.candidate, rules, self.saturation) if rules else None
+            by = _derivation(one.candidate, rules, self.saturation) if rules else None
             if by is None:
                 attempt.rename(taken)
                 fresh.append((one, attempt))
@@ -278,28 +345,42 @@ class _Run:
         self.progress("deriving", 0, len(waiting), f"{len(self.result.rules)} rules kept")
         rules = [*self.known, *self.result.rules]
         left = []
-        flags = derived([one.candidate for one in waiting], rules, self.saturation)
+        flags = _derived([one.candidate for one in waiting], rules, self.saturation)
         for one, is_derived in zip(waiting, flags, strict=True):
             if not is_derived:
                 left.append(one)
                 continue
             one.status = "derived"
-            one.derived_by = derivation(one.candidate, rules, self.saturation) or ()
+            by = _derivation(one.candidate, rules, self.saturation)
+            one.derived_by, one.reason = by or (), _BESIDE if by is None else ""
         self.store([one for one in waiting if one.status == "derived"])
         return left
 
     def minimise(self) -> None:
         """Drop each rule that the others derive: larger general ones may have come later."""
         kept = [one for one in self.result.findings if one.status == "kept"]
+        dropped: dict[str, tuple[str, ...]] = {}
         for at, one in enumerate(kept):
             if self.late():
-                return
+                break
             self.told("minimising", at, len(kept))
             others = [r for r in (*self.known, *self.result.rules) if r not in one.rules]
-            by = derivation(one.candidate, others, self.saturation)
+            by = _derivation(one.candidate, others, self.saturation)
             if by is not None:
+                dropped.update((rule.name, by) for rule in one.rules)
                 one.status, one.derived_by, one.rules = "derived", by, ()
                 self.store([one])
+        self.replace(dropped)
+
+    def replace(self, dropped: Mapping[str, tuple[str, ...]]) -> None:
+        """Name in the place of rules that were dropped those that derive them."""
+        changed = [one for one in self.result.findings if dropped.keys() & set(one.derived_by)]
+        for one in changed:
+            names = list(one.derived_by)
+            while gone := next((name for name in names if name in dropped), None):
+                names = [name for name in names if name != gone] + list(dropped[gone])
+            one.derived_by = tuple(dict.fromkeys(names))
+        self.store(changed)
 
     def store(
         self, findings: Sequence[Finding], verdicts: Sequence[tuple[Rule, Verdict]] = ()
@@ -310,3 +391,28 @@ class _Run:
     def told(self, phase: str, done: int, total: int) -> None:
         said = ", ".join(f"{count} {status}" for status, count in self.result.totals.items())
         self.progress(phase, done, total, said)
+
+
+def _key(candidate: Candidate) -> tuple[str, str]:
+    return str(candidate.left), str(candidate.right)
+
+
+def _derived(
+    candidates: Sequence[Candidate], rules: Sequence[Rule], saturation: Saturation
+) -> list[bool]:
+    """Say of each candidate whether rules derive it."""
+    found: list[bool] = []
+    for start in range(0, len(candidates), _BATCH):
+        some = candidates[start : start + _BATCH]
+        model = model_of([term for one in some for term in (one.left, one.right)])
+        pairs = [(f"term_{2 * at}", f"term_{2 * at + 1}") for at in range(len(some))]
+        found += saturation.derived_equalities(model, pairs, rules)
+    return found
+
+
+def _derivation(
+    candidate: Candidate, rules: Sequence[Rule], saturation: Saturation
+) -> tuple[str, ...] | None:
+    """The rules by which a candidate is derived, none of them in vain; None if it isn't."""
+    model = model_of([candidate.left, candidate.right])
+    return saturation.derivation(model, ("term_0", "term_1"), rules)

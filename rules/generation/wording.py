@@ -6,13 +6,13 @@ Which of the spellings holds, the gate decides: the most general one that it pro
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ...catalog.errors import TensologError
 from ...catalog.operators import specification
 from ...catalog.operators import terms as index
-from ..language import schemas
 from .candidates import Candidate
 from .terms import OPSET, Apply, Operation, Term, Variable, parts, variables, written
 
@@ -80,7 +80,7 @@ def rule_text(candidate: Candidate, name: str, spelling: Spelling, *, source: st
     lines = [
         *_comment(name, left, right),
         f"rule {name}",
-        "  tags    explore",
+        f"  tags    {'always' if is_smaller(candidate) else 'explore'}",
         f"  source  [{source}]",
         f"  opset   >= {least_opset(candidate)}",
     ]
@@ -88,6 +88,11 @@ def rule_text(candidate: Candidate, name: str, spelling: Spelling, *, source: st
         lines += [f"  given   {f',{_NEXT}'.join(given)}"]
     lines += ["  match", f"    R = {left}", "  rewrite", f"    R = {right}", "  equal   rounding"]
     return "\n".join(lines) + "\n"
+
+
+def is_smaller(candidate: Candidate) -> bool:
+    """Whether the right side is some of the left side's operators, and so never worse."""
+    return _is_part(_spelled(candidate.right), _spelled(candidate.left))
 
 
 _NEXT = "\n          "
@@ -106,14 +111,13 @@ def _comment(name: str, left: str, right: str) -> list[str]:
 
 
 def least_opset(candidate: Candidate) -> int:
-    """The first operator set from which on the operators are what they are now."""
-    names = {p.operation.op_type for p in parts((candidate.left, candidate.right))
-             if isinstance(p, Apply)}  # fmt: skip
-    since = [schemas.versions(name, OPSET, OPSET)[-1].since_version for name in names]
-    for name in names:
-        known = specification("", name, OPSET)
-        since += [block.opset_from for block in known.blocks] if known else []
-    return max([_EARLIEST, *since])
+    """The first operator set from which on the operators mean what they do now."""
+    since = [_EARLIEST]
+    for part in parts((candidate.left, candidate.right)):
+        if isinstance(part, Apply):
+            known = specification("", part.operation.op_type, OPSET)
+            since += [block.opset_from for block in known.blocks] if known else []
+    return max(since)
 
 
 # ------------------------------------------------------------------------- open attributes
@@ -350,18 +354,25 @@ def rule_name(candidate: Candidate, taken: Collection[str]) -> str:
 
 def _base_name(left: Term, right: Term) -> str:
     before, after = _spelled(left), _spelled(right)
-    if isinstance(right, Variable):
+    if isinstance(left, Apply) and right in left.operands:
         return f"Eliminate{_listed(before, 'Of')}"
     if sorted(before) == sorted(after):
         if len(before) == 2 and before[0] != before[1] and before == after[::-1]:
             return f"Push{before[0]}Through{before[1]}"
         return f"Reorder{_listed(before, 'Of')}"
-    gone = [name for name in before if before.count(name) > after.count(name)]
-    if set(after) <= set(before) and len(after) < len(before):
+    gone = list((Counter(before) - Counter(after)).elements())
+    if _is_part(after, before) and after:
         if len(set(gone)) == 1 and gone[0] in after:
             return f"Merge{gone[0]}s{_inside(before, gone[0])}"
-        return f"Eliminate{_listed(list(dict.fromkeys(gone)), 'And')}From{_listed(before, 'Of')}"
+        return f"Eliminate{_listed(list(dict.fromkeys(gone)), 'And')}In{_listed(before, 'Of')}"
+    if not after:
+        return f"Eliminate{_listed(before, 'Of')}"
     return f"Convert{_listed(before, 'Of')}To{_listed(after, 'Of')}"
+
+
+def _is_part(some: Sequence[str], all_: Sequence[str]) -> bool:
+    """Whether operators are some of others, and fewer."""
+    return not Counter(some) - Counter(all_) and len(some) < len(all_)
 
 
 def _inside(names: Sequence[str], name: str) -> str:
@@ -380,10 +391,9 @@ def _spelled(term: Term) -> list[str]:
 
 
 def _listed(names: Sequence[str], word: str) -> str:
-    """Operators in a row, a repeated one counted."""
+    """Operators in a row, of equal neighbours at most two."""
     said: list[str] = []
     for name in names:
-        if said and said[-1] == name:
-            continue
-        said.append(name)
+        if said[-2:] != [name, name]:
+            said.append(name)
     return word.join(said)

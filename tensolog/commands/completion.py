@@ -43,7 +43,7 @@ def file(_: click.Context, __: click.Parameter, incomplete: str) -> list[Complet
 
 def rule_names(*, rejected: bool = True) -> list[str]:
     """Name the shipped rules, and those that were refused unless they are left out."""
-    files = sorted(_folder("rules").glob("*.rules"))
+    files = sorted([*_folder("rules").glob("*.rules"), *_folder("rules").glob("found/*.rules")])
     return _found(r"^rule (\w+)", (file for file in files if rejected or file.name != REJECTED))
 
 

@@ -96,8 +96,11 @@ def file_of(rule: Rule) -> Path:
     """Name the file that a rule was read from."""
     from importlib import resources
 
+    from ..rules.load import FOUND
+
     own = Path(str(resources.files("tensolog.rules"))) / rule.path
-    return own if Path(rule.path).name == rule.path and own.is_file() else Path(rule.path)
+    is_own = Path(rule.path).parent.as_posix() in (".", FOUND)
+    return own if is_own and own.is_file() else Path(rule.path)
 
 
 def source_text(rule: Rule) -> str:

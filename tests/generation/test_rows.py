@@ -9,7 +9,7 @@ from tensolog.rules.generation import run
 from tensolog.rules.generation.rows import Journal, judgements
 
 SETTINGS = {"nodes": 2, "inputs": 1, "known": (), "workers": 1}
-OPERATORS = ["Relu", "Abs"]
+OPERATORS = ["Floor", "Ceil"]
 
 
 class Interrupting:
@@ -69,7 +69,7 @@ def test_all_that_was_seen_is_rows(whole):
     count = catalog.sql("SELECT count(*) FROM generation_class").fetchall()
     assert count == [(1 + sum(level.classes for level in result.levels),)]
     run = catalog.sql("SELECT status, command, operators FROM generation_run").fetchall()
-    assert run == [("complete", result.command, ["Relu", "Abs"])]
+    assert run == [("complete", result.command, ["Floor", "Ceil"])]
 
 
 def test_a_kept_candidate_leads_to_its_rule_and_proof(whole):
@@ -77,9 +77,10 @@ def test_a_kept_candidate_leads_to_its_rule_and_proof(whole):
     found = catalog.sql(
         "SELECT rule.name, proof.status FROM generation_candidate "
         "JOIN rule ON list_contains(rules, rule.rule_hash) JOIN proof USING (rule_hash) "
-        "WHERE list_contains(operators, 'Abs') AND generation_candidate.status = 'kept'"
+        "WHERE list_contains(operators, 'Ceil') AND generation_candidate.status = 'kept'"
     ).fetchall()
-    assert {name for name, _ in found} == {rule.name for rule in result.rules if "Abs" in rule.text}
+    kept = {rule.name for rule in result.rules if "Ceil" in rule.text}
+    assert {name for name, _ in found} == kept
     assert {status for _, status in found} <= {"proved", "bounded"}
 
 

@@ -12,8 +12,14 @@ from tensolog.rules.load import _read, _shipped, _version, load_rejected
 from tensolog.rules.prover.cases.case_split import IllTyped, statements
 from tensolog.rules.prover.prove import prove
 
+HERE = resources.files("tensolog.rules")
 FILES = sorted(
-    (file for file in resources.files("tensolog.rules").iterdir() if file.name.endswith(".rules")),
+    (
+        file
+        for folder in (HERE, HERE / "found")
+        for file in folder.iterdir()
+        if file.name.endswith(".rules")
+    ),
     key=lambda file: file.name,
 )
 REJECTED = load_rejected()

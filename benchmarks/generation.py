@@ -1,0 +1,106 @@
+"""How far rules that were found lead: which rules of others they derive, by saturation alone.
+
+    python -m benchmarks.generation SAMPLES.rules --found FOUND.rules [--shipped] [--write TABLE.md]
+
+Each rule of SAMPLES (as `tensolog rules import FILE --out SAMPLES.rules` writes those of TASO and
+TENSAT that are true) is drawn at some sizes; both sides go into one e-graph with the rules found
+and nothing else, or with the shipped ones too. What is not derived is told by class.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import onnx
+from tensolog.optimizer.egraph.equalities import BUDGET, derived_equalities
+from tensolog.rules import Rule, load_rules
+from tensolog.rules.gate.onnx_models import SideModels, draw_sides
+
+from .environment import describe, markdown
+
+# Operators that make the constants of TASO and TENSAT: identities, ones, pooling kernels.
+_CONSTANTS = frozenset(("ConstantOfShape", "EyeLike", "Expand", "Tile"))
+
+
+def joined(sides: SideModels) -> tuple[onnx.ModelProto, list[tuple[str, str]]]:
+    """One model with the outputs of both sides, and which of them are to be equal."""
+    model, target = onnx.ModelProto(), sides.target.graph
+    model.CopyFrom(sides.source)
+    graph = model.graph
+    inputs = {value.name for value in graph.input}
+    constants = {value.name for value in graph.initializer}
+    names = {name: f"target/{name}" for node in target.node for name in node.output if name}
+    for tensor in target.initializer:
+        if tensor.name not in inputs and tensor.name not in constants:
+            graph.initializer.append(tensor)
+    for node in target.node:
+        copy = graph.node.add()
+        copy.CopyFrom(node)
+        copy.name = ""
+        copy.input[:] = [names.get(name, name) for name in node.input]
+        copy.output[:] = [names.get(name, name) for name in node.output]
+    pairs = []
+    for value, other in zip(list(graph.output), target.output, strict=True):
+        twin = graph.output.add()
+        twin.CopyFrom(other)
+        twin.name = names.get(other.name, other.name)
+        pairs.append((value.name, twin.name))
+    return model, pairs
+
+
+def why_not(rule: Rule, nodes: int, operators: set[str]) -> str:
+    """The class of a rule that is not derived."""
+    used = {name for node in (*rule.match, *rule.rewrite) for name in node.operators}
+    sides = max(len(rule.match), len(rule.rewrite))
+    if used & _CONSTANTS:
+        return "needs constants that are made (identities, ones, pooling kernels)"
+    if "Split" in used or len(rule.outputs) > 1:
+        return "several outputs (Split)"
+    if missing := used - operators:
+        return f"operators that the run had not: {', '.join(sorted(missing))}"
+    if sides > nodes:
+        return f"more than {nodes} operators on a side"
+    return "not derived"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print, or write, the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("samples", nargs="+", type=Path)
+    parser.add_argument("--found", nargs="+", type=Path, required=True)
+    parser.add_argument("--shipped", action="store_true")
+    parser.add_argument("--nodes", type=int, default=3, help="what the runs were asked for")
+    parser.add_argument("--write", type=Path)
+    given = parser.parse_args(arguments)
+    found = [rule for path in given.found for rule in load_rules([path])]
+    known = [*found, *(load_rules() if given.shipped else ())]
+    operators = {op for rule in found for n in (*rule.match, *rule.rewrite) for op in n.operators}
+    counts: Counter[str] = Counter()
+    missed: dict[str, list[str]] = {}
+    for path in given.samples:
+        for rule in load_rules([path]):
+            drawn = draw_sides(rule, 1, 0, "float32")
+            if not drawn:
+                outcome = "no instance"
+            else:
+                model, pairs = joined(drawn[0])
+                is_derived = all(derived_equalities(model, pairs, known, BUDGET))
+                outcome = "derived" if is_derived else why_not(rule, given.nodes, operators)
+            counts[outcome] += 1
+            if outcome != "derived":
+                missed.setdefault(outcome, []).append(rule.name)
+    lines = [f"{len(found)} rules found, {sum(counts.values())} true rules of others:", ""]
+    lines += ["| outcome | rules |", "|---|---|"]
+    lines += [f"| {outcome} | {count} |" for outcome, count in counts.most_common()]
+    lines += ["", *(f"{outcome}: {', '.join(names)}" for outcome, names in missed.items())]
+    text = "\n".join(lines) + "\n"
+    if given.write is not None:
+        given.write.write_text(f"{markdown(describe())}\n\n{text}", encoding="utf-8")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

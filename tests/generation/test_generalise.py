@@ -1,0 +1,51 @@
+"""Variables told apart: as many as the equality has in NumPy, and no more."""
+
+import numpy as np
+import pytest
+from tensolog.rules.generation.candidates import Generalising, candidate_of
+from tensolog.rules.generation.enumeration import Enumeration
+from tensolog.rules.generation.inputs import choose_inputs
+from tensolog.rules.generation.terms import variables
+
+from .oracle import compute, random_values
+
+
+def general_candidates(operators, nodes):
+    pool = choose_inputs(operators, 1)
+    enumeration = Enumeration(operators, pool)
+    generalising = Generalising(pool, 0)
+    for size in range(1, nodes + 1):
+        for one in enumeration.grow(size, last=size == nodes).equalities:
+            made = candidate_of(enumeration.made(one.made), enumeration.term(one.equal_to), pool)
+            if made is not None:
+                yield made, generalising.general(made)
+
+
+@pytest.mark.parametrize(
+    "operators", [("Concat", "Relu"), ("Add", "Sub"), ("Mul", "Relu"), ("Max", "Neg")], ids="-".join
+)
+def test_what_is_told_apart_is_equal_in_numpy(operators):
+    rng = np.random.default_rng(3)
+    grown = 0
+    for candidate, general in general_candidates(operators, 2):
+        grown += general.variables > candidate.variables
+        for assignment in (0, 1, 0, 1):
+            values = random_values(variables(general.left), rng, assignment)
+            np.testing.assert_array_equal(
+                compute(general.left, values), compute(general.right, values), general.text
+            )
+    assert bool(grown) == (operators in (("Concat", "Relu"), ("Add", "Sub")))
+
+
+def test_a_law_of_three_is_seen_with_one_variable():
+    found = {str(general.left): general for _, general in general_candidates(("Concat",), 2)}
+    one = found["Concat<axis=0>(Concat<axis=0>(X, X1), X2)"]
+    assert str(one.right) == "Concat<axis=0>(X, Concat<axis=0>(X1, X2))"
+
+
+def test_what_needs_its_variable_twice_keeps_it():
+    for candidate, general in general_candidates(("Mul", "Relu"), 2):
+        if candidate.text == "Relu(Mul(X, X)) = Mul(X, X)":
+            assert general == candidate
+            return
+    pytest.fail("a square is never negative")

@@ -1,0 +1,79 @@
+"""Candidates as rules: what they are called, and that every spelling is one of the language."""
+
+import pytest
+from tensolog.rules import parse_rules
+from tensolog.rules.generation.candidates import Candidate, candidate_of
+from tensolog.rules.generation.enumeration import Enumeration
+from tensolog.rules.generation.inputs import choose_inputs, sort_of
+from tensolog.rules.generation.terms import Apply, Operation, Variable
+from tensolog.rules.generation.wording import (
+    rule_name,
+    rule_text,
+    spellings,
+    symbolic_shapes,
+)
+
+X = Variable("X", sort_of("float32", (0, 1)))
+W = Variable("W", sort_of("float32", (1, 2)))
+
+
+def of(name, *operands, **attributes):
+    said = tuple(attributes.items())
+    return Apply(Operation(name, tuple(range(len(operands))), said), operands)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "name"),
+    [
+        (of("Neg", of("Neg", X)), X, "EliminateNegOfNeg"),
+        (of("Floor", of("Ceil", X)), of("Ceil", X), "EliminateFloorOfCeil"),
+        (of("Ceil", of("Neg", X)), of("Neg", of("Floor", X)), "ConvertCeilOfNegToNegOfFloor"),
+        (of("Neg", of("Transpose", X)), of("Transpose", of("Neg", X)), "PushNegThroughTranspose"),
+        (
+            of("Softmax", of("Softmax", X, axis=0), axis=1),
+            of("Softmax", X, axis=1),
+            "MergeSoftmaxs",
+        ),
+    ],
+)
+def test_names_say_what_happens_to_operators(left, right, name):
+    assert rule_name(Candidate(left, right, False), ()) == name
+    assert rule_name(Candidate(left, right, False), (name,)) == f"{name}2"
+
+
+@pytest.mark.parametrize(
+    "operators",
+    [("MatMul", "Concat"), ("Conv", "Relu"), ("Where", "Not"), ("Slice",), ("Cast", "Floor")],
+    ids="-".join,
+)
+def test_every_spelling_is_a_rule_of_the_language(operators):
+    pool = choose_inputs(operators, 1)
+    enumeration = Enumeration(operators, pool)
+    said = 0
+    for size in (1, 2):
+        for one in enumeration.grow(size, last=size == 2).equalities:
+            made = candidate_of(enumeration.made(one.made), enumeration.term(one.equal_to), pool)
+            if made is None:
+                continue
+            for spelling in spellings(made):
+                text = rule_text(made, "ConvertThis", spelling, source="generated")
+                (rule,) = parse_rules(text)
+                assert rule.name == "ConvertThis" and rule.sources == ("generated",)
+                said += 1
+    assert said
+
+
+def test_sizes_are_as_general_as_the_specifications_let_them_be():
+    turned = of("Transpose", of("MatMul", X, W))
+    other = of("MatMul", of("Transpose", W), of("Transpose", X))
+    assert symbolic_shapes(Candidate(turned, other, True)) == {"X": ("m", "k"), "W": ("k", "n")}
+    joined = of("Concat", X, Variable("Y", X.sort), axis=0)
+    assert symbolic_shapes(Candidate(joined, joined, True)) == {"X": ("m", "k"), "Y": ("n", "k")}
+
+
+def test_what_is_never_worse_is_always_applied():
+    shapes = {"X": ""}
+    for right, tag in ((of("Ceil", X), "always"), (of("Round", of("Abs", X)), "explore")):
+        candidate = Candidate(of("Floor", of("Ceil", X)), right, False)
+        spelling = next(one for one in spellings(candidate) if one.shapes == shapes)
+        assert f"  tags    {tag}\n" in rule_text(candidate, "A", spelling, source="generated")
