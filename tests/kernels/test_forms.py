@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from onnx import helper
 from tensolog.optimizer.fuse.codegen.unit import native_level
+from tensolog.optimizer.native import candidates
 from tensolog.optimizer.native import kind_race as alone
 from tensolog.optimizer.native import plan_kernels as fusing
 from tensolog.optimizer.native.kernel_trial import KERNEL, OPERATORS
@@ -61,7 +62,7 @@ def stage(monkeypatch, time, ratios, otherwise):
     monkeypatch.setattr(Contest, "affordable", lambda self, budget_s, rounds: 100)
     monkeypatch.setattr(Contest, "seats", 100)  # whatever memory this process holds
     monkeypatch.setattr(alone, "measured_forms", measured)
-    monkeypatch.setattr(fusing, "PLAIN", native_level())  # compiled for this processor alone
+    monkeypatch.setattr(candidates, "PLAIN", native_level())  # compiled for this processor alone
 
 
 @pytest.fixture
