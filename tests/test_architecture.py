@@ -1,6 +1,7 @@
 """The folder layout is the architecture: a folder imports only from those above it."""
 
 import ast
+import re
 import subprocess
 import sys
 from graphlib import TopologicalSorter
@@ -98,3 +99,12 @@ def test_no_query_is_left_unfinished(folder):
     """One row fetched of several leaves a result that blocks later calls on its connection."""
     for path in sorted((ROOT / folder).rglob("*.py")):
         assert "fetchone" not in path.read_text(encoding="utf-8"), path
+
+
+def test_every_folder_is_on_the_map():
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = {name.rstrip("/") for name in re.findall(r"`([a-z/]+/)`", page)}
+    for path in sources():
+        folder = path.relative_to(ROOT).parent
+        ends = {folder.as_posix(), *("/".join(folder.parts[n:]) for n in range(1, 3))}
+        assert ends & named, f"CONTRIBUTING.md's map has no {folder}"
