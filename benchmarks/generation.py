@@ -47,8 +47,20 @@ def joined(sides: SideModels) -> tuple[onnx.ModelProto, list[tuple[str, str]]]:
         twin = graph.output.add()
         twin.CopyFrom(other)
         twin.name = names.get(other.name, other.name)
-        pairs.append((value.name, twin.name))
+        # One more Identity on either side: congruence ends it, so that no rule about it is needed.
+        ends = f"source/{value.name}/end", f"{twin.name}/end"
+        for name, end in zip((value.name, _behind(graph, twin.name)), ends, strict=True):
+            graph.node.append(onnx.helper.make_node("Identity", [name], [end]))
+            graph.output.add().CopyFrom(onnx.helper.make_empty_tensor_value_info(end))
+        pairs.append(ends)
     return model, pairs
+
+
+def _behind(graph: onnx.GraphProto, name: str) -> str:
+    """What an output that is an Identity copies."""
+    made = {node.output[0]: node for node in graph.node}
+    node = made.get(name)
+    return node.input[0] if node is not None and node.op_type == "Identity" else name
 
 
 def why_not(rule: Rule, nodes: int, operators: set[str]) -> str:
