@@ -49,7 +49,7 @@ def rule_names(*, rejected: bool = True) -> list[str]:
 
 def table_names() -> list[str]:
     """Name the tables that a catalog has."""
-    return _found(r"^CREATE TABLE (\w+)", [_folder("catalog") / "schema.sql"])
+    return _found(r"^CREATE TABLE (\w+)", [_folder("catalog") / "store" / "schema.sql"])
 
 
 def named(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
