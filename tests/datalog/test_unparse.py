@@ -57,6 +57,7 @@ def test_random_programs_over_structures_are_read_as_they_were(text):
         'b("a\\"b\\\\c\\nd\\te") :- !match("a.*", "b"), contains("c", "d"), true, !b("").',
         'c(as(x, number), min(x, 2, 3), max(x, 1), range(0, x, 2), cat("a", "b")) :- c(x, _).',
         "d(@f(x), autoinc(), ord(x), $A(x, [nil, $B()])) :- d(x, _, _, _), x = (x band 3) ^ 2.",
+        "p(x, (-3) ^ x, -3 ^ x, 2 ^ -3) :- p(x, _, _, _).",
         "e(n, -(-5), -x, bnot x, lnot 1, x bshru 2 lxor 3) :- n = count : { e(_, _, _, _, _, x) }.",
         "f(n) :- n = 1 + sum x * 2 : { f(x), x = min y : { f(y) } }, f(n) ; n = 3, !f(3).",
     ],

@@ -56,6 +56,8 @@ def expression_text(node: Expression) -> str:
         return f"({node.name}{target} : {{ {_listed(map(body_text, node.body))} }})"
     arguments = [expression_text(argument) for argument in node.arguments]
     if node.name in _INFIX and len(arguments) == 2:
+        if node.name == "^" and arguments[0].startswith("-"):  # a power binds closer than a sign
+            arguments[0] = f"({arguments[0]})"
         return f"({arguments[0]} {node.name} {arguments[1]})"
     if node.name in _PREFIX:
         return f"({_PREFIX[node.name]}{arguments[0]})"
