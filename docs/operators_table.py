@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from generated_page import write_below
 from tensolog.catalog.operators import Specification, specification, specified
 from tensolog.catalog.operators.contributed import DOMAINS
 from tensolog.catalog.operators.definition import texts
@@ -83,18 +84,5 @@ def signature(block: Operator) -> str:
     return " ".join(f"({inputs}) -> {rest}".split()).replace("|", "\\|")
 
 
-def main() -> int:
-    """Write the table below the mark, or with --check say whether it is what it should be."""
-    text = PAGE.read_text(encoding="utf-8")
-    page = text.split(MARK)[0] + MARK + "\n" + table()
-    if "--check" in sys.argv[1:]:
-        if text != page:
-            print("docs/operators.md is not what the specifications say: run", sys.argv[0])
-            return 1
-        return 0
-    PAGE.write_text(page, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_below(PAGE, MARK, table()))

@@ -13,12 +13,12 @@ import onnx
 from ...rules import Rule, select_rules
 from ..graph.convert import load_graph
 from ..graph.infer import refine_types
+from ..setting import CLASSES
 from .egraph import EGraph
 from .saturation.saturate import Budget, Growth, saturate
 
 # Rounds, e-nodes and matches of a rule in a round: what counts decides alike on any machine.
 BUDGET = Budget(rounds=4, nodes=3_000, factor=4, matches=300, seconds=20.0, share=1.0)
-_CLASSES = ("exact", "rounding")
 _TARGET = "onnx"
 # An explanation is made smaller by leaving out one rule after the other, up to so many.
 _MOST_LEFT_OUT = 12
@@ -60,7 +60,7 @@ def derivation(
 def _grown(model: onnx.ModelProto, rules: Iterable[Rule], budget: Budget) -> tuple[EGraph, Growth]:
     graph = load_graph(model)
     refine_types(graph)
-    usable = select_rules(tuple(rules), opset=graph.opset(), target=_TARGET, allow=_CLASSES)
+    usable = select_rules(tuple(rules), opset=graph.opset(), target=_TARGET, allow=CLASSES)
     single = [rule for rule in usable if len(rule.outputs) == 1]
     egraph = EGraph(graph)
     return egraph, saturate(egraph, single, budget)

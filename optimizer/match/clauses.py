@@ -11,7 +11,7 @@ from importlib import resources
 import numpy as np
 
 from ...catalog.datalog import language
-from ...catalog.datalog.language.definitions import Definition
+from ...catalog.datalog.language.builders import Definition
 from ...catalog.datalog.language.parser import parse_block
 from ...catalog.datalog.language.syntax import Clause, String
 from ...catalog.kept import cache_path, kept, text_hash

@@ -9,8 +9,7 @@ from importlib import resources
 from itertools import combinations
 
 from ...catalog.datalog.language import builders
-from ...catalog.datalog.language.builders import absent, atom, comparison, symbol
-from ...catalog.datalog.language.definitions import Definition
+from ...catalog.datalog.language.builders import Definition, absent, atom, comparison, symbol
 from ...catalog.datalog.language.syntax import Atom, Variable, Wildcard
 from ...catalog.datalog.language.unparse import clause_text
 from ..language import schemas

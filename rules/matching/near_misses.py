@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...catalog.datalog.language import builders
-from ...catalog.datalog.language.builders import absent, atom, symbol
-from ...catalog.datalog.language.definitions import Definition, distinct
+from ...catalog.datalog.language.builders import Definition, absent, atom, distinct, symbol
 from ...catalog.datalog.language.formulas import formula_variables
 from ...catalog.datalog.language.syntax import Atom
 from ..language.conditions import (

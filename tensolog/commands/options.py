@@ -104,6 +104,12 @@ input_shape_option = click.option(
     callback=_shapes,
     help="Size to measure a dynamic input at; the model stays dynamic. Repeat per input.",
 )
+jobs_option = click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Rules to prove at a time.  [default: all cores]",
+)
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object on standard output."
 )

@@ -61,12 +61,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Leave nothing out for being derived by the shipped rules.",
 )
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Rules to prove at a time.  [default: all cores]",
-)
+@shared.jobs_option
 @click.option(
     "-o",
     "--out",

@@ -25,12 +25,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Write the rules that are proved and of use there.",
 )
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Rules to prove at a time.  [default: all cores]",
-)
+@shared.jobs_option
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),

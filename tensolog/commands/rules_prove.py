@@ -29,12 +29,7 @@ if TYPE_CHECKING:
 @click.option(
     "--stale", is_flag=True, help="Only rules that have no valid entry in the ledger yet."
 )
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Rules to prove at a time.  [default: all cores]",
-)
+@shared.jobs_option
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tensolog.catalog.datalog import derive, parse
 from tensolog.catalog.datalog.language import builders
-from tensolog.catalog.datalog.language.definitions import Definition
+from tensolog.catalog.datalog.language.builders import Definition
 from tensolog.catalog.datalog.language.parser import parse_block
 from tensolog.catalog.datalog.language.unparse import (
     body_text,

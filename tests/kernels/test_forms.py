@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from onnx import helper
 from tensolog.optimizer.fuse.codegen.unit import native_level
-from tensolog.optimizer.native import candidates
-from tensolog.optimizer.native import kind_race as alone
-from tensolog.optimizer.native import plan_kernels as fusing
+from tensolog.optimizer.native import candidates, kind_race, plan_kernels
 from tensolog.optimizer.native.kernel_trial import KERNEL, OPERATORS
 from tensolog.optimizer.native.kinds import CONVERT
 from tensolog.optimizer.native.library import DOMAIN
@@ -61,7 +59,7 @@ def stage(monkeypatch, time, ratios, otherwise):
     monkeypatch.setattr(Contest, "time", time)
     monkeypatch.setattr(Contest, "affordable", lambda self, budget_s, rounds: 100)
     monkeypatch.setattr(Contest, "seats", 100)  # whatever memory this process holds
-    monkeypatch.setattr(alone, "measured_forms", measured)
+    monkeypatch.setattr(kind_race, "measured_forms", measured)
     monkeypatch.setattr(candidates, "PLAIN", native_level())  # compiled for this processor alone
 
 
@@ -158,13 +156,13 @@ def spoiled(kernel):
 
 @pytest.mark.parametrize("broken", [(LARGE,), (LARGE, SMALL)])
 def test_where_a_form_rounds_too_much_the_next_one_is_tried(raced, monkeypatch, broken):
-    supply = fusing.supply
+    supply = plan_kernels.supply
 
     def rounding(graph, kernels):
         supply(graph, [spoiled(one) if one.form in broken else one for one in kernels])
 
-    monkeypatch.setattr(fusing, "supply", rounding)
-    monkeypatch.setattr(alone, "supply", rounding)
+    monkeypatch.setattr(plan_kernels, "supply", rounding)
+    monkeypatch.setattr(kind_race, "supply", rounding)
     result = optimized()
     refused = {one.candidate for one in result.candidates if "is off by" in one.verdict}
     names = ["kernels in blocks", "kernels in blocks, rounding less"]

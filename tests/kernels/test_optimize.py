@@ -11,10 +11,7 @@ from tensolog.optimizer import setting
 from tensolog.optimizer.fuse.codegen import CompilerError
 from tensolog.optimizer.fuse.codegen.unit import native_level
 from tensolog.optimizer.graph.convert import load_graph
-from tensolog.optimizer.native import find_kinds as finding
-from tensolog.optimizer.native import kind_race as alone
-from tensolog.optimizer.native import library
-from tensolog.optimizer.native import plan_kernels as fusing
+from tensolog.optimizer.native import find_kinds, kind_race, library, plan_kernels
 from tensolog.optimizer.native.fuse_graph import regions
 from tensolog.optimizer.native.kernel_trial import KERNEL, OPERATORS
 from tensolog.optimizer.native.kinds import Kind, cover
@@ -73,7 +70,7 @@ def fast_kernels(monkeypatch):
     def measured(graph, region, kernels, *_, **__):
         return {kernel.name: laps for kernel in kernels}
 
-    monkeypatch.setattr(alone, "measured_forms", measured)
+    monkeypatch.setattr(kind_race, "measured_forms", measured)
     # The compiler takes as long as the machine lets it: what is cut then is tested elsewhere.
     monkeypatch.setattr(setting, "GRACE_S", 600.0)
 
@@ -152,7 +149,7 @@ def test_a_model_with_weights_beside_it_is_replaced_in_its_form(tmp_path):
 @needs_compiler
 @pytest.mark.parametrize("everywhere", [True, False])
 def test_a_kernel_that_the_compiler_refuses_is_left_out(everywhere, fast_kernels, monkeypatch):
-    build = finding.build
+    build = find_kinds.build
 
     def picky(kernels, *, levels, **options):
         refuses = everywhere or levels != (native_level(),)
@@ -160,8 +157,8 @@ def test_a_kernel_that_the_compiler_refuses_is_left_out(everywhere, fast_kernels
             raise CompilerError("cc refuses generated code")
         return build(kernels, levels=levels, **options)
 
-    monkeypatch.setattr(finding, "build", picky)
-    monkeypatch.setattr(fusing.Fusing, "_race_in_model", lambda *_: None)
+    monkeypatch.setattr(find_kinds, "build", picky)
+    monkeypatch.setattr(plan_kernels.Fusing, "_race_in_model", lambda *_: None)
     result = optimized(target=KERNELS_TARGET)
     assert result.chosen == "kernels"
     assert [one.split("_")[0] for one in kernels_of(result.model)] == ["Mish"]
@@ -189,13 +186,13 @@ def test_the_target_needs_a_compiler_and_says_which(monkeypatch):
 
 @needs_compiler
 def test_kernels_are_compiled_for_every_processor_once_they_have_won(fast_kernels, monkeypatch):
-    build, asked = finding.build, []
+    build, asked = find_kinds.build, []
 
     def counted(kernels, *, levels):
         asked.append((len(kernels), levels))
         return build(kernels, levels=levels)
 
-    monkeypatch.setattr(finding, "build", counted)
+    monkeypatch.setattr(find_kinds, "build", counted)
     result = optimized(target=KERNELS_TARGET)
     *raced, (count, levels) = asked
     assert {levels for _, levels in raced} == {(native_level(),)}
@@ -211,7 +208,7 @@ def test_kernels_are_compiled_for_every_processor_once_they_have_won(fast_kernel
 def test_a_kernel_that_computes_something_else_is_refused(
     delivered_alone, fast_kernels, monkeypatch
 ):
-    build = finding.build
+    build = find_kinds.build
 
     def wrong(kernels, *, levels):
         if delivered_alone and levels == (native_level(),):
@@ -223,7 +220,7 @@ def test_a_kernel_that_computes_something_else_is_refused(
         assert "q0[j] = " in text
         return text.replace("q0[j] = ", "q0[j] = 0.01f + ")
 
-    monkeypatch.setattr(finding, "build", wrong)
+    monkeypatch.setattr(find_kinds, "build", wrong)
     result = optimized(target=KERNELS_TARGET)
     assert result.chosen == "original"
     (refused,) = (one for one in result.candidates if one.candidate == "kernels")
@@ -274,13 +271,13 @@ def test_where_sessions_open_slowly_only_what_adjoins_convolutions_is_tried(
     convolves, fast_kernels, monkeypatch
 ):
     tried = []
-    screened = fusing.Fusing._race_in_model
+    screened = plan_kernels.Fusing._race_in_model
 
     def remember(self, kinds, budget_s):
         tried.extend(kind.name.split("_")[0] for kind in kinds)
         screened(self, kinds, budget_s)
 
-    monkeypatch.setattr(fusing.Fusing, "_race_in_model", remember)
+    monkeypatch.setattr(plan_kernels.Fusing, "_race_in_model", remember)
     monkeypatch.setattr(Contest, "entry_s", 100.0)
     tensolog.optimize(
         wide_network(convolves),
@@ -330,12 +327,12 @@ def test_kernels_go_into_another_plan_where_that_promises_more():
     bare = Plan("bare", shorter.graph)
     placed = []
     workshop = SimpleNamespace(place_file=lambda path, name: placed.append(name))
-    own = fusing.Fusing(base, None, workshop, Phases(None), None)
+    own = plan_kernels.Fusing(base, None, workshop, Phases(None), None)
     own.graph = base.graph.copy()
     settle(own.graph)
     found = regions(Meanings(own.graph), own.graph.nodes)
     own.kinds = [Kind(found, alone={OPERATORS: lap(1.0), KERNEL: lap(0.5)})]
-    own.library = finding.compiled(own.kinds, (native_level(),))
+    own.library = find_kinds.compiled(own.kinds, (native_level(),))
     assert own.carried([base, shorter], 0.98) is None  # nothing has proved good
     own.chosen = own.kinds
     assert own.carried([base, longer, bare], 0.98) is None

@@ -1,11 +1,14 @@
-"""Syntax trees made by code: relations whose clauses nobody wrote as text."""
+"""Syntax trees made by code: relations that nobody wrote as text, evaluated or spelled."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+from .formulas import conjunctions
 from .syntax import (
     Atom,
+    Clause,
     Comparison,
     Expression,
     Formula,
@@ -18,6 +21,7 @@ from .syntax import (
     Variable,
     Wildcard,
 )
+from .unparse import body_text, clause_text
 
 MADE = Position("<made>", 1, 1)  # where what code makes stands
 Argument = Expression | str | int | float  # a name is a variable, or an underscore
@@ -69,3 +73,40 @@ def either(alternatives: Iterable[Sequence[Part]]) -> Part:
 def together(parts: Sequence[Part]) -> Part:
     """Make a conjunction."""
     return parts[0] if len(parts) == 1 else Formula("and", tuple(parts), MADE)
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A relation: its columns by name and type, and a head and a body for each clause."""
+
+    name: str
+    columns: tuple[tuple[str, str], ...]
+    rules: tuple[tuple[Atom, tuple[Part, ...]], ...]
+
+    @classmethod
+    def of_numbers(cls, name: str, columns: Sequence[str], body: Iterable[Part]) -> Definition:
+        """Define a relation of numbers by one clause, which has a variable for each column."""
+        typed = tuple((column, "number") for column in columns)
+        return cls(name, typed, ((atom(name, *columns), distinct(body)),))
+
+    def clauses(self) -> list[Clause]:
+        """Give the clauses, one for each conjunction of a body."""
+        return [
+            Clause(head, literals, head.position)
+            for head, body in self.rules
+            for literals in conjunctions(Formula("and", body, MADE))
+        ]
+
+    def text(self) -> str:
+        """Spell the declaration and the clauses."""
+        columns = ", ".join(f"{name}:{kind}" for name, kind in self.columns)
+        clauses = (clause_text(head, body) for head, body in self.rules)
+        return f".decl {self.name}({columns})\n{''.join(clauses)}"
+
+
+def distinct(parts: Iterable[Part]) -> tuple[Part, ...]:
+    """Keep the first of equal parts of a body."""
+    by_text: dict[str, Part] = {}
+    for part in parts:
+        by_text.setdefault(body_text(part), part)
+    return tuple(by_text.values())
