@@ -69,6 +69,7 @@ docs/costs
 docs/search
 docs/unproved
 docs/fusion-plans
+docs/parallel
 benchmarks/README
 CONTRIBUTING
 CHANGELOG

@@ -12,7 +12,7 @@ import pytest
 pytestmark = pytest.mark.whole
 
 ROOT = Path(__file__).parent.parent
-ORDER = ["catalog", "profiles", "rules", "optimizer", "tensolog"]
+ORDER = ["catalog", "profiles", "rules", "optimizer", "parallel", "tensolog"]
 HEAVY = ["duckdb", "numpy", "onnx", "onnxruntime", "pyarrow", "torch", "lark", "rich"]
 
 

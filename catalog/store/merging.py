@@ -48,6 +48,8 @@ BY_HASH = {
     "rule_source": ("rule", "rule_hash"),
     "rule": ("rule", "rule_hash"),  # last: it says which ones are known
     "script": ("script", "script_hash"),
+    "link": ("cluster", "cluster_hash"),
+    "cluster": ("cluster", "cluster_hash"),
 }
 # What was found of a rule, the proof first; and the questions to solvers, which proofs share.
 PROOFS = (

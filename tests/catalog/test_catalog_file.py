@@ -256,12 +256,18 @@ WHERE NOT c.internal ORDER BY 1, 2
 BEFORE_4 = "".join(
     f"DROP TABLE generation_{table};" for table in ("run", "level", "class", "candidate")
 )
+OF_CLUSTERS = (
+    *("cluster_hash", "kind", "node", "flops_per_s", "memory_bytes_per_s", "launch_s", "machine"),
+)
+BEFORE_5 = "DROP TABLE link; DROP TABLE cluster;" + "".join(
+    f"ALTER TABLE device DROP COLUMN {name};" for name in OF_CLUSTERS
+)
 
 
 def test_a_catalog_of_version_1_becomes_one_of_the_schema(path):
     with Catalog(path) as catalog:
         expected = catalog.sql(COLUMNS).fetchall()
-        catalog.connection.execute("DROP TABLE proof;" + PROOF_1 + BEFORE_3 + BEFORE_4)
+        catalog.connection.execute("DROP TABLE proof;" + PROOF_1 + BEFORE_3 + BEFORE_4 + BEFORE_5)
         catalog.connection.execute("UPDATE catalog_version SET version = 1")
         assert catalog.sql(COLUMNS).fetchall() != expected
     with Catalog(path) as catalog:

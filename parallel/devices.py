@@ -1,0 +1,389 @@
+"""Devices and the links between them: what a plan is made for, read from a TOML file.
+
+    name = "two nodes"
+
+    [[device]]
+    name = "gpu"                 # 8 on each of 2 nodes: node0/gpu0 to node1/gpu7
+    nodes = 2
+    count = 8
+    kind = "gpu"
+    processor = "a100"           # devices of one kind and processor run a kernel equally fast
+    memory_gib = 40
+    gflops_per_s = 19500         # float32, of the whole device, as are the next
+    memory_gb_per_s = 1555
+
+    [[link]]                     # of several that fit a pair of devices, the first one counts
+    same_node = true
+    latency_us = 2
+    gb_per_s = 300
+
+    [[link]]
+    latency_us = 10
+    gb_per_s = 12.5
+    shared = true                # by all that leaves the node: a network card
+
+The same dataclasses hold what was measured: `to_toml` writes them to a file that can be edited.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ..catalog.errors import TensologError
+
+_GIB = 2**30
+_MOST_DEVICES = 512
+_DEVICE_KEYS = frozenset(
+    {"name", "nodes", "count", "kind", "cores", "processor", "memory_gib", "gflops_per_s",
+     "memory_gb_per_s", "launch_us", "fingerprint"}
+)  # fmt: skip
+_LINK_KEYS = frozenset({"between", "same_node", "latency_us", "gb_per_s", "shared"})
+
+
+class ClusterError(TensologError):
+    """A description of devices can't be read, or lacks what a plan needs."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where one operator runs at a time, with all cores of the device.
+
+    `flops_per_s` counts float32 operations of the whole device, `memory_bytes_per_s` what it reads
+    and writes. `launch_s` is what starting an operator takes. Devices of equal `kind` and
+    `processor` run a kernel equally fast. `fingerprint` names the machine of the catalog whose
+    measured kernels hold for the device; empty: none does.
+    """
+
+    name: str
+    kind: str = "cpu"
+    cores: int = 1
+    memory_bytes: int = 0
+    flops_per_s: float = 0.0
+    memory_bytes_per_s: float = 0.0
+    processor: str = ""
+    node: str = ""
+    launch_s: float = 0.0
+    fingerprint: str = ""
+
+    @property
+    def model(self) -> tuple[Any, ...]:
+        """What decides how fast it is and how much it holds: equal for interchangeable devices."""
+        return tuple(
+            getattr(self, field.name)
+            for field in fields(self)
+            if field.name not in ("name", "node")
+        )
+
+
+@dataclass(frozen=True)
+class Link:
+    """How tensors get from one device to another: `latency_s` plus bytes over `bytes_per_s`.
+
+    Transfers over one `wire` take turns; empty: the pair has a wire of its own, in each direction.
+    """
+
+    source: str
+    target: str
+    latency_s: float
+    bytes_per_s: float
+    wire: str = ""
+
+    def seconds(self, size_bytes: float) -> float:
+        """Return how long a tensor takes while nothing else is on the wire."""
+        return self.latency_s + size_bytes / self.bytes_per_s
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Devices, and for each ordered pair of them at most one link."""
+
+    name: str
+    devices: tuple[Device, ...]
+    links: tuple[Link, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise ClusterError unless names are distinct and links join devices that are there."""
+        if not self.devices:
+            raise ClusterError(f"the cluster {self.name} has no device: add a [[device]] to it")
+        names = [device.name for device in self.devices]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ClusterError(f"two devices are named {twice}: give each a name of its own")
+        for device in self.devices:
+            _check_device(device)
+        known, seen = set(names), set()
+        for link in self.links:
+            for end in (link.source, link.target):
+                if end not in known:
+                    raise ClusterError(f"a link names the device {end}, which there is not")
+            if (link.source, link.target) in seen:
+                raise ClusterError(f"there are two links from {link.source} to {link.target}")
+            seen.add((link.source, link.target))
+            where = f"the link from {link.source} to {link.target}"
+            _check_number(link.latency_s, f"{where}: latency_us", least=0)
+            _check_number(link.bytes_per_s, f"{where}: gb_per_s", least=None)
+
+    @cached_property
+    def _links(self) -> dict[tuple[str, str], Link]:
+        return {(link.source, link.target): link for link in self.links}
+
+    @cached_property
+    def _devices(self) -> dict[str, Device]:
+        return {device.name: device for device in self.devices}
+
+    def device(self, name: str) -> Device:
+        """Return a device by its name. Raises ClusterError for one that is not there."""
+        if name not in self._devices:
+            names = ", ".join(list(self._devices)[:8])
+            raise ClusterError(f"the cluster {self.name} has no device {name}: it has {names}")
+        return self._devices[name]
+
+    def link(self, source: str, target: str) -> Link:
+        """Return the link between two devices. Raises ClusterError where there is none."""
+        link = self._links.get((source, target))
+        if link is None:
+            raise ClusterError(
+                f"no link leads from {source} to {target}: add a [[link]] between them to the "
+                f"description of {self.name}"
+            )
+        return link
+
+    def linked(self, source: str, target: str) -> bool:
+        """Tell whether tensors get from one device to another without a third."""
+        return source == target or (source, target) in self._links
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of all that is said of it, 64 hex digits."""
+        return hashlib.sha256(to_toml(self).encode()).hexdigest()
+
+    def part(self, names: Iterable[str]) -> Cluster:
+        """Return the cluster of some of the devices."""
+        kept = set(names)
+        return Cluster(
+            self.name,
+            tuple(device for device in self.devices if device.name in kept),
+            tuple(link for link in self.links if {link.source, link.target} <= kept),
+        )
+
+
+def read_cluster(path: str | Path) -> Cluster:
+    """Read a description of devices from a TOML file.
+
+    Raises ClusterError, in one line with what to do, where the file is missing or says something
+    that is not understood.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
+        raise ClusterError(f"{path} can't be read: {reason}") from error
+    return parse_cluster(text, str(path))
+
+
+def parse_cluster(text: str, where: str = "the cluster") -> Cluster:
+    """Read a description of devices from TOML text; `where` begins the errors that it raises."""
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ClusterError(f"{where} is not TOML: {error}") from error
+    try:
+        return _cluster(data, Path(where).stem)
+    except ClusterError as error:
+        raise ClusterError(f"{where}: {error}") from error
+
+
+def to_toml(cluster: Cluster) -> str:
+    """Write a cluster as text that `parse_cluster` reads, each device and link on its own."""
+    lines = [f"name = {_quoted(cluster.name)}"]
+    for device in cluster.devices:
+        lines += ["", "[[device]]", f"name = {_quoted(device.name)}"]
+        lines += [f"kind = {_quoted(device.kind)}", f"cores = {device.cores}"]
+        for key, text in (("processor", device.processor), ("fingerprint", device.fingerprint)):
+            if text:
+                lines.append(f"{key} = {_quoted(text)}")
+        lines.append(f"memory_bytes = {device.memory_bytes}")
+        for key in ("flops_per_s", "memory_bytes_per_s", "launch_s"):
+            lines.append(f"{key} = {float(getattr(device, key))!r}")
+        if device.node:
+            lines.append(f"node = {_quoted(device.node)}")
+    for link in cluster.links:
+        lines += ["", "[[link]]", f"source = {_quoted(link.source)}"]
+        lines += [f"target = {_quoted(link.target)}", f"latency_s = {float(link.latency_s)!r}"]
+        lines.append(f"bytes_per_s = {float(link.bytes_per_s)!r}")
+        if link.wire:
+            lines.append(f"wire = {_quoted(link.wire)}")
+    return "\n".join(lines) + "\n"
+
+
+# ------------------------------------------------------------------------------------ what is read
+
+_EXACT_DEVICE = frozenset({"memory_bytes", "flops_per_s", "memory_bytes_per_s", "launch_s", "node"})
+_EXACT_LINK = frozenset({"source", "target", "latency_s", "bytes_per_s", "wire"})
+
+
+def _cluster(data: Mapping[str, Any], stem: str) -> Cluster:
+    _check_keys(data, frozenset({"name", "device", "link"}), "the file")
+    devices = [
+        device
+        for number, entry in enumerate(_tables(data, "device"))
+        for device in _devices(entry, f"[[device]] {number + 1}")
+    ]
+    if len(devices) > _MOST_DEVICES:
+        raise ClusterError(f"{len(devices)} devices are more than the {_MOST_DEVICES} planned for")
+    links: dict[tuple[str, str], Link] = {}
+    for number, entry in enumerate(_tables(data, "link")):
+        for link in _links(entry, devices, f"[[link]] {number + 1}"):
+            links.setdefault((link.source, link.target), link)
+    return Cluster(_text(data, "name", stem, "the file"), tuple(devices), tuple(links.values()))
+
+
+def _tables(data: Mapping[str, Any], key: str) -> list[Mapping[str, Any]]:
+    entries = data.get(key, [])
+    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        raise ClusterError(f"{key} is no list of tables: write [[{key}]]")
+    return entries
+
+
+def _devices(entry: Mapping[str, Any], where: str) -> Iterable[Device]:
+    _check_keys(entry, _DEVICE_KEYS | _EXACT_DEVICE, where)
+    if "name" not in entry:
+        raise ClusterError(f"{where} has no name")
+    name = _text(entry, "name", "", where)
+    where = f"the device {name}"
+    device = Device(
+        name,
+        _text(entry, "kind", "cpu", where),
+        _whole(entry, "cores", 1, where),
+        round(_number(entry, ("memory_bytes", 1), ("memory_gib", _GIB), where)),
+        _number(entry, ("flops_per_s", 1), ("gflops_per_s", 1e9), where),
+        _number(entry, ("memory_bytes_per_s", 1), ("memory_gb_per_s", 1e9), where),
+        _text(entry, "processor", "", where),
+        _text(entry, "node", "", where),
+        _number(entry, ("launch_s", 1), ("launch_us", 1e-6), where, otherwise=0.0),
+        _text(entry, "fingerprint", "", where),
+    )
+    nodes = _whole(entry, "nodes", 1, where) if "nodes" in entry else 0
+    count = _whole(entry, "count", 1, where) if "count" in entry else 0
+    if (nodes or 1) * (count or 1) > _MOST_DEVICES:
+        raise ClusterError(f"{where}: more than {_MOST_DEVICES} devices are not planned for")
+    for node, number in itertools.product(range(nodes or 1), range(count or 1)):
+        place = f"node{node}" if nodes else device.node
+        full = f"{place}/" * bool(nodes) + name + str(number) * bool(count)
+        values = {field.name: getattr(device, field.name) for field in fields(device)}
+        yield Device(**{**values, "name": full, "node": place})
+
+
+def _links(entry: Mapping[str, Any], devices: list[Device], where: str) -> Iterable[Link]:
+    _check_keys(entry, _LINK_KEYS | _EXACT_LINK, where)
+    latency = _number(entry, ("latency_s", 1), ("latency_us", 1e-6), where)
+    bandwidth = _number(entry, ("bytes_per_s", 1), ("gb_per_s", 1e9), where)
+    shared, same = (_flag(entry, key, where) for key in ("shared", "same_node"))
+    if "source" in entry or "target" in entry:
+        ends = _text(entry, "source", "", where), _text(entry, "target", "", where)
+        wire = _text(entry, "wire", "", where)
+        yield Link(*ends, latency, bandwidth, wire)
+        return
+    patterns = entry.get("between", ["*", "*"])
+    if (
+        not isinstance(patterns, list)
+        or len(patterns) != 2
+        or not all(isinstance(pattern, str) for pattern in patterns)
+    ):
+        raise ClusterError(f'{where}: between is no pair of names, as ["gpu*", "cpu*"]')
+    first, second = (
+        [fnmatchcase(device.name, pattern) for device in devices] for pattern in patterns
+    )
+    for pattern, fits in zip(patterns, (first, second), strict=True):
+        if not any(fits):
+            raise ClusterError(f"{where}: no device is named {pattern}")
+    for i, j in itertools.permutations(range(len(devices)), 2):
+        source, target = devices[i], devices[j]
+        if same is not None and (source.node == target.node) != same:
+            continue
+        if (first[i] and second[j]) or (second[i] and first[j]):
+            wire = f"{source.node or source.name}, {where}" if shared else ""
+            yield Link(source.name, target.name, latency, bandwidth, wire)
+
+
+def _check_keys(entry: Mapping[str, Any], known: frozenset[str], where: str) -> None:
+    for key in entry:
+        if key not in known:
+            raise ClusterError(f"{where} says {key}, which is none of {', '.join(sorted(known))}")
+
+
+def _text(entry: Mapping[str, Any], key: str, otherwise: str, where: str) -> str:
+    value = entry.get(key, otherwise)
+    if not isinstance(value, str) or (key == "name" and not value):
+        raise ClusterError(f"{where}: {key} is no text in quotation marks")
+    return value
+
+
+def _flag(entry: Mapping[str, Any], key: str, where: str) -> bool | None:
+    value = entry.get(key)
+    if value is not None and not isinstance(value, bool):
+        raise ClusterError(f"{where}: {key} is neither true nor false")
+    return value
+
+
+def _whole(entry: Mapping[str, Any], key: str, least: int, where: str) -> int:
+    value = entry.get(key, least)
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ClusterError(f"{where}: {key} is no whole number of at least {least}")
+    return value
+
+
+def _number(
+    entry: Mapping[str, Any],
+    exact: tuple[str, float],
+    usual: tuple[str, float],
+    where: str,
+    otherwise: float | None = None,
+) -> float:
+    """Read a quantity under the one or the other key, each with its factor to SI units."""
+    given = [(key, factor) for key, factor in (exact, usual) if key in entry]
+    if len(given) == 2:
+        raise ClusterError(f"{where} says both {exact[0]} and {usual[0]}: keep one of them")
+    if not given:
+        if otherwise is None:
+            raise ClusterError(f"{where} lacks {usual[0]}")
+        return otherwise
+    ((key, factor),) = given
+    value = entry[key]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ClusterError(f"{where}: {key} is no number")
+    _check_number(value, f"{where}: {key}", least=0)
+    return value * factor if factor != 1 else float(value)
+
+
+def _check_number(value: float, what: str, least: float | None) -> None:
+    if not math.isfinite(value) or value < 0 or (least is None and value == 0):
+        bound = "from" if least == 0 else "above"
+        raise ClusterError(f"{what} is {value:g}: a finite number {bound} 0 is needed")
+
+
+def _check_device(device: Device) -> None:
+    where = f"the device {device.name}"
+    for value, key in (
+        (device.memory_bytes, "memory_gib"),
+        (device.flops_per_s, "gflops_per_s"),
+        (device.memory_bytes_per_s, "memory_gb_per_s"),
+    ):
+        _check_number(value, f"{where}: {key}", least=None)
+    _check_number(device.launch_s, f"{where}: launch_us", least=0)
+
+
+def _quoted(text: str) -> str:
+    """Spell a TOML string."""
+    plain = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c >= " " and c != "\x7f" else f"\\u{ord(c):04x}" for c in plain) + '"'
