@@ -30,7 +30,7 @@ _LAYOUTS = "a rule has no sizes of the machine, and no operand that lies in bloc
 _MANY = "a rule has as many nodes as it names: how many there are the model says"
 _SPELLINGS = "each of its parts is spelled in several ways, and together there are too many"
 _SUBGRAPHS = "a rule has no subgraphs"
-_LAYOUT_TEST = "tests/layouts/test_plans.py::test_random_networks_compute_what_they_did"
+_LAYOUT_TEST = "tests/optimizer/layouts/test_plans.py::test_random_networks_compute_what_they_did"
 
 UNPROVED = (
     # optimizer/egraph: stated once growth has ended.
@@ -38,57 +38,57 @@ UNPROVED = (
         "SplitNarrowConv",
         "a convolution is the sum of parts of one with a tap less an axis and its taps as channels",
         f"{_MANY}; so do taps",
-        "tests/egraph/test_derived_convolutions.py::test_narrow_convolutions_of_any_form",
+        "tests/optimizer/egraph/test_derived_convolutions.py::test_narrow_convolutions_of_any_form",
     ),
     Unproved(
         "ConvertGatherElementsToGather",
         "elements gathered by one index a slice, expanded over it, are slices gathered",
         "as a rule it is proved up to rank 3 alone",
-        "tests/egraph/test_derived_slices.py::test_slices_are_gathered_at_once",
+        "tests/optimizer/egraph/test_derived_slices.py::test_slices_are_gathered_at_once",
     ),
     Unproved(
         "FuseRotaryEmbedding",
         "x cos + (-x2, x1) sin, by tables of equal halves, is RotaryEmbedding",
         f"{_CONSTANTS}; that computed tables have equal halves follows from how they are computed",
-        "tests/egraph/test_derived_attention.py::test_a_rotation_is_the_kernel",
+        "tests/optimizer/egraph/test_derived_attention.py::test_a_rotation_is_the_kernel",
     ),
     Unproved(
         "FuseRotaryEmbeddingOfHeads",
         "heads are rotated side by side before they are taken apart",
         "of RotaryEmbedding with heads side by side nothing is described",
-        "tests/egraph/test_derived_attention.py::test_a_rotation_is_the_kernel",
+        "tests/optimizer/egraph/test_derived_attention.py::test_a_rotation_is_the_kernel",
     ),
     Unproved(
         "FuseMultiHeadAttention",
         "softmax(c Q Kt + M) V over heads is MultiHeadAttention",
         _SPELLINGS,
-        "tests/egraph/test_derived_attention.py::test_attention_is_the_kernel",
+        "tests/optimizer/egraph/test_derived_attention.py::test_attention_is_the_kernel",
     ),
     Unproved(
         "reorder sum",
         "operands added, subtracted or negated may be added in any order",
         f"as rules, order and brackets would fill the e-graph; {_MANY}",
-        "tests/egraph/test_chains.py::test_sums_are_one_where_their_signed_operands_are",
+        "tests/optimizer/egraph/test_chains.py::test_sums_are_one_where_their_signed_operands_are",
     ),
     Unproved(
         "reorder product",
         "factors and divisors may be multiplied in any order, unless a quotient divides",
         f"as rules, order and brackets would fill the e-graph; {_MANY}",
-        "tests/egraph/test_chains.py::"
+        "tests/optimizer/egraph/test_chains.py::"
         "test_products_that_are_one_have_the_same_value_and_lack_it_together",
     ),
     Unproved(
         "reorder maximum",
         "the largest of operands is the same in any order, each counted once",
         f"as rules, order and brackets would fill the e-graph; {_MANY}",
-        "tests/egraph/test_chains.py::"
+        "tests/optimizer/egraph/test_chains.py::"
         "test_extremes_that_are_one_agree_on_special_values_in_the_runtime",
     ),
     Unproved(
         "reorder minimum",
         "the smallest of operands is the same in any order, each counted once",
         f"as rules, order and brackets would fill the e-graph; {_MANY}",
-        "tests/egraph/test_chains.py::"
+        "tests/optimizer/egraph/test_chains.py::"
         "test_extremes_that_are_one_agree_on_special_values_in_the_runtime",
     ),
     # Plans of their own.
@@ -115,26 +115,26 @@ UNPROVED = (
         "drop default inputs",
         "states of zeros, sequences of full length, masks that hide nothing are as if absent",
         "recurrences of more than one step, and masks by their type, have no specification",
-        "tests/optimizer/test_default_inputs.py::"
+        "tests/optimizer/graph/test_default_inputs.py::"
         "test_inputs_that_say_what_their_absence_says_are_taken_out",
     ),
     Unproved(
         "inline branches",
         "an If of a known condition is the branch that is taken",
         _SUBGRAPHS,
-        "tests/optimizer/test_branches.py::test_the_branch_of_a_known_condition_is_inlined",
+        "tests/optimizer/graph/test_branches.py::test_the_branch_of_a_known_condition_is_inlined",
     ),
     Unproved(
         "unroll loops",
         "a Loop or Scan of few known trips is its body as many times",
         _SUBGRAPHS,
-        "tests/optimizer/test_branches.py::test_a_short_loop_is_written_out",
+        "tests/optimizer/graph/test_branches.py::test_a_short_loop_is_written_out",
     ),
     Unproved(
         "hoist invariants",
         "what a Loop or Scan computes alike in each trip is computed before it",
         _SUBGRAPHS,
-        "tests/optimizer/test_branches.py::test_what_is_the_same_in_each_trip_is_computed_before",
+        "tests/optimizer/graph/test_branches.py::test_what_is_the_same_in_each_trip_is_computed_before",
     ),
     # Layouts in blocks.
     Unproved(
@@ -165,7 +165,7 @@ UNPROVED = (
         "ConvertConvTransposeToBlocks",
         "a transposed convolution of windows that do not overlap is one of tiles side by side",
         _LAYOUTS,
-        "tests/layouts/test_plans.py::test_transposed_convolutions_of_tiles_stay_in_blocks",
+        "tests/optimizer/layouts/test_plans.py::test_transposed_convolutions_of_tiles_stay_in_blocks",
     ),
     Unproved(
         "ConvertPoolToBlocks",
@@ -183,13 +183,13 @@ UNPROVED = (
         "ConvertScaleToBlocks",
         "a factor for each channel is a convolution of one weight a channel",
         _LAYOUTS,
-        "tests/layouts/test_plans.py::test_a_factor_for_each_channel_is_a_convolution",
+        "tests/optimizer/layouts/test_plans.py::test_a_factor_for_each_channel_is_a_convolution",
     ),
     Unproved(
         "JoinBlocks",
         "channels joined are their blocks side by side, zeros where one is not full",
         _LAYOUTS,
-        "tests/layouts/test_plans.py::test_channels_that_end_within_a_block_are_joined_in_blocks",
+        "tests/optimizer/layouts/test_plans.py::test_channels_that_end_within_a_block_are_joined_in_blocks",
     ),
     Unproved(
         "SplitBlocks",
@@ -201,26 +201,26 @@ UNPROVED = (
         "PushActivationThroughConcat",
         "an activation of what is joined is that of its parts",
         f"{_MANY}; the parts lie in blocks",
-        "tests/layouts/test_plans.py::test_an_activation_of_joined_values_is_taken_before",
+        "tests/optimizer/layouts/test_plans.py::test_an_activation_of_joined_values_is_taken_before",
     ),
     # Generated kernels: each step names the region that its kernel stands for.
     Unproved(
         "FuseKernel",
         "a generated kernel computes the nodes of the region that its step names",
         "it is C, which is compared with ONNX Runtime before any race, and no term of an operator",
-        "tests/kernels/test_regions.py::test_any_region_computes_what_its_operators_do",
+        "tests/optimizer/native/test_regions.py::test_any_region_computes_what_its_operators_do",
     ),
     Unproved(
         "ConvertConvToKernel",
         "a generated convolution computes the nodes of the region that its step names",
         "it is C, which is compared with ONNX Runtime before any race, and no term of an operator",
-        "tests/kernels/test_convolution.py::test_sizes_of_all_kinds",
+        "tests/optimizer/native/test_convolution.py::test_sizes_of_all_kinds",
     ),
     Unproved(
         "settle shapes",
         "a shape that follows from others is the number or the list of sizes it comes to",
         "it follows sizes through any number of operators",
-        "tests/kernels/test_zoo.py::test_every_region_of_a_model_with_free_sizes",
+        "tests/optimizer/native/test_zoo_regions.py::test_every_region_of_a_model_with_free_sizes",
     ),
 )
 

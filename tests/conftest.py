@@ -20,15 +20,18 @@ settings.register_profile("sliced", settings.get_profile("same"), max_examples=2
 settings.load_profile("same")
 
 
-# Whole models are optimized there to see something else: compiling kernels would take most time.
-WITHOUT_KERNELS = {"egraph", "face", "models", "optimizer"}
+# Whole models are optimized in these folders to see something else: compiling kernels would take
+# most of the time. Folders within them that test what is compiled have it.
+WITHOUT_KERNELS = ("models", "optimizer", "tensolog")
+COMPILED = ("optimizer/fuse", "optimizer/layouts", "optimizer/native")
 
 
 @pytest.fixture(autouse=True)
 def kernels_where_they_are_tested(request, monkeypatch):
     """Let the target "auto" find no compiler, but for tests that are marked `with_kernels`."""
-    folder = request.path.relative_to(Path(__file__).parent).parts[0]
-    if folder in WITHOUT_KERNELS and not request.node.get_closest_marker("with_kernels"):
+    folder = request.path.relative_to(Path(__file__).parent).parent.as_posix()
+    compiled = folder.startswith(COMPILED) or request.node.get_closest_marker("with_kernels")
+    if folder.startswith(WITHOUT_KERNELS) and not compiled:
         from tensolog.optimizer import target
 
         monkeypatch.setattr(target, "find_compiler", lambda: None)
@@ -36,7 +39,7 @@ def kernels_where_they_are_tested(request, monkeypatch):
 
 def pytest_configure(config):
     """Slice campaigns in a run that names nothing; workers are told by the environment."""
-    from tests.campaigns import SLICED, WHOLE
+    from .campaigns import SLICED, WHOLE
 
     if not hasattr(config, "workerinput"):
         os.environ.pop(SLICED, None)
@@ -50,7 +53,7 @@ def pytest_configure(config):
 
 def pytest_collection_modifyitems(config, items):
     """Leave of families of many cases a slice."""
-    from tests.campaigns import SLICED, left_out
+    from .campaigns import SLICED, left_out
 
     if SLICED not in os.environ:
         return

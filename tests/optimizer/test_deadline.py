@@ -20,8 +20,8 @@ from tensolog.optimizer.setting import GRACE_S
 
 import tensolog
 from tests.endless import endless_model
+from tests.optimizer.egraph.pricing import graph_of, shipped_rules
 
-from ..egraph.pricing import graph_of, shipped_rules
 from .builders import model, value
 
 PAST, FUTURE = 0.0, 1e12

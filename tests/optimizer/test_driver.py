@@ -13,8 +13,8 @@ from tensolog.optimizer.setting import OptionError
 from tensolog.profiles.races.race import race
 
 import tensolog
+from tests.profiles.track import Track
 
-from ..profiles.track import Track
 from .builders import INT64, model, run, value
 
 RNG = np.random.default_rng(1)

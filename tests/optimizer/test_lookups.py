@@ -12,7 +12,8 @@ from tensolog.optimizer.graph.convert import load_graph, to_model
 from tensolog.optimizer.graph.infer import infer_types
 from tensolog.optimizer.lookups import NAME, merge_lookups
 
-from ..campaigns import examples
+from tests.campaigns import examples
+
 from .builders import INT64, model, run, value
 
 INT32 = TensorProto.INT32

@@ -16,7 +16,8 @@ from tensolog.optimizer.masked_attention import (
     work,
 )
 
-from ..campaigns import examples
+from tests.campaigns import examples
+
 from .builders import model, run, value
 
 RNG = np.random.default_rng(3)

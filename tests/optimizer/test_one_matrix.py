@@ -9,7 +9,8 @@ from tensolog.optimizer.graph.convert import load_graph, to_model
 from tensolog.optimizer.graph.infer import bound_types, infer_types
 from tensolog.optimizer.one_matrix import MOST_ROWS, NAME, merge_products
 
-from ..campaigns import examples
+from tests.campaigns import examples
+
 from .builders import model, run, value
 
 node = helper.make_node

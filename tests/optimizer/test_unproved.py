@@ -17,9 +17,10 @@ from tensolog.optimizer.result.optimization import steps_json
 from tensolog.optimizer.unproved import BY_DEFINITION, UNPROVED, is_unproved, table
 from tensolog.rules import load_rules
 
-from ..egraph.derived import RNG, Net
-from ..egraph.pricing import graph_of, searched
-from ..egraph.test_derived_convolutions import price_of_narrow
+from tests.optimizer.egraph.derived import RNG, Net
+from tests.optimizer.egraph.pricing import graph_of, searched
+from tests.optimizer.egraph.test_derived_convolutions import price_of_narrow
+
 from .builders import model, value
 
 ROOT = Path(__file__).parents[2]

@@ -24,7 +24,7 @@ FILES = sorted(
 )
 REJECTED = load_rejected()
 # True of real numbers, and refused for what floating-point numbers do
-# (tests/gate/test_numeric_class.py).
+# (tests/rules/gate/test_numeric_class.py).
 FLOATING = {
     "ConvertConvToLargerKernel",
     "ConvertLayerNormalizationToMoments",

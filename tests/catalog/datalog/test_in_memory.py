@@ -1,0 +1,175 @@
+"""Programs over rows: loops of Python where they can be, and DuckDB where they can't."""
+
+import math
+from unittest import mock
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tensolog.catalog.datalog import DatalogError, derive, explain, parse
+from tensolog.catalog.datalog.memory import derivation
+from tensolog.catalog.datalog.memory.generate import beyond, source
+
+from tests.campaigns import examples
+
+from .conftest import checked
+from .programs import NUMBERS, STRINGS, programs, structured_programs
+from .reference import run as reference
+
+INPUTS = ".input n .input e .input s .input w\n"
+number, symbol = st.sampled_from([*NUMBERS, 4]), st.sampled_from([*STRINGS, "é", "日本"])
+GIVEN = st.fixed_dictionaries(
+    {
+        "n": st.lists(st.tuples(number), max_size=6),
+        "e": st.lists(st.tuples(number, number), max_size=9),
+        "s": st.lists(st.tuples(number, symbol), max_size=6),
+        "w": st.lists(st.tuples(number, number, number), max_size=6),
+    }
+)
+
+
+def found(program, given):
+    return {name: set(rows) for name, rows in derive(program, given).items()}
+
+
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
+@given(programs(subsumption=False))
+def test_loops_agree_with_the_naive_evaluator(text):
+    program = checked(text)
+    assert beyond(program) is None
+    with mock.patch.object(derivation, "_queried", None):
+        assert found(program, {}) == reference(text)
+
+
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
+@given(structured_programs(columns="nsuPLT"))
+def test_loops_agree_with_the_naive_evaluator_over_structures(text):
+    program = parse(text)
+    reason = beyond(program)
+    if reason == "a negated record with an underscore":
+        return
+    assert reason is None
+    with mock.patch.object(derivation, "_queried", None):
+        assert found(program, {}) == reference(text)
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(programs(subsumption=False), GIVEN)
+def test_loops_agree_with_the_database_over_given_rows(text, facts):
+    program = checked(text + "\n" + INPUTS)
+    by_loops = found(program, facts)
+    with mock.patch.object(derivation, "FEW_ROWS", 0):
+        assert found(program, facts) == by_loops
+
+
+def test_each_program_is_translated_once():
+    program = parse(".decl a(x:number) .input a .decl b(x:number) b(x + 1) :- a(x).")
+    assert derive(program, {"a": [(3,), (1,), (3,)]})["b"] == [(4,), (2,)]
+    with mock.patch("tensolog.catalog.datalog.memory.generate.source", None):
+        assert derive(program, {}) == {"a": [], "b": []}
+
+
+def test_the_text_is_the_same_in_every_process():
+    text = ".decl a(x:symbol, y:symbol) .input a .decl p(x:symbol, y:symbol)\n"
+    text += "p(x, y) :- a(x, y). p(x, z) :- p(x, y), p(y, z), !a(z, x), a(_, z), a(y, _)."
+    assert source(parse(text)) == source(parse(text))
+    lines = [line for line in source(parse(text)).splitlines() if line.startswith("    by_")]
+    assert lines == sorted(lines, key=lines.index) and len(lines) == len(set(lines)) == 4
+
+
+BEYOND = {
+    "subsumption": "r(x) <= r(y) :- y < x.",
+    "patterns": 'r(1) :- t(s), match("a.*", s).',
+    "a divisor that may be zero": "r(6 / x) :- a(x).",
+    "arithmetic of floats": "r(1) :- f(x), x * 2.0 > 1.",
+    "a mean of floats": "r(1) :- 1.5 < mean x : { f(x) }.",
+    "a sum of floats": "r(1) :- 0.5 < sum x : { f(x) }.",
+    "a symbol converted to a number": "r(to_number(s)) :- n(s).",
+    "a float converted to a number": "r(to_number(x)) :- f(x).",
+    "range over what is no number": "r(1) :- u(x), x = range(0, 2).",
+    "floats in records or algebraic data types": (
+        ".type F = [x:float] .decl p(x:F) p([x]) :- f(x). r(1) :- p([x]), x > 1."
+    ),
+    "a choice among records, which have no order": (
+        ".type P = [x:number] .decl p(p:P, x:number) choice-domain x p([x], x) :- a(x).\n"
+        "r(x) :- p(_, x)."
+    ),
+    "a negated record with an underscore": (
+        ".type P = [x:number, y:P] .decl p(p:P) p([1, nil]). r(x) :- a(x), !p([x, _])."
+    ),
+    "a clause has too many atoms": "r(x19) :- "
+    + ", ".join(f"e(x{i}, x{i + 1})" for i in range(19))
+    + ".",
+}
+HEAD = """
+.decl a(x:number) a(1). a(2). .decl t(s:symbol) t("ab"). t("b"). .decl n(s:symbol) n("12")
+.decl f(x:float) f(1.5). f(2). .decl u(x:unsigned) u(1). .decl e(x:number, y:number) e(1, 1).
+.decl r(x:number) r(5). r(7).
+"""
+
+
+@pytest.mark.parametrize("reason", BEYOND)
+def test_what_loops_do_not_do_the_database_does(reason):
+    text = HEAD.replace('n("12")', 'n("12").') + BEYOND[reason]
+    program = parse(text)
+    assert beyond(program) == reason
+    assert f"derive() of few rows: statements, too: it has {reason}" in explain(program)
+    assert found(program, {}) == reference(text)
+
+
+def test_floats_are_moved_and_compared_by_loops():
+    program = parse(
+        ".decl f(x:float, y:float) .input f .decl r(x:float) r(x) :- f(x, y), x < y, y != 2.5.\n"
+        ".decl g(x:float) g(min(x, 0.5)) :- f(x, _). g(max y : { f(_, y) })."
+    )
+    assert beyond(program) is None
+    given = {"f": [(0.0, 1.0), (2.0, 2.5), (-0.0, 3.0), (7.0, -math.inf)]}
+    expected = {"r": {(0.0,)}, "g": {(0.0,), (0.5,), (3.0,)}}
+    assert found(program, given) == {"f": set(given["f"]), **expected}
+    with mock.patch.object(derivation, "FEW_ROWS", 0):
+        assert found(program, given) == {"f": set(given["f"]), **expected}
+
+
+def test_a_float_that_is_no_number_goes_to_the_database():
+    program = parse(".decl f(x:float) .input f .decl r(x:number) r(1) :- f(x), f(y), x = y, x > 9.")
+    assert beyond(program) is None
+    assert derive(program, {"f": [(math.nan,)]})["r"] == [(1,)]
+
+
+def test_relations_without_columns_hold_by_one_row():
+    text = ".decl p() .input p .decl q() q() :- p(). .decl r() r() :- !p()."
+    for few in (0, 1000):
+        with mock.patch.object(derivation, "FEW_ROWS", few):
+            assert derive(parse(text), {"p": [()]}) == {"p": [()], "q": [()], "r": []}
+            assert derive(parse(text), {}) == {"p": [], "q": [], "r": [()]}
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"b": [(1,)]}, "no relation b with .input"),
+        ({"c": [(1,)]}, "no relation c with .input"),
+        ({"a": [(1, 2)]}, r"\(1, 2\) is no row of a\(number\)"),
+        ({"a": [("1",)]}, r"\('1',\) is no row of a\(number\)"),
+        ({"a": [(True,)]}, "is no row"),
+        ({"a": [(1 << 63,)]}, "is no row"),
+        ({"u": [(-1,)]}, "is no row of u"),
+    ],
+)
+def test_rows_that_do_not_fit_are_named(given, reason):
+    program = parse(".decl a(x:number) .input a .decl u(x:unsigned) .input u .decl c(x:number)")
+    with pytest.raises(DatalogError, match=reason):
+        derive(program, given)
+
+
+def test_a_character_that_is_cut_is_an_error_either_way():
+    program = parse('.decl r(s:symbol) r(substr("é", 0, 1)) :- true.')
+    for few in (0, 1000):
+        with mock.patch.object(derivation, "FEW_ROWS", few), pytest.raises(DatalogError):
+            derive(program, {})
+
+
+def test_faults_stop_either_way():
+    program = parse(".decl a(x:number) .input a .decl r(x:number) r(1 / x) :- a(x).")
+    with pytest.raises(DatalogError, match="division by zero"):
+        derive(program, {"a": [(0,)]})

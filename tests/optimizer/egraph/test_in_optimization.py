@@ -1,0 +1,83 @@
+"""The e-graph in an optimization: what is promised of any outcome, and the tables it leaves."""
+
+import duckdb
+import numpy as np
+import pytest
+from tensolog.catalog import Catalog
+from tensolog.optimizer.setting import OptionError
+from tensolog.rules import load_rules
+
+import tensolog
+from tests.optimizer.builders import model, run, value
+
+RNG = np.random.default_rng(4)
+
+
+def scaled_products():
+    """Products in an order that costs more than it must, and a quotient."""
+    return model(
+        [
+            ("MatMul", ["x", "a"], ["p"]),
+            ("MatMul", ["p", "b"], ["q"]),
+            ("Div", ["q", "eight"], ["s"]),
+            ("Softmax", ["s"], ["y"]),
+        ],
+        [value("x", [64, 64])],
+        [value("y", [64, 4])],
+        {
+            "a": RNG.standard_normal((64, 512)).astype(np.float32) / 8,
+            "b": RNG.standard_normal((512, 4)).astype(np.float32) / 8,
+            "eight": np.array(8.0, np.float32),
+        },
+    )
+
+
+def test_outputs_stay_and_the_e_graph_is_kept(tmp_path):
+    built, kept = scaled_products(), tmp_path / "search.duckdb"
+    with Catalog(":memory:") as catalog:
+        result = tensolog.optimize(
+            built,
+            catalog=catalog,
+            rules=load_rules(),
+            threads=1,
+            budget=1.0,
+            search="egraph",
+            keep=kept,
+        )
+        x = RNG.standard_normal((64, 64)).astype(np.float32)
+        assert np.allclose(run(result.model, {"x": x})[0], run(built, {"x": x})[0], atol=1e-4)
+        assert result.explain()
+        told = result.story("p")
+        assert told.operator == "MatMul" and told.ways
+        assert result.explain(node="p") == told.text()
+    with duckdb.connect(str(kept), read_only=True) as tables:
+        counts = [
+            tables.execute(f"SELECT count(*) FROM {name}").fetchall()[0][0]
+            for name in ("e_node", "e_class", "e_match", "e_plan", "e_choice", "plan", "plan_step")
+        ]
+        assert all(counts)
+        strays = tables.execute(
+            "SELECT count(*) FROM e_choice LEFT JOIN e_node USING (node_id, class_id) "
+            "WHERE operator IS NULL"
+        ).fetchall()
+        assert strays == [(0,)]
+        raced = tables.execute("SELECT plan, ratio FROM plan WHERE ratio IS NOT NULL").fetchall()
+        timed = [(c.candidate, c.ratio) for c in result.candidates if c.ratio is not None]
+        assert raced == timed
+
+
+def test_plans_of_single_gains_are_kept_without_an_e_graph(tmp_path):
+    kept = tmp_path / "search.duckdb"
+    options = {"threads": 1, "budget": 0.5, "search": "gains", "keep": kept}
+    tensolog.optimize(scaled_products(), catalog=":memory:", rules=load_rules(), **options)
+    with duckdb.connect(str(kept), read_only=True) as tables:
+        names = {
+            name for (name,) in tables.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+        }
+        assert names == {"plan", "plan_step"}
+        assert tables.execute("SELECT plan FROM plan").fetchall()[0] == ("original",)
+
+
+def test_an_unknown_search_is_refused():
+    with pytest.raises(OptionError, match="egraph, gains"):
+        tensolog.optimize(scaled_products(), catalog=":memory:", search="luck")

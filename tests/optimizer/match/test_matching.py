@@ -1,0 +1,76 @@
+"""Matches and near misses in graphs, against the catalog's engine on the same clauses as SQL."""
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from tensolog.catalog.datalog import evaluate, parse
+from tensolog.optimizer.explain.near_misses import near_misses
+from tensolog.optimizer.match.relations import COLUMNS, graph_facts
+from tensolog.optimizer.match.rewrite import Matcher, with_place
+from tensolog.rules import check_conditions, compile_misses, compile_program, load_rules, matches
+from tensolog.rules import near_misses as read_near_misses
+
+from benchmarks.zoo import build
+from tests.models.random_graphs import graphs
+from tests.optimizer.egraph.pricing import graph_of
+
+ARROW = {"number": pa.int64(), "symbol": pa.string(), "float": pa.float64()}
+SETTINGS = settings(
+    max_examples=4,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+
+
+def evaluated(text, graph, only):
+    """The relations of a program over a graph's facts, as DuckDB derives them."""
+    connection = duckdb.connect()
+    inputs = {}
+    for name, rows in graph_facts(graph).items():
+        columns = list(zip(*rows, strict=True)) if rows else [()] * len(COLUMNS[name])
+        arrays = [
+            pa.array(column, ARROW[kind])
+            for column, kind in zip(columns, COLUMNS[name], strict=True)
+        ]
+        connection.register(f"f_{name}", pa.table(arrays, [f"c{i}" for i in range(len(arrays))]))
+        inputs[name] = f"f_{name}"
+    return evaluate(parse(text, "rules"), connection, inputs=inputs, only=only)
+
+
+def compare_matches(graph):
+    """Both engines find the same matches; returns how many."""
+    rules = with_place(load_rules(), graph)
+    relations = evaluated(compile_program(rules), graph, [f"match_{rule.name}" for rule in rules])
+    expected = [
+        match
+        for rule in rules
+        for match in matches(rule, relations)
+        if check_conditions(match, graph) is None
+    ]
+    assert Matcher(load_rules()).find(graph) == expected
+    return len(expected)
+
+
+@pytest.mark.parametrize("name", ["bert"])
+def test_the_same_places_in_an_architecture(name):
+    assert compare_matches(graph_of(build(name, tiny=True)))
+
+
+@SETTINGS
+@given(graphs(least_steps=10, most_steps=30))
+def test_the_same_places_in_random_graphs(graph):
+    compare_matches(graph_of(graph[0]))
+
+
+@pytest.mark.parametrize("name", ["mobilenetv3"])
+def test_the_same_near_misses(name):
+    graph = graph_of(build(name, tiny=True))
+    rules = with_place(load_rules(), graph)
+    misses = read_near_misses(rules, evaluated(compile_misses(rules), graph, None), graph)
+    expected = {
+        (miss.rule.name, tuple(map(graph.node_name, miss.match.nodes.values())), miss.condition)
+        for miss in misses
+    }
+    found = {(miss.rule, miss.nodes, miss.condition) for miss in near_misses(load_rules(), graph)}
+    assert found == expected

@@ -1,0 +1,344 @@
+"""The target `onnxruntime-cpu+kernels`: a library beside the model, and none for other targets."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+from tensolog.catalog.errors import ModelError
+from tensolog.optimizer import setting
+from tensolog.optimizer.fuse.codegen import CompilerError
+from tensolog.optimizer.fuse.codegen.unit import native_level
+from tensolog.optimizer.graph.convert import load_graph
+from tensolog.optimizer.native import find_kinds, kind_race, library, plan_kernels
+from tensolog.optimizer.native.fuse_graph import regions
+from tensolog.optimizer.native.kernel_trial import KERNEL, OPERATORS
+from tensolog.optimizer.native.kinds import Kind, cover
+from tensolog.optimizer.native.library import DOMAIN
+from tensolog.optimizer.native.loops.region import Meanings
+from tensolog.optimizer.native.shapes.constant_shapes import settle
+from tensolog.optimizer.phases import Phases
+from tensolog.optimizer.race.contest import Contest, Plan
+from tensolog.optimizer.setting import ALLOWED, KERNELS_TARGET
+from tensolog.profiles.races.race import Lap
+from tensolog.profiles.sessions.deployed import MODEL, NOTE
+
+import tensolog
+
+from .build import kernels_of, model, needs_compiler, opened
+
+node = helper.make_node
+
+
+def network(width=16):
+    """Two kinds of regions between products of matrices."""
+    nodes = [
+        node("MatMul", ["x", "w"], ["a"]),
+        node("Mish", ["a"], ["b"]),
+        node("MatMul", ["b", "w"], ["c"]),
+        node("Add", ["c", "x"], ["d"]),
+        node("LayerNormalization", ["d", "g"], ["y"], axis=-1),
+    ]
+    rng = np.random.default_rng(0)
+    weights = {"w": rng.standard_normal((width, width)), "g": rng.standard_normal(width)}
+    arrays = {name: array.astype(np.float32) for name, array in weights.items()}
+    return model(nodes, {"x": ["n", width]}, {"y": ["n", width]}, arrays)
+
+
+def lap(ratio):
+    return Lap(1000.0 * ratio, 1.0, ratio, ratio - 0.001, ratio + 0.001, 5)
+
+
+@pytest.fixture
+def fast_kernels(monkeypatch):
+    """Races in which kernels take half the time, but for LayerNormalization tried in the model."""
+
+    def time(self, plans, budget_s, *, phase, **options):
+        first, *others = ((ratio_of(plan, phase), plan.name) for plan in plans)
+        return {name: lap(ratio) for ratio, name in (first, *sorted(others))}
+
+    def ratio_of(plan, phase):
+        names = [n.op_type for n in plan.graph.nodes.values() if n.domain.startswith(DOMAIN)]
+        if not names:
+            return 1.0
+        return 1.2 if phase == "screening" and "LayerNormalization" in names[0] else 0.5
+
+    monkeypatch.setattr(Contest, "time", time)
+    monkeypatch.setattr(Contest, "affordable", lambda self, budget_s, rounds: 100)
+    laps = {OPERATORS: lap(1.0), KERNEL: lap(0.5)}
+
+    def measured(graph, region, kernels, *_, **__):
+        return {kernel.name: laps for kernel in kernels}
+
+    monkeypatch.setattr(kind_race, "measured_forms", measured)
+    # The compiler takes as long as the machine lets it: what is cut then is tested elsewhere.
+    monkeypatch.setattr(setting, "GRACE_S", 600.0)
+
+
+def optimized(source=None, **options):
+    return tensolog.optimize(
+        source or network(), threads=1, budget=0.1, catalog=":memory:", rules=(), **options
+    )
+
+
+def assert_same(path, width=16):
+    """Compare what a saved model computes with the network."""
+    feeds = {"x": np.random.default_rng(1).standard_normal((5, width)).astype(np.float32)}
+    (wanted,) = opened(network(width)).run(None, feeds)
+    (given,) = tensolog.open_session(path).run(None, feeds)
+    np.testing.assert_allclose(given, wanted, rtol=1e-5, atol=1e-5)
+
+
+@needs_compiler
+def test_what_helps_is_fused_and_the_library_lies_beside_the_model(fast_kernels, tmp_path):
+    result = optimized()  # the target is kernels where nobody says another
+    assert result.chosen == "kernels"
+    assert result.target["chosen"] == KERNELS_TARGET and not result.target["advice"]
+    path = tmp_path / "fast.onnx"
+    result.save(path)
+    (name,) = result.libraries
+    assert {entry.name for entry in path.iterdir()} == {MODEL, NOTE, name}
+    proto = onnx.load(path / MODEL)
+    assert [one.split("_")[0] for one in kernels_of(proto)] == ["Mish"]
+    onnx.checker.check_model(proto)
+    assert_same(path)
+    steps = [step for step in result.plan if step.rule == "FuseKernel"]
+    fused, *left = steps
+    assert fused.accepted and fused.nodes == ("Mish(b)",)
+    assert {one.reason for one in left} == {"no help in the model: 1.200 of its time"}
+
+
+@needs_compiler
+def test_large_weights_lie_beside_a_model_that_has_a_library_there(fast_kernels, tmp_path):
+    result = optimized(network(160), target=KERNELS_TARGET)
+    path = tmp_path / "fast"
+    written = {entry.name for entry in result.save(path)}
+    assert written == {MODEL, f"{MODEL}.data", NOTE, *result.libraries}
+    assert written == {entry.name for entry in path.iterdir()}
+    proto = onnx.load(path / MODEL, load_external_data=False)
+    (weight,) = (one for one in proto.graph.initializer if one.data_location == one.EXTERNAL)
+    place = {entry.key: entry.value for entry in weight.external_data}
+    assert (place["location"], int(place["offset"]) % 4096) == (f"{MODEL}.data", 0)
+    assert_same(path, 160)
+    assert all(one.data_location == one.DEFAULT for one in result.model.graph.initializer)
+
+
+@needs_compiler
+def test_weights_of_the_model_that_was_read_are_not_replaced(fast_kernels, tmp_path):
+    source, data = tmp_path / "model.onnx", tmp_path / "weights.onnx"
+    onnx.save(network(160), source, save_as_external_data=True, location=data.name)
+    result = optimized(source, target=KERNELS_TARGET)
+    assert result.chosen == "kernels"
+    before = source.read_bytes(), data.read_bytes()
+    for path in (source, data):
+        with pytest.raises(ModelError, match="write to another name"):
+            result.save(path)
+    assert (source.read_bytes(), data.read_bytes()) == before
+    result.save(tmp_path / "fast")
+    assert_same(tmp_path / "fast", 160)
+
+
+def test_a_model_with_weights_beside_it_is_replaced_in_its_form(tmp_path):
+    source = tmp_path / "model.onnx"
+    onnx.save(network(160), source, save_as_external_data=True, location="model.onnx.data")
+    optimized(source, portable=True).save(source)
+    assert {entry.name for entry in tmp_path.iterdir()} == {"model.onnx", "model.onnx.data"}
+    assert_same(source, 160)
+
+
+@needs_compiler
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_a_kernel_that_the_compiler_refuses_is_left_out(everywhere, fast_kernels, monkeypatch):
+    build = find_kinds.build
+
+    def picky(kernels, *, levels, **options):
+        refuses = everywhere or levels != (native_level(),)
+        if refuses and any("LayerNormalization" in one.name for one in kernels):
+            raise CompilerError("cc refuses generated code")
+        return build(kernels, levels=levels, **options)
+
+    monkeypatch.setattr(find_kinds, "build", picky)
+    monkeypatch.setattr(plan_kernels.Fusing, "_race_in_model", lambda *_: None)
+    result = optimized(target=KERNELS_TARGET)
+    assert result.chosen == "kernels"
+    assert [one.split("_")[0] for one in kernels_of(result.model)] == ["Mish"]
+    reasons = {one.reason for one in result.plan if one.rule == "FuseKernel" and not one.accepted}
+    assert "the compiler refuses it" in reasons
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"target": "onnxruntime-cpu"}, {"portable": True}, {"target": "onnx"}, {"allow": ("exact",)}],
+)
+def test_without_the_target_or_rounding_there_is_no_native_code(fast_kernels, options):
+    if "allow" in options:
+        options = {**options, "target": KERNELS_TARGET}
+    result = optimized(**options)
+    assert not result.libraries
+    assert not kernels_of(result.model)
+
+
+def test_the_target_needs_a_compiler_and_says_which(monkeypatch):
+    monkeypatch.setattr(library, "find_compiler", lambda: None)
+    with pytest.raises(CompilerError, match="gcc or clang, or pip install"):
+        optimized(target=KERNELS_TARGET)
+
+
+@needs_compiler
+def test_kernels_are_compiled_for_every_processor_once_they_have_won(fast_kernels, monkeypatch):
+    build, asked = find_kinds.build, []
+
+    def counted(kernels, *, levels):
+        asked.append((len(kernels), levels))
+        return build(kernels, levels=levels)
+
+    monkeypatch.setattr(find_kinds, "build", counted)
+    result = optimized(target=KERNELS_TARGET)
+    *raced, (count, levels) = asked
+    assert {levels for _, levels in raced} == {(native_level(),)}
+    assert (count, levels) == (1, None)  # of what the winner has, and no more
+    (domain,) = {one.domain for one in result.model.graph.node if one.domain.startswith(DOMAIN)}
+    (library,) = result.libraries.values()
+    assert domain.encode() in library
+    assert [e.domain for e in result.model.opset_import if e.domain.startswith(DOMAIN)] == [domain]
+
+
+@needs_compiler
+@pytest.mark.parametrize("delivered_alone", [False, True])
+def test_a_kernel_that_computes_something_else_is_refused(
+    delivered_alone, fast_kernels, monkeypatch
+):
+    build = find_kinds.build
+
+    def wrong(kernels, *, levels):
+        if delivered_alone and levels == (native_level(),):
+            return build(kernels, levels=levels)
+        changed = [one.__class__(**{**vars(one), "text": spoiled(one.text)}) for one in kernels]
+        return build(changed, levels=levels)
+
+    def spoiled(text):
+        assert "q0[j] = " in text
+        return text.replace("q0[j] = ", "q0[j] = 0.01f + ")
+
+    monkeypatch.setattr(find_kinds, "build", wrong)
+    result = optimized(target=KERNELS_TARGET)
+    assert result.chosen == "original"
+    (refused,) = (one for one in result.candidates if one.candidate == "kernels")
+    assert "is off by" in refused.verdict
+
+
+def wide_network(convolves=False):
+    """A product with a large enough matrix, and a kind of region before it."""
+    arrays = {"w": np.eye(64, dtype=np.float32), "k": np.ones((3, 3, 1, 1), np.float32)}
+    if convolves:
+        nodes = [node("Conv", ["x", "k"], ["a"]), node("Mish", ["a"], ["b"])]
+    else:
+        nodes = [node("Mish", ["x"], ["b"])]
+    nodes += [node("ReduceMax", ["b"], ["m"], keepdims=1), node("Sub", ["b", "m"], ["c"])]
+    nodes += [node("MatMul", ["c", "w"], ["y"])]
+    used = {name: array for name, array in arrays.items() if name == "w" or convolves}
+    return model(nodes, {"x": [1, 3, 8, 64]}, {"y": [1, 3, 8, 64]}, used, opset=18)
+
+
+@needs_compiler
+def test_a_plan_without_products_races_beside_the_one_with_them(fast_kernels):
+    result = tensolog.optimize(
+        wide_network(),
+        target=KERNELS_TARGET,
+        threads=1,
+        budget=0.1,
+        catalog=":memory:",
+        rules=(),
+        allow=ALLOWED,
+    )
+    raced = {one.candidate for one in result.candidates}
+    assert {"kernels", "kernels without products"} <= raced
+    assert result.chosen in raced - {"original"}
+
+
+@needs_compiler
+def test_largest_elements_are_left_to_the_runtime_where_nan_counts(fast_kernels):
+    options = {"target": KERNELS_TARGET, "threads": 1, "budget": 0.1, "catalog": ":memory:"}
+    result = tensolog.optimize(wide_network(), rules=(), **options)
+    assert result.chosen != "original"
+    operators = [one.op_type for one in result.model.graph.node]
+    assert "ReduceMax" in operators and not any("_ReduceMax" in one for one in operators)
+
+
+@needs_compiler
+@pytest.mark.parametrize("convolves", [False, True])
+def test_where_sessions_open_slowly_only_what_adjoins_convolutions_is_tried(
+    convolves, fast_kernels, monkeypatch
+):
+    tried = []
+    screened = plan_kernels.Fusing._race_in_model
+
+    def remember(self, kinds, budget_s):
+        tried.extend(kind.name.split("_")[0] for kind in kinds)
+        screened(self, kinds, budget_s)
+
+    monkeypatch.setattr(plan_kernels.Fusing, "_race_in_model", remember)
+    monkeypatch.setattr(Contest, "entry_s", 100.0)
+    tensolog.optimize(
+        wide_network(convolves),
+        target=KERNELS_TARGET,
+        threads=1,
+        budget=0.1,
+        catalog=":memory:",
+        rules=(),
+        allow=ALLOWED,
+    )
+    assert tried == (["MishReduceMaxSub"] if convolves else [])
+
+
+def kind_of(name, nodes, gain_ns, sorts):
+    """A kind of one region that was measured."""
+    one = SimpleNamespace(
+        kernel=SimpleNamespace(name=name, skips=False, packed=()),
+        region=SimpleNamespace(nodes=tuple(nodes)),
+    )
+    laps = {OPERATORS: lap(1.0), KERNEL: lap(1.0 - gain_ns / 1000)}
+    return Kind([one], sorts=set(sorts), alone=laps)
+
+
+def test_kinds_of_one_sort_come_before_those_that_gain_more():
+    large = kind_of("large", {1, 2, 3}, 300, {0})
+    parts = [kind_of("left", {1, 2}, 200, {1}), kind_of("right", {3, 4}, 250, {1})]
+    apart = kind_of("apart", {5}, 100, {0})
+    kinds = [apart, large, *parts]
+    assert [kind.name for kind in cover(kinds)] == ["large", "apart"]
+    assert [kind.name for kind in cover(kinds, 1)] == ["right", "left", "apart"]
+    assert cover([], 1) == []
+
+
+def mish_after(operators):
+    """Mish behind some operators, as a plan that has to take 10 us for each."""
+    nodes = [
+        node(op_type, [f"x{at}"], [f"x{at + 1}"]) for at, op_type in enumerate([*operators, "Mish"])
+    ]
+    last = f"x{len(nodes)}"
+    graph = load_graph(model(nodes, {"x0": [4, 64]}, {last: [4, 64]}))
+    return Plan("+".join(operators), graph, predicted_ns=1e4 * (len(operators) + 1))
+
+
+@needs_compiler
+def test_kernels_go_into_another_plan_where_that_promises_more():
+    base, shorter, longer = (mish_after(["Round"] * count) for count in (2, 1, 3))
+    bare = Plan("bare", shorter.graph)
+    placed = []
+    workshop = SimpleNamespace(place_file=lambda path, name: placed.append(name))
+    own = plan_kernels.Fusing(base, None, workshop, Phases(None), None)
+    own.graph = base.graph.copy()
+    settle(own.graph)
+    found = regions(Meanings(own.graph), own.graph.nodes)
+    own.kinds = [Kind(found, alone={OPERATORS: lap(1.0), KERNEL: lap(0.5)})]
+    own.library = find_kinds.compiled(own.kinds, (native_level(),))
+    assert own.carried([base, shorter], 0.98) is None  # nothing has proved good
+    own.chosen = own.kinds
+    assert own.carried([base, longer, bare], 0.98) is None
+    plan = own.carried([base, longer, shorter, bare], 0.98)
+    assert plan.name == "kernels on Round"
+    operators = {one.op_type.split("_")[0] for one in plan.graph.nodes.values()}
+    assert operators == {"Round", "Mish"}
+    assert [str(path) for path in plan.execution.libraries] == placed

@@ -1,0 +1,130 @@
+"""The library: loaded by ONNX Runtime, refused clearly where it can't be, and clean to its host."""
+
+import ctypes
+
+import numpy as np
+import pytest
+from onnx import helper
+from tensolog.optimizer.fuse.codegen import CompilerError
+from tensolog.optimizer.fuse.codegen.unit import LEVELS, native_level
+from tensolog.optimizer.native import library as libraries
+
+from .build import check, fused, kernels_of, model, needs_compiler, opened
+
+node = helper.make_node
+
+
+def chain(name="Mish"):
+    nodes = [
+        node("Add", ["x", "b"], ["a"]),
+        node(name, ["a"], ["m"]),
+        node("Mul", ["m", "y"], ["z"]),
+    ]
+    bias = np.linspace(-1, 1, 24, dtype=np.float32)
+    sizes = {"x": ["n", 24], "y": ["n", 24]}
+    return model(nodes, sizes, {"z": ["n", 24]}, {"b": bias})
+
+
+def rows(count, seed=0):
+    rng = np.random.default_rng(seed)
+    return {name: rng.standard_normal((count, 24)).astype(np.float32) for name in "xy"}
+
+
+@needs_compiler
+def test_a_chain_is_one_operator_of_any_number_of_rows():
+    changed, _ = check(chain(), *(rows(count) for count in (0, 1, 7, 1000)), expect=1)
+    assert len(changed.graph.node) == 1
+
+
+@needs_compiler
+def test_threads_of_the_runtime_share_the_work():
+    check(chain(), rows(20_000), expect=1, threads=2)
+
+
+@needs_compiler
+@pytest.mark.parametrize("level", list(LEVELS)[list(LEVELS).index(native_level()) :])
+def test_each_instruction_set_computes_the_same(level):
+    nodes = [
+        node("MatMul", ["x", "k"], ["s"]),
+        node("Softmax", ["s"], ["p"], axis=-1),
+        node("MatMul", ["p", "v"], ["a"]),
+        node("Gelu", ["a"], ["g"], approximate="tanh"),
+        node("LayerNormalization", ["g", "w"], ["y"], axis=-1),
+    ]
+    rng = np.random.default_rng(0)
+    sizes = {"k": (24, 50), "v": (50, 24), "w": (24,)}
+    constants = {n: rng.standard_normal(s).astype(np.float32) for n, s in sizes.items()}
+    proto = model(nodes, {"x": ["n", 24]}, {"y": ["n", 24]}, constants)
+    check(proto, {"x": rows(70)["x"]}, expect=2, levels=(level,))
+
+
+@needs_compiler
+def test_all_instruction_sets_in_one_library():
+    check(chain(), rows(50), expect=1, levels=None)
+
+
+@needs_compiler
+def test_two_libraries_in_one_session():
+    (one, first), (other, second) = fused(chain("Mish")), fused(chain("Softplus"))
+    assert first.domain != second.domain
+    for proto in (one, other):
+        opened(proto, first, second).run(None, rows(3))
+
+
+@needs_compiler
+def test_a_size_that_the_model_declares_equal_must_be():
+    changed, library = fused(chain())
+    given = {"x": rows(3)["x"], "y": rows(4)["y"]}
+    with pytest.raises(Exception, match="another size than the model"):
+        opened(changed, library).run(None, given)
+
+
+@needs_compiler
+def test_equal_kernels_are_compiled_once():
+    (first, one), (second, other) = fused(chain()), fused(chain())
+    assert one.path == other.path
+    assert kernels_of(first) == kernels_of(second)
+
+
+@needs_compiler
+def test_the_callers_subnormal_numbers_survive():
+    changed, library = fused(chain())
+    session = opened(changed, library)
+    session.run(None, rows(3))
+    assert np.float32(1e-40) * np.float32(1.0) != 0
+
+
+def test_without_a_compiler_it_is_said_what_to_install(monkeypatch):
+    monkeypatch.setattr(libraries, "find_compiler", lambda: None)
+    with pytest.raises(CompilerError, match=r"install gcc or clang, or pip install"):
+        fused(chain())
+
+
+class Base(ctypes.Structure):
+    """OrtApiBase."""
+
+    GET = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_uint32)
+    VERSION = ctypes.CFUNCTYPE(ctypes.c_size_t)
+    _fields_ = [("get", GET), ("version", VERSION)]
+
+
+@needs_compiler
+def test_a_runtime_that_is_too_old_is_refused_with_its_version():
+    _, library = fused(chain())
+    said = []
+
+    def refused(code, text):
+        said.append((code, text.decode()))
+        return 1
+
+    status = ctypes.CFUNCTYPE(ctypes.c_size_t, ctypes.c_int, ctypes.c_char_p)(refused)
+    table = (ctypes.c_void_p * 1)(ctypes.cast(status, ctypes.c_void_p))
+    version = ctypes.create_string_buffer(b"1.16.3")
+    base = Base(
+        Base.GET(lambda wanted: ctypes.addressof(table) if wanted == 1 else 0),
+        Base.VERSION(lambda: ctypes.addressof(version)),
+    )
+    register = ctypes.CDLL(str(library.path)).RegisterCustomOps
+    register.restype = ctypes.c_size_t
+    assert register(None, ctypes.byref(base)) == 1
+    assert said == [(1, "these kernels need ONNX Runtime 1.17 or newer; this one is 1.16.3")]
