@@ -364,7 +364,9 @@ def test_nodes_are_counted_as_in_the_files(catalog):
     assert result.nodes_before == 4
     assert result.nodes_after == len(result.model.graph.node)
     for candidate in result.candidates:
-        assert candidate.nodes == (4 if candidate.candidate == ORIGINAL else 2)
+        # Opened in another way the original is written from its graph, where a Constant is a value.
+        in_graph = 3 if candidate.candidate.startswith(f"{ORIGINAL} (") else 2
+        assert candidate.nodes == (4 if candidate.candidate == ORIGINAL else in_graph)
 
 
 def test_rules_in_the_catalog_say_how_far_they_are_proved(catalog):
