@@ -70,6 +70,8 @@ def _verdict(plan: Plan, *, winner: bool) -> str:
         return "beaten" if plan.is_verified else "not raced"
     if plan.lap.verdict == "noise" and plan.lap.samples < FEW_ROUNDS:
         return "too few rounds to tell"
+    if plan.behind and plan.lap.verdict == "faster":
+        return f"faster, but behind {plan.behind} when both raced"
     return {"faster": "faster, but not the fastest", "slower": "slower", "noise": "no faster"}[
         plan.lap.verdict
     ]
@@ -122,6 +124,12 @@ def time_over(cut: Sequence[Cut], phases: Phases, setting: Setting) -> Iterator[
         longest = sorted(phases.seconds.items(), key=lambda entry: -entry[1])[:TOLD_PHASES]
         parts = ", ".join(f"{name} {taken:.0f} s" for name, taken in longest if taken >= 0.5)
         yield f"All took {seconds:.0f} s, the budget being {asked_s:.0f} s: {parts}."
+
+
+def processors(only: str) -> Iterator[str]:
+    """Say in a sentence which processors a result's kernels run on, where not on all."""
+    if only:
+        yield f"Its kernels run on processors with {only} alone, as this one; others refuse them."
 
 
 def more_time(

@@ -74,7 +74,7 @@ class Plan:
     `nodes_in_file` is set of the original, whose file isn't written from the graph. What
     `is_verified` was found to compute what the original does. `lacks_s` are the seconds that
     verifying it or racing it would have taken, where it is refused since there was no time for
-    that.
+    that. `behind` names the plan that was faster in the heats, where that one alone raced again.
     """
 
     name: str
@@ -96,6 +96,7 @@ class Plan:
     nodes_in_file: int | None = None
     is_verified: bool = False
     lacks_s: float = 0.0
+    behind: str = ""
 
     @property
     def nodes(self) -> int:

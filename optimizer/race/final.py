@@ -1,11 +1,13 @@
 """The final: heats find the plan that is best, and against the original alone it must be sure.
 
 That a plan is the best of many flatters its time, so what counts is raced again, in sessions and
-laps of its own: however many plans there were, only one of them has that chance to win by noise.
+laps of its own, beside the few that may be as fast: however many plans there were, only these have
+that chance to win by noise, and their intervals are widened for it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from ...profiles.races.race import Lap, verdict
@@ -17,6 +19,11 @@ FINAL_SHARE = 0.3
 # Of the time for it, what the winner's race against the original has at least and at most, and the
 # rounds for which it takes more than the least: a gain of three percent shows in so many.
 LEAST_CONFIRMING, MOST_CONFIRMING, ENOUGH_ROUNDS = 0.3, 0.5, 50
+# How many plans at most race again beside the one that the heats left, and with how many rounds.
+# A gain so small needs all rounds to be shown at all, whichever plan it is of.
+MOST_CONTENDERS, CONTENDING_ROUNDS, SMALL_GAIN = 2, 20, 0.95
+# Where there is time for so many rounds, this share of it is kept to recall plans that dropped out.
+PLENTY_ROUNDS, RECALLING_SHARE = 150, 0.35
 # Of the time, what a plan without a rival may take to show that it is worth that race.
 LOOK_SHARE = 0.25
 # The original alone is timed for the record.
@@ -37,9 +44,10 @@ def run_final(
 ) -> Plan:
     """Time the plans that are not refused; return the winner, the original where none is sure.
 
-    One that needs options to be fast must not be slower than the original where it is opened
-    without them, and be worth them. `promise` tells whom to leave out where the time is too short
-    for all.
+    Whoever may be as fast as the one that the heats leave races again beside it, as far as there is
+    time: heats drop plans after a few rounds, which may have been unlike the others. One that needs
+    options to be fast must not be slower than the original where it is opened without them, and be
+    worth them. `promise` tells whom to leave out where the time is too short for all.
     """
     end = contest.clock() + budget_s
     original, sound = contest.original, [plan for plan in plans if not plan.refusal]
@@ -52,52 +60,127 @@ def run_final(
     share = budget_s - reserved if len(sound) > 1 else budget_s * LOOK_SHARE
     if len(sound) == 1 and contest.rounds_s(CLEAR_ROUNDS) > share:
         # What a look takes would be missing where it counts.
-        best, placing, laps, reserved = sound[0], sound, {}, budget_s
+        best, placing, reserved = sound[0], sound, budget_s
     else:
         laps = contest.time([original, *sound], share, phase="racing", finalists=1)
         for plan in (original, *sound):
             plan.lap = laps[plan.name]
         order = list(laps)
         placing = sorted(sound, key=lambda plan: order.index(plan.name))
-        fastest = _best(contest, placing, budget_s * OPENING_SHARE)
-        if fastest is None:
+        placing = _that_open_in_time(contest, placing, budget_s * OPENING_SHARE)
+        if not placing:
             return original
-        best = fastest
-    rivals = _rivals(best, placing)
+        best = placing[0]
+    seconds = max(reserved, end - contest.clock())
+    likely = _likely(best, placing)
+    count = contest.affordable(seconds, CONTENDING_ROUNDS) - 1
+    again = likely[: max(0, min(MOST_CONTENDERS, count))]
+    behind = []
+    for plan in placing:
+        if plan in likely and plan not in again:
+            plan.lacks_s = contest.rounds_s(CONTENDING_ROUNDS)
+        elif plan is not best and plan not in again:
+            plan.behind = best.name
+            behind.append(plan)
+    recalling_s = 0.0
+    if behind and contest.affordable(seconds, PLENTY_ROUNDS) > len(again):
+        recalling_s = RECALLING_SHARE * seconds
+    winner = _confirmed(contest, [best, *again], placing, seconds - recalling_s, best)
+    # Where the winner is slower now than others were when they dropped out, one of both times was
+    # disturbed.
+    reached = 1.0 if winner.lap is None else winner.lap.ratio
+    recalled = sorted(
+        (plan for plan in behind if plan.lap and plan.lap.ratio < min(reached, SMALL_GAIN)),
+        key=lambda plan: plan.lap.ratio if plan.lap else math.inf,
+    )
+    left_s = end - contest.clock()
+    if not recalled or contest.affordable(left_s, CONTENDING_ROUNDS) < 2:
+        return winner
+    first = [winner] if winner is not original else []
+    return _confirmed(contest, [*first, *recalled[:MOST_CONTENDERS]], placing, left_s, winner)
+
+
+def _likely(best: Plan, placing: Sequence[Plan]) -> list[Plan]:
+    """List the plans that may be as fast as the one that the heats left, the most likely first.
+
+    Those are the ones whose lap shows a smaller ratio, or whose interval reaches below its own.
+    """
+    if best.lap is None or best.lap.ratio > SMALL_GAIN:
+        return []
+    beside = {best.name, *(plan.name for plan in _rivals(best, placing))}
+    found = [
+        (plan.lap.ratio, place)
+        for place, plan in enumerate(placing)
+        if plan.lap is not None and plan.lap.ratio_low < best.lap.ratio_high
+        if plan.name not in beside and (plan.naive is None or plan.naive.name in beside)
+    ]
+    return [placing[place] for _, place in sorted(found)]
+
+
+def _confirmed(
+    contest: Contest,
+    contenders: Sequence[Plan],
+    placing: Sequence[Plan],
+    budget_s: float,
+    opened: Plan,
+) -> Plan:
+    """Race plans once more; return the fastest of the contenders that is surely faster.
+
+    Where options are in vain, it may be one of the rivals that need none. That one of them,
+    `opened`, opens in time is known.
+    """
+    original, best = contest.original, contenders[0]
+    rivals = [plan for plan in _rivals(best, placing) if plan not in contenders]
     clear = best.lap is not None and best.lap.ratio < CLEAR_RATIO
+    opening_s = 0.0 if all(plan is opened for plan in contenders) else budget_s * OPENING_SHARE
+    raced = [original, *contenders, *rivals]
+    early = {plan.name: plan.lap for plan in raced}
     again = contest.time(
-        [original, best, *rivals],
-        max(reserved, end - contest.clock()),
+        raced,
+        budget_s - opening_s,
         phase="confirming",
         least_rounds=CLEAR_ROUNDS if clear else 1,
         seed=1,
     )
-    raced = [original, best, *rivals]
     for plan in raced:
-        plan.lap = again[plan.name]
+        plan.lap, plan.behind = again[plan.name], ""
+
+    def ratio(plan: Plan) -> float:
+        return again[plan.name].ratio
+
     plain = [rival for rival in rivals if rival.execution.is_default]
-    for plan in (best, *sorted(plain, key=lambda rival: again[rival.name].ratio)):
+    for plan in (*sorted(contenders, key=ratio), *sorted(plain, key=ratio)):
+        lap, known = again[plan.name], early[plan.name]
         plan.refusal = options_in_vain(plan, raced)
         if plan.refusal:
             continue
-        if verdict(again[plan.name]) == "faster":
-            return plan
-        if plan.name in laps and verdict(laps[plan.name]) == "faster":
+        if verdict(lap, among=len(contenders)) == "faster":
+            if plan in contenders and plan is not opened:
+                plan.refusal = _refusal_to_open(contest, plan, opening_s)
+            if not plan.refusal:
+                return plan
+        elif known is not None and verdict(known) == "faster":
             plan.refusal = "won once, but not when raced again"
-        break
     return original
 
 
-def _best(contest: Contest, placing: Sequence[Plan], budget_s: float) -> Plan | None:
-    """Choose the fastest plan that gives no result later than the original, if one is faster."""
-    for plan in placing:
+def _that_open_in_time(contest: Contest, placing: Sequence[Plan], budget_s: float) -> list[Plan]:
+    """Leave out plans before the first that opens in time; all if none of these is faster."""
+    for place, plan in enumerate(placing):
         if plan.lap is None or plan.lap.ratio >= 1.0:
             break
-        opening = contest.opening(plan, budget_s)
-        if opening is None or not _is_felt(opening, plan.lap):
-            return plan
-        plan.refusal = f"takes {opening.ratio:.2f} times as long to open"
-    return None
+        plan.refusal = _refusal_to_open(contest, plan, budget_s)
+        if not plan.refusal:
+            return list(placing[place:])
+    return []
+
+
+def _refusal_to_open(contest: Contest, plan: Plan, budget_s: float) -> str:
+    """Say by how much a plan gives its first result later than the original; nothing if not."""
+    opening = contest.opening(plan, budget_s)
+    if opening is None or plan.lap is None or not _is_felt(opening, plan.lap):
+        return ""
+    return f"takes {opening.ratio:.2f} times as long to open"
 
 
 def _is_felt(opening: Lap, run: Lap) -> bool:

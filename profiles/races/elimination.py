@@ -70,8 +70,8 @@ class Scores:
         """Order challengers, the fastest first."""
         return sorted(names, key=self.ratio)
 
-    def behind(self, names: Iterable[str]) -> set[str]:
-        """Name those that are surely slower than the best of them, or than the reference.
+    def behind(self, names: Iterable[str], factor: float = 1.0) -> set[str]:
+        """Name those surely slower than the best of them, or the reference, and by a factor.
 
         By the logarithms of their ratios, whose spread is taken to be the same for all.
         """
@@ -89,5 +89,6 @@ class Scores:
         return {
             name
             for name, score in known.items()
-            if score.mean - least > _SURELY * math.sqrt(error + variance / len(score.times))
+            if score.mean - least
+            > max(_SURELY * math.sqrt(error + variance / len(score.times)), math.log(factor))
         }

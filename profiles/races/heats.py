@@ -28,6 +28,10 @@ _LONG_NS, _LEAST_OF_LONG = 1e8, 3
 # so that the interval knows of it; others, too large for a cache, are opened once. In a short race
 # rounds of all models tell more.
 _FRESH_BLOCKS, _FRESH_LEAST_S = 20, 5.0
+# What else runs on the machine slows one model and not another for longer than a few rounds of
+# small models take. Until rounds go on for so long, in seconds and of a heat, only those drop out
+# that are behind by more than such a factor.
+_STEADY_S, _STEADY_SHARE, _FAR_BEHIND = 3.0, 0.5, 2.0
 
 
 class Runner(Protocol):
@@ -127,7 +131,8 @@ class Field:
 
     def _rounds(self, group: Sequence[str], end: float, time: Callable[[str], list[float]]) -> None:
         """Time a group and the reference, round after round, each in random order."""
-        done, finalists = 0, self._terms.finalists
+        done, finalists, start = 0, self._terms.finalists, self._clock()
+        steady = start + min(_STEADY_S, _STEADY_SHARE * (end - start))
         while done < self._terms.least_rounds or (self._clock() < end and done < _MOST_ROUNDS):
             order = [self._reference, *(name for name in group if name in self._racing)]
             self._random.shuffle(order)
@@ -140,7 +145,8 @@ class Field:
             self._tell(f"round {len(self.blocks)}")
             if finalists is None:
                 continue
-            behind = self._scores.behind(self._racing)
+            factor = 1.0 if self._clock() >= steady else _FAR_BEHIND
+            behind = self._scores.behind(self._racing, factor)
             self._drop(self._scores.ranked(behind))
             if behind and (len(self._racing) <= finalists or not set(group) & set(self._racing)):
                 break

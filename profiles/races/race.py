@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any, Literal
 
 import numpy as np
@@ -24,6 +25,8 @@ Array = np.ndarray[Any, Any]
 Verdict = Literal["faster", "slower", "noise"]
 # A session holds the weights and, for most operators, a packed copy of them.
 _MEMORY_FACTOR = 2
+# What an interval of 95 % leaves out on each side.
+_TAIL = 0.025
 
 
 class RaceError(TensologError):
@@ -56,13 +59,22 @@ class Lap:
         return verdict(self)
 
 
-def verdict(lap: Lap, margin: float = 0.01) -> Verdict:
-    """Judge a lap: the interval must leave out 1.0, and the ratio be off by more than `margin`."""
-    if lap.ratio_high < 1.0 and lap.ratio < 1.0 - margin:
+def verdict(lap: Lap, margin: float = 0.01, among: int = 1) -> Verdict:
+    """Judge a lap: the interval must leave out 1.0, and the ratio be off by more than `margin`.
+
+    Of several laps of which any may win, `among` says how many: their intervals are widened so that
+    all are right as often as one would be (Bonferroni's correction, for normal logarithms).
+    """
+    wider = _quantile(among) / _quantile(1)
+    if (lap.ratio_high / lap.ratio) ** wider * lap.ratio < 1.0 and lap.ratio < 1.0 - margin:
         return "faster"
-    if lap.ratio_low > 1.0 and lap.ratio > 1.0 + margin:
+    if (lap.ratio_low / lap.ratio) ** wider * lap.ratio > 1.0 and lap.ratio > 1.0 + margin:
         return "slower"
     return "noise"
+
+
+def _quantile(among: int) -> float:
+    return NormalDist().inv_cdf(1 - _TAIL / among)
 
 
 def race(

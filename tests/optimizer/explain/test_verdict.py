@@ -51,6 +51,14 @@ def test_verdicts(lap, verdict):
     assert told(lap).verdict == verdict
 
 
+def test_who_was_behind_the_winner_when_both_raced_is_told_so():
+    """Its ratio may be smaller than the winner's last one, when the machine was another."""
+    lap = replace(EARLY, ratio=0.55, ratio_low=0.54, ratio_high=0.56)
+    plan = Plan("plan", Graph(base=None, names=[]), lap=lap, behind="kernels")
+    told = candidate_of(plan, winner=False, reference=FINAL).verdict
+    assert told == "faster, but behind kernels when both raced"
+
+
 @pytest.mark.parametrize(
     ("lap", "refusal", "is_open"),
     [

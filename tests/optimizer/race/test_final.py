@@ -116,6 +116,77 @@ def test_where_nothing_is_faster_the_time_is_not_spent():
     assert contest.clock() < 5
 
 
+@pytest.mark.parametrize("original_ms", [0.5, 5])
+@pytest.mark.parametrize("spell_s", [0.3, 1.0])
+def test_a_slow_spell_at_the_start_puts_nobody_out(original_ms, spell_s):
+    """Three rounds of small models are over before whatever disturbs one of them is."""
+    factors = {"kernels": 0.59, "by gain": 0.41, "without products": 0.7}
+    times = {ORIGINAL: original_ms} | {name: original_ms * f for name, f in factors.items()}
+    found, _ = winners(times, runs=5, noise=0.02, spells={"by gain": (spell_s, 1.9)})
+    assert set(found) == {"by gain"}
+
+
+class Scripted(OnTrack):
+    """Stands for a contest whose heats find what they are told: (ratio, half of its interval)."""
+
+    def __init__(self, times, heats, **options):
+        super().__init__(times, **options)
+        self._heats = heats
+
+    def time(self, plans, budget_s, *, phase, **options):
+        laps = super().time(plans, budget_s, phase=phase, **options)
+        if phase != "racing":
+            return laps
+        found = {name: Lap(1e6, 1.0, r, r - half, r + half, 40) for name, (r, half) in self._heats}
+        return {ORIGINAL: laps[ORIGINAL], **found}
+
+
+def confirmed(heats, times, **options):
+    contest = Scripted({ORIGINAL: 60} | times, heats, **options)
+    plans = [Plan(name, None) for name in times]
+    winner = run_final(contest, plans, 20.0).name
+    return winner, contest.phases[1][1], plans
+
+
+def test_what_looks_faster_than_the_one_that_heats_leave_races_again_beside_it():
+    heats = [("selected", (0.8, 0.01)), ("one product", (0.73, 0.01)), ("slow", (0.9, 0.01))]
+    winner, again, plans = confirmed(heats, {"selected": 48, "one product": 44, "slow": 54})
+    assert winner == "one product"
+    assert again == [ORIGINAL, "selected", "one product"]
+    assert [plan.behind for plan in plans] == ["", "", "selected"]
+
+
+def test_what_looked_faster_and_is_not_does_not_win():
+    heats = [("selected", (0.8, 0.01)), ("one product", (0.73, 0.01))]
+    winner, _, plans = confirmed(heats, {"selected": 48, "one product": 52})
+    assert winner == "selected"
+    assert plans[0].lap.ratio < plans[1].lap.ratio
+
+
+def test_who_may_be_as_fast_and_has_no_time_to_race_again_lacks_it():
+    heats = [("a", (0.8, 0.01)), *((name, (0.79, 0.02)) for name in "bcd")]
+    winner, again, plans = confirmed(heats, dict.fromkeys("abcd", 48))
+    assert again == [ORIGINAL, "a", "b"] and winner in again
+    assert [plan.lacks_s > 0 for plan in plans] == [False, False, True, True]
+
+
+def test_a_plan_that_dropped_out_is_recalled_where_the_winner_is_slower_than_it_was():
+    """The heats saw all models at half of their ratios, as on a machine that was busy then."""
+    heats = [("a", (0.45, 0.01)), ("b", (0.6, 0.01)), ("c", (0.99, 0.001))]
+    contest = Scripted({ORIGINAL: 2, "a": 1.8, "b": 1.2, "c": 2.0}, heats, load_s=0.01)
+    plans = [Plan(name, None) for name in "abc"]
+    assert run_final(contest, plans, 20.0) is plans[1]
+    assert [names for _, names in contest.phases[1:]] == [[ORIGINAL, "a"], [ORIGINAL, "a", "b"]]
+    assert [plan.behind for plan in plans] == ["", "", "a"]
+    assert contest.clock() < 21
+
+
+def test_a_contender_that_takes_longer_to_open_does_not_win():
+    heats = [("a", (0.8, 0.01)), ("b", (0.7, 0.01))]
+    winner, _, plans = confirmed(heats, {"a": 48, "b": 42}, openings={"b": 1.5}, opening_ms=600)
+    assert winner == "a" and plans[1].refusal == "takes 1.50 times as long to open"
+
+
 def test_without_plans_the_original_is_timed_for_the_record():
     contest = OnTrack({ORIGINAL: 60, "refused": 1})
     plan = Plan("refused", None, refusal="deviates")
