@@ -21,7 +21,10 @@ def open_session(
 
     `path` is what `tensolog optimize -o` or `Optimization.save` was given: a file, or a folder with
     all that belongs to the result. `options` are onnxruntime.SessionOptions of your own, threads
-    for instance; what the model asks for is set on them, nothing where it asks for nothing. Raises
+    for instance; what the model asks for is set on them. Threads rest between two runs, so that
+    several sessions of a process don't slow each other, unless `options` have an entry
+    session.force_spinning_stop of "0", by which one session alone may answer small models sooner.
+    Raises
     ModelError where a part of the result is missing or belongs to another one, ExecutionError for
     metadata that can't be used, OSError for a file that can't be read, and what ONNX Runtime
     raises. A model may name libraries of operators: code that runs in this process, so they

@@ -136,6 +136,20 @@ def test_options_of_ones_own_hold_where_a_model_asks_for_nothing(tmp_path):
     assert len(onnx.load(seen).graph.node) == 2
 
 
+@pytest.mark.parametrize(("asked", "set_to"), [(None, "1"), ("0", "0"), ("1", "1")])
+def test_threads_rest_between_runs_unless_options_say_otherwise(asked, set_to, tmp_path):
+    import onnxruntime
+
+    key = "session.force_spinning_stop"
+    path = tmp_path / "model.onnx"
+    onnx.save(residual(), path)
+    options = onnxruntime.SessionOptions()
+    if asked is not None:
+        options.add_session_config_entry(key, asked)
+    session = tensolog.open_session(path, options=options)
+    assert session.get_session_options().get_session_config_entry(key) == set_to
+
+
 def test_libraries_outside_of_the_folder_are_refused(tmp_path):
     model, path = residual(), tmp_path / "model.onnx"
     for library in ("/elsewhere/own.so", "../own.so"):
