@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from . import plan_derivation as derivation
 from . import plan_selection as selection
 from .deadline import OutOfTimeError, cut_at
+from .delivery import DELIVERING
 from .race.contest import Plan
 from .race.final import FINAL_SHARE
 from .state import Cut, State
@@ -25,6 +26,16 @@ def always(state: State) -> bool:
     return True
 
 
+def nothing(state: State) -> float:
+    """Give no seconds."""
+    return 0.0
+
+
+def delivering_s(state: State) -> float:
+    """Give the seconds that delivering a winner's kernels takes about."""
+    return state.delivering_s
+
+
 @dataclass(frozen=True)
 class Pass:
     """A step of an optimization, the part of the budget for it, and the condition for it to run.
@@ -32,7 +43,9 @@ class Pass:
     `share` is kept for it while passes before it run; it is granted up to `most` where these left
     so much. One that `measures` kernels is charged for that alone, and not for its search: what
     that takes is bounded by the time at which all is over. Any pass that `may_be_cut` ends when it
-    would take what is kept for those after it, and what it has yielded by then counts.
+    would take what is kept for those after it, and what it has yielded by then counts. One that is
+    no part of the budget, but of the time until the end, has the seconds kept that are `expected_s`
+    of it.
     """
 
     name: str
@@ -42,6 +55,7 @@ class Pass:
     applies: Callable[[State], bool] = always
     measures: bool = False
     may_be_cut: bool = True
+    expected_s: Callable[[State], float] = nothing
 
     def seconds(self, part: float, state: State) -> float:
         """Give a part of the budget in seconds: races may be given longer, measuring isn't."""
@@ -103,6 +117,12 @@ PASSES = (
         most=1.0,
         may_be_cut=False,
     ),
+    Pass(
+        DELIVERING,
+        selection.deliver,
+        applies=selection.fuses,
+        expected_s=delivering_s,
+    ),
     Pass("predicting", selection.predict_winner, most=0.05, measures=True),
 )
 
@@ -118,7 +138,7 @@ def run_passes(state: State, passes: Sequence[Pass] = PASSES) -> None:
 
 def _run(each: Pass, state: State, later: Sequence[Pass]) -> None:
     schedule = state.schedule
-    kept_s = sum(other.seconds(other.share, state) for other in later)
+    kept_s = sum(other.seconds(other.share, state) + other.expected_s(state) for other in later)
     share_s, most_s = (each.seconds(part, state) for part in (each.share, each.most))
     granted_s = schedule.grant(share_s, most_s, kept_s)
     start, measuring_s = time.monotonic(), state.measuring_s

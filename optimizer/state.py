@@ -53,7 +53,8 @@ class State:
     rewrites that gain, `laid` those with blocked values, whether they take part themselves or not.
     `rivals` are plans that may be faster than the original, `finalists` those that race on.
     `losing` are steps of rules that lose NaN or infinities, and are in no plan. `problem` says why
-    there is no contest, where there is none. `libraries` are files that go with the winner, `kept`
+    there is no contest, where there is none. `only_processors` are those that the winner's kernels
+    run on, where not on all. `libraries` are files that go with the winner, `kept`
     is a file that the search is written to.
     """
 
@@ -81,6 +82,7 @@ class State:
     cut: list[Cut] = field(default_factory=list)
     libraries: dict[str, bytes] = field(default_factory=dict)
     problem: str = ""
+    only_processors: str = ""
     is_interrupted: bool = False
 
     def __post_init__(self) -> None:
@@ -123,6 +125,13 @@ class State:
                 self.contest, self.workshop, self.phases, self.prices.fused
             )
         return self._kernel_plans
+
+    @property
+    def delivering_s(self) -> float:
+        """Seconds that compiling a winner's kernels for all processors takes about; 0 if none."""
+        if self._kernel_plans is None or not self._kernel_plans.delivering_s:
+            return 0.0
+        return self._kernel_plans.delivering_s + self.contest.verifying_s
 
     @property
     def measuring_s(self) -> float:

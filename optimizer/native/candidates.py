@@ -29,18 +29,20 @@ from .find_kinds import compiled
 from .kernel_trial import KERNEL
 from .kind_race import Alone
 from .library import SUFFIX
+from .loops.tables import PLAIN
 from .plan_kernels import Fusing
 
 # Of the time, what racing kernels alone may take, and of what is left racing them in the model.
 ALONE_SHARE, SCREENING_SHARE = 0.3, 0.5
 # Another plan has to promise to take less than this of the time, for kernels to be carried to it.
 LEAST_PROMISE = 0.98
-# The level of instructions that every processor has.
-PLAIN = "plain"
 # Kernels are chosen anew for another plan where there are so many times the seconds that it took.
 ANEW = 2.0
 # How often a plan that rounds too much is made anew with smaller tiles.
 MOST_MILDER = 2
+# Kernels for all processors take so many times as long to compile as those of all kinds for this
+# one, of which the winner has some.
+ALL_LEVELS = 2.0
 
 
 class KernelPlans:
@@ -57,6 +59,12 @@ class KernelPlans:
         self._alone = Alone(contest, workshop, phases)
         self._first: Fusing | None = None
         self._first_s = 0.0
+        self._compiling_s = 0.0
+
+    @property
+    def delivering_s(self) -> float:
+        """Seconds that compiling a winner's kernels for all processors will take about."""
+        return ALL_LEVELS * self._compiling_s
 
     def first_plans(self, base: Plan, budget_s: float) -> Iterator[Plan]:
         """Yield plans with kernels of a first plan, verified, within about `budget_s` seconds.
@@ -109,6 +117,7 @@ class KernelPlans:
         placed = self.workshop.placed(base)
         fusing = Fusing(placed, self.contest, self.workshop, self.phases, self._alone, suffix)
         fusing.look(budget_s * ALONE_SHARE)
+        self._compiling_s = max(self._compiling_s, fusing.compiling_s)
         for kind in fusing.kinds:
             if kind.alone is not None:
                 lap = kind.alone[KERNEL]

@@ -58,7 +58,8 @@ def build(
 ) -> Library:
     """Compile kernels, or find them compiled; equal ones are compiled once.
 
-    `levels` are instruction sets, best first; the library asks the processor that it runs on.
+    `levels` are instruction sets, best first; the library asks the processor that it runs on, and
+    isn't opened on one that has none of them.
     Raises CompilerError where there is no compiler, or it refuses.
     """
     compiler = require_compiler()
@@ -70,14 +71,14 @@ def build(
     texts[0] = (name, "\n".join([_text("call.h"), _text("brief.h"), *map(_text, supports), text]))
     parts = [
         "#include <stdio.h>",
-        unit(texts, levels, compiler),
+        unit(texts, levels, compiler, asks_processor=True),
         _text("runtime.h"),
         _text("operators.h"),
         *(operation(kernel) for kernel in distinct),
     ]
     body = "\n".join(parts)
     domain = DOMAIN + hashlib.sha256(body.encode()).hexdigest()[:16]
-    source = "\n".join([body, registration(distinct, domain)])
+    source = "\n".join([body, registration(distinct, domain, levels[-1])])
     return Library(domain, library_file(source, compiler, flags), source)
 
 

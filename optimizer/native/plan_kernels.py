@@ -10,6 +10,7 @@ the fastest alone is taken, and they go into the model together.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -58,6 +59,7 @@ class Fusing:
     suffix: str = ""
     # for this processor alone, with the kernels of all kinds
     library: Library | None = None
+    compiling_s: float = 0.0
     kinds: list[Kind] = field(default_factory=list)
     promising: list[Kind] = field(default_factory=list)
     chosen: list[Kind] = field(default_factory=list)
@@ -77,7 +79,9 @@ class Fusing:
                 self.kinds = []
             if not self.kinds:
                 return
+            start = time.monotonic()
             self.library = compiled(self.kinds, (native_level(),))
+            self.compiling_s = time.monotonic() - start
         accepted = [kind for kind in self.kinds if not kind.is_refused]
         self.alone.race(self.graph, accepted, self.library, budget_s)
         by_gain = sorted(self.kinds, key=lambda kind: -kind.gain_ns)

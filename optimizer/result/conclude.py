@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,17 +11,17 @@ from typing import TYPE_CHECKING
 from ...catalog.onnx.reader import store_model
 from ...catalog.onnx.side_file import referring
 from ...catalog.store.constants import LARGE_BYTES
-from ...profiles.sessions.deployed import LIBRARY
 from ...profiles.sessions.execution import embed
+from ..deadline import cut_at
+from ..delivery import deliver_kernels
 from ..explain.near_misses import near_misses
 from ..explain.node_story import Question
-from ..explain.verdict import candidate_of, more_time, time_over, verdict_of
-from ..fuse.codegen.compiler import CompilerError
+from ..explain.verdict import candidate_of, more_time, processors, time_over, verdict_of
 from ..graph.infer import bound_types
 from ..match.rewrite import Step
 from ..race.contest import Plan
-from ..race.final import ENOUGH_ROUNDS, run_final
 from ..report.graph_view import calls_of, calls_run, drawn_graph, operator_costs
+from ..setting import GRACE_S
 from ..state import State
 from ..target import TargetChoice
 from .optimization import Optimization
@@ -37,8 +38,8 @@ MAPPED_BYTES = 8 << 20
 
 def conclude(state: State, choice: TargetChoice) -> Optimization:
     """Explain, record, and hand over."""
-    if state.winner.kernels and not state.libraries:
-        _deliver_kernels(state)
+    with cut_at(time.monotonic() + GRACE_S):  # what was interrupted is not delivered yet
+        deliver_kernels(state)
     winner, original = state.winner, state.original
     with state.phases("explaining"):
         rules = (*state.planner.always, *state.planner.explorative)
@@ -80,6 +81,7 @@ def conclude(state: State, choice: TargetChoice) -> Optimization:
                 verdict_of(winner, state.plans, state.losing, state.problem),
                 *more_time(winner, state.plans, state.round_s, state.schedule.seconds),
                 *time_over(state.cut, state.phases, state.setting),
+                *processors(state.only_processors),
             ]
         ),
         "nodes_before": original.nodes,
@@ -116,30 +118,6 @@ def conclude(state: State, choice: TargetChoice) -> Optimization:
         catalog_path=state.catalog.path,
         interrupted=state.is_interrupted,
     )
-
-
-def _deliver_kernels(state: State) -> None:
-    """Compile the winner's kernels for every processor; what they give is compared once more.
-
-    Where the compiler refuses some of them, what is left of the plan has to win again.
-    """
-    raced, contest = state.winner, state.contest
-    with state.phases("compiling", raced.name):
-        try:
-            plan = state.kernel_plans.delivered(raced)
-        except CompilerError as error:
-            raced.refusal, state.winner = f"it doesn't compile: {error}", state.original
-            return
-        contest.verify(plan)
-    if plan is not raced:
-        state.plans = [plan if other is raced else other for other in state.plans]
-        plan = run_final(contest, [plan], contest.rounds_s(ENOUGH_ROUNDS))
-    state.winner = state.original if plan.refusal else plan
-    if state.winner is state.original:
-        return
-    (path,) = plan.execution.libraries
-    state.libraries[LIBRARY] = state.workshop.file(path.name)
-    plan.execution = replace(plan.execution, libraries=(Path(LIBRARY),))
 
 
 def _closest(state: State) -> Plan:

@@ -146,6 +146,24 @@ def test_the_share_of_a_pass_that_does_not_apply_is_for_the_others(state):
     assert granted[0] == pytest.approx(7.0, abs=0.1)
 
 
+def test_what_is_no_part_of_the_budget_has_its_time_kept_until_the_end(state):
+    granted = []
+
+    def race(state, seconds):
+        granted.append(seconds)
+        yield from ()
+
+    state.schedule.end = time.monotonic() + 8.0
+    run_passes(
+        state,
+        [
+            Pass("the final race", race, share=0.3, most=1.0),
+            Pass("compiling", race, expected_s=lambda state: 5.0),
+        ],
+    )
+    assert granted[0] == pytest.approx(3.0, abs=0.5)
+
+
 @pytest.mark.parametrize("name", ["kernels", "the final race"])
 def test_however_much_passes_take_those_that_often_win_have_their_share(state, name):
     granted = {}

@@ -88,14 +88,21 @@ def _shared() -> str:
     )
 
 
-def unit(kernels: Sequence[tuple[str, str]], levels: Sequence[str], compiler: Compiler) -> str:
+def unit(
+    kernels: Sequence[tuple[str, str]],
+    levels: Sequence[str],
+    compiler: Compiler,
+    *,
+    asks_processor: bool = False,
+) -> str:
     """Return the text of a translation unit of kernels, each a name and the text of a function.
 
     A kernel's text defines `static void <name>(i64 *a)`. With several levels (best first) the
-    function that is exported asks the processor which it has.
+    function that is exported asks the processor which it has; what follows the unit can ask it
+    where `asks_processor`.
     """
     parts = [_text("common.h")]
-    if len(levels) > 1 or any("has_tiles()" in text for _, text in kernels):
+    if asks_processor or len(levels) > 1 or any("has_tiles()" in text for _, text in kernels):
         parts.append(_text("processor.h"))
     parts += [_level(kernels, level, compiler) for level in levels]
     return "\n".join([*parts, *(_entry(name, levels) for name, _ in kernels), ""])

@@ -329,7 +329,8 @@ static void arrange_convolution(call *c, i64 grain) {
   {{API_VERSION, NULL, name_of, provider_of, input_type, input_count, output_type, output_count, NULL, \
     destroy, zero_at, zero_at, zero_at, one, zero, one, zero, create, compute, NULL, one, one}, operation_}
 
-static STATUS register_all(void *options, const api_base *base, const char *domain, const entry *entries, int count) {
+static STATUS register_all(void *options, const api_base *base, const char *domain, const entry *entries, int count,
+                           const char *missing) {
   api_table api = base->GetApi(API_VERSION);
   if (!api) {
     char text[200];
@@ -337,6 +338,13 @@ static STATUS register_all(void *options, const api_base *base, const char *doma
     if (!api) return NULL;
     snprintf(text, sizeof text, "these kernels need ONNX Runtime 1.%d or newer; this one is %s",
              API_VERSION, base->GetVersionString());
+    return failure(api, STATUS_FAIL, text);
+  }
+  if (missing) {
+    char text[200];
+    snprintf(text, sizeof text,
+             "these kernels run on processors with %s alone, which this one lacks: optimize the original here",
+             missing);
     return failure(api, STATUS_FAIL, text);
   }
   void *made = NULL;

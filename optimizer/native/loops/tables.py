@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from .affine import Extent
 from .lower import Kernel
 
+# The level of instructions that every processor has, and what people call the others.
+PLAIN, SPOKEN = "plain", {"avx512": "AVX-512", "avx2": "AVX2"}
 TYPES = {"float32": "ELEMENT_FLOAT", "bool": "ELEMENT_BOOL"}
 
 
@@ -73,14 +75,19 @@ def operation(kernel: Kernel) -> str:
     return "\n".join(lines)
 
 
-def registration(kernels: Sequence[Kernel], domain: str) -> str:
-    """Return the function that ONNX Runtime calls to learn of the kernels."""
+def registration(kernels: Sequence[Kernel], domain: str, least: str) -> str:
+    """Return the function that ONNX Runtime calls to learn of the kernels.
+
+    `least` is the lowest level of instructions that they are compiled for.
+    """
+    missing = "NULL" if least == PLAIN else f'has_{least}() ? NULL : "{SPOKEN[least]}"'
     entries = ", ".join(f"ENTRY(&what_{kernel.name})" for kernel in kernels)
     return "\n".join(
         [
             f"static const entry entries[] = {{{entries}}};",
             "EXPORT STATUS RegisterCustomOps(void *options, const api_base *base) {",
-            f'  return register_all(options, base, "{domain}", entries, {len(kernels)});',
+            f"  const char *missing = {missing};",
+            f'  return register_all(options, base, "{domain}", entries, {len(kernels)}, missing);',
             "}",
             "",
         ]

@@ -8,6 +8,7 @@ import pytest
 from onnx import helper
 from tensolog.catalog.errors import ModelError
 from tensolog.optimizer import setting
+from tensolog.optimizer.deadline import OutOfTimeError
 from tensolog.optimizer.fuse.codegen import CompilerError
 from tensolog.optimizer.fuse.codegen.unit import native_level
 from tensolog.optimizer.graph.convert import load_graph
@@ -202,6 +203,27 @@ def test_kernels_are_compiled_for_every_processor_once_they_have_won(fast_kernel
     (library,) = result.libraries.values()
     assert domain.encode() in library
     assert [e.domain for e in result.model.opset_import if e.domain.startswith(DOMAIN)] == [domain]
+
+
+@needs_compiler
+def test_without_time_for_other_processors_those_kernels_go_along_that_raced(
+    fast_kernels, monkeypatch, tmp_path
+):
+    build = find_kinds.build
+
+    def slow(kernels, *, levels):
+        if levels is None:
+            raise OutOfTimeError
+        return build(kernels, levels=levels)
+
+    monkeypatch.setattr(find_kinds, "build", slow)
+    result = optimized(target=KERNELS_TARGET)
+    assert result.chosen == "kernels"
+    told = "Its kernels run on processors with AVX"
+    assert (told in result.verdict) == (native_level() != "plain")
+    assert "compiling kernels for other processors (cut after 0 s)" in result.verdict
+    result.save(tmp_path / "fast")
+    assert_same(tmp_path / "fast")
 
 
 @needs_compiler

@@ -1,11 +1,12 @@
 """The library: loaded by ONNX Runtime, refused clearly where it can't be, and clean to its host."""
 
 import ctypes
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from onnx import helper
-from tensolog.optimizer.fuse.codegen import CompilerError
+from tensolog.optimizer.fuse.codegen import CompilerError, compiler
 from tensolog.optimizer.fuse.codegen.unit import LEVELS, native_level
 from tensolog.optimizer.native import library as libraries
 
@@ -128,3 +129,19 @@ def test_a_runtime_that_is_too_old_is_refused_with_its_version():
     register.restype = ctypes.c_size_t
     assert register(None, ctypes.byref(base)) == 1
     assert said == [(1, "these kernels need ONNX Runtime 1.17 or newer; this one is 1.16.3")]
+
+
+@needs_compiler
+@pytest.mark.skipif(native_level() == "plain", reason="no processor lacks what this one has")
+def test_a_processor_that_lacks_the_instructions_is_told_so():
+    level = native_level()
+    changed, library = fused(chain(), levels=(level,))
+    asked = f"static int has_{level}(void) {{"
+    assert asked in library.source
+    lacking = library.source.replace(asked, f"{asked} return 0;")
+    there = replace(library, path=compiler.library_file(lacking, compiler.find_compiler()))
+    with pytest.raises(
+        Exception, match=r"run on processors with AVX.* alone, which this one lacks"
+    ):
+        opened(changed, there)
+    opened(changed, library).run(None, rows(3))
