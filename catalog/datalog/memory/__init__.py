@@ -1,5 +1,6 @@
-"""Execution in memory, for few rows: programs as functions of Python.
+"""Execution in memory, for few rows: clauses as steps over tuples of Python.
 
-Rows go in and come out (`derivation.py`). Begin with `generate.py`, which writes a program as one
-function; `nested_loops.py` writes a clause, and `runtime.py` is what the function calls.
+Rows go in and come out (`derivation.py`). A program becomes a plan, which is data (`plan.py`):
+`program_plans.py` makes it and `clause_plans.py` that of a clause. `execution.py` carries it out,
+and computes with `scalars.py`. `shipped.py` keeps the plans of tensolog's own programs on disk.
 """

@@ -1,4 +1,4 @@
-"""Rows in, rows out: a program over few rows as loops of Python, over many as DuckDB's statements.
+"""Rows in, rows out: of few rows a program is evaluated in memory, of many by DuckDB.
 
 Which one it is, is decided before: by the number of rows given, and by what the program asks for.
 """
@@ -15,14 +15,16 @@ from ..language.syntax import DatalogError, Position
 from ..limits import NO_LIMITS, Limits
 from ..program import Program
 from ..steps import Row
+from .clause_plans import DatabaseOnlyError
+from .execution import Evaluator
+from .program_plans import plan_of
 
 # From so many rows on a database's joins make up for the planning of its statements.
 FEW_ROWS = 1_000
 
-Rows = dict[tuple[Any, ...], None]
 _TYPES: Mapping[str, type] = {"number": int, "unsigned": int, "float": float, "symbol": str}
 _LEAST = {"number": -(1 << 63), "unsigned": 0}
-_compiled: WeakKeyDictionary[Program, Callable[..., dict[str, Rows]] | None] = WeakKeyDictionary()
+_evaluators: WeakKeyDictionary[Program, Evaluator | None] = WeakKeyDictionary()
 
 
 def derive(
@@ -46,29 +48,24 @@ def derive(
     facts = sum(len(relation.facts) for relation in program.relations.values())
     is_small = facts + sum(map(len, inputs.values())) < FEW_ROWS
     if is_small and not limits.apply_to(program.steps) and _are_plain(inputs):
-        loops = _loops(program)
-        if loops is not None:
+        evaluator = _evaluator(program)
+        if evaluator is not None:
             try:
-                return {name: list(rows) for name, rows in loops(inputs).items()}
+                return {name: list(rows) for name, rows in evaluator(inputs).items()}
             except UnicodeDecodeError:
                 reason = "evaluating failed: substr cuts a character in two"
                 raise DatalogError.at(Position(program.path, 1, 1), reason) from None
     return _queried(program, inputs, functors, limits)
 
 
-def _loops(program: Program) -> Callable[..., dict[str, Rows]] | None:
-    """Return the program as a function, None where it isn't one for loops; made once."""
-    if program not in _compiled:
-        from .generate import source
-        from .nested_loops import BeyondLoopsError
-
-        scope: dict[str, Any] = {}
+def _evaluator(program: Program) -> Evaluator | None:
+    """Return what evaluates a program in memory, None where a database has to; made once."""
+    if program not in _evaluators:
         try:
-            exec(compile(source(program), f"<{program.path}>", "exec"), scope)
-        except BeyondLoopsError:
-            scope["derive"] = None
-        _compiled[program] = scope["derive"]
-    return _compiled[program]
+            _evaluators[program] = Evaluator(plan_of(program))
+        except DatabaseOnlyError:
+            _evaluators[program] = None
+    return _evaluators[program]
 
 
 def _check(program: Program, name: str, rows: Iterable[Row]) -> None:

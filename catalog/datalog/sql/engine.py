@@ -16,6 +16,7 @@ import pyarrow as pa
 from ..language.structures import decode
 from ..language.syntax import DatalogError, Position
 from ..limits import NO_LIMITS, Limits, interrupted_after
+from ..memory.program_plans import database_only
 from ..program import Program
 from ..steps import (
     MAX_VALUES,
@@ -545,10 +546,8 @@ def explain(program: Program) -> str:
             lines.append("-- repeat while something is new")
             lines.extend(f"{s};" for s in (*step.loop.derive, *step.loop.settle))
         lines.append("")
-    from ..memory.generate import beyond
-
-    reason = beyond(program)
-    told = "loops of Python" if reason is None else f"statements, too: it has {reason}"
+    reason = database_only(program)
+    told = "in memory" if reason is None else f"statements, too: it has {reason}"
     lines.append(f"-- derive() of few rows: {told}")
     lines.extend(f"-- note: {note}" for note in program.notes)
     return "\n".join(lines).rstrip() + "\n"

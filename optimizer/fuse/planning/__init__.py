@@ -13,7 +13,6 @@ execution order. Begin with planner.py. The source of all is Boehm et al., PVLDB
     work        how much computing an operator is, from its specification
     sparsity    what fused operators do where nothing is stored
     machine     the rates of this machine
-    templates   generated from templates.dl
 """
 
 from .machine import Limits, Machine

@@ -1,10 +1,9 @@
 """The fusion candidates of programs: the memo table and the interesting points (templates.dl).
 
-A program is described as the relations that templates.dl asks about. Its rules are loops of Python
-(templates.py, generated from them): the relations are small, and take a millisecond or two that
-way, where DuckDB plans a hundred statements. What is derived depends on the structure and on how
-extents compare, so that it is kept by just that: a program of a known structure costs nothing,
-whatever its sizes are.
+A program is described as the relations that templates.dl asks about, and its rules are evaluated in
+memory: the relations are small, and take a millisecond or two that way, where DuckDB plans a
+hundred statements. What is derived depends on the structure and on how extents compare, so that it
+is kept by just that: a program of a known structure costs nothing, whatever its sizes are.
 """
 
 from __future__ import annotations
@@ -12,10 +11,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
 from typing import Any
 
+from ....catalog.datalog.memory.execution import Evaluator
+from ....catalog.datalog.memory.shipped import shipped
 from ..program.dag import Node, Program
-from .templates import derive
 
 # Types of elements that kernels compute with.
 TYPES = frozenset(["float32", "float64", "bool"])
@@ -90,6 +92,12 @@ def ranked(described: Facts) -> Facts:
     return tuple({**table, "node": nodes, "skinny": ((rank[SKINNY],),)}.items())
 
 
+@cache
+def templates() -> Evaluator:
+    """Return what derives the relations of templates.dl from facts."""
+    return shipped(resources.files(__package__) / "templates.dl")
+
+
 def _describe(
     program: Program, first: int, refused: frozenset[str], rows: dict[str, list[Row]]
 ) -> None:
@@ -162,7 +170,7 @@ def conditions(program: Program, refused: frozenset[str] = frozenset()) -> Condi
     described = ranked(facts([program], refused))
     found = _kept.get(described)
     if found is None:
-        (found,) = _divide(derive(dict(described)), [len(program.nodes)])
+        (found,) = _divide(templates()(dict(described)), [len(program.nodes)])
         _kept[described] = found
         if len(_kept) > _KEPT:
             _kept.popitem(last=False)
@@ -174,7 +182,7 @@ def all_conditions(
 ) -> list[Conditions]:
     """Derive the conditions of many programs in one run."""
     sizes = [len(program.nodes) for program in programs]
-    return _divide(derive(dict(facts(programs, refused))), sizes)
+    return _divide(templates()(dict(facts(programs, refused))), sizes)
 
 
 def _divide(

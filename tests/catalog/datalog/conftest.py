@@ -3,7 +3,7 @@ import pytest
 from hypothesis import reject
 from tensolog.catalog.datalog import DatalogError, derive, evaluate, parse
 from tensolog.catalog.datalog.language.structures import decode
-from tensolog.catalog.datalog.memory.generate import beyond
+from tensolog.catalog.datalog.memory.program_plans import database_only
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def _plain(program, name, row):
 
 
 def sets(text, connection, inputs=None):
-    """Evaluate by DuckDB, and, where a program is one for them, by loops: both must agree."""
+    """Evaluate by DuckDB, and, where a program is one for them, in memory: both must agree."""
     program = parse(text)
     sources = {}
     for index, (name, rows) in enumerate((inputs or {}).items()):
@@ -58,6 +58,6 @@ def sets(text, connection, inputs=None):
         name: {_plain(program, name, row) for row in relations[name].fetchall()}
         for name in relations
     }
-    if beyond(program) is None:
+    if database_only(program) is None:
         assert {name: set(rows) for name, rows in derive(program, inputs or {}).items()} == found
     return found

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from tensolog.catalog.datalog import derive, parse
 from tensolog.catalog.datalog.memory import derivation
-from tensolog.catalog.datalog.memory.generate import beyond
+from tensolog.catalog.datalog.memory.program_plans import database_only
 
 from tests.campaigns import examples
 
@@ -74,9 +74,9 @@ def choosing(draw):
 @given(choosing())
 def test_what_is_chosen_could_have_been_chosen_by_souffle(case):
     text, chosen = case
-    assert beyond(checked(text)) is None
+    assert database_only(checked(text)) is None
     with duckdb.connect(":memory:") as connection:
-        # Loops choose the same rows, which `sets` asserts.
+        # In memory the same rows are chosen, which `sets` asserts.
         check(text, sets(text, connection), chosen)
 
 

@@ -7,16 +7,23 @@ from pathlib import Path
 import duckdb
 import pytest
 from tensolog.catalog.datalog import evaluate
-from tensolog.catalog.datalog.memory.generate import module
+from tensolog.catalog.datalog.memory import shipped as shipped_programs
+from tensolog.catalog.datalog.memory.program_plans import database_only
 from tensolog.catalog.datalog.program_files import read_program
-from tensolog.optimizer.fuse.planning.candidates import all_conditions, conditions, facts
-from tensolog.optimizer.fuse.planning.templates import derive
+from tensolog.optimizer.fuse.planning.candidates import (
+    all_conditions,
+    conditions,
+    facts,
+    templates,
+)
+
+from tensolog.cli import run
 
 from .build import Build, random_program, shared_program
 from .programs import ALL
 
 ROOT = Path(__file__).parents[4]
-FUSION = Path("optimizer/fuse/planning")
+TEMPLATES = ROOT / "optimizer" / "fuse" / "planning" / "templates.dl"
 
 
 def cell_chain(b, shape=(50, 40), other=(50, 40), op="Exp", dtype="float64"):
@@ -319,13 +326,7 @@ def test_conditions_depend_on_how_extents_compare_alone():
     assert conditions(chain(1000, 100)) is not conditions(chain(100, 1000))
 
 
-def test_the_generated_module_is_that_of_the_rules(monkeypatch):
-    monkeypatch.chdir(ROOT)
-    written = FUSION / "templates.py"
-    assert written.read_text(encoding="utf-8") == module(FUSION / "templates.dl", written)
-
-
-def test_the_generated_module_derives_what_the_database_does():
+def test_the_planner_derives_what_the_database_does():
     """Of the paper's programs, of all cases and of random programs: every relation, row by row."""
     source = random.Random(5)
     programs = [make() for make in ALL.values()]
@@ -334,13 +335,42 @@ def test_the_generated_module_derives_what_the_database_does():
         programs.append(b.program(*make(b)[2]))
     for _ in range(40):
         programs += [shared_program(source, 20), random_program(source, 14)]
-    rules = read_program(ROOT / FUSION / "templates.dl")
+    rules = read_program(TEMPLATES)
     given = dict(facts(programs))
     with duckdb.connect() as connection:
         relations = evaluate(rules, connection, inputs={n: _values(r) for n, r in given.items()})
         expected = {name: set(relations[name].fetchall()) for name in relations}
-    assert {name: set(rows) for name, rows in derive(given).items()} == expected
+    assert {name: set(rows) for name, rows in templates()(given).items()} == expected
     assert all(expected.values())  # every rule's relation was met
+
+
+def test_the_command_derives_what_the_planner_does(tmp_path):
+    """`tensolog datalog run` of the rules on a program's facts, written as files."""
+    program = ALL["mlogreg"]()
+    described = facts([program])
+    for name, rows in described:
+        lines = ["\t".join(map(str, row)) + "\n" for row in rows]
+        (tmp_path / f"{name}.facts").write_text("".join(lines), encoding="utf-8")
+    folders = ["--facts", str(tmp_path), "--out", str(tmp_path)]
+    assert run(["datalog", "run", str(TEMPLATES), *folders]) == 0
+    derived = templates()(dict(described))
+    for name in ("fuses", "opens", "closes", "point", "joins", "partition"):
+        text = (tmp_path / f"{name}.csv").read_text(encoding="utf-8")
+        written = {tuple(line.split("\t")) for line in text.splitlines()}
+        assert written == {tuple(map(str, row)) for row in derived[name]}, name
+    held = conditions(program)
+    assert {(h, c) for h, c, _ in derived["point"]} == held.points.keys() != set()
+    assert {(h, c, t) for (h, c), ts in held.fuses.items() for t in ts} == {*derived["fuses"]}
+
+
+def test_the_rules_need_no_database_and_their_plan_is_read_from_disk(tmp_path, monkeypatch):
+    rules = read_program(TEMPLATES)
+    assert database_only(rules) is None
+    monkeypatch.setattr(shipped_programs, "cache_path", lambda: tmp_path)
+    given = dict(facts([ALL["mlogreg"]()]))
+    derived = shipped_programs.shipped(TEMPLATES)(given)
+    monkeypatch.setattr(shipped_programs, "_planned", None)  # read, not made again
+    assert shipped_programs.shipped(TEMPLATES)(given) == derived == templates()(given)
 
 
 def _values(rows):

@@ -1,12 +1,14 @@
-"""What loops (nested_loops.py) compute with: integers of 64 bits and symbols, as Soufflé's.
+"""What plans compute with: integers of 64 bits, symbols, records and sets of rows, as Soufflé's.
 
-Each function stands alone: its text is copied into the modules that call it.
+`FUNCTIONS` has them by the names that a plan (plan.py) calls them by; those of integers begin with
+their kind, as "number +".
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 
@@ -53,8 +55,10 @@ def substring(text: str, start: int, length: int) -> str:
     return (data[start:] if length < 0 else data[start : start + length]).decode()
 
 
-def counted(first: int, last: int, step: int) -> Iterable[int]:
-    """Return what `range` with a step counts; a step of zero gives the first alone."""
+def counted(first: int, last: int, step: int | None = None) -> Iterable[int]:
+    """Return what `range` counts, by default towards the last; a step of zero: the first alone."""
+    if step is None:
+        step = 1 if first <= last else -1
     if step == 0:
         return () if first == last else (first,)
     return range(first, last, step)
@@ -91,3 +95,56 @@ def closure(pairs: Iterable[tuple[Any, Any]]) -> dict[tuple[Any, Any], None]:
             for one in theirs:
                 classes[one] = ours
     return {(left, right): None for left, ours in classes.items() for right in ours}
+
+
+def _of_integers(kind: str, cut: Callable[[int], int]) -> Mapping[str, Callable[..., Any]]:
+    """Return the functions of integers of a kind, which are cut to 64 bits by `cut`."""
+    functions: dict[str, Callable[..., Any]] = {
+        "+": lambda left, right: cut(left + right),
+        "-": lambda left, right: cut(left - right),
+        "*": lambda left, right: cut(left * right),
+        "/": lambda left, right: cut(quotient(left, right)),
+        "%": lambda left, right: cut(remainder(left, right)),
+        "^": lambda left, right: power(left, right, kind == "number"),
+        "neg": lambda value: cut(-value),
+        "bnot": lambda value: cut(~value),
+        "band": operator.and_,
+        "bor": operator.or_,
+        "bxor": operator.xor,
+        "bshl": lambda left, right: cut(left << (right & 63)),
+        "bshr": lambda left, right: left >> (right & 63),
+        "bshru": lambda left, right: cut((left & 0xFFFFFFFFFFFFFFFF) >> (right & 63)),
+        "lnot": lambda value: int(not value),
+        "land": lambda left, right: int(bool(left) and bool(right)),
+        "lor": lambda left, right: int(bool(left) or bool(right)),
+        "lxor": lambda left, right: int(bool(left) != bool(right)),
+        "cut": cut,
+    }
+    return {f"{kind} {name}": function for name, function in functions.items()}
+
+
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "contains": lambda part, whole: part in whole,
+    "!contains": lambda part, whole: part not in whole,
+    "min": min,
+    "max": max,
+    "cat": lambda *parts: "".join(parts),
+    "strlen": lambda text: len(text.encode()),
+    "substr": substring,
+    "to_string": str,
+    "range": counted,
+    "in range": lambda value, *bounds: value in counted(*bounds),
+    "tuple": lambda *fields: fields,  # a record; a branch, whose name is the first
+    "field": operator.getitem,
+    "is nil": lambda whole: whole is None,
+    "is record": lambda whole: whole is not None,
+    "is branch": lambda whole, name: whole[0] == name,
+    **_of_integers("number", signed),
+    **_of_integers("unsigned", unsigned),
+}
