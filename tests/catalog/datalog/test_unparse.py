@@ -81,6 +81,7 @@ def test_any_symbol_is_read_as_it_was(text):
     assert clause.head.arguments[0].value == text
 
 
+@settings(deadline=None)  # the database is loaded by the first that needs it
 @given(st.floats(allow_nan=False) | st.integers(-(2**63), 2**64 - 1))
 def test_any_number_is_read_as_it_was(value):
     text = f".decl a(x:float)\na({expression_text(builders.term(value))} * 1.0) :- true.\n"
