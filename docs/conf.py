@@ -66,6 +66,7 @@ docs/operators
 :caption: How it works
 
 docs/costs
+docs/deploying
 docs/search
 docs/unproved
 docs/fusion-plans

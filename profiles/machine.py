@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .control_groups import memory_left_bytes, processor_quota
+
 if TYPE_CHECKING:
     from ..catalog import Catalog
 
@@ -73,11 +75,22 @@ def identity() -> Identity:
     return Identity(name, cores(), memory_bytes(), " ".join([platform.machine(), *flags]))
 
 
-def cores() -> int:
-    """Return the number of cores this process may run on."""
+def processors() -> tuple[int, ...]:
+    """Number the processors that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        return tuple(sorted(os.sched_getaffinity(0)))
+    return tuple(range(os.cpu_count() or 1))
+
+
+def cores() -> int:
+    """Return how many cores this process may keep busy: by its affinity, and its container's quota.
+
+    Of a quota of 2.5 it is 2: a third thread would be stopped for half of the time, and with it
+    those that wait for it.
+    """
+    quota = processor_quota()
+    allowed = len(processors())
+    return allowed if quota is None else max(1, min(allowed, int(quota)))
 
 
 def most_threads() -> int:
@@ -96,7 +109,16 @@ def memory_bytes() -> int:
 
 
 def available_memory_bytes() -> int:
-    """Return the memory that can be used without swapping; half of all where it is not told."""
+    """Return the memory that can be used without swapping; half of all where it is not told.
+
+    A container may have less than the machine.
+    """
+    allowed = memory_left_bytes()
+    here = _free_bytes()
+    return here if allowed is None else min(here, allowed)
+
+
+def _free_bytes() -> int:
     with contextlib.suppress(OSError, ValueError, IndexError):
         for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
             if line.startswith("MemAvailable:"):

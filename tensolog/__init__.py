@@ -11,8 +11,19 @@ if TYPE_CHECKING:
     from .opening import open_session
     from .optimizer import Optimization, optimize
     from .optimizer.fuse.tracing.decorator import fuse
+    from .parallel.deploy import deploy
+    from .parallel.pool import open_parallel
 
-__all__ = ["Catalog", "Optimization", "__version__", "fuse", "open_session", "optimize"]
+__all__ = [
+    "Catalog",
+    "Optimization",
+    "__version__",
+    "deploy",
+    "fuse",
+    "open_parallel",
+    "open_session",
+    "optimize",
+]
 __version__ = "0.1.0"
 
 # In a source checkout the four folders lie beside this one instead of inside it; without this line
@@ -24,7 +35,9 @@ if (_checkout := Path(__file__).parent.parent / "catalog" / "store" / "schema.sq
 _HOME = {
     "Catalog": ".catalog",
     "Optimization": ".optimizer",
+    "deploy": ".parallel.deploy",
     "fuse": ".optimizer.fuse.tracing.decorator",
+    "open_parallel": ".parallel.pool",
     "open_session": ".opening",
     "optimize": ".optimizer",
 }

@@ -159,11 +159,20 @@ class BoundRun:
     next run.
     """
 
-    def __init__(self, session: Any, feeds: Mapping[str, np.ndarray[Any, Any]]) -> None:
-        """Bind `feeds` (by input name) and run once to learn the outputs' shapes."""
+    def __init__(
+        self,
+        session: Any,
+        feeds: Mapping[str, np.ndarray[Any, Any]],
+        *,
+        own_time: bool = OWN_TIME,
+    ) -> None:
+        """Bind `feeds` (by input name) and run once to learn the outputs' shapes.
+
+        `own_time` says whether a single thread is timed by its own clock, see `time`.
+        """
         self._session = session
         alone = session.get_session_options().intra_op_num_threads == 1
-        self._clock = time.thread_time_ns if alone and OWN_TIME else time.perf_counter_ns
+        self._clock = time.thread_time_ns if alone and own_time else time.perf_counter_ns
         self.feeds = {entry.name: feeds[entry.name] for entry in session.get_inputs()}
         # Python's wrapper of a run takes longer where it is given options, longer than some models:
         # only runs that last have them.

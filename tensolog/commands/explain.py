@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command(no_args_is_help=True)
-@shared.model_argument
+@click.argument("model", metavar="IN.onnx", type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--rule",
     metavar="NAME",
@@ -49,7 +49,8 @@ def explain(
 
     A near miss is a place where all conditions of a rule hold but one; it names that condition and
     the values that broke it. Nothing is measured and nothing is written: what a node and its
-    alternatives cost is what an earlier optimize or profile measured, else a bound.
+    alternatives cost is what an earlier optimize or profile measured, else a bound. Of a folder
+    that deploy wrote it says which setting was chosen, against what, and why.
 
     \b
     Examples:
@@ -57,8 +58,13 @@ def explain(
       tensolog explain model.onnx --rule FoldBatchNormalizationIntoConv
       tensolog explain model.onnx --node /layer1/attention/MatMul
       tensolog explain model.onnx --node /layer1/attention/MatMul --rule FoldScaleIntoMatMulWeight
+      tensolog explain plan
       tensolog explain model.onnx --json | jq '.near_misses[].condition'
     """
+    if model.is_dir():
+        _explain_deployment(model, as_json)
+        return
+
     from ..optimizer import explain_model, explain_node
 
     if node is not None:
@@ -79,6 +85,20 @@ def explain(
         model, rule=rule, target=target, allow=allow, input_shapes=input_shapes or None
     )
     _print(explanation, as_json)
+
+
+def _explain_deployment(folder: Path, as_json: bool) -> None:
+    from ..parallel.deployment import read_deployment
+
+    plan = read_deployment(folder)
+    if as_json:
+        from ..json_text import json_text
+
+        click.echo(json_text(plan.to_json()))
+    else:
+        from ..parallel.deployment_text import deployment_text
+
+        echo(deployment_text(plan))
 
 
 def _print(explanation: Explanation | NodeStory, as_json: bool) -> None:

@@ -1,0 +1,99 @@
+"""Instances of a model, kept ready to be timed: of each number of threads as many as fit.
+
+A setting with fewer instances has some of them idle. Settings are timed in turns, so that what
+slows the machine down for a while slows all of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Self
+
+from ..profiles.machine import available_memory_bytes
+from .instance import Array, Instance, Start
+from .pinning import here
+from .settings import Setting
+
+FeedsOf = Callable[[int], Mapping[str, Array]]
+"""Gives a request of so many rows."""
+
+_LIMIT_S = 600.0
+# All crews together may take this share of what is free: a pool is to be opened beside them.
+_MEMORY_SHARE = 0.6
+
+
+class Crews:
+    """Measures settings of one model on this machine; a context manager."""
+
+    def __init__(self, model: Path, cores: int, feeds_of: FeedsOf | None = None) -> None:
+        self._model = model
+        self._cores = cores
+        self.feeds_of = feeds_of
+        self._crews: dict[int, list[Instance]] = {}
+        self._memory_bytes = available_memory_bytes()
+
+    def __enter__(self) -> Self:
+        """Start nothing yet."""
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        """End all instances."""
+        for threads in list(self._crews):
+            self._dismiss(threads)
+
+    def first(self) -> Instance:
+        """Return an instance, to ask about the model itself."""
+        return self._crew(self._cores, 1)[0]
+
+    def time(self, setting: Setting, seconds: float, least_runs: int = 3) -> list[list[float]]:
+        """Run a setting for so long; nanoseconds of each run of each instance, after a warm-up."""
+        assert self.feeds_of is not None
+        crew = self._crew(setting.threads, setting.instances)[: setting.instances]
+        key, feeds = str(setting.batch), self.feeds_of(setting.batch)
+        for instance in crew:
+            instance.load(key, feeds, _LIMIT_S)
+        for instance in crew:
+            instance.start_timing(key, seconds, least_runs)
+        return [instance.timed(_LIMIT_S) for instance in crew]
+
+    def memory_bytes(self, setting: Setting) -> int:
+        """Return what the instances of a setting have in memory now."""
+        crew = self._crews.get(setting.threads, [])
+        return sum(instance.resident_bytes for instance in crew[: setting.instances])
+
+    def _crew(self, threads: int, instances: int) -> list[Instance]:
+        crew = self._crews.setdefault(threads, [])
+        missing = instances - len(crew)
+        if missing <= 0:
+            return crew
+        self._make_room(threads, missing)
+        places = here(self._cores // threads, threads)
+        new = [Instance(Start(self._model, threads, places[len(crew) + n])) for n in range(missing)]
+        try:
+            for instance in new:
+                instance.ready()
+        except BaseException:
+            for instance in new:
+                with contextlib.suppress(Exception):
+                    instance.close()
+            raise
+        crew += new
+        return crew
+
+    def _make_room(self, threads: int, missing: int) -> None:
+        """End crews of other thread counts where all of them would not fit into memory."""
+        known = [instance for crew in self._crews.values() for instance in crew]
+        if not known:
+            return
+        each = max(instance.resident_bytes for instance in known)
+        for other in [count for count in self._crews if count != threads]:
+            needed = (missing + sum(map(len, self._crews.values()))) * each
+            if needed <= _MEMORY_SHARE * self._memory_bytes:
+                return
+            self._dismiss(other)
+
+    def _dismiss(self, threads: int) -> None:
+        for instance in self._crews.pop(threads, []):
+            instance.close()

@@ -1,0 +1,77 @@
+"""A deployment as text: what was chosen, against what, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .deployment import Deployment
+from .settings import INDIFFERENCE, Measured, read_limit
+
+
+def deployment_text(plan: Deployment) -> str:
+    """Lay a deployment out for a terminal: the setting, the reasons, and all that was measured."""
+    unit = "rows" if plan.batch.is_free else "runs"
+    gain = plan.chosen.rows_per_s / plan.baseline.rows_per_s
+    lines = [
+        f"{plan.folder}: {plan.setting}, of the {plan.variant} model",
+        f"  goal        {plan.goal}{''.join(f', {limit}' for limit in plan.limits)}",
+        f"  throughput  {_rate(plan, plan.chosen):.4g} {unit}/s, {gain:.2f} times one instance's",
+        f"  a batch     p50 {plan.chosen.p50_ms:.3g} ms, p99 {plan.chosen.p99_ms:.3g} ms, with all "
+        "instances busy",
+        f"  memory      {plan.chosen.memory_bytes / 1e6:.0f} MB, of all instances",
+    ]
+    if plan.batch.is_free and plan.setting.batch > 1:
+        lines.append(f"  a request waits at most {plan.delay_ms:g} ms for others to join its batch")
+    machine = plan.machine.get("name", "a machine")
+    lines.append(f"  measured    on {machine}, {plan.machine.get('cores', '?')} cores")
+    lines += ["", "Why", *(f"  {reason}" for reason in plan.reasons)]
+    lines += ["", f"Measured, all instances busy (in {plan.measuring_s:.3g} s)", _table(plan, unit)]
+    return "\n".join(lines)
+
+
+def _table(plan: Deployment, unit: str) -> str:
+    head = ("instances", "threads", "batch", f"{unit}/s", "over one", "p50", "p99", "memory", "")
+    rows: list[Sequence[str]] = [head]
+    for entry in plan.measured:
+        setting = entry.setting
+        rows.append(
+            (
+                str(setting.instances),
+                str(setting.threads),
+                str(setting.batch),
+                f"{_rate(plan, entry):.4g}",
+                f"{entry.rows_per_s / plan.baseline.rows_per_s:.2f}x",
+                f"{entry.p50_ms:.3g} ms",
+                f"{entry.p99_ms:.3g} ms",
+                f"{entry.memory_bytes / 1e6:.0f} MB",
+                _remark(plan, entry),
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(head))]
+    return "\n".join(
+        "  "
+        + "  ".join(
+            cell.ljust(width) if column == len(head) - 1 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    )
+
+
+def _rate(plan: Deployment, entry: Measured) -> float:
+    """Return rows a second, or runs of a model whose batch is fixed."""
+    return entry.rows_per_s / (1 if plan.batch.is_free else max(1, entry.setting.batch))
+
+
+def _remark(plan: Deployment, entry: Measured) -> str:
+    if entry.setting == plan.setting:
+        return "chosen"
+    broken = [text for text in plan.limits if not read_limit(text).holds(entry)]
+    if broken:
+        return f"breaks {broken[0]}"
+    if entry.setting == plan.baseline.setting:
+        return "one instance"
+    near = entry.rows_per_s >= (1 - INDIFFERENCE) * plan.chosen.rows_per_s
+    if plan.goal == "throughput" and near and entry.p50_ms > plan.chosen.p50_ms:
+        return "no more than chosen, and answers later"
+    return ""

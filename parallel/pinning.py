@@ -1,0 +1,97 @@
+"""Which processors each instance of a model runs on.
+
+An instance stays within one memory node where it fits there, and instances are spread over all
+nodes: both sockets of a machine are used, and no instance reads its weights from the other one.
+Within a node whole cores are given first, then the second threads of cores.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..profiles.machine import cores, processors
+
+SYSTEM = Path("/sys/devices/system/cpu")
+
+
+@dataclass(frozen=True)
+class Processor:
+    """A hardware thread: its number, its memory node or socket, and which thread of its core."""
+
+    number: int
+    node: int
+    sibling: int = 0
+
+
+def topology(numbers: Sequence[int], system: Path = SYSTEM) -> tuple[Processor, ...]:
+    """Describe processors; where the system does not tell, all are cores of one node."""
+    described = []
+    for number in numbers:
+        folder = system / f"cpu{number}"
+        node = _number(folder / "topology" / "physical_package_id")
+        with contextlib.suppress(OSError, ValueError):
+            node = min(int(entry.name[4:]) for entry in folder.glob("node[0-9]*"))
+        siblings = _listed(folder / "topology" / "thread_siblings_list") or [number]
+        place = siblings.index(number) if number in siblings else 0
+        described.append(Processor(number, max(0, node), place))
+    return tuple(described)
+
+
+def assign(
+    instances: int, threads: int, available: Sequence[Processor]
+) -> tuple[tuple[int, ...], ...]:
+    """Give each instance as many processors as it has threads, no processor to two of them.
+
+    Raises ValueError where there are too few.
+    """
+    if instances * threads > len(available):
+        raise ValueError(f"{instances} x {threads} threads on {len(available)} processors")
+    nodes: dict[int, list[Processor]] = {}
+    for processor in sorted(available, key=lambda entry: (entry.sibling, entry.number)):
+        nodes.setdefault(processor.node, []).append(processor)
+    assigned = []
+    for _ in range(instances):
+        # The emptiest node; where none has room enough, what is free anywhere.
+        free = max(nodes.values(), key=len)
+        if len(free) >= threads:
+            taken, free[:] = free[:threads], free[threads:]
+        else:
+            taken = []
+            for rest in sorted(nodes.values(), key=len, reverse=True):
+                wanted = threads - len(taken)
+                taken += rest[:wanted]
+                rest[:] = rest[wanted:]
+        assigned.append(tuple(sorted(processor.number for processor in taken)))
+    return tuple(assigned)
+
+
+def here(instances: int, threads: int) -> tuple[tuple[int, ...], ...]:
+    """Assign the processors that this process may use, no more of them than its container's quota.
+
+    Raises ValueError where there are too few.
+    """
+    if instances * threads > cores():
+        raise ValueError(f"{instances} x {threads} threads, and {cores()} cores may be used")
+    return assign(instances, threads, topology(processors()))
+
+
+def _number(path: Path) -> int:
+    try:
+        return int(path.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return 0
+
+
+def _listed(path: Path) -> list[int]:
+    """Read a list of the kernel's, such as 0-3,8."""
+    numbers: list[int] = []
+    try:
+        for part in path.read_text(encoding="ascii").strip().split(","):
+            first, _, last = part.partition("-")
+            numbers += range(int(first), int(last or first) + 1)
+    except (OSError, ValueError):
+        return []
+    return numbers

@@ -1,0 +1,400 @@
+"""A deployed model that serves: instances in processes, and requests that are shared out to them.
+
+Each instance has a thread here that forms its next batch, writes it into memory that both share,
+waits for the answer, and hands each request its rows. An instance that dies, or does not answer in
+time, is replaced, and what it was running is run again; a request is answered once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import math
+import os
+import threading
+import warnings
+import weakref
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, Self
+
+import numpy as np
+
+from ..catalog.errors import TensologError
+from ..profiles.machine import cores
+from .deployment import Deployment, read_deployment
+from .instance import Array, Instance, InstanceError, RunError, Slot, Start
+from .pinning import here
+from .requests import MOST_LOSSES, Part, Queue, Request
+from .settings import Setting
+
+# Instances that can't be started so often in a row are given up.
+_MOST_FAILED_STARTS = 3
+_CLOSE_S = 10.0
+
+
+class FeedError(TensologError, ValueError):
+    """A request does not fit what the model takes."""
+
+
+class FullError(TensologError):
+    """As many requests wait as may wait: ask again later."""
+
+
+class ClosedError(TensologError):
+    """The pool was closed, or no instance of the model can be started any more."""
+
+
+class ParallelSession:
+    """Runs a deployed model on several instances; `run`, `submit` and `run_async` may be mixed.
+
+    A context manager: `close` answers what waits and ends all processes. Safe to use from many
+    threads.
+    """
+
+    def __init__(self, plan: Deployment, *, deadline_s: float | None = None,
+                 memory_limit_bytes: int = 0) -> None:  # fmt: skip
+        """Start the instances; raises what opening the model raises."""
+        self.plan = plan
+        self.setting = fitted(plan.setting)
+        self._deadline_s = plan.deadline_s if deadline_s is None else deadline_s
+        if not self._deadline_s > 0:
+            raise FeedError(f"a deadline is more than 0 s, not {self._deadline_s}")
+        self._memory_limit_bytes = memory_limit_bytes
+        self._queue = Queue(
+            plan.queue, plan.setting.batch, plan.delay_ms / 1e3, joins=plan.batch.is_free
+        )
+        self._drivers: list[_Driver] = []
+        self._alive = self.setting.instances
+        self._lock = threading.Lock()
+        self.restarts = 0
+        places = here(self.setting.instances, self.setting.threads)
+        for processors in places:
+            driver = _Driver(self, processors)
+            self._drivers.append(driver)
+            driver.thread.start()
+        # A session that nobody has any more ends its instances; so does the interpreter's end.
+        weakref.finalize(self, self._queue.close, ClosedError("the session is gone"))
+        try:
+            for driver in self._drivers:
+                driver.opened.result()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def inputs(self) -> tuple[Slot, ...]:
+        """Describe what the model takes."""
+        return self.plan.inputs
+
+    @property
+    def outputs(self) -> tuple[Slot, ...]:
+        """Describe what the model gives."""
+        return self.plan.outputs
+
+    @property
+    def pids(self) -> list[int]:
+        """Number the processes of the instances."""
+        return [driver.instance.pid for driver in self._drivers if driver.instance is not None]
+
+    def run(
+        self,
+        feeds: Mapping[str, Any],
+        names: Sequence[str] | None = None,
+        *,
+        timeout_s: float | None = None,
+    ) -> list[Array]:
+        """Run the model on `feeds` and wait; returns the outputs named, by default all, in order.
+
+        Waits for room where too many requests wait. Requests are joined with others along the
+        batch axis, or divided, where the plan says that rows stay apart. Raises FeedError for feeds
+        that do not fit, RunError with the runtime's reason, TimeoutError, ClosedError.
+        """
+        future = self.submit(feeds, timeout_s=timeout_s)
+        try:
+            return self._named(future.result(timeout_s), names)
+        except BaseException:
+            future.cancel()
+            raise
+
+    def submit(
+        self, feeds: Mapping[str, Any], *, timeout_s: float | None = None
+    ) -> Future[dict[str, Array]]:
+        """Hand a request over, waiting for room at most so long; the future gives outputs by name.
+
+        The arrays must not change until it is answered: they are copied when they are sent.
+        Raises FeedError, ClosedError, and FullError where there was no room in time.
+        """
+        request, parts = self._request(feeds)
+        if not self._queue.put(parts, timeout_s):
+            raise FullError(f"{len(self._queue)} requests wait already: ask again later")
+        return request.future
+
+    async def run_async(
+        self, feeds: Mapping[str, Any], names: Sequence[str] | None = None, *, wait: bool = True
+    ) -> list[Array]:
+        """Run the model without blocking the event loop; see `run`.
+
+        Unless told to `wait`, raises FullError where too many requests wait.
+        """
+        request, parts = self._request(feeds)
+        loop = asyncio.get_running_loop()
+        while not self._queue.offer(parts):
+            if not wait:
+                raise FullError(f"{len(self._queue)} requests wait already: ask again later")
+            room = asyncio.Event()
+            self._queue.call_when_room(lambda: _set(loop, room))  # noqa: B023  used once
+            await room.wait()
+        outputs = await asyncio.wrap_future(request.future)
+        return self._named(outputs, names)
+
+    def close(self) -> None:
+        """Answer what waits, and end all processes; further requests raise ClosedError."""
+        self._queue.close(ClosedError("the session is closed"))
+        for driver in self._drivers:
+            driver.thread.join(_CLOSE_S)
+        for driver in self._drivers:
+            if driver.thread.is_alive():  # its instance runs for longer than anybody waits
+                driver.stop()
+        for driver in self._drivers:
+            driver.thread.join(_CLOSE_S)
+        self._fail_rest(ClosedError("the session was closed before the request was run"))
+
+    def __enter__(self) -> Self:
+        """Give the session."""
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        """Close it."""
+        self.close()
+
+    # ------------------------------------------------------------------------------ requests
+
+    def _request(self, feeds: Mapping[str, Any]) -> tuple[Request, list[Part]]:
+        arrays = self._checked(feeds)
+        rows = next((array.shape[0] for array in arrays.values() if array.ndim), 1)
+        pieces = 1
+        if self.plan.batch.is_free:
+            pieces = max(1, math.ceil(rows / self.plan.setting.batch))
+        request = Request(pieces)
+        if pieces == 1:
+            return request, [Part(request, 0, arrays, rows)]
+        ends = [rows * number // pieces for number in range(pieces + 1)]
+        return request, [
+            Part(
+                request,
+                number,
+                {name: array[start:end] for name, array in arrays.items()},
+                end - start,
+            )
+            for number, (start, end) in enumerate(itertools.pairwise(ends))
+        ]
+
+    def _checked(self, feeds: Mapping[str, Any]) -> dict[str, Array]:
+        """Take the feeds as arrays of the right types; FeedError where one does not fit."""
+        names = [slot.name for slot in self.inputs]
+        for name in feeds:
+            if name not in names:
+                raise FeedError(f"the model has no input {name!r}: it takes {', '.join(names)}")
+        arrays, sizes = {}, {}
+        for slot in self.inputs:
+            if slot.name not in feeds:
+                raise FeedError(f"no data for the input {slot.name!r}")
+            array = np.asarray(feeds[slot.name])
+            wanted = np.dtype(slot.dtype)
+            if array.dtype != wanted and not (wanted.hasobject and array.dtype.kind in "SU"):
+                raise FeedError(
+                    f"the input {slot.name!r} is {array.dtype}: the model takes {wanted}"
+                )
+            fits = len(slot.shape) == array.ndim and all(
+                not isinstance(size, int) or size == given
+                for size, given in zip(slot.shape, array.shape, strict=False)
+            )
+            if not fits:
+                wanted_shape = ", ".join(str(size or "?") for size in slot.shape)
+                raise FeedError(
+                    f"the input {slot.name!r} has the shape {list(array.shape)}: "
+                    f"the model takes [{wanted_shape}]"
+                )
+            arrays[slot.name] = array.astype(wanted) if wanted.hasobject else array
+            if self.plan.batch.is_free:
+                sizes[slot.name] = array.shape[0]
+        if len(set(sizes.values())) > 1:
+            raise FeedError(f"inputs have several numbers of rows: {sizes}")
+        return arrays
+
+    def _named(self, outputs: Mapping[str, Array], names: Sequence[str] | None) -> list[Array]:
+        wanted = [slot.name for slot in self.outputs] if names is None else list(names)
+        for name in wanted:
+            if name not in outputs:
+                raise FeedError(f"the model has no output {name!r}: it gives {', '.join(outputs)}")
+        return [outputs[name] for name in wanted]
+
+    def _fail_rest(self, error: Exception) -> None:
+        for part in self._queue.drain():
+            part.request.fail(error)
+
+    def _lost(self, error: Exception) -> None:
+        """Give up an instance; with the last one all requests."""
+        with self._lock:
+            self._alive -= 1
+            alive = self._alive
+        if not alive:
+            closed = ClosedError(f"no instance of the model can be started any more: {error}")
+            self._queue.close(closed)
+            self._fail_rest(closed)
+
+
+class _Driver:
+    """The thread of one instance, which owns it: forms batches, and replaces what is lost."""
+
+    def __init__(self, session: ParallelSession, processors: tuple[int, ...]) -> None:
+        setting = session.setting
+        self._start = Start(
+            session.plan.model_path,
+            setting.threads,
+            processors,
+            # Threads that wait busily for each other cost others nothing where each has a processor
+            # of its own; where instances can't be pinned they would take turns with them.
+            spins=setting.instances == 1 or hasattr(os, "sched_setaffinity"),
+            memory_limit_bytes=session._memory_limit_bytes,
+        )
+        self._session = weakref.ref(session)
+        self._queue, self._deadline_s = session._queue, session._deadline_s
+        self._joins = session.plan.batch.is_free
+        self.opened: Future[None] = Future()
+        self.instance: Instance | None = None
+        self._stopped = False
+        self.thread = threading.Thread(target=self._serve, name="tensolog-instance", daemon=True)
+
+    def stop(self) -> None:
+        """End the instance, whatever it does; it is not replaced."""
+        self._stopped = True
+        if self.instance is not None:
+            self.instance.kill()
+
+    def _serve(self) -> None:
+        try:
+            self._open()
+        except Exception as error:  # what whoever opens the session sees
+            if self.instance is not None:
+                self.instance.close()
+            self.opened.set_exception(error)
+            return
+        self.opened.set_result(None)
+        try:
+            while (taken := self._queue.take()) is not None:
+                batch = [part for part in taken if not part.request.future.done()]
+                if not batch:
+                    continue
+                try:
+                    self._answer(batch)
+                except InstanceError as error:
+                    self._after_loss(batch, error)
+        except Exception as error:
+            self._give_up(error)
+        finally:
+            if self.instance is not None:
+                self.instance.close()
+                self.instance = None
+
+    def _open(self) -> None:
+        self.instance = Instance(self._start)
+        self.instance.ready()
+
+    def _answer(self, batch: list[Part]) -> None:
+        """Run a batch and give each part its rows; parts that are refused together run alone."""
+        assert self.instance is not None
+        feeds = {name: [part.feeds[name] for part in batch] for name in batch[0].feeds}
+        try:
+            outputs = self.instance.run(feeds, self._deadline_s)
+        except RunError as error:
+            if len(batch) == 1:
+                batch[0].request.fail(error)
+                return
+            for part in batch:  # one of them is to blame
+                self._answer([part])
+            return
+        except InstanceError:
+            raise
+        except Exception as error:  # tensors that can't be put together, memory that is used up
+            for part in batch:
+                part.request.fail(error)
+            return
+        row = 0
+        for part in batch:
+            if self._joins:
+                end = row + part.rows
+                part.request.answer(part.number, {k: v[row:end].copy() for k, v in outputs.items()})
+                row = end
+            else:
+                part.request.answer(part.number, {k: v.copy() for k, v in outputs.items()})
+
+    def _after_loss(self, batch: list[Part], error: InstanceError) -> None:
+        """Have a batch run again, by whoever is free, and start another instance."""
+        again = []
+        for part in batch:
+            part.losses += 1
+            if part.losses < MOST_LOSSES:
+                again.append(part)
+            else:
+                part.request.fail(InstanceError(f"{error}; so did {part.losses - 1} before it"))
+        self._queue.put_back([part for part in again if not part.request.future.done()])
+        session = self._session()
+        if session is not None:
+            session.restarts += 1
+        del session
+        if self._stopped:
+            raise error
+        for attempt in range(1, _MOST_FAILED_STARTS + 1):
+            if self.instance is not None:
+                self.instance.close()
+            try:
+                self._open()
+                break
+            except (TensologError, OSError):
+                if attempt == _MOST_FAILED_STARTS:
+                    raise
+
+    def _give_up(self, error: Exception) -> None:
+        session = self._session()
+        if session is not None:
+            session._lost(error)
+
+
+def open_parallel(
+    plan: str | os.PathLike[str] | Deployment,
+    *,
+    deadline_s: float | None = None,
+    memory_limit_bytes: int = 0,
+) -> ParallelSession:
+    """Open what `tensolog deploy` wrote: a pool of instances, each a process on cores of its own.
+
+    `deadline_s` replaces the plan's time after which an instance that has not answered is replaced;
+    `memory_limit_bytes` bounds what each instance may have of its own. Where this machine, or its
+    container, has fewer cores than the plan was made for, there are fewer instances, and a warning.
+    Raises DeploymentError for a folder that is no deployment, ModelError for a model that can't be
+    opened.
+    """
+    read = plan if isinstance(plan, Deployment) else read_deployment(os.fspath(plan))
+    return ParallelSession(read, deadline_s=deadline_s, memory_limit_bytes=memory_limit_bytes)
+
+
+def fitted(setting: Setting) -> Setting:
+    """Shrink a setting to the cores that may be used here; a warning says so."""
+    allowed = cores()
+    threads = min(setting.threads, allowed)
+    instances = min(setting.instances, allowed // threads)
+    shrunk = Setting(instances, threads, setting.batch)
+    if shrunk != setting:
+        warnings.warn(
+            f"the plan was made for {setting}, and {allowed} cores may be used here: it runs with "
+            f"{shrunk}; deploy the model here to have it measured",
+            stacklevel=2,
+        )
+    return shrunk
+
+
+def _set(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(event.set)

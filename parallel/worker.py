@@ -1,0 +1,136 @@
+"""The process that runs an instance of a model: what is asked of it over a pipe, and its answers.
+
+It is started by `instance.py`. Messages are small tuples; tensors lie in memory that both share.
+It ends when the pipe is closed: no worker outlives the process that started it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import sys
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+from ..catalog.errors import TensologError
+from ..profiles.sessions.deployed import open_deployed
+from ..profiles.sessions.session import BoundRun, reason_of, resident_bytes
+from .shared_memory import SharedMemory
+
+_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
+
+
+def main(arguments: dict[str, Any]) -> None:
+    """Open the model and answer until nobody asks any more."""
+    _end_with_parent()
+    # What a library of operators prints must not come between the lines of a program's output.
+    os.dup2(2, 1)
+    if arguments["processors"] and hasattr(os, "sched_setaffinity"):
+        with contextlib.suppress(OSError):  # the container may have got fewer meanwhile
+            os.sched_setaffinity(0, arguments["processors"])
+    if arguments["memory_limit_bytes"]:
+        limit = arguments["memory_limit_bytes"]
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    connection = Connection(arguments["pipe"])
+    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        try:
+            worker = Worker(arguments)
+        except Exception as error:  # whatever the runtime raises is its reason to refuse
+            connection.send(("failed", _line(error)))
+            return
+        connection.send(("ready", worker.describe()))
+        while True:
+            connection.send(worker.answer(connection.recv()))
+
+
+class Worker:
+    """A session, and the memory that its tensors come and go by."""
+
+    def __init__(self, arguments: dict[str, Any]) -> None:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = arguments["threads"]
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        spins = str(int(arguments["spins"]))
+        options.add_session_config_entry("session.intra_op.allow_spinning", spins)
+        # Idle threads of an instance would take the processor from what else is there.
+        options.add_session_config_entry("session.force_spinning_stop", "1")
+        start = time.perf_counter()
+        self._session = open_deployed(Path(arguments["model"]), options)
+        self._open_s = time.perf_counter() - start
+        self._inputs = SharedMemory(arguments["inputs"])
+        self._outputs = SharedMemory(arguments["outputs"])
+        self._names = [entry.name for entry in self._session.get_outputs()]
+        self._bound: dict[str, BoundRun] = {}
+
+    def describe(self) -> dict[str, Any]:
+        """Say what the model takes and gives, how long it took to open, and what memory it has."""
+        return {
+            "inputs": [_slot(entry) for entry in self._session.get_inputs()],
+            "outputs": [_slot(entry) for entry in self._session.get_outputs()],
+            "open_s": self._open_s,
+            "resident_bytes": resident_bytes(),
+        }
+
+    def answer(self, message: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Do what is asked; an error is an answer, too."""
+        asked, *details = message
+        try:
+            return ("done", getattr(self, f"_{asked}")(*details))
+        except Exception as error:  # whatever the runtime raises is its reason to refuse
+            return ("failed", _line(error))
+
+    def _run(self, places: dict[str, Any]) -> dict[str, Any]:
+        """Run the model on the tensors that lie there; say where the outputs lie."""
+        outputs = self._session.run(None, self._inputs.read(places))
+        arrays = {
+            name: [value]
+            for name, value in zip(self._names, outputs, strict=True)
+            if isinstance(value, np.ndarray)
+        }
+        if len(arrays) < len(outputs):
+            raise TensologError("the model gives sequences or maps: only tensors can be served")
+        return self._outputs.write(arrays)
+
+    def _load(self, key: str, places: dict[str, Any]) -> int:
+        """Bind the tensors that lie there, to be run again and again; say what memory it takes."""
+        feeds = {name: array.copy() for name, array in self._inputs.read(places).items()}
+        self._bound = {key: BoundRun(self._session, feeds, own_time=False)}
+        return resident_bytes()
+
+    def _time(self, key: str, seconds: float, least_runs: int) -> list[float]:
+        """Run the tensors bound for so long, and so often; nanoseconds of each run."""
+        run = self._bound[key]
+        times: list[float] = []
+        end = time.monotonic() + seconds
+        while len(times) < least_runs or time.monotonic() < end:
+            times.append(run.time())
+        return times
+
+    def _echo(self, places: dict[str, Any]) -> dict[str, Any]:
+        """Give tensors back as they came: what a message takes by itself."""
+        return self._outputs.write({k: [v] for k, v in self._inputs.read(places).items()})
+
+
+def _slot(entry: Any) -> tuple[str, str, tuple[int | str | None, ...]]:
+    return entry.name, entry.type, tuple(entry.shape or ())
+
+
+def _line(error: Exception) -> str:
+    return str(error) if isinstance(error, TensologError) else reason_of(error)
+
+
+def _end_with_parent() -> None:
+    """Have the system end this process with the one that started it, even while it is stopped."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group: who asks decides
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)

@@ -1,0 +1,148 @@
+"""`tensolog deploy`: a model in, the best way to serve it on this machine out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ..interrupts import on_interrupt, stop_if_interrupted
+from ..printing import echo
+from . import options as shared
+
+if TYPE_CHECKING:
+    from ..catalog import Catalog
+    from ..parallel.deployment import Deployment
+
+
+@click.command(no_args_is_help=True)
+@click.argument("model", metavar="IN.onnx", type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    metavar="DIR",
+    required=True,
+    type=click.Path(path_type=Path),
+    help="The folder that is written: plan.json, and the model. An older deployment is replaced.",
+)
+@click.option(
+    "--goal",
+    type=click.Choice(["throughput", "latency"]),
+    default="throughput",
+    show_default=True,
+    help="Rows in a second, or the time of the smallest batch.",
+)
+@click.option(
+    "--limit",
+    "limits",
+    metavar="LIMIT",
+    multiple=True,
+    help="What has to hold: 'p99 < 50 ms' (or p50, p90) for a batch while all instances are busy, "
+    "'throughput > 100 /s', 'memory < 2 GB'. Repeat.",
+)
+@click.option(
+    "--devices",
+    metavar="auto|FILE.toml",
+    default="auto",
+    show_default=True,
+    help="This machine, or the cores that a description of it with one device has.",
+)
+@click.option(
+    "--max-batch",
+    type=click.IntRange(min=1),
+    default=32,
+    show_default=True,
+    metavar="ROWS",
+    help="The largest batch that is tried, where the model's batch is free.",
+)
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time for measuring; small models need less, and take less.",
+)
+@click.option(
+    "--optimize",
+    "optimizes",
+    is_flag=True,
+    help="Optimize the model for the threads chosen, and deploy the result where it wins.",
+)
+@shared.input_shape_option
+@shared.catalog_option
+@shared.json_option
+@click.option("-q", "--quiet", is_flag=True, help="No progress and no summary.")
+def deploy(
+    model: Path,
+    output: Path,
+    goal: str,
+    limits: tuple[str, ...],
+    devices: str,
+    max_batch: int,
+    budget: float,
+    optimizes: bool,
+    input_shapes: shared.Shapes,
+    catalog_path: str | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Choose instances, threads and batch size for a model on this machine.
+
+    IN.onnx is a model, or a result folder of optimize. Few settings are measured, all instances of
+    each at a time; the best ones race in turns, and one instance with all cores takes part, so that
+    nothing slower is chosen. No more cores are used than the affinity mask and the container allow.
+    tensolog.open_parallel(DIR).run(feeds) serves what is written.
+
+    \b
+    Examples:
+      tensolog deploy model.onnx -o plan
+      tensolog deploy model.onnx --goal latency -o plan
+      tensolog deploy model.onnx --limit 'p99 < 50 ms' --optimize -o plan
+      tensolog deploy bert.onnx --input-shape input_ids=1,128 --max-batch 16 -o plan
+      tensolog deploy model.onnx -o plan --json | jq .setting
+    """
+    from ..progress import Progress
+
+    with (
+        on_interrupt("nothing was written"),
+        Progress(quiet=quiet) as progress,
+    ):
+        progress("reading", 0, 1, str(model))
+        from ..parallel.deploy import cores_of
+        from ..parallel.deploy import deploy as run
+
+        cores = None if devices == "auto" else cores_of(Path(devices))
+
+        def chosen(catalog: Catalog | None) -> Deployment:
+            return run(
+                model,
+                output,
+                goal=goal,
+                limits=limits,
+                cores=cores,
+                most_rows=max_batch,
+                input_shapes=input_shapes or None,
+                budget=budget,
+                optimize=optimizes,
+                catalog=catalog,
+                progress=progress,
+            )
+
+        if optimizes:
+            from ..catalog.store.staging import stage
+
+            with stage(catalog_path) as catalog:
+                plan = chosen(catalog)
+        else:
+            plan = chosen(None)
+        stop_if_interrupted()
+    if as_json:
+        from ..json_text import json_text
+
+        click.echo(json_text({**plan.to_json(), "output": str(plan.folder)}))
+    elif not quiet:
+        from ..parallel.deployment_text import deployment_text
+
+        echo(deployment_text(plan))

@@ -1,0 +1,226 @@
+"""Models deployed for real: their batch axis, the folder, and what is refused."""
+
+import json
+import os
+import shutil
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from tensolog.catalog.errors import ModelError
+from tensolog.parallel import deploy as deploy_module
+from tensolog.parallel.batches import drawn_feeds, find_batch_axis
+from tensolog.parallel.deploy import cores_of, deploy
+from tensolog.parallel.deployment import DeploymentError, copy_model, read_deployment
+from tensolog.parallel.deployment_text import deployment_text
+from tensolog.parallel.devices import ClusterError
+from tensolog.parallel.instance import Instance, Start
+from tensolog.parallel.settings import LimitError
+
+import tensolog
+
+from .plans import FEATURES, deployed, layer, model
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="instances need a POSIX system")
+
+FLOAT = TensorProto.FLOAT
+
+
+def node(op_type, *inputs, **attributes):
+    return helper.make_node(op_type, list(inputs), ["y"], **attributes)
+
+
+def entries(shape, *names):
+    return [(name, FLOAT, shape) for name in names]
+
+
+FREE = ("batch", 4)
+MODELS = {
+    "rows stay apart": (layer(), True, "come out as they do alone"),
+    "a softmax over the batch": (
+        model([node("Softmax", "x", axis=0)], entries(FREE, "x"), entries(FREE, "y")),
+        False,
+        "rows of a batch influence each other",
+    ),
+    "a sum over the batch": (
+        model(
+            [node("ReduceSum", "x", "axes", keepdims=0)],
+            entries(FREE, "x"),
+            entries((4,), "y"),
+            [("axes", np.array([0]))],
+        ),
+        False,
+        "the first axis of the output 'y' is always 4",
+    ),
+    "a transposed output": (
+        model([node("Transpose", "x")], entries(("a", "b"), "x"), entries(("b", "a"), "y")),
+        False,
+        "has no row for each of the batch",
+    ),
+    "a fixed batch": (layer(3), False, "the first axis of 'x' is always 3"),
+    "inputs of several sizes": (
+        model(
+            [node("Concat", "a", "b", axis=0)],
+            [("a", FLOAT, ("m", 2)), ("b", FLOAT, ("n", 2))],
+            entries(("k", 2), "y"),
+        ),
+        False,
+        "several free first axes: m, n",
+    ),
+    "a shape for one row": (
+        model(
+            [node("Reshape", "x", "shape")],
+            entries(FREE, "x"),
+            entries(("batch", 2, 2), "y"),
+            [("shape", np.array([1, 2, 2]))],
+        ),
+        False,
+        "the first axis of the output 'y' is always 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_batch_is_free_where_rows_stay_apart(tmp_path, name):
+    proto, is_free, reason = MODELS[name]
+    onnx.save(proto, tmp_path / "model.onnx")
+    instance = Instance(Start(tmp_path / "model.onnx", 1))
+    try:
+        instance.ready()
+        axis = find_batch_axis(instance, {})
+    finally:
+        instance.close()
+    assert axis.is_free == is_free
+    assert reason in axis.reason
+
+
+def test_requests_are_drawn_at_the_sizes_that_are_asked_for(tmp_path):
+    shape = ("batch", "tokens", 4)
+    proto = model([node("Add", "a", "b")], entries(shape, "a", "b"), entries(shape, "y"))
+    inputs = deployed(proto, tmp_path).inputs
+    feeds = drawn_feeds(inputs, {"a": (1, 7, 4)}, 3)
+    assert {array.shape for array in feeds.values()} == {(3, 7, 4)}
+    for shapes, why in (({"c": (1,)}, "are a, b"), ({"a": (1, 7, 5)}, "the shape")):
+        with pytest.raises(ModelError, match=why):
+            drawn_feeds(inputs, shapes, 1)
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("deploy")
+    onnx.save(layer(), folder / "model.onnx")
+    return deploy(folder / "model.onnx", folder / "plan", most_rows=4, budget=2)
+
+
+def test_a_deployment_serves_what_the_model_gives(plan):
+    x = np.random.default_rng(0).normal(size=(9, FEATURES)).astype(np.float32)
+    whole = onnxruntime.InferenceSession(layer().SerializeToString())
+    with tensolog.open_parallel(plan.folder) as opened:
+        (y,) = opened.run({"x": x})
+    np.testing.assert_allclose(y, whole.run(None, {"x": x})[0], rtol=1e-5, atol=1e-6)
+
+
+def test_a_deployment_says_what_was_measured_and_why(plan):
+    assert plan.batch.is_free and plan.setting.batch <= 4
+    assert plan.chosen in plan.measured and plan.baseline in plan.measured
+    assert plan.setting.instances * plan.setting.threads <= plan.machine["cores"]
+    text = deployment_text(plan)
+    assert str(plan.setting) in text and "chosen" in text
+    for reason in plan.reasons:
+        assert reason in text
+
+
+def test_a_deployment_can_be_moved(plan, tmp_path):
+    shutil.copytree(plan.folder, tmp_path / "moved")
+    moved = read_deployment(tmp_path / "moved")
+    assert moved.to_json() == plan.to_json()
+    assert moved.model_path == tmp_path / "moved" / "model" / "model.onnx"
+    assert read_deployment(tmp_path / "moved" / "plan.json").setting == plan.setting
+
+
+def test_an_older_deployment_is_replaced_and_nothing_else(plan, tmp_path):
+    older = tmp_path / "plan"
+    shutil.copytree(plan.folder, older)
+    again = plan.write(plan.model_path, older)
+    assert read_deployment(again).setting == plan.setting
+    (older / "notes.txt").write_text("mine")
+    with pytest.raises(DeploymentError, match=r"no deployment \(notes\.txt\)"):
+        plan.write(plan.model_path, older)
+    assert {entry.name for entry in tmp_path.iterdir()} == {"plan"}
+
+
+def test_a_model_that_lacks_a_file_leaves_no_deployment(tmp_path):
+    big = numpy_helper.from_array(np.ones((FEATURES, FEATURES), np.float32), "w")
+    proto = layer()
+    proto.graph.initializer[0].CopyFrom(big)
+    source = tmp_path / "in"
+    source.mkdir()
+    onnx.save(proto, source / "m.onnx", save_as_external_data=True, location="m.bin",
+              size_threshold=0)  # fmt: skip
+    copy_model(source / "m.onnx", tmp_path / "copied")
+    assert {p.name for p in (tmp_path / "copied").iterdir()} == {"model.onnx", "m.bin"}
+    (source / "m.bin").unlink()
+    with pytest.raises(ModelError, match=r"needs m\.bin beside it"):
+        deployed_plan = deployed(layer(), tmp_path)
+        deployed_plan.write(source / "m.onnx", tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+    assert not [entry for entry in tmp_path.iterdir() if entry.name.startswith(".")]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda values: values.pop("setting"), "damaged"),
+        (lambda values: values.update(version=99), "is of version 99"),
+        (lambda values: values.update(format="other"), "of another kind: 'other'"),
+        (lambda values: values.update(model="../../x.onnx"), "which is missing"),
+        (lambda values: values["setting"].update(instances=0), "damaged"),
+        (lambda values: values["setting"].update(threads="2"), "damaged"),
+        (lambda values: values.update(deadline_s=None), "damaged"),
+        (lambda values: values.update(measured=[{}]), "damaged"),
+    ],
+)
+def test_damaged_plans_are_refused(plan, tmp_path, change, why):
+    shutil.copytree(plan.folder, tmp_path / "plan")
+    file = tmp_path / "plan" / "plan.json"
+    values = json.loads(file.read_text())
+    change(values)
+    file.write_text(json.dumps(values))
+    with pytest.raises(DeploymentError, match=why):
+        read_deployment(tmp_path / "plan")
+
+
+def test_what_is_no_deployment_is_refused(tmp_path):
+    (tmp_path / "plan.json").write_text("[1]")
+    for path, why in ((tmp_path, "damaged"), (tmp_path / "none", "is no folder with a plan.json")):
+        with pytest.raises(DeploymentError, match=why):
+            read_deployment(path)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "why"),
+    [
+        ({"goal": "speed"}, LimitError, "known: throughput, latency"),
+        ({"limits": ["p99 < 5"]}, LimitError, "can't be read"),
+        ({"cores": 10_000}, LimitError, "cores can't be used"),
+        ({"most_rows": 0}, LimitError, "at least 1 row"),
+    ],
+)
+def test_options_are_refused_before_anything_is_measured(tmp_path, monkeypatch, options, kind, why):
+    monkeypatch.setattr(deploy_module, "Crews", None)
+    onnx.save(layer(), tmp_path / "model.onnx")
+    with pytest.raises(kind, match=why):
+        deploy(tmp_path / "model.onnx", tmp_path / "plan", **options)
+    assert not (tmp_path / "plan").exists()
+
+
+def test_the_cores_of_a_described_machine(tmp_path):
+    file = tmp_path / "machine.toml"
+    rates = "memory_gib = 1\ngflops_per_s = 1\nmemory_gb_per_s = 1\n"
+    file.write_text(f'[[device]]\nname = "host"\ncores = 3\n{rates}')
+    assert cores_of(file) == 3
+    file.write_text(f'[[device]]\nname = "host"\ncount = 2\n{rates}')
+    with pytest.raises(ClusterError, match="describes 2 devices"):
+        cores_of(file)

@@ -1,0 +1,72 @@
+"""`tensolog deploy` from outside, and `explain` of what it wrote."""
+
+import json
+import os
+
+import onnx
+import pytest
+
+from tests.parallel.plans import deployed, layer
+
+from .commandline import leftovers
+
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="instances need a POSIX system")
+
+
+@pytest.fixture
+def model(tmp_path):
+    onnx.save(layer(), tmp_path / "model.onnx")
+    return tmp_path / "model.onnx"
+
+
+def test_a_model_is_deployed_and_explained(cli, model, tmp_path):
+    plan = tmp_path / "plan"
+    outcome = cli("deploy", model, "-o", plan, "--budget", 1, "--max-batch", 2, "--json", "-q")
+    assert outcome.code == 0, outcome.err
+    told = json.loads(outcome.out)
+    assert told == {**json.loads((plan / "plan.json").read_text()), "output": str(plan)}
+    text = cli("explain", plan).out
+    assert "one instance" in text and "Why" in text
+    assert json.loads(cli("explain", plan, "--json").out)["setting"] == told["setting"]
+    assert leftovers(tmp_path, "model.onnx", "plan", "catalog.duckdb") == []
+
+
+def test_limits_that_nothing_keeps_are_refused(cli, model, tmp_path):
+    limit = "throughput > 1e12 /s"
+    outcome = cli("deploy", model, "-o", tmp_path / "plan", "--budget", 1, "--limit", limit)
+    line = outcome.refused()
+    assert f"no setting of this machine keeps '{limit}'" in line and "rows/s" in line
+    assert not (tmp_path / "plan").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "what"),
+    [
+        (["--limit", "p99 < 50"], "can't be read: write 'p99 < 50 ms'"),
+        (["--goal", "speed"], "'speed' is not one of 'throughput', 'latency'"),
+        (["--devices", "none.toml"], "none.toml can't be read"),
+        (["--input-shape", "z=1,8"], "the model's inputs are x"),
+        (["--input-shape", "x=1,9"], "gives 'x' the shape [1, 9]"),
+        (["--max-batch", "0"], "0 is not in the range x>=1"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_a_line(cli, model, tmp_path, arguments, what):
+    outcome = cli("deploy", model, "-o", tmp_path / "plan", *arguments)
+    assert what in outcome.refused()
+    assert leftovers(tmp_path, "model.onnx", "catalog.duckdb") == []
+
+
+def test_what_is_no_model_or_no_place_is_refused(cli, model, tmp_path):
+    (tmp_path / "text.onnx").write_text("no model")
+    refused = cli("deploy", tmp_path / "text.onnx", "-o", tmp_path / "plan").refused()
+    assert "is not an ONNX model" in refused
+    (tmp_path / "empty").mkdir()
+    refused = cli("deploy", tmp_path / "empty", "-o", tmp_path / "plan").refused()
+    assert "is a folder without model.onnx" in refused
+    assert "no deployment" in cli("deploy", model, "-o", tmp_path).refused()
+    assert "has no plan.json" in cli("explain", tmp_path).refused()
+
+
+def test_a_folder_of_a_deployment_is_explained_without_measuring(cli, tmp_path):
+    made = deployed(layer(), tmp_path)
+    assert "one instance was not beaten" in cli("explain", made.folder).out
