@@ -88,7 +88,7 @@ def deploy(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Choose instances, threads and batch size for a model on this machine.
+    """Choose how a model is served on this machine.
 
     IN.onnx is a model, or a result folder of optimize. Few settings are measured, all instances of
     each at a time; the best ones race in turns, and one instance with all cores takes part, so that
