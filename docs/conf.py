@@ -57,6 +57,7 @@ docs/rules
 docs/contributing-a-rule
 docs/laws
 docs/ledger
+docs/rearranged
 docs/generating-rules
 docs/operators
 ```

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ..catalog.errors import TensologError
 from ..profiles.machine import most_threads
-from ..rules import Rule, select_rules
+from ..rules import Rule, promise, select_rules
 from .graph.fold import FOLD_LIMIT
 from .graph.graph import Graph
 
@@ -110,8 +110,8 @@ class Setting:
 
     def bar(self, rule: Rule, opset: int) -> str:
         """Say why a rule may not be applied to models of an opset; '' where it may."""
-        if rule.equal not in self.allow:
-            return f"its result is {rule.equal}, and only {', '.join(self.allow)} is allowed"
+        if (kept := promise(rule)) not in self.allow:
+            return f"its result is {kept}, and only {', '.join(self.allow)} is allowed"
         if rule.target not in (None, RUNTIME_TARGET if self.for_runtime else self.target):
             return f"it is for the target {rule.target}"
         if rule.opset_from is not None and opset < rule.opset_from:

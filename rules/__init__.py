@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from .generation.run import generate
     from .language.errors import RuleError
     from .language.parser import parse_rules
+    from .language.promise import correction, promise
     from .language.syntax import Rule
     from .load import load_rules, select_rules
     from .matching.atoms import attribute_text
@@ -43,6 +44,7 @@ __all__ = [
     "check_conditions",
     "compile_misses",
     "compile_program",
+    "correction",
     "describe_miss",
     "generate",
     "instantiate",
@@ -53,6 +55,7 @@ __all__ = [
     "near_misses",
     "nearly",
     "parse_rules",
+    "promise",
     "rule_rows",
     "select_rules",
     "store_rules",
@@ -76,6 +79,7 @@ __getattr__, __dir__ = lazily(
         "check_conditions": ".matching.match",
         "compile_misses": ".matching.near_misses",
         "compile_program": ".matching.compile",
+        "correction": ".language.promise",
         "describe_miss": ".matching.near_misses",
         "generate": ".generation.run",
         "instantiate": ".matching.rewrite",
@@ -86,6 +90,7 @@ __getattr__, __dir__ = lazily(
         "near_misses": ".matching.near_misses",
         "nearly": ".matching.near_misses",
         "parse_rules": ".language.parser",
+        "promise": ".language.promise",
         "rule_rows": ".catalog_rows",
         "select_rules": ".load",
         "store_rules": ".catalog_rows",

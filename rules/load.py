@@ -14,6 +14,7 @@ from ..catalog import operators
 from ..catalog.kept import cache_path, kept, text_hash
 from .language.errors import RuleError, refuse_all
 from .language.parser import parse_rules
+from .language.promise import promise
 from .language.syntax import Rule
 
 REJECTED = "rejected.rules"
@@ -113,7 +114,7 @@ def select_rules(
         if (rule.opset_from is None or rule.opset_from <= opset)
         and (rule.opset_to is None or opset <= rule.opset_to)
         and rule.target in (None, target)
-        and rule.equal in allow
+        and promise(rule) in allow
         and (
             operators is None
             or all(any(op in operators for op in node.operators) for node in rule.match)

@@ -20,7 +20,7 @@ _STEPS = (
     *((table, "node_id", _NODES) for table in ("node_input", "node_output", "attribute")),
     ("dimension", "value_id", _VALUES),
     *((table, "graph_id", _GRAPHS) for table in ("graph_value", "initializer", "value", "node")),
-    *((table, "plan_id", _PLANS) for table in ("plan_step", "plan_candidate", "plan_deviation")),
+    *((f"plan_{part}", "plan_id", _PLANS) for part in ("step", "candidate", "deviation", "rule")),
     *((table, "model_id", "$1") for table in ("graph", "plan", "model_opset", "model_metadata")),
     ("model", "model_id", "$1"),
 )

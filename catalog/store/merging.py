@@ -38,6 +38,7 @@ NEW_BY_KEY = {
     "plan_step": "plan_id",
     "plan_candidate": "plan_id",
     "plan_deviation": "plan_id",
+    "plan_rule": "plan_id",
 }
 # Rows that are the same in every catalog, by the table and column that name them.
 BY_HASH = {

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..match.rewrite import Step
 from .egraph import EGraph
-from .extraction.costs import Costs
+from .extraction.costs import UNUSABLE, Costs
 from .extraction.problem import Selection
 from .provenance import Application
 
@@ -63,7 +63,17 @@ def _step(egraph: EGraph, chosen: set[int], application: Application, costs: Cos
         summary=application.summary,
         cost_before_ns=sum(costs(node) for node in before),
         cost_after_ns=sum(costs(node) for node in after),
+        correction=correction_text(application, costs),
     )
+
+
+def correction_text(application: Application, price: Callable[[int], float]) -> str:
+    """Say where a partial equivalence differs, what makes it whole, and what that costs."""
+    if not application.correction:
+        return ""
+    cost = sum(price(node) for node in application.made[-application.corrected :])
+    told = f"{cost / 1000:.1f} µs" if cost < UNUSABLE else "cost not known"
+    return f"{application.correction} ({told})"
 
 
 def name_of(egraph: EGraph, node: int) -> str:

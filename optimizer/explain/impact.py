@@ -115,7 +115,7 @@ def impact_of(
         for match, trial in trials:
             names = tuple(graph.node_name(number) for number in match.nodes.values())
             if trial is None:
-                places.append(Place(names, len(match.nodes), len(rule.rewrite)))
+                places.append(Place(names, len(match.nodes), len(rule.rewrite) + len(rule.correct)))
                 continue
             step = judge(trial, prices)
             places.append(

@@ -27,6 +27,7 @@ class Reason:
     `nodes` are the names of those that it matched, or of the part of its pattern that is there.
     `outcome` is one of the words above. `condition`, in the rule's own words, is the one that
     fails. `more_ns` is what the cheapest plan would cost more with it, in nanoseconds.
+    `correction` says of a partial equivalence where it differs, and what makes it whole.
     """
 
     rule: str
@@ -35,11 +36,13 @@ class Reason:
     detail: str
     more_ns: float | None = None
     condition: str = ""
+    correction: str = ""
 
     def match_json(self) -> dict[str, object]:
         """Give what came of a match as plain values."""
         given = {"rule": self.rule, "nodes": self.nodes, "state": self.outcome}
-        return {**given, "detail": self.detail, "more_ns": self.more_ns}
+        told = {"correction": self.correction} if self.correction else {}
+        return {**given, "detail": self.detail, "more_ns": self.more_ns, **told}
 
     def refusal_json(self) -> dict[str, object]:
         """Give what kept the rule from a place as plain values."""

@@ -15,7 +15,7 @@ from ...catalog.onnx.writer import skeleton_model
 from ...profiles.kernels.costs import CostModel
 from ...profiles.kernels.profile import profile
 from ...profiles.machine import cores
-from ...rules import Rule, load_rules
+from ...rules import Rule, correction, load_rules, promise
 from ...rules.gate.ledger.admission import applicable
 from ..graph.fold import FOLD_LIMIT
 from ..graph.free_sizes import guesses, sizes_from
@@ -70,11 +70,12 @@ def explain_model(
                 rule=match.rule.name,
                 nodes=tuple(graph.node_name(number) for number in match.nodes.values()),
                 removed=len(match.nodes),
-                added=len(match.rule.rewrite),
+                added=len(match.rule.rewrite) + len(match.rule.correct),
                 accepted=False,
                 reason="cost decides",
-                equal=match.rule.equal,
+                equal=promise(match.rule),
                 summary=match.rule.summary,
+                correction=correction(match.rule),
             )
             for match in Matcher(explorative).find(graph)
         ]

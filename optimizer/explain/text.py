@@ -116,7 +116,7 @@ def _step_line(step: Step) -> str:
     if step.cost_before_ns is not None and step.cost_after_ns is not None:
         change = f", {_time(step.cost_before_ns)} -> {_time(step.cost_after_ns)}"
     state = "" if step.accepted else "not taken: "
-    return f"  {marked(step.rule)}: {state}{step.reason}{change}"
+    return f"  {marked(step.rule)}: {state}{step.reason}{change}{_corrected(step.correction)}"
 
 
 def _way_line(way: Way) -> str:
@@ -134,13 +134,18 @@ def _laying_lines(laying: Laying) -> list[str]:
 
 
 def _match_line(match: Reason) -> str:
-    where = f" at {_nodes(match.nodes)}"
+    where = f" at {_nodes(match.nodes)}{_corrected(match.correction)}"
     if match.outcome == COSTS_MORE:
         return (
             f"  {marked(match.rule)}: not taken{_more(match.more_ns, match.detail, False)}{where}"
         )
     detail = f": {match.detail}" if match.detail else ""
     return f"  {marked(match.rule)}: {match.outcome}{detail}{where}"
+
+
+def _corrected(correction: str) -> str:
+    """A line of its own for what makes a partial equivalence whole."""
+    return f"\n    {correction}" if correction else ""
 
 
 def _refusal_line(refusal: Reason) -> str:
@@ -185,7 +190,7 @@ def _places(steps: Iterable[Step]) -> list[str]:
     lines: list[str] = []
     for (rule, reason), found in by_rule.items():
         count = f" ({len(found)}x)" if len(found) > 1 else ""
-        lines.append(f"  {marked(rule)}{count}: {reason}")
+        lines.append(f"  {marked(rule)}{count}: {reason}{_corrected(found[0].correction)}")
         for step in found[:SHOWN_PLACES]:
             if step.nodes:
                 lines.append(f"    at {_nodes(step.nodes)}")

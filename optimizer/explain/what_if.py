@@ -18,7 +18,7 @@ from ..egraph.extraction.extract import MOST_STEPS, extract
 from ..egraph.extraction.problem import Choice, CycleError, Problem, Selection, cost_of, in_order
 from ..egraph.provenance import Application
 from ..egraph.saturation.saturate import Growth
-from ..egraph.trace import name_of
+from ..egraph.trace import correction_text, name_of
 from ..match.rewrite import Step
 from .reasons import COSTS_MORE, IN_PLAN, NOT_MEASURED, REFUSED, WITHOUT_USE, Reason, Standing, Way
 
@@ -115,6 +115,7 @@ class Asker:
                     summary=first.summary,
                     cost_before_ns=self.best.cost,
                     cost_after_ns=self.best.cost + judged.more_ns,
+                    correction=correction_text(first, lambda node: self.price(now[node])),
                 )
             )
         return sorted(steps, key=lambda step: (step.cost_after_ns, step.rule))
@@ -235,7 +236,9 @@ class Asker:
             made = {now[n] for n in application.made}
             key = (application.rule, names)
             if key not in found or found[key].outcome != IN_PLAN:
-                found[key] = self._judged(application, names, made, self.taken)
+                judged = self._judged(application, names, made, self.taken)
+                told = correction_text(application, lambda node: self.price(now[node]))
+                found[key] = replace(judged, correction=told)
         return list(found.values())
 
     def _judged(

@@ -15,8 +15,10 @@ from ...rules import (
     Rule,
     RuleError,
     check_conditions,
+    correction,
     instantiate,
     match_of,
+    promise,
 )
 from ..deadline import checkpoint
 from ..graph.branches import hoist_invariants, inline_branches, unroll_loops
@@ -42,7 +44,11 @@ REFINEMENTS = 50
 
 @dataclass(frozen=True)
 class Step:
-    """One rewrite that was made or weighed: node names, counts, and costs in nanoseconds."""
+    """One rewrite that was made or weighed: node names, counts, and costs in nanoseconds.
+
+    `correction` says of a partial equivalence where it differs, what makes it whole, and at what
+    cost where that is known.
+    """
 
     rule: str
     nodes: tuple[str, ...]
@@ -54,6 +60,7 @@ class Step:
     summary: str = ""
     cost_before_ns: float | None = None
     cost_after_ns: float | None = None
+    correction: str = ""
 
 
 class Matcher:
@@ -351,6 +358,7 @@ def _step(
         added=added,
         accepted=accepted,
         reason=reason,
-        equal=match.rule.equal,
+        equal=promise(match.rule),
         summary=match.rule.summary,
+        correction=correction(match.rule),
     )

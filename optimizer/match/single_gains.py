@@ -9,7 +9,7 @@ from onnx.shape_inference import InferenceError
 
 from ...profiles.kernel import Kernel
 from ...profiles.kernels.costs import Cost
-from ...rules import ABSENT, Match
+from ...rules import ABSENT, Match, correction, promise
 from ..deadline import checkpoint
 from ..graph.fold import becomes_constant
 from ..graph.graph import Graph, TensorType, constant_of
@@ -159,8 +159,9 @@ def judge(trial: Trial, prices: Prices) -> Step:
         added=trial.added,
         accepted=False,
         reason="",
-        equal=rule.equal,
+        equal=promise(rule),
         summary=rule.summary,
+        correction=correction(rule),
         cost_before_ns=before.ns,
         cost_after_ns=after.ns,
     )

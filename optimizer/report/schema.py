@@ -64,6 +64,7 @@ class Step(TypedDict):
     accepted: bool
     reason: str
     equal: NotRequired[str]  # exact | rounding | partial
+    correction: NotRequired[str]  # where a partial equivalence differs, and what makes it whole
     proved: NotRequired[bool]  # false where optimizer/unproved.py states the equality
     summary: NotRequired[str]  # what the rule does, one sentence
 

@@ -297,6 +297,7 @@ def steps_json(plan: list[Step]) -> list[ReportStep]:
             "equal": step.equal,
             "proved": not is_unproved(step.rule),
             "summary": step.summary,
+            **({"correction": step.correction} if step.correction else {}),  # type: ignore[typeddict-item]
         }
         for position, step in enumerate(plan)
     ]

@@ -1,4 +1,4 @@
-"""The right side of a rule, made concrete for one match."""
+"""The right side of a rule, made concrete for one match, its correction included."""
 
 from __future__ import annotations
 
@@ -17,6 +17,9 @@ from .view import ABSENT, GraphView, Match, NewNode, Reference, Replacement
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+# What is added to the names that a correction makes.
+CORRECTED = ".corrected"
 
 
 def instantiate(match: Match, view: GraphView) -> Replacement:
@@ -37,13 +40,16 @@ class _Builder:
         self.constants: dict[str, NDArray[np.generic]] = {}
         self.outputs: dict[int, Reference] = {}
         self.dtypes: dict[str, str] = {}
-        self.made: set[str] = set()
+        # Where a name of the right side is: a correction makes a name of its output anew.
+        self.made: dict[str, str] = {}
 
     def build(self) -> Replacement:
         """Go through the right side line by line."""
         try:
             for node in self.rule.rewrite:
                 self._node(node)
+            for node in self.rule.correct:
+                self._node(node, CORRECTED)
             for alias in self.rule.aliases:
                 targets = self._matched_outputs(alias.output, alias.source.star)
                 dtype = self.view.dtype(targets[0]) if targets else None
@@ -58,7 +64,7 @@ class _Builder:
         removed = tuple(dict.fromkeys(self.match.nodes.values()))
         return Replacement(self.rule, tuple(self.nodes), self.constants, self.outputs, removed)
 
-    def _node(self, node: PatternNode) -> None:
+    def _node(self, node: PatternNode, suffix: str = "") -> None:
         types = self._operand_types(node)
         inputs: list[Reference] = []
         for position, item in enumerate(node.inputs):
@@ -72,14 +78,14 @@ class _Builder:
             local = (
                 [f"{output.value}.{i}" for i in range(len(matched))]
                 if output.star
-                else [output.value]
+                else [output.value + suffix]
             )
             self.outputs.update(zip(matched, local, strict=False))
             outputs += local
             for name in local:
                 if dtype:
                     self.dtypes[name] = dtype
-        self.made.update(o.value for o in node.outputs)
+        self.made.update({o.value: o.value + suffix for o in node.outputs})
         op_type = self._chosen(node)
         self.nodes.append(
             NewNode(
@@ -122,7 +128,7 @@ class _Builder:
                 return [f"{name}.{i}" for i in range(len(self.bound.lists[name]))]
             return list(self.bound.lists[name])
         if name in self.made:
-            return [name]
+            return [self.made[name]]
         value = self.match.values[name]
         if value != ABSENT:
             return [value]
@@ -182,7 +188,7 @@ class _Builder:
             if item.literal is not None:
                 types.append(None)
             elif name in self.made:
-                types.append(self.dtypes.get(name))
+                types.append(self.dtypes.get(self.made[name]))
             elif item.star:
                 ids = self.bound.lists[name]
                 types.append(self.view.dtype(ids[0]) if ids else None)

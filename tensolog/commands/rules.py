@@ -15,6 +15,7 @@ from .rules_reject import reject
 from .rules_replay import replay
 from .rules_show import show
 from .rules_text import format_files, new
+from .rules_value import value
 
 
 class InOrder(click.Group):
@@ -49,6 +50,7 @@ for command in (
     check,
     prove,
     impact,
+    value,
     reject,
     list_rules,
     show,

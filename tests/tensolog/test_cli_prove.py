@@ -1,8 +1,14 @@
-"""`tensolog rules prove`, `replay`, `impact`, `mutate` and `import`, on little."""
+"""`tensolog rules prove`, `replay`, `impact`, `value`, `mutate` and `import`, on little."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
+from tensolog.catalog import Catalog
+from tensolog.optimizer.explain import value as value_module
+from tensolog.optimizer.match.rewrite import Step
+from tensolog.optimizer.result.optimization import Candidate
+from tensolog.rules import load_rules
 from tensolog.rules.gate.ledger import ledger as ledger_module
 from tensolog.rules.gate.ledger.ledger import Entry, Ledger
 
@@ -157,6 +163,54 @@ def test_impact_gives_json_for_each_model(cli, small_model, false_file):
 
 def test_impact_of_a_file_that_is_no_model_is_an_error(cli, true_file):
     assert cli("rules", "impact", "EliminateIdentity", true_file).refused()
+
+
+# ------------------------------------------------------------------------------------ value
+
+
+def test_value_says_where_rules_match_and_what_the_winner_gains(cli, small_model):
+    outcome = cli("rules", "value", "EliminateIdentity", "--models", small_model, "--budget", "0")
+    assert outcome.code == 0, outcome.err
+    head, _, row = outcome.out.splitlines()
+    assert "of the original's time" in head
+    assert row.split()[:2] == ["EliminateIdentity", "1"]
+    query = "SELECT rule, places FROM plan_rule JOIN plan USING (plan_id)"
+    assert json.loads(cli("sql", query, "--format", "json").out) == [
+        {"rule": "EliminateIdentity", "places": 1}
+    ]
+
+
+def test_value_gives_json_for_each_model_and_leaves_out_what_does_not_match(cli, small_model):
+    given = ("--models", small_model, "--budget", "0", "--json")
+    (found,) = json.loads(cli("rules", "value", "JoinTiles", *given).out)["models"]
+    assert (found["rules"], found["chosen"]) == ([], "original")
+
+
+def test_value_refuses_a_rule_that_is_not_proved(cli, small_model, true_file):
+    outcome = cli("rules", "value", true_file, "--models", small_model, "--budget", "0")
+    assert "run tensolog rules prove" in outcome.refused()
+
+
+def test_value_without_a_rule_is_that_of_a_plan_that_does_without_it(monkeypatch, small_model):
+    """The winner with the rule takes half of the time, the one without it 0.8."""
+
+    def optimized(model, *, rules, catalog, **options):
+        uses = any(rule.name == "EliminateIdentity" for rule in rules)
+        raced = Candidate("plan", 2, "faster", ratio=0.5 if uses else 0.8)
+        steps = [Step("EliminateIdentity", ("same",), 1, 0, True, "", cost_before_ns=3.0)] * uses
+        return SimpleNamespace(
+            plan=steps, candidates=[raced], chosen="plan", nodes_before=3, plan_id=None
+        )
+
+    monkeypatch.setattr(value_module, "optimize", optimized)
+    asked = [rule for rule in load_rules() if rule.name in ("EliminateIdentity", "JoinTiles")]
+    with Catalog(":memory:") as catalog:
+        found = value_module.value_of(
+            asked, (), small_model, name="small", catalog=catalog, apart=True
+        )
+    (one,) = found.rules
+    assert (one.places, one.applied, one.gain_ns) == (1, 1, None)
+    assert (found.winner.ratio, one.without.ratio) == (0.5, 0.8)
 
 
 # ----------------------------------------------------------------------------------- mutate

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ....rules import Match, Replacement, RuleError, instantiate
+from ....rules import Match, Replacement, RuleError, correction, instantiate, promise
 from ...deadline import checkpoint
 from ...graph.graph import constant_of
 from ...match.rewrite import attribute_proto
@@ -41,9 +41,11 @@ def apply_matches(egraph: EGraph, found: Sequence[Match]) -> list[Application]:
         application = Application(
             match.rule.name,
             tuple(match.nodes.values()),
-            equal=match.rule.equal,
+            equal=promise(match.rule),
             summary=match.rule.summary,
             always=match.rule.tag == "always",
+            correction=correction(match.rule),
+            corrected=len(match.rule.correct),
         )
         applied.append(application)
         try:

@@ -189,7 +189,12 @@ def reachable(rules: Sequence[Rule], operators: Collection[str]) -> tuple[Rule, 
     present = set(operators)
     while True:
         chosen = tuple(r for r in rules if all(present & set(n.operators) for n in r.match))
-        made = {op for rule in chosen for node in rule.rewrite for op in node.operators}
+        made = {
+            op
+            for rule in chosen
+            for node in (*rule.rewrite, *rule.correct)
+            for op in node.operators
+        }
         if made <= present:
             return chosen
         present |= made

@@ -179,7 +179,7 @@ def _version() -> str:
 
 
 def _is_usable(rule: Rule) -> bool:
-    operators = [set(node.operators) for node in (*rule.match, *rule.rewrite)]
+    operators = [set(node.operators) for node in (*rule.match, *rule.rewrite, *rule.correct)]
     if rule.target or not rule.match:
         return False
     known = all(one & _KNOWN for one in operators[: len(rule.match)])

@@ -20,6 +20,7 @@ import onnx
 from ....catalog.operators import ShapeError
 from ....profiles.kernels.faults import FATAL_WHEN_EMPTY
 from ...language.errors import RuleError
+from ...language.promise import promise
 from ...language.schemas import plain
 from ...language.syntax import Rule
 from ...matching.model_view import dtype_name
@@ -60,10 +61,10 @@ class Run:
 def fuzz(rule: Rule, seconds: float, seed: int = 0) -> Counterexample | None:
     """Run random instances of a rule under ONNX Runtime; a confirmed difference, or None.
 
-    Dimensions of 0 and 1, both float types, kernels and padding as the generator draws them. Of a
-    partial equivalence nothing is run: its sides differ, and its correction is no part of them.
+    Dimensions of 0 and 1, both float types, kernels and padding as the generator draws them. A
+    partial equivalence is run with its correction; without one its sides differ.
     """
-    if rule.equal == "partial":
+    if promise(rule) == "partial":
         return None
     until = time.thread_time() + seconds
     for instance in drawn(rule, seed, until):

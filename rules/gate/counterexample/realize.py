@@ -164,7 +164,8 @@ def _positions(rule: Rule, origin: Origin) -> dict[str, int]:
 
 def _common(rule: Rule, origin: Origin) -> int:
     """An operator set in which all operators mean the same and that more runtimes know."""
-    operators = {node.operator for node in (*rule.match, *rule.rewrite) if not node.choices}
+    nodes = (*rule.match, *rule.rewrite, *rule.correct)
+    operators = {node.operator for node in nodes if not node.choices}
     operators |= {node.operator for node in origin.nodes}
     low, high = rule.opset_from or 1, rule.opset_to or origin.opset
     for opset in _COMMON_OPSETS:

@@ -116,8 +116,8 @@ def _feeds(sides: SideModels, assignment: Assignment) -> dict[str, Array]:
 
 def _shown(rule: Rule, statement: Statement, difference: Difference) -> Counterexample | None:
     """The difference at a model; None where the rule as it is applied doesn't differ there."""
-    corrected = bool(rule.correct) and statement.region is None
-    if statement.origin is None or corrected:
+    uncorrected = bool(rule.correct) and statement.region is not None
+    if statement.origin is None or uncorrected:
         return by_statement(statement, difference)
     try:
         sides = sides_of(realize(rule, statement, difference.assignment))

@@ -526,7 +526,7 @@ class _Types:
         told = {classes.root(name) for name in types_said(rule) if name in classes.parents}
         sources: dict[str, str | None] = {}
         alike: dict[str, str] = {}
-        for written in (*rule.match, *rule.rewrite):
+        for written in (*rule.match, *rule.rewrite, *rule.correct):
             node = chosen(written, operators)
             known = signature(node.operator, latest)
             if known is None:

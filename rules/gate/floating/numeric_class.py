@@ -12,6 +12,7 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 
+from ...language.promise import promise
 from ...language.syntax import Rule
 from ..cpu_limit import FLOATING_MORE_S, FLOATING_TIMES, OutOfTimeError, limited
 from ..prove import TIMEOUT_S
@@ -50,7 +51,7 @@ def measured(rule: Rule, verdict: Verdict, timeout: float = TIMEOUT_S) -> Verdic
         print(f"{rule.name}: {type(error).__name__}: {error}", file=sys.stderr)
         said = " ".join(str(error).split())
         return replace(verdict, reason=f"{_NOT_MEASURED}: {type(error).__name__}: {said}")
-    if record.status == "unmeasured" and rule.equal != "partial":
+    if record.status == "unmeasured" and promise(rule) != "partial":
         return replace(verdict, floating=record, reason=f"{_NOT_MEASURED}: {_NO_INSTANCE}")
     if not record.problems:
         return replace(verdict, floating=record)

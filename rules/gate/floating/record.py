@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...language.errors import RuleError
+from ...language.promise import promise
 from ...language.syntax import Rule
 from ...prover.cases.case_split import IllTyped, UndescribedError, statements
 from ...prover.statement import Statement
@@ -49,8 +50,8 @@ def floating_record(
     `given` are the rule's statements, made here where they are needed and not given. `proved`: both
     sides were proved equal as tensors, without which moving elements proves nothing of bits.
     `samples` is the number of instances, `timeout` the solver's for each question, in seconds, of a
-    rule that says exact; others get less. Of a partial equivalence nothing is measured: it promises
-    nothing of the elements of its region.
+    rule that says exact; others get less. A partial equivalence is measured with its correction,
+    without one it isn't: it promises nothing of the elements of its region.
     """
     start = time.perf_counter()
     rounded: list[Rounding] = []
@@ -58,7 +59,7 @@ def floating_record(
     problems: list[_Problem] = []
     count = samples + 2 * sum(len(operators) for _, operators in rule.choices)
     run = in_types_that_run(rule)
-    for dtype, share in DTYPES.items() if rule.equal != "partial" else ():
+    for dtype, share in DTYPES.items() if promise(rule) != "partial" else ():
         try:
             pairs = draw_sides(run, max(2, round(share * count)), seed, dtype)
             rounded += roundings(pairs, dtype, seed)

@@ -82,7 +82,7 @@ def library() -> str:
 
 def operators(rule: Rule) -> tuple[str, ...]:
     """Return the operators of both sides, as `domain:name` outside of ai.onnx, sorted."""
-    nodes: Iterable[PatternNode] = (*rule.match, *rule.rewrite)
+    nodes: Iterable[PatternNode] = (*rule.match, *rule.rewrite, *rule.correct)
     return tuple(sorted({operator for node in nodes for operator in node.operators}))
 
 

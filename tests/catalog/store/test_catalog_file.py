@@ -263,12 +263,14 @@ OF_CLUSTERS = (
 BEFORE_5 = "DROP TABLE link; DROP TABLE cluster;" + "".join(
     f"ALTER TABLE device DROP COLUMN {name};" for name in OF_CLUSTERS
 )
+BEFORE_6 = "DROP TABLE plan_rule;"
 
 
 def test_a_catalog_of_version_1_becomes_one_of_the_schema(path):
     with Catalog(path) as catalog:
         expected = catalog.sql(COLUMNS).fetchall()
-        catalog.connection.execute("DROP TABLE proof;" + PROOF_1 + BEFORE_3 + BEFORE_4 + BEFORE_5)
+        earlier = PROOF_1 + BEFORE_3 + BEFORE_4 + BEFORE_5 + BEFORE_6
+        catalog.connection.execute("DROP TABLE proof;" + earlier)
         catalog.connection.execute("UPDATE catalog_version SET version = 1")
         assert catalog.sql(COLUMNS).fetchall() != expected
     with Catalog(path) as catalog:

@@ -19,6 +19,7 @@ PLANNED = {
     "plan_step": "$1, 0, 'Rule', ['a'], 1, 0, 1.0, 0.5, true, 'why'",
     "plan_candidate": "$1, 'original', 1, 1.0, 1.0, 0.1, 1.0, 0.9, 1.1, 9, 'kept'",
     "plan_deviation": "$1, 'original', 'normal', 'y', 0.0, 0.0, 0.0, 0.1, true",
+    "plan_rule": "$1, 'Rule', 2, 3, 1, 0.5, 1.0, ''",
 }
 
 
