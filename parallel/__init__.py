@@ -1,7 +1,52 @@
 """Which device computes what: plans for several devices.
 
-In go a model and a description of devices (devices.py); out comes a plan. Begin at devices.py.
+In go a model and a description of devices (devices.py); out comes a plan (planning.py). cuts/ says
+how operators can be divided, simulation/ what a plan takes, search/ finds plans, and materialize.py
+writes one as a model. Begin at planning.py.
 
 On one machine a plan says how many instances, threads and rows: begin at deploy.py, which chooses
 (choose.py) by measuring (crews.py), and at pool.py, which serves what was chosen.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..catalog.lazily import lazily
+
+if TYPE_CHECKING:
+    from .device_rows import load_cluster, store_cluster
+    from .devices import Cluster, Device, Link, parse_cluster, read_cluster, to_toml
+    from .materialize import materialize
+    from .planning import ParallelPlan, plan
+
+__all__ = [
+    "Cluster",
+    "Device",
+    "Link",
+    "ParallelPlan",
+    "load_cluster",
+    "materialize",
+    "parse_cluster",
+    "plan",
+    "read_cluster",
+    "store_cluster",
+    "to_toml",
+]
+
+__getattr__, __dir__ = lazily(
+    __name__,
+    {
+        "Cluster": ".devices",
+        "Device": ".devices",
+        "Link": ".devices",
+        "ParallelPlan": ".planning",
+        "load_cluster": ".device_rows",
+        "materialize": ".materialize",
+        "parse_cluster": ".devices",
+        "plan": ".planning",
+        "read_cluster": ".devices",
+        "store_cluster": ".device_rows",
+        "to_toml": ".devices",
+    },
+)

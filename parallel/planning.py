@@ -1,0 +1,354 @@
+"""Plans for several devices: `plan(model, cluster, goal=…)`."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ..catalog import Catalog
+from ..profiles.kernel import Kernel
+from .cuts.cut_rules import admit, rule_of
+from .cuts.derivation import Cut, cuts_of
+from .devices import Cluster, Link, read_cluster
+from .search.anneal import anneal
+from .search.candidates import Candidate, candidates, fastest_first
+from .search.exact import best_of_all
+from .search.goals import Goal, PlanError, Score, check_goal, score
+from .search.space import Space
+from .simulation.placement import Config, whole_on
+from .simulation.simulator import Simulation
+from .simulation.tasks import Plan, Problem
+from .simulation.times import Times
+from .workload import Operator, Workload, read_workload
+
+if TYPE_CHECKING:
+    import onnx
+
+    from ..rules import Rule
+
+# Tasks that random changes may simulate in all, and the most changes.
+_TASKS, _CHANGES = 60_000, 400
+# Graphs of so few combinations are looked through.
+_FEW = 10_000_000.0
+_MOST_DEVICES = 512
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A copy of the model, and how its operators are divided."""
+
+    plan: Plan
+    latency_s: float
+    bottleneck_s: float
+
+
+@dataclass(frozen=True)
+class ParallelPlan:
+    """Where each part of a model is computed, and what that is simulated to take.
+
+    Requests go to `instances` in turns, to each as often as it can take. `memory_bytes` is by
+    device. `exact` says that no other plan of the space is better. `compared` has the usual plans
+    and what the goal is with them, where they fit. `rules` are the proved cuts that it rests on, by
+    operator. `name` says what kind of plan it is.
+    """
+
+    problem: Problem
+    goal: Goal
+    name: str
+    instances: tuple[Instance, ...]
+    score: Score
+    memory_bytes: Mapping[int, int]
+    exact: bool
+    compared: Mapping[str, float]
+    rules: tuple[tuple[Rule, ...], ...] = ()
+
+    @property
+    def latency_s(self) -> float:
+        """Time of a request in the first instance."""
+        return self.instances[0].latency_s
+
+    @property
+    def requests_per_s(self) -> float:
+        """Requests a second of all instances, each at the pace of its busiest device or link."""
+        return sum(1 / one.bottleneck_s for one in self.instances if one.bottleneck_s > 0)
+
+    def simulate(self, instance: int = 0) -> Simulation:
+        """Return the simulation of an instance, with the times of all its tasks."""
+        return Simulation(self.problem, self.instances[instance].plan)
+
+    def text(self) -> str:
+        """Say what is where, a line for each run of operators that are divided alike."""
+        devices = [device.name for device in self.problem.cluster.devices]
+        lines = [
+            f"{self.name}: {self.latency_s * 1e3:.3f} ms a request, "
+            f"{self.requests_per_s:.1f} requests/s, "
+            f"{max(self.memory_bytes.values(), default=0) / 2**20:.1f} MiB on the fullest device"
+        ]
+        operators = self.problem.workload.operators
+        for number, instance in enumerate(self.instances):
+            if len(self.instances) > 1:
+                lines.append(f"instance {number + 1}:")
+            pairs = zip(operators, instance.plan, strict=True)
+            for config, group in itertools.groupby(pairs, key=lambda one: _said(one[1], devices)):
+                names = [operator.name for operator, _ in group]
+                what = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]} ({len(names)})"
+                lines.append(f"  {config}: {what}")
+        return "\n".join(lines)
+
+
+def _said(config: Config, devices: Sequence[str]) -> str:
+    where = ", ".join(devices[n] for n in dict.fromkeys(config.devices))
+    how = " and ".join(
+        f"{cut.kind} in {degree}" + (f" (axis {cut.axes[0]})" if cut.axes else "")
+        for cut, degree in config.cuts
+    )
+    if not how:
+        return where if len(config.devices) == 1 else f"whole on each of {where}"
+    return f"{how} on {where}"
+
+
+def plan(
+    model: str | Path | bytes | onnx.ModelProto | Workload,
+    cluster: Cluster | str | Path,
+    *,
+    goal: str = "latency",
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
+    catalog: Catalog | None = None,
+    entry: str | None = None,
+    seed: int = 0,
+    prove: bool = True,
+    progress: Callable[[str], None] | None = None,
+) -> ParallelPlan:
+    """Choose how to divide a model among the devices of a cluster.
+
+    `goal` is "latency" (of one request), "throughput" (requests a second) or "memory" (bytes on the
+    fullest device). `catalog` has measured kernels and proofs of cuts; proofs that it lacks are
+    made and stored there. `entry` names the device that inputs come from and outputs go to; without
+    one, inputs are everywhere and outputs stay. With `prove=False`, cuts count that were derived
+    and not proved: for experiments, never to be run.
+
+    Raises ModelError for a model that can't be planned, ClusterError for a cluster that can't be
+    read, PlanError for an unknown goal, and where the devices can't hold the model: then it says
+    how many of them would.
+    """
+    wanted = check_goal(goal)
+    workload = model if isinstance(model, Workload) else read_workload(model, input_shapes)
+    own = cluster if isinstance(cluster, Cluster) else read_cluster(cluster)
+    if not workload.operators:
+        raise PlanError("the model has no operators: there is nothing to divide")
+    names = [device.name for device in own.devices]
+    start = names.index(own.device(entry).name) if entry is not None else None
+    problem = Problem(workload, own, Times(own, catalog), start)
+    return _Planner(problem, wanted, catalog, seed, prove, progress).run()
+
+
+@dataclass
+class _Planner:
+    problem: Problem
+    goal: Goal
+    catalog: Catalog | None
+    seed: int
+    prove: bool
+    progress: Callable[[str], None] | None
+
+    def run(self) -> ParallelPlan:
+        """Search, prove the cuts of what was found, and search again without those that fail."""
+        refused: set[tuple[Kernel, Cut]] = set()
+        while True:
+            cuts = [self.usable(number, refused) for number in range(len(self.operators))]
+            found = self.search(Space(self.problem, cuts))
+            failed = self.unproved(found) if self.prove else set()
+            if not failed:
+                return replace(found, rules=self.rules(found))
+            refused |= failed
+
+    @property
+    def operators(self) -> tuple[Operator, ...]:
+        return self.problem.workload.operators
+
+    def usable(self, number: int, refused: set[tuple[Kernel, Cut]]) -> tuple[Cut, ...]:
+        kernel = self.operators[number].kernel
+        if kernel.is_constant:
+            return ()
+        return tuple(cut for cut in cuts_of(kernel) if (kernel, cut) not in refused)
+
+    def rules(self, found: ParallelPlan) -> tuple[tuple[Rule, ...], ...]:
+        """Return the rules of the first instance, by operator."""
+        pairs = zip(self.operators, found.instances[0].plan, strict=True)
+        return tuple(
+            tuple(
+                rule
+                for cut, _ in config.cuts
+                if (rule := rule_of(operator.kernel, cut)) is not None
+            )
+            for operator, config in pairs
+        )
+
+    def unproved(self, found: ParallelPlan) -> set[tuple[Kernel, Cut]]:
+        """Return the cuts of a plan that are not proved, now that that was tried."""
+        used = {
+            (self.operators[number].kernel, cut)
+            for instance in found.instances
+            for number, config in enumerate(instance.plan)
+            for cut, _ in config.cuts
+        }
+        if not used:
+            return set()
+        self.say(f"proving the cuts of {found.name}")
+        if self.catalog is not None:
+            admitted = admit(used, self.catalog)
+        else:
+            with Catalog(":memory:") as memory:
+                admitted = admit(used, memory)
+        return {one for one in used if not admitted.holds(*one)}
+
+    def say(self, text: str) -> None:
+        if self.progress is not None:
+            self.progress(text)
+
+    # ---- the search
+    def search(self, space: Space) -> ParallelPlan:
+        problem, goal = self.problem, self.goal
+        compared: dict[str, float] = {}
+        best: tuple[Score, Candidate, Simulation] | None = None
+        for tight in (goal == "memory", True):
+            if best is not None and (tight == (goal == "memory") or not best[0].excess_bytes):
+                break
+            for one in candidates(space, tight=tight):
+                self.say(one.name)
+                simulation = Simulation(problem, one.plan)
+                rank = self.rank(one, simulation)
+                if rank.excess_bytes == 0:
+                    compared[one.name] = min(rank.goal, compared.get(one.name, math.inf))
+                if best is None or rank < best[0]:
+                    best = (rank, one, simulation)
+        assert best is not None
+        rank, candidate, simulation = best
+        exact = False
+        if self.copies(candidate.devices) == 1 or goal != "throughput":
+            simulation, rank, exact, candidate = self.refined(space, candidate, simulation, rank)
+        if rank.excess_bytes:
+            raise PlanError(self.refusal(rank))
+        instances = [self.instance(simulation)]
+        if goal == "throughput":
+            instances += self.others(candidate, simulation)
+        held: dict[int, int] = {}
+        for instance in instances:
+            for device, size in Simulation(problem, instance.plan).memory_bytes().items():
+                held[device] = max(held.get(device, 0), size)
+        name = candidate.name if len(instances) == 1 else f"{len(instances)} times {candidate.name}"
+        return ParallelPlan(problem, goal, name, tuple(instances), rank, held, exact, compared)
+
+    def refined(
+        self, space: Space, candidate: Candidate, simulation: Simulation, rank: Score
+    ) -> tuple[Simulation, Score, bool, Candidate]:
+        configs = [space.all_configs(number) for number in range(len(self.operators))]
+        if len(self.problem.cluster.devices) > 4:
+            block = candidate.devices
+            configs = [
+                [whole_on(block[0]), *space.divisions(number, block)]
+                for number in range(len(self.operators))
+            ]
+        steps = min(_CHANGES, _TASKS // max(len(simulation.schedule.tasks), 1))
+        better, better_rank = anneal(simulation, configs, self.goal, steps=steps, seed=self.seed)
+        name = candidate.name
+        if better_rank < rank:
+            simulation, rank, name = better, better_rank, f"{name}, changed"
+        combinations = math.prod(float(len(own)) for own in configs)
+        if combinations > _FEW or len(self.problem.cluster.devices) > 4:
+            return simulation, rank, False, replace(candidate, name=name)
+        found = best_of_all(self.problem, configs, self.goal, simulation)
+        if found.score < rank:
+            simulation, rank, name = found.simulation, found.score, "searched"
+        return simulation, rank, found.exact, replace(candidate, name=name)
+
+    # ---- instances
+    def copies(self, devices: tuple[int, ...]) -> int:
+        """Return how many instances of a plan for so many devices there is room for."""
+        return len(self.problem.cluster.devices) // len(devices)
+
+    def rank(self, candidate: Candidate, simulation: Simulation) -> Score:
+        rank = score(simulation, self.goal)
+        if self.goal != "throughput":
+            return rank
+        paces = [1 / rank.goal] if rank.goal > 0 else [math.inf]
+        for plan in self.shifted(candidate):
+            other = Simulation(self.problem, plan)
+            more = score(other, self.goal)
+            if more.excess_bytes == 0 and more.goal > 0:
+                paces.append(1 / more.goal)
+        return replace(rank, goal=1 / sum(paces))
+
+    def others(self, candidate: Candidate, simulation: Simulation) -> list[Instance]:
+        base = replace(candidate, plan=simulation.plan)
+        found = []
+        for plan in self.shifted(base):
+            other = Simulation(self.problem, plan)
+            if score(other, self.goal).excess_bytes == 0:
+                found.append(self.instance(other))
+        return found
+
+    def shifted(self, candidate: Candidate) -> list[Plan]:
+        """Return the plan on the other devices, block by block."""
+        order = fastest_first(self.problem)
+        width = len(candidate.devices)
+        found = []
+        for first in range(width, len(order) - width + 1, width):
+            place = dict(zip(candidate.devices, order[first : first + width], strict=True))
+            if any(not self.problem.linked(a, b) for a in place.values() for b in place.values()):
+                continue
+            found.append(
+                tuple(
+                    config.moved(tuple(place[device] for device in config.devices))
+                    for config in candidate.plan
+                )
+            )
+        return found
+
+    @staticmethod
+    def instance(simulation: Simulation) -> Instance:
+        return Instance(simulation.plan, simulation.latency_s, simulation.bottleneck_s)
+
+    # ---- what does not fit
+    def refusal(self, rank: Score) -> str:
+        """Say how many devices like these would hold the model."""
+        devices = self.problem.cluster.devices
+        text = (
+            f"the model does not fit on the {len(devices)} devices of {self.problem.cluster.name}: "
+            f"{rank.excess_bytes / 2**20:.1f} MiB are too much"
+        )
+        count = self.smallest()
+        if count is None:
+            return f"{text}; no number of such devices holds its largest operator: take larger ones"
+        return f"{text}; {count} devices like {devices[0].name} would do"
+
+    def smallest(self) -> int | None:
+        """Return the smallest number of devices like the first that this search finds a fit for."""
+        workload, first = self.problem.workload, self.problem.cluster.devices[0]
+        least = -(-workload.constant_bytes // first.memory_bytes)
+        for count in range(max(least, 1), _MOST_DEVICES + 1):
+            cluster = alike(self.problem.cluster, count)
+            problem = Problem(workload, cluster, Times(cluster))
+            cuts = [self.usable(number, set()) for number in range(len(self.operators))]
+            for one in candidates(Space(problem, cuts), tight=True):
+                if score(Simulation(problem, one.plan), "memory").excess_bytes == 0:
+                    return count
+            if count >= len(self.operators) and count >= 2 * least + 8:
+                return None
+        return None
+
+
+def alike(cluster: Cluster, count: int) -> Cluster:
+    """Return a cluster of so many devices like the first, linked as the first two are."""
+    first = cluster.devices[0]
+    link = cluster.links[0] if cluster.links else Link("", "", 0.0, 1e9)
+    devices = tuple(replace(first, name=f"{first.name}, copy {n}") for n in range(count))
+    links = tuple(
+        Link(a.name, b.name, link.latency_s, link.bytes_per_s)
+        for a, b in itertools.permutations(devices, 2)
+    )
+    return Cluster(cluster.name, devices, links)

@@ -1,0 +1,53 @@
+"""Plans by random change: a Markov chain over plans that stays where they are good.
+
+One operator is divided otherwise at a time; what is better is taken, what is worse with probability
+exp(-alpha * loss), the loss in parts of the best score (FlexFlow, MLSys 2019, section 6). The seed
+decides, and steps are counted: equal inputs give equal plans.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+
+from ..simulation.placement import Config
+from ..simulation.simulator import Simulation
+from .goals import Goal, Score, score
+
+_ALPHA = 40.0
+
+
+def anneal(
+    start: Simulation,
+    configs: Sequence[Sequence[Config]],
+    goal: Goal,
+    *,
+    steps: int,
+    seed: int = 0,
+) -> tuple[Simulation, Score]:
+    """Return the best plan that so many changes of one operator lead to, from one to begin with."""
+    draw = random.Random(seed)
+    here, rank = start, score(start, goal)
+    best, best_rank = here, rank
+    open_ = [number for number, own in enumerate(configs) if len(own) > 1]
+    for _ in range(steps if open_ else 0):
+        number = draw.choice(open_)
+        config = draw.choice(configs[number])
+        if config == here.plan[number]:
+            continue
+        plan = (*here.plan[:number], config, *here.plan[number + 1 :])
+        other = here.changed(plan)
+        found = score(other, goal)
+        if found < rank or draw.random() < _chance(found, rank, best_rank):
+            here, rank = other, found
+        if rank < best_rank:
+            best, best_rank = here, rank
+    return best, best_rank
+
+
+def _chance(found: Score, rank: Score, best: Score) -> float:
+    if found.excess_bytes > rank.excess_bytes:
+        return 0.0
+    loss = (found.goal - rank.goal) / best.goal if best.goal > 0 else 0.0
+    return math.exp(-_ALPHA * max(loss, 0.0))

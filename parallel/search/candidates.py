@@ -1,0 +1,156 @@
+"""Plans to begin with: the usual ones, and the best of each width by dynamic programming.
+
+Of the devices, blocks of 1, 2, 4, … are taken, the fastest ones first: on each block the plan of
+the least sum of times, data parallelism, and what people do by hand; and each of these as the
+stages of a pipeline over several blocks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ..simulation.placement import Config, elements, whole_on
+from ..simulation.tasks import Plan, Problem
+from .additive import AdditiveCosts, TooWideError, best_plan
+from .space import Space, powers
+from .stages import staged
+
+# Seconds for a GiB of weights on a device: how dear memory is made until a plan fits.
+_PRICES = (0.0, 1e-4, 1e-2, 1.0, 100.0)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A plan with the name that reports call it by."""
+
+    name: str
+    plan: Plan
+    devices: tuple[int, ...]
+
+
+def candidates(space: Space, *, tight: bool) -> Iterator[Candidate]:
+    """Yield plans for a problem; with `tight`, those that take less memory too."""
+    problem = space.problem
+    order = fastest_first(problem)
+    times = _seconds(problem, order[0])
+    sizes = _weights(problem)
+    for width in powers(len(order)):
+        block = order[:width]
+        named = dict(_for_block(space, block, tight=tight))
+        for name, plan in named.items():
+            yield Candidate(name, plan, block)
+        for stages in powers(len(order) // width):
+            if stages == 1:
+                continue
+            blocks = [order[n * width : (n + 1) * width] for n in range(stages)]
+            used = tuple(order[: stages * width])
+            for name, plan in named.items():
+                for weights in (times, sizes) if tight else (times,):
+                    title = f"pipeline of {stages}" + f", each {name}" * (width > 1)
+                    yield Candidate(title, staged(plan, weights, blocks), used)
+
+
+def fastest_first(problem: Problem) -> tuple[int, ...]:
+    """Return the devices, those that compute fastest first."""
+    devices = problem.cluster.devices
+    return tuple(sorted(range(len(devices)), key=lambda n: (-devices[n].flops_per_s, n)))
+
+
+def _for_block(space: Space, block: tuple[int, ...], *, tight: bool) -> Iterator[tuple[str, Plan]]:
+    problem = space.problem
+    count = len(problem.workload.operators)
+    if len(block) == 1:
+        yield "one device", tuple(whole_on(block[0]) for _ in range(count))
+        return
+    if not all(problem.linked(a, b) for a in block for b in block):
+        return
+    yield f"data parallel on {len(block)}", space.data_parallel(block)
+    yield f"one weird trick on {len(block)}", one_weird_trick(space, block)
+    configs = [[whole_on(block[0]), *space.divisions(number, block)] for number in range(count)]
+    gib = 1 << 30
+    for price in _PRICES if tight else _PRICES[:1]:
+
+        def penalty(number: int, config: Config, price: float = price) -> float:
+            return price * constant_bytes(problem, number, config) / gib
+
+        for shared in (True, False):
+            costs = AdditiveCosts(problem, shared=shared)
+            try:
+                plan = best_plan(problem, configs, costs, penalty if price else None)
+            except TooWideError:
+                plan = _greedy(problem, configs, costs, penalty)
+            name = f"divided among {len(block)}" + ", saving memory" * (price > 0)
+            yield name + (", shared" if shared else ""), plan
+
+
+def one_weird_trick(space: Space, block: tuple[int, ...]) -> Plan:
+    """Divide samples, but in dense layers the weights (Krizhevsky 2014)."""
+    operators = space.problem.workload.operators
+    return tuple(
+        space.by_kind(
+            number,
+            block,
+            ("parameter", "sample")
+            if one.kernel.op_type in ("Gemm", "MatMul") and one.kernel.constant_bytes
+            else ("sample",),
+        )
+        for number, one in enumerate(operators)
+    )
+
+
+def _greedy(
+    problem: Problem,
+    configs: list[list[Config]],
+    costs: AdditiveCosts,
+    penalty: Callable[[int, Config], float],
+) -> Plan:
+    """Choose one operator after the other, each with the divisions of those before it."""
+    chosen: list[Config] = []
+    for number, own in enumerate(configs):
+        operator = problem.workload.operators[number]
+
+        def cost(config: Config, number: int = number, operator: object = operator) -> float:
+            total = costs.operator(number, config) + penalty(number, config)
+            for position, value in enumerate(problem.workload.operators[number].inputs):
+                if value is not None and value in problem.sent and value in problem.producer:
+                    first = problem.producer[value][0]
+                    total += costs.edge(value, first, chosen[first], number, position, config)
+            return total
+
+        chosen.append(min(own, key=cost))
+    return tuple(chosen)
+
+
+def constant_bytes(problem: Problem, number: int, config: Config) -> int:
+    """Return the bytes of constants that the fullest device holds for one operator."""
+    operator = problem.workload.operators[number]
+    most: dict[int, int] = {}
+    for place, part in enumerate(problem.parts(number, config)):
+        size = sum(
+            elements(box) * problem.workload.values[value].item_bytes
+            for box, value in zip(part.reads, operator.inputs, strict=True)
+            if box is not None and value is not None and value not in problem.sent
+        )
+        for device in config.holders(place):
+            most[device] = most.get(device, 0) + size
+    return max(most.values(), default=0)
+
+
+def _seconds(problem: Problem, device: int) -> list[float]:
+    return [problem.times.operator(one.kernel, device) for one in problem.workload.operators]
+
+
+def _weights(problem: Problem) -> list[float]:
+    """Return the bytes that operators hold, a little for each, so that none counts as nothing."""
+    values = problem.workload.values
+    seen: set[int] = set()
+    found = []
+    for operator in problem.workload.operators:
+        own = {v for v in operator.inputs if v is not None and v not in problem.sent} - seen
+        seen |= own
+        given = [v for v in operator.outputs if v is not None]
+        size = sum(values[v].size_bytes for v in own)
+        found.append(float(size + math.ceil(sum(values[v].size_bytes for v in given) / 64) + 1))
+    return found

@@ -1,0 +1,135 @@
+"""The best plan of all, for graphs so small that all can be looked at: branch and bound.
+
+Operators are decided in order. What is decided takes at least its longest path, and keeps each
+device busy at least as long as it computes; a branch that can't be better than the best plan so far
+is left out. Limits are counts of simulations, so that the result depends on no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..simulation.placement import Config
+from ..simulation.simulator import Simulation
+from ..simulation.tasks import Plan, Problem, operator_tasks, value_tasks
+from .goals import Goal, Score, score
+
+MOST_STEPS = 3_000
+
+
+@dataclass
+class Found:
+    """The best plan seen, and whether it is known to be the best of all."""
+
+    plan: Plan
+    simulation: Simulation
+    score: Score
+    exact: bool
+    steps: int
+
+
+def best_of_all(
+    problem: Problem,
+    configs: Sequence[Sequence[Config]],
+    goal: Goal,
+    start: Simulation,
+    steps: int = MOST_STEPS,
+) -> Found:
+    """Return the best plan, or the best one seen within so many steps, from one to begin with."""
+    search = _Search(problem, configs, goal, start, steps)
+    search.descend([])
+    return search.found
+
+
+class _Search:
+    def __init__(
+        self,
+        problem: Problem,
+        configs: Sequence[Sequence[Config]],
+        goal: Goal,
+        start: Simulation,
+        steps: int,
+    ) -> None:
+        self.problem = problem
+        self.configs = configs
+        self.goal = goal
+        self.steps = steps
+        self.found = Found(start.plan, start, score(start, goal), True, 0)
+        count = len(configs)
+        self.cheapest = [
+            [self._longest(number, one) for one in own] for number, own in enumerate(configs)
+        ]
+        # From the end of an operator to the end of the model, whatever is chosen.
+        self.rest = [0.0] * count
+        for number in reversed(range(count)):
+            for value in problem.workload.operators[number].outputs:
+                for user, _ in problem.consumers.get(value, ()) if value is not None else ():
+                    self.rest[number] = max(
+                        self.rest[number], min(self.cheapest[user]) + self.rest[user]
+                    )
+
+    def _longest(self, number: int, config: Config) -> float:
+        parts = self.problem.parts(number, config)
+        return max(
+            self.problem.times.operator(part.kernel, device)
+            for place, part in enumerate(parts)
+            for device in config.holders(place)
+        )
+
+    def descend(self, chosen: list[Config]) -> None:
+        if self.found.steps >= self.steps:
+            self.found.exact = False
+            return
+        self.found.steps += 1
+        number = len(chosen)
+        if number == len(self.configs):
+            simulation = Simulation(self.problem, tuple(chosen))
+            rank = score(simulation, self.goal)
+            if rank < self.found.score:
+                self.found.plan, self.found.simulation = tuple(chosen), simulation
+                self.found.score = rank
+            return
+        ranked = []
+        for place, config in enumerate(self.configs[number]):
+            bound = self.bound([*chosen, config])
+            if bound < self.found.score.goal or self.found.score.excess_bytes:
+                ranked.append((bound, place, config))
+        for bound, _, config in sorted(ranked, key=lambda one: one[:2]):
+            if bound < self.found.score.goal or self.found.score.excess_bytes:
+                self.descend([*chosen, config])
+
+    def bound(self, chosen: list[Config]) -> float:
+        """Return what no plan that begins so can go below."""
+        if self.goal == "memory":
+            return 0.0
+        problem, plan = self.problem, tuple(chosen)
+        end: dict[tuple[int, ...], float] = {}
+        busy: dict[int, float] = {}
+        last = [0.0] * len(chosen)
+        values = problem.workload.operators
+        decided = len(chosen)
+        for number in range(decided):
+            incoming = [
+                v for v in (*values[number].inputs, *values[number].captures) if v is not None
+            ]
+            for value in dict.fromkeys(incoming):
+                if value in problem.sent and self._first_reader(value) == number:
+                    for task in value_tasks(problem, plan, value, decided):
+                        end[task.key] = (
+                            max((end[k] for k in task.after), default=0.0) + task.seconds
+                        )
+                        busy[task.resource] = busy.get(task.resource, 0.0) + task.seconds
+            for task in operator_tasks(problem, plan, number):
+                at = max((end[key] for key in task.after), default=0.0)
+                end[task.key] = at + task.seconds
+                busy[task.resource] = busy.get(task.resource, 0.0) + task.seconds
+                last[number] = max(last[number], end[task.key])
+        most = max(busy.values(), default=0.0)
+        if self.goal == "throughput":
+            return most
+        path = max((at + self.rest[n] for n, at in enumerate(last)), default=0.0)
+        return max(most, path)
+
+    def _first_reader(self, value: int) -> int:
+        return min(number for number, _ in self.problem.consumers[value])

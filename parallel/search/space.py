@@ -1,0 +1,132 @@
+"""The divisions of an operator among devices that a search chooses from."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from functools import cached_property, lru_cache
+
+from ..cuts.derivation import Cut, Kind, is_window
+from ..devices import Cluster
+from ..simulation.placement import Config
+from ..simulation.tasks import Problem
+from ..workload import Operator
+
+# Up to so many devices every set of them is tried, beyond that blocks of neighbours.
+_ALL_SETS = 4
+_MOST_CUTS = 2  # of one operator
+
+
+class Space:
+    """Divisions of each operator of a problem; `cuts` are those that may be used, by operator."""
+
+    def __init__(self, problem: Problem, cuts: Sequence[Sequence[Cut]]) -> None:
+        self.problem = problem
+        self.cuts = tuple(map(tuple, cuts))
+
+    def divisions(self, number: int, devices: tuple[int, ...]) -> list[Config]:
+        """Return the ways to divide an operator among all of some devices, replicas included."""
+        operator = self.problem.workload.operators[number]
+        return [
+            Config(cuts, devices) for cuts in _divisions(operator, self.cuts[number], len(devices))
+        ]
+
+    def all_configs(self, number: int) -> list[Config]:
+        """Return the divisions of an operator among any of the devices."""
+        found: list[Config] = []
+        for block in self.blocks:
+            found += self.divisions(number, block)
+        return found
+
+    @cached_property
+    def blocks(self) -> tuple[tuple[int, ...], ...]:
+        """Sets of devices that parts of an operator may be on."""
+        count = len(self.problem.cluster.devices)
+        if count <= _ALL_SETS:
+            sizes = range(1, count + 1)
+            sets = [c for size in sizes for c in itertools.combinations(range(count), size)]
+        else:
+            sets = [
+                tuple(range(first, first + size))
+                for size in powers(count)
+                for first in range(0, count - size + 1, size)
+            ]
+        return tuple(one for one in sets if self._connected(one))
+
+    def _connected(self, devices: tuple[int, ...]) -> bool:
+        return all(itertools.starmap(self.problem.linked, itertools.permutations(devices, 2)))
+
+    def data_parallel(self, devices: tuple[int, ...]) -> tuple[Config, ...]:
+        """Return the plan that divides the first axis of each operator, and nothing else.
+
+        What has no such axis, or is not proved to divide, is computed on every device.
+        """
+        return tuple(self.by_kind(number, devices, ("sample",)) for number in range(len(self.cuts)))
+
+    def by_kind(self, number: int, devices: tuple[int, ...], kinds: Sequence[Kind]) -> Config:
+        """Return the division by the first of the kinds that there is, else one whole for each."""
+        for kind in kinds:
+            for cut in self.cuts[number]:
+                if cut.kind == kind and cut.most_parts >= len(devices):
+                    return Config(((cut, len(devices)),), devices)
+        return Config((), devices)
+
+
+def powers(count: int) -> list[int]:
+    """Return the powers of two up to a number, and the number."""
+    found = [1]
+    while found[-1] * 2 <= count:
+        found.append(found[-1] * 2)
+    return found if found[-1] == count else [*found, count]
+
+
+@lru_cache(maxsize=65536)
+def _divisions(
+    operator: Operator, cuts: tuple[Cut, ...], devices: int
+) -> tuple[tuple[tuple[Cut, int], ...], ...]:
+    found: list[tuple[tuple[Cut, int], ...]] = [()]
+    for count in range(1, _MOST_CUTS + 1):
+        for chosen in itertools.combinations(cuts, count):
+            if _fit(operator, chosen):
+                for degrees in _degrees(devices, count):
+                    pairs = tuple(zip(chosen, degrees, strict=True))
+                    if all(cut.most_parts >= degree for cut, degree in pairs):
+                        found.append(pairs)
+    return tuple(found)
+
+
+def _degrees(devices: int, count: int) -> Iterator[tuple[int, ...]]:
+    """Yield numbers of parts, each above 1, whose product divides the number of devices."""
+    if count == 0:
+        yield ()
+        return
+    for degree in range(2, devices + 1):
+        if devices % degree == 0:
+            for others in _degrees(devices // degree, count - 1):
+                yield (degree, *others)
+
+
+def _fit(operator: Operator, cuts: Sequence[Cut]) -> bool:
+    """Whether cuts can be made together: on axes of their own, at most one into windows, last."""
+    if sum(cut.combine != "concat" for cut in cuts) > 1:
+        return False
+    inputs = operator.kernel.inputs
+    for place, cut in enumerate(cuts):
+        windowed = any(
+            spec is not None and one is not None and is_window(spec, one, cut)
+            for spec, one in zip(inputs, cut.slices, strict=True)
+        )
+        if windowed and place < len(cuts) - 1:
+            return False
+    for left, right in itertools.combinations(cuts, 2):
+        if set(left.axes) & set(right.axes) and left.axes[:1] == right.axes[:1]:
+            return False
+        for one, other in zip(left.slices, right.slices, strict=True):
+            if one is not None and other is not None and one.axis == other.axis:
+                return False
+    return True
+
+
+def uniform(cluster: Cluster) -> bool:
+    """Whether all devices are alike."""
+    return len({device.model for device in cluster.devices}) == 1

@@ -1,0 +1,299 @@
+"""A plan as tasks: parts of operators on devices, and transfers on wires.
+
+Tasks come in groups, one for each operator and one for each value, that depend on the division of
+few operators: where one is divided otherwise, the other groups stay (simulator.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from ..devices import Cluster
+from ..workload import Workload
+from .placement import (
+    Box,
+    Cell,
+    Config,
+    Part,
+    Shapes,
+    cells_of,
+    elements,
+    full_box,
+    meet,
+    parts_of,
+)
+from .times import Times
+
+Key = tuple[int, ...]
+"""Names a task: the operator, the kind, and numbers; in the order in which ties are decided."""
+
+COMPUTE, PARTIAL, ADD, MOVE = range(4)
+
+
+class Task(NamedTuple):
+    """What occupies a resource for some seconds once the tasks `after` which it runs are done.
+
+    Resources are numbers: devices, then wires. `size_bytes` is what a transfer carries.
+    """
+
+    key: Key
+    resource: int
+    seconds: float
+    after: tuple[Key, ...]
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is planned: a workload, a cluster, the times of operators.
+
+    Inputs are on every device as a request begins, and outputs stay where they are, unless `entry`
+    names the device that they come from and go to.
+    """
+
+    workload: Workload
+    cluster: Cluster
+    times: Times
+    entry: int | None = None
+
+    @cached_property
+    def shapes(self) -> tuple[Shapes, ...]:
+        """Shapes of the outputs, by operator."""
+        values = self.workload.values
+        return tuple(
+            tuple(values[v].shape if v is not None else () for v in one.outputs)
+            for one in self.workload.operators
+        )
+
+    @cached_property
+    def wires(self) -> dict[str, int]:
+        """Numbers of wires, behind those of the devices."""
+        names = sorted({link.wire or link.source for link in self.cluster.links})
+        return {name: len(self.cluster.devices) + n for n, name in enumerate(names)}
+
+    @cached_property
+    def _links(self) -> dict[tuple[int, int], tuple[int, float, float]]:
+        numbers = {device.name: number for number, device in enumerate(self.cluster.devices)}
+        return {
+            (numbers[link.source], numbers[link.target]): (
+                self.wires[link.wire or link.source],
+                link.latency_s,
+                link.bytes_per_s,
+            )
+            for link in self.cluster.links
+        }
+
+    def linked(self, source: int, target: int) -> bool:
+        """Tell whether tensors get from a device to another."""
+        return source == target or (source, target) in self._links
+
+    def transfer(self, source: int, target: int, size_bytes: int) -> tuple[int, float]:
+        """Return the wire, and the seconds on it. Raises ClusterError where there is no link."""
+        found = self._links.get((source, target))
+        if found is None:
+            devices = self.cluster.devices
+            self.cluster.link(devices[source].name, devices[target].name)
+            raise AssertionError
+        wire, latency, bandwidth = found
+        return wire, latency + size_bytes / bandwidth
+
+    def nearest(self, holders: Sequence[int], target: int) -> int:
+        """Choose who sends to a device: the fastest link, and of equal ones another for each."""
+        if len(holders) == 1:
+            return holders[0]
+        count = len(holders)
+
+        def cost(place: int) -> tuple[float, int]:
+            _, latency, bandwidth = self._links.get((holders[place], target), (0, 1e30, 1.0))
+            return latency + (1 << 20) / bandwidth, (place - target) % count
+
+        return holders[min(range(count), key=cost)]
+
+    @cached_property
+    def consumers(self) -> dict[int, tuple[tuple[int, int], ...]]:
+        """Give, by value, the operators that read it and at which input (-1: in a subgraph)."""
+        found: dict[int, list[tuple[int, int]]] = {}
+        for number, operator in enumerate(self.workload.operators):
+            for position, value in enumerate(operator.inputs):
+                if value is not None:
+                    found.setdefault(value, []).append((number, position))
+            for value in operator.captures:
+                found.setdefault(value, []).append((number, -1))
+        return {value: tuple(users) for value, users in found.items()}
+
+    @cached_property
+    def producer(self) -> dict[int, tuple[int, int]]:
+        """Give, by value, the operator and the output that it is."""
+        return self.workload.producer
+
+    @cached_property
+    def moving(self) -> tuple[int, ...]:
+        """Give the values that may have to be sent: those that are no constants."""
+        values = self.workload.values
+        return tuple(v for v in sorted(values) if not values[v].constant and not self._fixed(v))
+
+    @cached_property
+    def sent(self) -> frozenset[int]:
+        """The same as a set."""
+        return frozenset(self.moving)
+
+    def _fixed(self, value: int) -> bool:
+        made = self.producer.get(value)
+        return made is not None and self.workload.operators[made[0]].kernel.is_constant
+
+    @cached_property
+    def most_bytes(self) -> int:
+        """More than any plan ever holds on one device: all weights, partial and sent results."""
+        values, copies = self.workload.values, 2 + 2 * len(self.cluster.devices)
+        return sum(one.size_bytes * (1 if one.constant else copies) for one in values.values())
+
+    # ---- divisions
+    def parts(self, number: int, config: Config) -> tuple[Part, ...]:
+        """Return the parts of an operator."""
+        return parts_of(self.workload.operators[number].kernel, config.cuts, self.shapes[number])
+
+    def cells(self, number: int, config: Config, output: int) -> tuple[Cell, ...]:
+        """Return the cells of an operator's output."""
+        kernel = self.workload.operators[number].kernel
+        return cells_of(kernel, config, output, self.shapes[number])
+
+    def need(self, part: Part, position: int, value: int) -> Box | None:
+        """Return the box of a value that a part reads."""
+        if position < 0:
+            return full_box(self.workload.values[value].shape)
+        return part.reads[position]
+
+
+Plan = tuple[Config, ...]
+"""A division for each operator of a workload."""
+
+
+def cell_key(
+    number: int, config: Config, output: int, cell: int, cells: tuple[Cell, ...], device: int
+) -> Key:
+    """Return the task that a cell comes from on a device that holds it."""
+    if config.reduction is None:
+        return (number, COMPUTE, cells[cell].parts[0], device)
+    return (number, ADD, output, cell, device)
+
+
+def operator_tasks(problem: Problem, plan: Plan, number: int) -> Iterator[Task]:
+    """Yield the parts of an operator, and what adds up the parts of a sum."""
+    operator, config = problem.workload.operators[number], plan[number]
+    parts = problem.parts(number, config)
+    reads = [(p, v) for p, v in enumerate(operator.inputs) if v is not None]
+    reads += [(-1, v) for v in operator.captures]
+    for place, part in enumerate(parts):
+        for device in config.holders(place):
+            after: list[Key] = []
+            for position, value in reads:
+                box = problem.need(part, position, value)
+                if box is not None:
+                    giver = problem.producer.get(value)
+                    divided = None if giver is None else plan[giver[0]]
+                    after += [key for key, _ in sources(problem, divided, value, box, device)]
+            seconds = problem.times.operator(part.kernel, device)
+            key = (number, COMPUTE, place, device)
+            yield Task(key, device, seconds, tuple(dict.fromkeys(after)))
+    if config.reduction is not None:
+        for output, given in enumerate(operator.outputs):
+            if given is not None:
+                yield from _sums(problem, config, number, output, given)
+
+
+def _sums(problem: Problem, config: Config, number: int, output: int, value: int) -> Iterator[Task]:
+    item = problem.workload.values[value].item_bytes
+    for place, cell in enumerate(problem.cells(number, config, output)):
+        size = elements(cell.box) * item
+        for replica, device in enumerate(cell.holders):
+            after: list[Key] = []
+            for part in cell.parts:
+                source = config.holders(part)[replica]
+                made: Key = (number, COMPUTE, part, source)
+                if source != device:
+                    wire, seconds = problem.transfer(source, device, size)
+                    key = (number, PARTIAL, output, place, part, device)
+                    yield Task(key, wire, seconds, (made,), size)
+                    made = key
+                after.append(made)
+            seconds = problem.times.moved_bytes(size * (len(cell.parts) + 1), device)
+            yield Task((number, ADD, output, place, device), device, seconds, tuple(after))
+
+
+def sources(
+    problem: Problem, config: Config | None, value: int, box: Box, device: int
+) -> list[tuple[Key, Task | None]]:
+    """Return the tasks after which a device has a box of a value, with those that bring it there.
+
+    `config` is the division of the operator that gives the value; None for an input of the model.
+    """
+    made = problem.producer.get(value)
+    if value not in problem.sent:
+        return []
+    item = problem.workload.values[value].item_bytes
+    if made is None:
+        if problem.entry is None or problem.entry == device:
+            return []
+        wire, seconds = problem.transfer(problem.entry, device, size := elements(box) * item)
+        key = (-1, MOVE, value, 0, device, *(end for pair in box for end in pair))
+        return [(key, Task(key, wire, seconds, (), size))]
+    number, output = made
+    assert config is not None
+    cells = problem.cells(number, config, output)
+    found: list[tuple[Key, Task | None]] = []
+    for place, cell in enumerate(cells):
+        shared = meet(cell.box, box) if box else box
+        if shared is None:
+            continue
+        if device in cell.holders:
+            found.append((cell_key(number, config, output, place, cells, device), None))
+            continue
+        source = problem.nearest(cell.holders, device)
+        wire, seconds = problem.transfer(source, device, size := elements(shared) * item)
+        key = (number, MOVE, output, place, device, *(end for pair in shared for end in pair))
+        after = (cell_key(number, config, output, place, cells, source),)
+        found.append((key, Task(key, wire, seconds, after, size)))
+    return found
+
+
+def value_tasks(
+    problem: Problem, plan: Plan, value: int, decided: int | None = None
+) -> Iterator[Task]:
+    """Yield the transfers of a value to all that read it, each once.
+
+    With `decided`, to those of the first so many operators, if a plan says no more.
+    """
+    seen: set[Key] = set()
+    wanted: list[tuple[Box, int]] = []
+    for number, position in problem.consumers.get(value, ()):
+        if decided is not None and number >= decided:
+            continue
+        config = plan[number]
+        for place, part in enumerate(problem.parts(number, config)):
+            box = problem.need(part, position, value)
+            if box is not None:
+                wanted += [(box, device) for device in config.holders(place)]
+    if problem.entry is not None and decided is None and value in problem.workload.outputs:
+        wanted.append((full_box(problem.workload.values[value].shape), problem.entry))
+    made = problem.producer.get(value)
+    divided = None if made is None else plan[made[0]]
+    for box, device in dict.fromkeys(wanted):
+        for key, task in sources(problem, divided, value, box, device):
+            if task is not None and key not in seen:
+                seen.add(key)
+                yield task
+
+
+def plan_tasks(problem: Problem, plan: Plan) -> dict[Key, Task]:
+    """Return all tasks of a plan by their keys."""
+    found: dict[Key, Task] = {}
+    for number in range(len(plan)):
+        for task in operator_tasks(problem, plan, number):
+            found[task.key] = task
+    for value in problem.moving:
+        for task in value_tasks(problem, plan, value):
+            found[task.key] = task
+    return found

@@ -1,0 +1,62 @@
+"""How long an operator takes on a device: as measured, where it was, else by the roofline."""
+
+from __future__ import annotations
+
+from ...catalog import Catalog
+from ...profiles.kernel import Kernel
+from ...profiles.kernels.roofline import work
+from ...profiles.sessions.session import RUNTIME
+from ..devices import Cluster, Device
+
+_MEASURED = """
+    SELECT kernel_hash, median_ns * 1e-9 FROM measurement JOIN device USING (device_id)
+    WHERE fingerprint = ? AND threads = ? AND runtime = ? AND configuration = 'all'
+        AND median_ns IS NOT NULL ORDER BY measurement_id"""
+_LANES = {"float16": 2.0, "bfloat16": 2.0, "int8": 4.0, "uint8": 4.0, "float64": 0.5}
+
+
+class Times:
+    """Seconds of operators on the devices of a cluster; the same for the same kernel and device."""
+
+    def __init__(self, cluster: Cluster, catalog: Catalog | None = None) -> None:
+        self.cluster = cluster
+        self._measured: dict[tuple[str, int], dict[str, float]] = {}
+        if catalog is not None:
+            for device in cluster.devices:
+                key = (device.fingerprint, device.cores)
+                if device.fingerprint and key not in self._measured:
+                    rows = catalog.sql(_MEASURED, [*key, RUNTIME]).fetchall()
+                    self._measured[key] = dict(rows)
+        self._known: dict[tuple[str, tuple[object, ...]], float] = {}
+        self._models = [device.model for device in cluster.devices]
+
+    def operator(self, kernel: Kernel, device: int) -> float:
+        """Return the seconds of an operator on a device, by its number."""
+        key = (kernel.hash, self._models[device])
+        if key not in self._known:
+            self._known[key] = self._operator(kernel, self.cluster.devices[device])
+        return self._known[key]
+
+    def _operator(self, kernel: Kernel, device: Device) -> float:
+        if kernel.is_constant:
+            return 0.0
+        measured = self._measured.get((device.fingerprint, device.cores), {})
+        if kernel.hash in measured:
+            return measured[kernel.hash]
+        done = work(kernel)
+        first = next((spec for spec in kernel.inputs if spec is not None), None)
+        lanes = 1.0 if first is None else _LANES.get(first.dtype, 1.0)
+        seconds = max(
+            done.bytes / device.memory_bytes_per_s, done.flops / (device.flops_per_s * lanes)
+        )
+        return device.launch_s + seconds
+
+    def is_measured(self, kernel: Kernel, device: int) -> bool:
+        """Tell whether the time of an operator was measured."""
+        own = self.cluster.devices[device]
+        return kernel.hash in self._measured.get((own.fingerprint, own.cores), {})
+
+    def moved_bytes(self, size_bytes: float, device: int) -> float:
+        """Return the seconds in which a device reads and writes so many bytes, as sums do."""
+        own = self.cluster.devices[device]
+        return own.launch_s + size_bytes / own.memory_bytes_per_s

@@ -1,0 +1,45 @@
+"""Divided in whatever way, a model computes what it computes: ONNX Runtime says so of both."""
+
+import random
+
+import numpy as np
+import onnxruntime
+import pytest
+from tensolog.parallel.materialize import materialize
+
+from .models import random_graph, random_plan, space
+
+
+def run(model, feeds):
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    return session.run(None, feeds)
+
+
+def inputs_of(model, seed=0):
+    draw = np.random.default_rng(seed)
+    return {
+        one.name: draw.standard_normal(
+            [size.dim_value for size in one.type.tensor_type.shape.dim]
+        ).astype(np.float32)
+        for one in model.graph.input
+    }
+
+
+def agree(model, devices, draw, plans=1):
+    own = space(model, devices)
+    feeds = inputs_of(model)
+    expected = run(model, feeds)
+    for _ in range(plans):
+        plan = random_plan(draw, own)
+        made = materialize(own.problem, plan)
+        for left, right in zip(expected, run(made.model, feeds), strict=True):
+            np.testing.assert_allclose(right, left, rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.parametrize("seed", range(500))
+def test_random_plans_of_random_graphs(seed):
+    source = random.Random(seed)
+    agree(random_graph(source.randrange, 6), 1 + source.randrange(4), source.randrange)

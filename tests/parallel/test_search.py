@@ -1,0 +1,165 @@
+"""The search: against all plans on small graphs, and what experts do by hand on large ones."""
+
+import itertools
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tensolog.parallel.planning import plan
+from tensolog.parallel.search.additive import AdditiveCosts, best_plan
+from tensolog.parallel.search.goals import PlanError, score
+from tensolog.parallel.search.stages import divide_evenly
+from tensolog.parallel.simulation.simulator import Simulation
+
+from ..campaigns import examples
+from .models import Builder, cluster, perceptron, random_graph, space, transformer
+
+
+def all_plans(own):
+    return itertools.product(*(own.all_configs(number) for number in range(len(own.cuts))))
+
+
+@pytest.mark.parametrize("goal", ["latency", "throughput", "memory"])
+@pytest.mark.parametrize("seed", range(8))
+def test_the_best_of_all_plans_of_small_graphs(goal, seed):
+    draw = random.Random(seed).randrange
+    devices = cluster(2, gb_per_s=[0.5, 5, 50][draw(3)], latency_us=draw(4), launch_us=draw(3))
+    model = random_graph(draw, 3)
+    own = space(model, devices)
+    count = 1
+    for number in range(len(own.cuts)):
+        count *= len(own.all_configs(number))
+    if count > 3000:
+        pytest.skip("too many plans to try all of them")
+    best = min(score(Simulation(own.problem, one), goal) for one in all_plans(own))
+    found = plan(model, devices, goal=goal, prove=False)
+    assert found.score.goal <= best.goal * (1 + 1e-9)
+    if len(found.instances) == 1:
+        assert found.score.goal == pytest.approx(best.goal)
+
+
+@given(st.integers(0, 10**9))
+@settings(max_examples=examples(60), deadline=None)
+def test_the_least_sum_by_elimination(seed):
+    draw = random.Random(seed).randrange
+    own = space(random_graph(draw, 3), 2)
+    costs = AdditiveCosts(own.problem, shared=False)
+    configs = [own.all_configs(number)[: 2 + draw(4)] for number in range(len(own.cuts))]
+
+    def total(chosen):
+        whole = sum(costs.operator(n, one) for n, one in enumerate(chosen))
+        for value in own.problem.moving:
+            if value in own.problem.producer:
+                first = own.problem.producer[value][0]
+                for second, position in own.problem.consumers.get(value, ()):
+                    whole += costs.edge(
+                        value, first, chosen[first], second, position, chosen[second]
+                    )
+        return whole
+
+    least = min(map(total, itertools.product(*configs)))
+    assert total(best_plan(own.problem, configs, costs)) == pytest.approx(least)
+
+
+@given(st.lists(st.floats(0.01, 100), min_size=1, max_size=9), st.integers(1, 4))
+def test_stages_are_as_even_as_can_be(weights, parts):
+    stages = divide_evenly(weights, parts)
+    assert stages == sorted(stages) and max(stages) < parts
+
+    def worst(ends):
+        edges = [0, *ends, len(weights)]
+        return max(sum(weights[a:b]) for a, b in itertools.pairwise(edges))
+
+    ways = itertools.combinations_with_replacement(range(len(weights) + 1), parts - 1)
+    sums = [0.0] * parts
+    for weight, stage in zip(weights, stages, strict=True):
+        sums[stage] += weight
+    assert max(sums) == pytest.approx(min(worst(ends) for ends in ways))
+
+
+def kinds(found, *names):
+    """The kinds of cuts of the operators of these types, in order."""
+    operators = found.problem.workload.operators
+    return [
+        [cut.kind for cut, _ in config.cuts]
+        for one, config in zip(operators, found.instances[0].plan, strict=True)
+        if one.kernel.op_type in names and one.kernel.constant_bytes
+    ]
+
+
+def test_megatrons_cut_of_a_transformer_block():
+    """Large weights for few tokens, and slow links: columns, then rows, and one sum behind."""
+    model = transformer(1, tokens=16, width=256, heads=16, inner=8192, data=False)
+    found = plan(model, cluster(4, latency_us=0.1, gb_per_s=20, launch_us=0.1), prove=False)
+    *attention, first, second = kinds(found, "MatMul")
+    assert [first, second] == [["parameter"], ["reduction"]]
+    assert attention[:3] == [["parameter"]] * 3
+
+
+def alexnet():
+    """Convolutions with few weights and large images, then dense layers of the opposite."""
+    build = Builder()
+    x = build.input(32, 16, 24, 24)
+    for channels in (32, 32):
+        w = build.weight(channels, build.shapes[x][1], 3, 3, data=False)
+        shape = (32, channels, 24, 24)
+        x = build.node("Conv", x, w, shape=shape, pads=[1, 1, 1, 1])
+        x = build.node("Relu", x, shape=shape)
+    flat = 32 * 24 * 24
+    x = build.node("Reshape", x, build.ints(32, flat), shape=(32, flat))
+    for columns in (4096, 4096, 1000):
+        w = build.weight(build.shapes[x][1], columns, data=False)
+        x = build.node("Gemm", x, w, shape=(32, columns))
+    return build.model(x)
+
+
+def test_one_weird_trick_for_alexnet():
+    found = plan(alexnet(), cluster(4, latency_us=1, gb_per_s=60), prove=False)
+    assert kinds(found, "Conv") == [["sample"], ["sample"]]
+    assert all(one[0] in ("parameter", "reduction") for one in kinds(found, "Gemm"))
+
+
+@pytest.mark.parametrize("goal", ["latency", "throughput"])
+@pytest.mark.parametrize("seed", range(12))
+def test_no_plan_is_worse_than_the_usual_ones(goal, seed):
+    draw = random.Random(seed).randrange
+    devices = cluster(1 + draw(6), gb_per_s=[0.1, 1, 10, 100][draw(4)], launch_us=draw(5))
+    own = space(random_graph(draw, 6), devices)
+    found = plan(own.problem.workload, devices, goal=goal, prove=False)
+    everything = tuple(range(len(devices.devices)))
+    for usual in (everything, (0,)):
+        other = score(Simulation(own.problem, own.data_parallel(usual)), goal)
+        assert found.score.goal <= other.goal * (1 + 1e-9)
+
+
+def test_equal_inputs_give_equal_plans():
+    model = transformer(1)
+    first, second = (plan(model, cluster(3), prove=False, seed=3) for _ in range(2))
+    assert first.instances == second.instances
+
+
+def test_what_does_not_fit_names_the_number_of_devices_that_would_do():
+    model = perceptron(rows=1, width=1024, layers=6, data=False)  # 6 times 4 MiB
+    small = cluster(2, gib=9 / 1024)
+    with pytest.raises(PlanError, match="does not fit on the 2 devices of alike") as error:
+        plan(model, small, prove=False)
+    assert "; 3 devices like d0 would do" in str(error.value)
+    assert max(plan(model, cluster(3, gib=9 / 1024), prove=False).memory_bytes.values()) <= 9 << 20
+
+
+def test_an_operator_larger_than_any_device():
+    model = perceptron(rows=1, width=1024, layers=1, data=False)
+    with pytest.raises(PlanError, match=r"take larger ones|would do"):
+        plan(model, cluster(1, gib=1 / 1024), prove=False)
+
+
+def test_memory_is_the_goal():
+    model = perceptron(rows=1, width=1024, layers=4, data=False)
+    found = plan(model, cluster(4), goal="memory", prove=False)
+    assert max(found.memory_bytes.values()) < 5 << 20
+
+
+def test_unknown_goals_are_told():
+    with pytest.raises(PlanError, match="one of latency, throughput, memory"):
+        plan(perceptron(), cluster(1), goal="speed")
