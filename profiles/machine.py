@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -162,9 +162,11 @@ def load_device(catalog: Catalog) -> Device:
     return row
 
 
+@cache
 def measure_bandwidth() -> float:
     """Return the bytes/s that one core reads and writes when it copies 256 KiB: its best of many.
 
+    Measured once in a process, whatever number of catalogs it opens.
     Out of cache the machine is slower, so that bytes / bandwidth stays a lower bound.
     """
     source = np.ones(_BUFFER, dtype=np.uint8)
@@ -178,8 +180,12 @@ def measure_bandwidth() -> float:
     return 2 * _BUFFER / (best * 1e-9)
 
 
+@cache
 def measure_peak() -> float:
-    """Return the float32 operations/s of a MatMul in ONNX Runtime on one thread, best of many."""
+    """Return the float32 operations/s of a MatMul in ONNX Runtime on one thread, best of many.
+
+    Measured once in a process.
+    """
     from .kernel import Kernel, TensorSpec
     from .kernels.kernel_model import build_model
     from .sessions.session import BoundRun, open_session

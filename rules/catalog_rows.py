@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from .language.canonical_text import expression_text, input_text, operand_text, operation_text
@@ -68,6 +69,12 @@ def rule_rows(rules: Sequence[Rule]) -> dict[str, Columns]:
     }
 
 
+@lru_cache(maxsize=2)
+def _rows(rules: tuple[Rule, ...]) -> dict[str, Columns]:
+    """Spell rules out once for all catalogs that a process fills with them."""
+    return rule_rows(rules)
+
+
 def _node(node: PatternNode) -> tuple[str, str]:
     operator = "|".join(node.operators)
     text = operation_text(node)
@@ -87,7 +94,7 @@ def store_rules(catalog: Catalog, rules: Sequence[Rule]) -> int:
     new = [rule for rule in rules if rule.hash not in known]
     if not new:
         return 0
-    for table, columns in rule_rows(new).items():
+    for table, columns in _rows(tuple(new)).items():
         if columns["rule_hash"]:
             catalog.insert(table, columns)
     return len({rule.hash for rule in new})

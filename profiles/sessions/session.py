@@ -229,14 +229,24 @@ def _ort_value(array: np.ndarray[Any, Any]) -> Any:
     )
 
 
+# Growth that is looked into, and the memory in use after the last look.
+_GROWTH_BYTES = 32 << 20
+_used_bytes = [0]
+
+
 def release_memory() -> None:
     """Give the memory of sessions that are gone back to the system.
 
     The C library keeps freed blocks for later, a whole session's weights if it may; where it can be
-    told to let them go, it is.
+    told to let them go, it is. What refers to itself is looked for only where memory has grown
+    since the last look: a look goes through all objects there are, a quarter of a second of them.
     """
-    gc.collect()
     trim_memory()
+    used = resident_bytes()
+    if used == 0 or abs(used - _used_bytes[0]) > _GROWTH_BYTES:
+        gc.collect()
+        trim_memory()
+        _used_bytes[0] = resident_bytes()
 
 
 def trim_memory() -> None:
