@@ -2,7 +2,7 @@
 
 `pytest -n 2` alone is such a run. Whoever names tests gets all of their cases, and so does
 `TENSOLOG_CAMPAIGNS=1 pytest -n 2`. What is sliced is the number of cases, never the claims: each
-test runs in every run.
+test runs in every run. Searches that are to find nothing last a quarter as long.
 """
 
 import os
@@ -22,6 +22,11 @@ SHARE, LEAST_EXAMPLES, LEAST_CASES = 12, 3, 5
 def examples(count: int) -> int:
     """Return how many examples hypothesis draws where a campaign has `count`."""
     return count if ALL else max(min(count, LEAST_EXAMPLES), count // SHARE)
+
+
+def search_s(seconds: float) -> float:
+    """Return how long a search lasts that is to find nothing, and has `seconds` in a campaign."""
+    return seconds if ALL else seconds / 4
 
 
 def left_out(items: Sequence[Any]) -> Iterator[Any]:

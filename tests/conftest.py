@@ -39,6 +39,7 @@ def kernels_where_they_are_tested(request, monkeypatch):
 
 def pytest_configure(config):
     """Slice campaigns in a run that names nothing; workers are told by the environment."""
+    gc.disable()  # until all is collected: it makes objects that stay
     from .campaigns import SLICED, WHOLE
 
     if not hasattr(config, "workerinput"):
@@ -70,6 +71,7 @@ def pytest_collection_finish():
     """
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure():

@@ -1,17 +1,30 @@
+import shutil
 import signal
 
 import onnx
 import pytest
+from tensolog.catalog import Catalog
+from tensolog.profiles.machine import load_device
 
 from tensolog.cli import run
 
 from .commandline import Outcome, model_proto
 
 
+@pytest.fixture(scope="session")
+def used_catalog(tmp_path_factory):
+    """A catalog as any command leaves it: operators and this machine are known to it."""
+    path = tmp_path_factory.mktemp("catalog") / "catalog.duckdb"
+    with Catalog(path) as catalog:
+        load_device(catalog)
+    return path
+
+
 @pytest.fixture(autouse=True)
-def own_catalog(tmp_path_factory, monkeypatch):
+def own_catalog(used_catalog, tmp_path_factory, monkeypatch):
     """Keep every test away from the user's catalog."""
     path = tmp_path_factory.mktemp("catalog") / "catalog.duckdb"
+    shutil.copyfile(used_catalog, path)
     monkeypatch.setenv("TENSOLOG_CATALOG", str(path))
     monkeypatch.delenv("TENSOLOG_DEBUG", raising=False)
     return path

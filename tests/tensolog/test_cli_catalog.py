@@ -17,7 +17,7 @@ from .commandline import leftovers, process
 
 
 def test_the_users_catalog_is_made_on_first_use(cli, own_catalog):
-    assert not own_catalog.exists()
+    own_catalog.unlink()
     outcome = cli("sql", "SELECT count(*) AS models FROM model")
     assert outcome.code == 0
     assert outcome.out.split() == ["models", "──────", "0", "(1", "row)"]
@@ -36,7 +36,7 @@ QUERY = (
 )
 
 
-def test_csv(cli):
+def test_sql_writes_csv(cli):
     rows = list(csv.reader(io.StringIO(cli("sql", QUERY, "--format", "csv").out)))
     assert rows == [
         ["n", "s", "m", "d", "b", "l"],
@@ -45,14 +45,14 @@ def test_csv(cli):
     ]
 
 
-def test_json(cli):
+def test_sql_writes_json(cli):
     assert json.loads(cli("sql", QUERY, "--format", "json").out) == [
         {"n": 1, "s": 'a,b"c', "m": None, "d": 1.5, "b": True, "l": [1, 2]},
         {"n": 2, "s": "two\nlines", "m": 7, "d": None, "b": False, "l": []},
     ]
 
 
-def test_table(cli):
+def test_sql_writes_a_table(cli):
     assert cli("sql", QUERY).out.splitlines() == [
         "n  s      m    d  b      l",
         "───────────────────────────────",
@@ -186,7 +186,7 @@ with tensolog.Catalog(sys.argv[1]) as catalog:
 """
 
 
-def test_a_held_catalog_is_a_clear_error(cli, own_catalog):
+def test_a_catalog_locked_by_another_process_is_a_clear_error(cli, own_catalog):
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(own_catalog)],
         stdin=subprocess.PIPE,
@@ -243,7 +243,7 @@ def test_models_are_forgotten(cli, small_model, tmp_path):
     assert not typo.exists()
 
 
-def test_rules(cli):
+def test_rules_are_listed(cli):
     listed = json.loads(cli("rules", "list", "--json").out)
     assert listed
     for rule in listed[::20]:
