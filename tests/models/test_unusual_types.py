@@ -104,7 +104,7 @@ def catalog(tmp_path_factory):
 
 
 @pytest.mark.parametrize("make", MODELS.values(), ids=list(MODELS))
-def test_it_is_optimized_and_computes_what_it_did(make, catalog):
+def test_models_of_unusual_types_are_optimized(make, catalog):
     original = make().SerializeToString()
     result = tensolog.optimize(make(), catalog=catalog, budget=0.2, threads=1)
     x = np.random.default_rng(1).normal(size=(2, 8)).astype(np.float32)

@@ -87,9 +87,9 @@ def forever(*_, **__):
 @pytest.mark.parametrize("part", ["simplify", "explore", "grow"])
 def test_a_part_that_never_ends_is_cut_and_the_result_says_so(part, monkeypatch):
     monkeypatch.setattr(Planner, part, forever)
-    monkeypatch.setattr("tensolog.optimizer.setting.GRACE_S", 1.0)
+    monkeypatch.setattr("tensolog.optimizer.setting.GRACE_S", 0.5)
     with Catalog(":memory:") as catalog:
-        result = tensolog.optimize(small(), budget=1, threads=1, catalog=catalog, portable=True)
+        result = tensolog.optimize(small(), budget=0.3, threads=1, catalog=catalog, portable=True)
         assert "There was no time for all of this: " in result.verdict
         assert len(result.model.graph.node) <= 3
 
@@ -141,7 +141,7 @@ def halving():
 
 
 def test_an_original_that_ends_on_numbers_alone_is_compared_on_these(impatient):
-    result = tensolog.optimize(halving(), budget=1, catalog=":memory:", portable=True)
+    result = tensolog.optimize(halving(), budget=0.2, catalog=":memory:", portable=True)
     assert result.chosen == ORIGINAL
 
 

@@ -53,7 +53,7 @@ def catalog():
 
 
 def optimize(source, catalog, **options):
-    options.setdefault("budget", 0.5)
+    options.setdefault("budget", 0.1)
     options.setdefault("threads", 1)
     return tensolog.optimize(source, catalog=catalog, **options)
 
@@ -201,7 +201,7 @@ def test_exact_alone_allows_no_rounding(catalog):
 
 
 def test_everything_is_a_row(catalog):
-    result = optimize(slow_model(1), catalog, budget=4)
+    result = optimize(slow_model(1), catalog, budget=1)
     (plan,) = catalog.sql("SELECT plan_id, chosen, threads FROM plan").fetchall()
     assert plan == (result.plan_id, result.chosen, 1)
     steps = catalog.sql("SELECT rule FROM plan_step ORDER BY position").fetchall()
@@ -213,7 +213,7 @@ def test_everything_is_a_row(catalog):
     assert worst is True
 
 
-def test_costs_are_reused(catalog):
+def test_costs_are_reused(catalog, simulated_race):
     optimize(slow_model(1), catalog, budget=8)
     count = catalog.sql("SELECT count(*) FROM measurement").fetchall()
     optimize(slow_model(1), catalog, budget=8)
@@ -263,7 +263,7 @@ def test_an_unknown_rule_cannot_be_explained():
 
 
 def test_profiles_list_each_kernel_once(catalog):
-    rows = profile_model(slow_model(1), catalog=catalog, threads=1, budget=2)
+    rows = profile_model(slow_model(1), catalog=catalog, threads=1, budget=0.5)
     calls = {row["operator"]: row["calls"] for row in rows}
     assert calls == {"Abs": 6, "Pow": 6, "Identity": 1}
     assert {row["source"] for row in rows} == {"measured"}

@@ -185,7 +185,7 @@ def test_a_table_that_is_looked_up_twice_is_there_once():
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_other_forms_stay(change):
+def test_lookups_of_other_forms_are_not_changed(change):
     options = {"rows": [4, 5, 6], **change}
     _, steps = merged(bags(options.pop("rows"), **options))
     assert steps == []

@@ -156,7 +156,7 @@ def test_what_is_not_finite_stays_in_its_row():
         siblings([[2], [2]], opset=11),
     ],
 )
-def test_left_alone(built):
+def test_products_that_are_not_merged(built):
     _, steps = merged(built, batch=2, other=3)
     assert not steps
 

@@ -76,7 +76,7 @@ def test_every_rewrite_in_code_is_listed_and_nothing_else():
     assert set(SUMMARIES) <= listed
 
 
-def test_rows_have_names_of_their_own():
+def test_names_of_rows_are_unique():
     names = [row.name for row in UNPROVED]
     assert len(set(names)) == len(names)
     assert not set(names) & set(BY_DEFINITION)
@@ -113,7 +113,7 @@ def steps():
     ]
 
 
-def test_it_is_said_wherever_a_step_is_shown():
+def test_not_proved_is_said_wherever_a_step_is_shown():
     told = str(explain_text(steps(), []))
     assert "SplitNarrowConv (not proved): cheaper" in told
     assert "EliminateIdentity: cheaper" in told

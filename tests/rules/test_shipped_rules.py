@@ -263,6 +263,14 @@ def test_half_precision_keeps_its_type(name):
         replacement = instantiate(instance.match, instance.view)
         new = apply(replacement, instance.view)
         onnx.checker.check_model(new, full_check=True)
+        before, after = (elements(model) for model in (instance.model, new))
+        assert before == after
+
+
+def elements(model):
+    """The element types of a model's outputs, as ONNX infers them."""
+    inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True)
+    return [output.type.tensor_type.elem_type for output in inferred.graph.output]
 
 
 # ------------------------------------------------------------------------------ what must not

@@ -68,7 +68,7 @@ def test_no_arguments_shows_help_on_standard_error(cli):
     assert outcome.err.startswith("Usage: tensolog")
 
 
-def test_version(cli):
+def test_version_is_printed(cli):
     assert cli("--version").out == f"tensolog {__version__}\n"
 
 

@@ -72,6 +72,7 @@ def test_an_ignored_signal_stays_ignored():
     try:
         with interrupts.one_interrupt():
             strike(signal.SIGHUP)
+            assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     finally:
         signal.signal(signal.SIGHUP, before)
 

@@ -23,7 +23,7 @@ from tensolog.units import format_size, format_speedup, format_spread, format_ti
         (-1.5e6, "-1.50 ms"),
     ],
 )
-def test_times(time_ns, text):
+def test_times_have_readable_units(time_ns, text):
     assert format_time(time_ns) == text
 
 
@@ -55,7 +55,7 @@ def test_spread():
     assert format_spread(None, None) == "–"
 
 
-def test_sizes():
+def test_sizes_have_readable_units():
     assert [format_size(size) for size in (0, 999, 1000, 102_400_000, 1.5e9)] == [
         "0 B",
         "999 B",

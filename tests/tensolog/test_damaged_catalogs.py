@@ -54,7 +54,7 @@ def sound(tmp_path_factory):
     onnx.save(model_proto(nodes), folder / "model.onnx")
     path = folder / "sound.duckdb"
     arguments = [folder / "model.onnx", "-o", folder / "out.onnx", "--catalog", path]
-    options = ["--budget", "0.5", "--target", "onnx", "--threads", "1", "--quiet"]
+    options = ["--budget", "0.1", "--target", "onnx", "--threads", "1", "--quiet"]
     assert command_line.run(["optimize", *map(str, arguments), *options]) == 0
     return folder
 

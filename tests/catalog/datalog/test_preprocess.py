@@ -39,7 +39,7 @@ def out(text, **define):
         ("#define AT __LINE__\na(__FILE__, AT,\n__LINE__)", '\na("p.dl", 2,\n3)'),
     ],
 )
-def test_text(text, result):
+def test_preprocessed_text(text, result):
     assert out(text) == result
 
 

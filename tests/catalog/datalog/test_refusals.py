@@ -240,8 +240,8 @@ def test_subtypes_that_fit():
         "e(2). e(x + 1) :- o(x). e(c) :- c = count : { o(_) }. e(as(x, Even)) :- o(x).\n"
         "n(s) :- s = sum x : { u(x) }, o(y), !e(y)."
     )
-    parse(text)
-    parse(N + '.pragma "legacy"\ne(x) :- n(x).')
+    assert set(parse(text).relations) == {"e", "o", "u", "n"}
+    assert set(parse(N + '.pragma "legacy"\ne(x) :- n(x).').relations) == {"e", "o", "u", "n"}
 
 
 def test_variables_that_stand_once_are_noted():

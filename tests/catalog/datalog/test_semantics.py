@@ -104,7 +104,7 @@ def test_unsigned_arithmetic(run, expression, value):
         (r'"tab\tquote\"back\\"', 'tab\tquote"back\\'),
     ],
 )
-def test_symbols(run, expression, value):
+def test_functors_on_symbols(run, expression, value):
     assert run(f".decl r(x:symbol) r({expression}).")["r"] == {(value,)}
 
 
@@ -132,7 +132,7 @@ def test_symbols(run, expression, value):
         ("0.5 < 1", True),
     ],
 )
-def test_constraints(run, constraint, holds):
+def test_comparisons_as_constraints(run, constraint, holds):
     assert run(f".decl r(x:number) r(1) :- {constraint}.")["r"] == ({(1,)} if holds else set())
 
 
@@ -229,7 +229,7 @@ def test_aggregates_over_records(run, aggregate, value):
         ("range(2, 5, 0)", {2}),
     ],
 )
-def test_range(run, call, values):
+def test_range_generates_numbers(run, call, values):
     assert run(f".decl r(x:number) r(x) :- x = {call}.")["r"] == {(v,) for v in values}
     assert run(f".decl r(x:number) r({call}).")["r"] == {(v,) for v in values}
 

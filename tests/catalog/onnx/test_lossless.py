@@ -269,7 +269,7 @@ def test_random_models_with_large_tensors_come_back_equal(model, text, location,
         assert same(build_model(catalog, store_model(catalog, skeleton)), model)
 
 
-def test_many_models_at_once_keep_apart(catalog, relu):
+def test_models_stored_together_come_back_each_as_it_was(catalog, relu):
     other = onnx.ModelProto()
     other.CopyFrom(relu)
     other.graph.node[0].op_type = "Tanh"

@@ -53,7 +53,7 @@ def runtime(node: Node) -> list[Array]:
 
 
 @pytest.mark.parametrize("op_type", sorted(STRATEGIES))
-def test_agrees(op_type: str) -> None:
+def test_specifications_agree_with_the_runtime(op_type: str) -> None:
     @settings(
         max_examples=_EXAMPLES,
         deadline=None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import re
 import sys
 from pathlib import Path
@@ -34,9 +36,21 @@ def test_examples_are_the_shipped_texts() -> None:
 
 
 def test_example_calls_run() -> None:
+    """Each gives what stands behind it, where its comment is a value of Python."""
     code = PAGE.read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
     names = {"a": np.ones((2, 3), np.float32), "b": np.ones((3, 4), np.float32)}
-    exec(code, names)
+    told = {}
+    for line in code.splitlines():
+        call, _, comment = line.partition("  # ")
+        if not comment:
+            exec(call, names)
+            continue
+        given = eval(call, names)
+        with contextlib.suppress(SyntaxError, ValueError):
+            told[call] = (given, ast.literal_eval(comment))
+    assert len(told) >= 3
+    for call, (given, stated) in told.items():
+        assert given == stated or list(given) == stated, call
 
 
 def test_functions_named_exist() -> None:

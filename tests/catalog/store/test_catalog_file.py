@@ -71,7 +71,7 @@ def test_several_processes_read(path):
 @pytest.mark.parametrize(
     ("theirs", "ours"), [("write", "write"), ("write", "read"), ("read", "write")]
 )
-def test_a_held_lock_names_its_holder(theirs, ours, path, monkeypatch):
+def test_a_lock_names_the_process_that_has_it(theirs, ours, path, monkeypatch):
     monkeypatch.setattr(database_file, "LOCK_PATIENCE_S", 0.2)
     with Holder(path, theirs) as process, pytest.raises(CatalogError) as caught:
         Catalog(path, read_only=ours == "read")
@@ -84,15 +84,18 @@ def test_a_held_lock_names_its_holder(theirs, ours, path, monkeypatch):
 
 def test_a_lock_that_is_given_back_soon_is_waited_for(path, monkeypatch):
     monkeypatch.setattr(database_file, "LOCK_PATIENCE_S", 60)
-    sleep = time.sleep
+    sleep, waits = time.sleep, []
     with Holder(path, "write") as process:
 
         def release(seconds):
+            waits.append(seconds)
             process.stdin.close()
             sleep(seconds)
 
         monkeypatch.setattr(database_file.time, "sleep", release)
-        Catalog(path).close()
+        with Catalog(path) as catalog:
+            assert catalog.sql("SELECT count(*) > 600 FROM operator").fetchall() == [(True,)]
+    assert waits
 
 
 def test_one_process_opens_it_twice(path):

@@ -257,7 +257,7 @@ def test_what_can_not_be_merged_waits(path, impatient):
     check(path, [1], 1)
 
 
-def test_a_catalog_that_is_held_is_not_known(path, impatient):
+def test_a_run_knows_nothing_of_a_catalog_that_a_writer_has_locked(path, impatient):
     with Catalog(path) as catalog:
         run(catalog, 1)
     with Holder(path, "write") as process:

@@ -67,7 +67,7 @@ def test_narrow_convolutions_of_any_form(channels, depth, taps, data):
         narrow(opset=9),
     ],
 )
-def test_convolutions_that_stay(model):
+def test_convolutions_that_derivations_do_not_change(model):
     assert not split(model)
 
 
@@ -163,7 +163,7 @@ def test_signals_of_any_length():
     assert [name for name, _ in operators] == ["Unsqueeze", "Conv", "Squeeze"]
 
 
-def test_older_models_stay():
+def test_models_of_older_operator_sets_are_not_changed():
     net = Net(11, x=(1, 4, 20))
     operators, _ = as_images(net.model(net.op("Conv", "x", RNG.normal(size=(4, 4, 3)))))
     assert [name for name, _ in operators] == ["Conv"]

@@ -68,7 +68,7 @@ def test_outputs_stay_and_the_e_graph_is_kept(tmp_path):
 
 def test_plans_of_single_gains_are_kept_without_an_e_graph(tmp_path):
     kept = tmp_path / "search.duckdb"
-    options = {"threads": 1, "budget": 0.5, "search": "gains", "keep": kept}
+    options = {"threads": 1, "budget": 0.1, "search": "gains", "keep": kept}
     tensolog.optimize(scaled_products(), catalog=":memory:", rules=load_rules(), **options)
     with duckdb.connect(str(kept), read_only=True) as tables:
         names = {

@@ -47,7 +47,7 @@ def test_who_dropped_out_without_a_lap_was_beaten():
         (None, "not raced"),
     ],
 )
-def test_verdicts(lap, verdict):
+def test_words_for_each_verdict(lap, verdict):
     assert told(lap).verdict == verdict
 
 

@@ -50,7 +50,7 @@ def run(host, library, folder):
     return subprocess.run([host, *map(str, words)], capture_output=True, text=True)
 
 
-def test_it_gives_what_the_original_gives(host, case, tmp_path):
+def test_a_host_in_c_computes_what_the_original_does(host, case, tmp_path):
     plain, library, x = case
     done = run(host, library.path, tmp_path)
     assert done.returncode == 0, done.stderr

@@ -390,7 +390,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused(name, monkeypatch):
+def test_convolutions_that_no_kernel_computes(name, monkeypatch):
     monkeypatch.setattr(convolution, "block_size", lambda: 16)
     case = small()
     assert len(case.found()[1]) == 2

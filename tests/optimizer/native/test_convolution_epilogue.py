@@ -112,7 +112,7 @@ OPEN = {
 
 
 @pytest.mark.parametrize("name", OPEN)
-def test_it_ends_before(name):
+def test_nodes_that_end_an_epilogue(name):
     nodes, outputs, count = OPEN[name]
     case = test_convolution.Case((1, 32, 13, 9), 32, (3, 3), (1, 1, 1, 1))
     graph = with_end(case.proto, case.types, nodes, outputs)

@@ -187,7 +187,7 @@ def test_ends_and_what_is_not_finite(value, end):
         ({"taps": (1, 1)}, "another size"),
     ],
 )
-def test_refused(options, reason):
+def test_groups_that_no_kernel_computes(options, reason):
     whole = {"own": (4, 4), "taps": (3, 3), **options}
     plan = Sliding(
         16, whole["own"], 48, 48, (9, 9), (9, 9), whole["taps"], (1, 1), (1, 1), (1, 1), False

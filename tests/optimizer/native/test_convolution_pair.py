@@ -202,7 +202,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused(name, monkeypatch):
+def test_pairs_that_no_kernel_computes(name, monkeypatch):
     monkeypatch.setattr(convolution, "block_size", lambda: 16)
     case = Case((1, 16, 8, 8), 32, (3, 3), (1, 1), (1, 1, 1, 1), block=16)
     assert len(case.found()[1]) == 1

@@ -157,5 +157,5 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused(name):
+def test_shared_blocks_that_no_kernel_computes(name):
     assert found(narrow(**{"groups": 16, **REFUSED[name]}))[1] == []

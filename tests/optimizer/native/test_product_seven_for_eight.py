@@ -48,7 +48,7 @@ def test_a_gemm_with_a_bias_and_an_activation():
 
 
 @pytest.mark.parametrize("change", [{"rows": (191,)}, {"columns": 191}, {"depth": 129}])
-def test_small_products_and_odd_depths_stay(change):
+def test_small_products_and_odd_depths_take_eight_products(change):
     sizes = {"depth": 128, "columns": 192, "rows": (192,)}
     _, library = fused(dense(**sizes), form=SEVEN)
     assert form_of(library) == SEVEN

@@ -169,7 +169,7 @@ def test_a_result_says_how_to_open_it(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Contest, "time", time)
     monkeypatch.setattr(Contest, "entry_s", 1e-6)  # however slow the machine is
-    result = tensolog.optimize(path, threads=1, budget=60, rules=(), catalog=":memory:")
+    result = tensolog.optimize(path, threads=1, budget=5, rules=(), catalog=":memory:")
     assert result.execution == NO_SKIP
     result.save(out)
     assert embedded(out) == NO_SKIP
@@ -180,6 +180,6 @@ def test_a_result_says_how_to_open_it(tmp_path, monkeypatch):
 
     # Standard operators alone are promised for any runtime: how this one opens them is no plan.
     kept = tensolog.optimize(
-        path, target="onnx", threads=1, budget=60, rules=(), catalog=":memory:"
+        path, target="onnx", threads=1, budget=0.2, rules=(), catalog=":memory:"
     )
     assert kept.execution.is_default and kept.chosen == ORIGINAL

@@ -126,7 +126,7 @@ def test_progress_goes_from_nothing_to_all():
         (Lap(1, 0, 1.10, 0.99, 1.15, 20), "noise"),
     ],
 )
-def test_verdicts(lap, judged):
+def test_verdicts_by_the_interval_of_a_ratio(lap, judged):
     assert verdict(lap) == lap.verdict == judged
 
 

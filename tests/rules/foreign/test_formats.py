@@ -13,7 +13,7 @@ from tensolog.rules.foreign.jsonl import read_lines
 from tensolog.rules.foreign.operators import permutation, permutation_number
 from tensolog.rules.foreign.terms import Apply, Variable
 
-from .own import EQUATIONS, RULES, TASO_SAMPLE, TENSAT_SAMPLE, op, rule
+from .by_hand import EQUATIONS, RULES, TASO_SAMPLE, TENSAT_SAMPLE, op, rule
 
 RELU = [op("RELU", [-1])]
 variables = st.integers(1, 20).map(lambda number: Variable(f"input_{number}"))

@@ -17,29 +17,29 @@ from tensolog.rules.foreign.terms import inputs
 from tests.campaigns import ALL, SHARE
 
 from . import oracle
-from .own import EQUATIONS, RULES, TASO_SAMPLE, TENSAT_SAMPLE, op, rule
+from .by_hand import EQUATIONS, RULES, TASO_SAMPLE, TENSAT_SAMPLE, op, rule
 
 
 @pytest.fixture(scope="module")
 def equations(tmp_path_factory: pytest.TempPathFactory) -> Report:
     file = tmp_path_factory.mktemp("foreign") / "own.txt"
     file.write_text("\n".join(text for text, _ in EQUATIONS))
-    return import_rules(file)
+    return import_rules(file, workers=1)  # the other processor runs tests
 
 
 @pytest.fixture(scope="module")
 def rules(tmp_path_factory: pytest.TempPathFactory) -> Report:
     file = tmp_path_factory.mktemp("foreign") / "own.jsonl"
     file.write_text("\n".join(line for line, _ in RULES))
-    return import_rules(file)
+    return import_rules(file, workers=1)  # the other processor runs tests
 
 
-def test_own_equations_have_the_right_verdicts(equations):
+def test_equations_by_hand_have_the_right_verdicts(equations):
     found = [(one.text, one.status) for one in equations.rules]
     assert found == list(EQUATIONS)
 
 
-def test_own_rules_have_the_right_verdicts(rules):
+def test_rules_by_hand_have_the_right_verdicts(rules):
     assert [one.status for one in rules.rules] == [status for _, status in RULES]
 
 

@@ -13,7 +13,7 @@ from tensolog.rules.foreign.jsonl import read_lines
 from tensolog.rules.foreign.readings import Candidate
 
 from . import oracle
-from .own import EQUATIONS, RULES, TASO_SAMPLE, TENSAT_SAMPLE
+from .by_hand import EQUATIONS, RULES, TASO_SAMPLE, TENSAT_SAMPLE
 from .running import NoMatch, run_both_sides
 
 TRIES = 250
@@ -62,11 +62,11 @@ def check(rules: list[ForeignRule], wanted: int) -> None:
     assert not few, never
 
 
-def test_own_equations():
+def test_equations_by_hand_compute_what_they_say():
     check(list(read_equations("\n".join(text for text, _ in EQUATIONS))), 4)
 
 
-def test_own_rules():
+def test_rules_by_hand_compute_what_they_say():
     check(list(read_lines("\n".join(line for line, _ in RULES))), 4)
 
 

@@ -19,6 +19,8 @@ from tensolog.rules.gate.evaluation.exact import Exact
 from tensolog.rules.prover.cases.case_split import IllTyped, statements
 from tensolog.rules.prover.cases.composition import UndescribedError
 
+from tests.campaigns import search_s
+
 from .statements_by_hand import Sides, quotient, sum_of_products, wrong_from
 
 SECONDS = 30.0  # found in far less; what takes long is a loaded machine
@@ -179,21 +181,21 @@ def test_fuzz_refutes_what_random_instances_show(name):
 
 def test_with_one_group_no_counterexample_is_found():
     rule = rule_of(FALSE["MergeGroupedConvs"].replace("group=g", "group=1"))
-    assert refute(rule, statements(rule), 2.0) is None
-    assert fuzz(rule, 2.0) is None
+    assert refute(rule, statements(rule), search_s(2.0)) is None
+    assert fuzz(rule, search_s(2.0)) is None
 
 
 def test_a_conversion_to_gemm_of_what_fits_is_not_refuted():
     text = FALSE["FuseGemmOfAnything"].replace("B [k, n]", "B [k, n], fits(c, P)")
     rule = rule_of(text)
-    assert refute(rule, statements(rule), 2.0) is None
-    assert fuzz(rule, 2.0) is None
+    assert refute(rule, statements(rule), search_s(2.0)) is None
+    assert fuzz(rule, search_s(2.0)) is None
 
 
 def test_the_conditions_of_a_rule_are_assumed():
     text = FALSE["EliminateQuotient"].replace("fits(c, A)", "fits(c, A), c != 0")
     rule = rule_of(text)
-    assert refute(rule, statements(rule), 2.0) is None
+    assert refute(rule, statements(rule), search_s(2.0)) is None
 
 
 @pytest.mark.parametrize("size", [6, 40, 300])
@@ -335,4 +337,4 @@ rule EliminateAbs
 
 def test_numbers_without_a_sign_refute_nothing_that_is_true():
     (rule,) = parse_rules(UNSIGNED)
-    assert refute(rule, statements(rule), 1.0) is None
+    assert refute(rule, statements(rule), search_s(1.0)) is None

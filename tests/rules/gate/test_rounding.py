@@ -83,7 +83,7 @@ def test_variance_as_a_difference_of_means_is_unsafe():
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16"])
-def test_it_is_unsafe_in_other_element_types(dtype):
+def test_rounding_is_unsafe_in_other_element_types(dtype):
     assert measured(variance(), dtype)["shifted"].verdict == "unsafe"
 
 

@@ -72,14 +72,14 @@ def fired(made, rule):
 
 
 @pytest.mark.parametrize(("rank", "fires"), [(1, False), (2, True), (3, True), (4, False)])
-def test_it_fires_within_its_ranks_and_nowhere_else(rank, fires):
+def test_a_rule_fires_within_its_ranks_and_nowhere_else(rank, fires):
     rule = only(TWICE, rank_X=(2, 3))
     assert bool(fired(chain(rank), rule)) is fires
     assert fired(chain(rank), TWICE)
 
 
 @pytest.mark.parametrize(("count", "fires"), [(1, True), (2, True), (3, False)])
-def test_it_fires_within_its_numbers_of_operands(count, fires):
+def test_a_rule_fires_within_its_numbers_of_operands(count, fires):
     rule = only(JOINED, len_A=(1, 2))
     assert bool(fired(joined(count), rule)) is fires
     assert fired(joined(count), JOINED)

@@ -19,7 +19,7 @@ JUDGED = {
 
 
 @pytest.mark.parametrize("rule", JUDGED["all_ranks"], ids=lambda rule: rule.name)
-def test_it_is_proved_for_all_ranks(rule):
+def test_rules_are_proved_for_all_ranks(rule):
     cases = statements(rule)
     outcomes = [prove(case) for case in cases]
     assert [one.reason for one in outcomes if one.status != "proved" and not one.vacuous] == []

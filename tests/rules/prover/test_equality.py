@@ -280,7 +280,7 @@ def test_is_proved(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(OPEN))
-def test_stays_open(name: str) -> None:
+def test_false_statements_are_not_proved(name: str) -> None:
     build, reason = OPEN[name]
     outcome = prove(build(Sides()))
     assert outcome.status == "open"

@@ -199,7 +199,7 @@ def test_an_assignment_is_seen_by_what_comes_after_it() -> None:
     ],
 )
 @pytest.mark.parametrize("kind", ["csr_array", "csc_matrix", "empty rows", "empty"])
-def test_kernels(text: str, kind: str) -> None:
+def test_sparse_programs_of_the_templates(text: str, kind: str) -> None:
     """The programs that the templates are for, compiled."""
     names = {"np": np, "D": D, "U": U, "V": V, "v": v, "w": w, "c": c}
     plain = eval(f"lambda S: ({text})", names)

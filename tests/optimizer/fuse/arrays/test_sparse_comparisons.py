@@ -99,7 +99,7 @@ def test_comparisons_are_scipys(
         *("(X.sum(), (X > 0).sum(), (X < 0).sum())", "(0.25 < X).sum()"),
     ],
 )
-def test_they_are_fused(text: str) -> None:
+def test_comparisons_are_fused(text: str) -> None:
     function = eval(f"lambda X, v: {text}", {"np": np})
     X = sp.random_array((60, 40), density=0.2, format="csr", rng=RNG)
     X.data -= 0.5

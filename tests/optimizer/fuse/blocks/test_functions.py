@@ -75,12 +75,12 @@ def run(text: str, names: str, inputs: list[Any]) -> Any:
 @pytest.mark.parametrize(
     "text", [one.strip() for one in TEXTS.replace("\n", ";").split(";") if one]
 )
-def test_dense(text: str) -> None:
+def test_dense_functions_in_blocks(text: str) -> None:
     run(text, "X, Y, w, v, r", [X, Y, w, v, r])
 
 
 @pytest.mark.parametrize("layout", ["csr", "csc", "coo"])
-def test_sparse(layout: str) -> None:
+def test_sparse_functions_in_blocks(layout: str) -> None:
     for text in ("S @ v, S.T @ w", "S.T @ (w * (S @ v))", "S.multiply(X).sum()", "S.sum(axis=0)"):
         run(text, "S, X, w, v", [S.asformat(layout), X, w, v])
     for text in ("S * 2", "S.sum(), S.max()", "abs(S).sum(axis=1)", "S.toarray() + X", "S.T"):
@@ -88,7 +88,7 @@ def test_sparse(layout: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["float32", "int64", "bool", "Fortran", "strided", "read-only"])
-def test_kinds(kind: str) -> None:
+def test_element_types_in_blocks(kind: str) -> None:
     held: Any = {"Fortran": np.asfortranarray(X), "strided": np.repeat(X, 2, 0)[::2]}.get(kind)
     if held is None:
         held = X.copy() if kind == "read-only" else (X * 3).astype(kind)

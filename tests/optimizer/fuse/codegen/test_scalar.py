@@ -101,7 +101,7 @@ def test_specifications_become_c(dtype):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_own_specifications_mean_what_numpy_computes(name):
+def test_specifications_beyond_onnx_mean_what_numpy_computes(name):
     """But for cancellation, overflow and signs of zeros."""
     arrays = [array[10:] + 0.0 for array in operands(name, "float64")]
     with np.errstate(all="ignore"):

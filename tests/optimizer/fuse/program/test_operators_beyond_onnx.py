@@ -23,7 +23,7 @@ TEXTS = [
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("text", TEXTS)
-def test_they_are_numpys(text, dtype):
+def test_operators_compute_what_numpy_does(text, dtype):
     rng = np.random.default_rng(1)
     x, y = (rng.normal(size=(70, 33)).astype(dtype) * 3 for _ in range(2))
     function = eval(f"lambda X, Y: ({text},)", {"np": np})

@@ -46,7 +46,7 @@ def operators(program: Program) -> list[str]:
         (lambda X: X * X.max() + X.max() * X, ["Add", "Mul", "ReduceMax"]),
     ],
 )
-def test_what_is_left(function: Any, expected: list[str]) -> None:
+def test_nodes_that_remain_after_rewriting(function: Any, expected: list[str]) -> None:
     _, after = traced(function, A)
     assert operators(after) == expected
     np.testing.assert_allclose(fuse(function)(A + 1), function(A + 1))

@@ -126,7 +126,7 @@ def test_an_object_keeps_its_attributes() -> None:
     assert not hasattr(fused, "nothing")
 
 
-def test_they_are_copied_and_pickled_as_what_they_call() -> None:
+def test_fused_callables_are_copied_and_pickled_as_what_they_call() -> None:
     fused = fuse(functools.partial(affine, w=W), mode="fused")
     for other in (pickle.loads(pickle.dumps(fused)), copy.deepcopy(fused)):
         np.testing.assert_allclose(other(X), affine(X, W), rtol=1e-12)

@@ -90,7 +90,7 @@ def test_arguments_that_are_one_array() -> None:
     same(lambda x, y: ((x - y) * x).sum(), (X, Y), (X, X), (Y, X), (Y, Y))
 
 
-def test_ways_that_part() -> None:
+def test_branches_taken_otherwise_in_later_calls() -> None:
     def way(x: Any, y: Any, turn: bool) -> Any:
         z = x * y
         z = z + x if turn else z - y

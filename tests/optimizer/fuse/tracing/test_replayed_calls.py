@@ -196,7 +196,7 @@ def outer() -> Any:
     return closure
 
 
-def test_what_is_straight() -> None:
+def test_functions_that_are_replayed_and_those_that_are_not() -> None:
     assert straight(half) is not None
     assert straight(sigmoid.__wrapped__) is not None
     assert straight(lambda x: x if x else 0) is None

@@ -44,7 +44,7 @@ OTHERS = [
 
 @pytest.mark.parametrize("kind", [sp.csr_array, sp.csr_matrix])
 @pytest.mark.parametrize("text", STRAIGHT)
-def test_they_are_known_and_right_with_other_entries(text: str, kind: Any) -> None:
+def test_replayed_calls_are_right_with_other_entries(text: str, kind: Any) -> None:
     plain = made(text)
     fused = fuse(plain)
     for seed in range(3):

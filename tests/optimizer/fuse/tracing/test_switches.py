@@ -51,7 +51,7 @@ def test_a_debugger_sees_the_lines_of_a_call_that_would_be_replayed() -> None:
     assert "run the region at once" in fused.explain()
 
 
-def test_it_sees_none_where_the_kernels_are_asked_for() -> None:
+def test_a_debugger_sees_no_call_where_kernels_are_asked_for() -> None:
     fused = fuse(mode="fused")(spread)
     for _ in range(3):
         fused(X)
