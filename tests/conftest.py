@@ -74,6 +74,14 @@ def pytest_collection_finish():
     gc.enable()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    """Do so with what a file has left in caches, too."""
+    if nextitem is not None and nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
+
+
 def pytest_unconfigure():
     """Let what was frozen be freed, or libraries take it for leaked."""
     gc.unfreeze()

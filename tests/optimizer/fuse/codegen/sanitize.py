@@ -27,7 +27,7 @@ from .build import check
 from .regions import regions, tolerance
 
 MISSING = 77
-SANITIZED = (*FLAGS, "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+SANITIZED = (*FLAGS, "-O1", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
 def runtime():
