@@ -229,9 +229,9 @@ def _ort_value(array: np.ndarray[Any, Any]) -> Any:
     )
 
 
-# Growth that is looked into, and the memory in use after the last look.
+# Growth that is looked into, and the least memory that was in use since the last look.
 _GROWTH_BYTES = 32 << 20
-_used_bytes = [0]
+_least_bytes = 0
 
 
 def release_memory() -> None:
@@ -239,14 +239,18 @@ def release_memory() -> None:
 
     The C library keeps freed blocks for later, a whole session's weights if it may; where it can be
     told to let them go, it is. What refers to itself is looked for only where memory has grown
-    since the last look: a look goes through all objects there are, a quarter of a second of them.
+    since the last look, which goes through all objects there are: a quarter of a second for small
+    models, as often as a session is closed.
     """
+    global _least_bytes
     trim_memory()
-    used = resident_bytes()
-    if used == 0 or abs(used - _used_bytes[0]) > _GROWTH_BYTES:
+    used_bytes = resident_bytes()
+    if used_bytes == 0 or used_bytes > _least_bytes + _GROWTH_BYTES:
         gc.collect()
         trim_memory()
-        _used_bytes[0] = resident_bytes()
+        _least_bytes = resident_bytes()
+    else:
+        _least_bytes = min(_least_bytes, used_bytes)
 
 
 def trim_memory() -> None:

@@ -1,8 +1,10 @@
 """What sessions leave behind, and the kernels in the runtime's own layout."""
 
+import gc
 import signal
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import onnx
@@ -12,8 +14,16 @@ from tensolog.optimizer.layouts.runtime import block_size
 from tensolog.profiles.kernel import Kernel, TensorSpec
 from tensolog.profiles.kernels.blocked_convolution import may_be_blocked, without_reorders
 from tensolog.profiles.kernels.kernel_model import build_model
+from tensolog.profiles.sessions import session
 from tensolog.profiles.sessions.denormals import flushed_denormals, flushes
-from tensolog.profiles.sessions.session import AS_WRITTEN, BoundRun, open_session, run_session
+from tensolog.profiles.sessions.session import (
+    AS_WRITTEN,
+    BoundRun,
+    open_session,
+    release_memory,
+    resident_bytes,
+    run_session,
+)
 
 from tests.endless import endless_model, struck
 
@@ -31,6 +41,29 @@ def test_denormals_are_flushed_inside_of_the_block_only():
     with pytest.raises(KeyError), flushed_denormals():
         raise KeyError
     assert not flushes()
+
+
+class Cyclic:
+    """An array that only the garbage collector frees."""
+
+    def __init__(self, size_bytes):
+        self.itself, self.array = self, np.ones(size_bytes, np.uint8)
+
+
+@pytest.mark.skipif(not resident_bytes(), reason="the system does not say what is in use")
+def test_garbage_is_looked_for_only_where_memory_has_grown(monkeypatch):
+    monkeypatch.setattr(session, "_least_bytes", 0)
+    gc.disable()
+    try:
+        release_memory()
+        small = weakref.ref(Cyclic(1 << 10))
+        release_memory()
+        assert small() is not None
+        large = weakref.ref(Cyclic(256 << 20))
+        release_memory()
+        assert small() is None and large() is None
+    finally:
+        gc.enable()
 
 
 def test_the_first_session_of_a_process_leaves_denormals_alone():
