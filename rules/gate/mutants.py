@@ -85,11 +85,13 @@ class Mutant:
 def mutants(rules: Sequence[Rule], count: int, seed: int) -> list[Mutant]:
     """Draw mutants, as many of each rule as of any other; fewer where the rules have no more."""
     rng = random.Random(seed)
-    waiting: list[Iterator[Mutant]] = []
-    for rule in rng.sample(list(rules), len(rules)):
-        found = list(mutants_of(rule))
+
+    def shuffled(rule: Rule) -> Iterator[Mutant]:
+        found = list(mutants_of(rule))  # made where one is drawn: of all rules that takes a minute
         rng.shuffle(found)
-        waiting.append(iter(found))
+        yield from found
+
+    waiting = [shuffled(rule) for rule in rng.sample(list(rules), len(rules))]
     drawn: list[Mutant] = []
     while waiting and len(drawn) < count:
         for source in list(waiting):
