@@ -93,6 +93,11 @@ class ParallelSession:
         return self.plan.outputs
 
     @property
+    def is_alive(self) -> bool:
+        """Tell whether requests are answered: false once closed, or once all instances are lost."""
+        return self._alive > 0 and not self._queue.is_closed
+
+    @property
     def pids(self) -> list[int]:
         """Number the processes of the instances."""
         return [driver.instance.pid for driver in self._drivers if driver.instance is not None]

@@ -87,6 +87,11 @@ class Queue:
         """Return how many parts wait."""
         return len(self._parts)
 
+    @property
+    def is_closed(self) -> bool:
+        """Tell whether it takes nothing more."""
+        return self._closed is not None
+
     def offer(self, parts: Sequence[Part]) -> bool:
         """Take parts if there is room, or if nothing waits; raise what it was closed with."""
         with self._changed:

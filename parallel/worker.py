@@ -61,8 +61,6 @@ class Worker:
         options.log_severity_level = 4
         spins = str(int(arguments["spins"]))
         options.add_session_config_entry("session.intra_op.allow_spinning", spins)
-        # Idle threads of an instance would take the processor from what else is there.
-        options.add_session_config_entry("session.force_spinning_stop", "1")
         start = time.perf_counter()
         self._session = open_deployed(Path(arguments["model"]), options)
         self._open_s = time.perf_counter() - start

@@ -10,7 +10,17 @@ from .. import __version__
 
 # Name of the command = name of its module and of the click command in it (`import` is a keyword,
 # so groups hold their own commands).
-COMMANDS = ("optimize", "deploy", "explain", "profile", "sql", "catalog", "datalog", "rules")
+COMMANDS = (
+    "optimize",
+    "deploy",
+    "serve",
+    "explain",
+    "profile",
+    "sql",
+    "catalog",
+    "datalog",
+    "rules",
+)
 
 
 class LazyGroup(click.Group):

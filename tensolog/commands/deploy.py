@@ -93,7 +93,7 @@ def deploy(
     IN.onnx is a model, or a result folder of optimize. Few settings are measured, all instances of
     each at a time; the best ones race in turns, and one instance with all cores takes part, so that
     nothing slower is chosen. No more cores are used than the affinity mask and the container allow.
-    tensolog.open_parallel(DIR).run(feeds) serves what is written.
+    tensolog.open_parallel(DIR).run(feeds) and tensolog serve DIR serve what is written.
 
     \b
     Examples:
