@@ -63,6 +63,8 @@ def widen(model: onnx.ModelProto, double: Double) -> onnx.ModelProto | None:
     nodes = [_widened(node, double) for node in graph.node]
     del graph.node[:]
     floats = _float_values(model)
+    if floats is None:
+        return None
     for node in nodes:
         if node.op_type in WITHOUT_DOUBLE_KERNEL:
             graph.node.extend(_between_casts(node, floats))
@@ -76,9 +78,15 @@ def _is_foreign(node: onnx.NodeProto) -> bool:
     return has_graph or node.domain not in ("", "ai.onnx")
 
 
-def _float_values(model: onnx.ModelProto) -> set[str]:
-    """Name the values known to hold float32 or float16, by ONNX's own inference."""
-    inferred = onnx.shape_inference.infer_shapes(model)
+def _float_values(model: onnx.ModelProto) -> set[str] | None:
+    """Name the values known to hold float32 or float16, by ONNX's own inference; None if it fails.
+
+    It fails where declared shapes contradict each other, which the runtime may warn of and accept.
+    """
+    try:
+        inferred = onnx.shape_inference.infer_shapes(model)
+    except Exception:  # the inference raises its own type and, on odd models, plain RuntimeErrors
+        return None
     entries = (*inferred.graph.value_info, *inferred.graph.input, *inferred.graph.output)
     named = {e.name for e in entries if e.type.tensor_type.elem_type in NARROW}
     return named | {t.name for t in model.graph.initializer if t.data_type in NARROW}

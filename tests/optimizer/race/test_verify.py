@@ -167,6 +167,18 @@ def test_models_whose_sums_have_no_double_kernel_are_not_widened():
     assert widen(built, lambda tensor: tensor) is None
 
 
+def test_models_whose_declared_shapes_contradict_a_constant_are_not_widened():
+    built = model(
+        [("Add", ["x", "w"], ["y"])],
+        [value("x", [4]), value("w", [4])],
+        [value("y", [4])],
+        {"w": np.ones(4, np.float32)},
+    )
+    assert widen(built, lambda tensor: tensor) is not None
+    built.graph.input[1].type.tensor_type.shape.dim[0].dim_value = 2**31
+    assert widen(built, lambda tensor: tensor) is None
+
+
 # ------------------------------------------------------------------------------ NaN and infinities
 
 NONE = np.zeros((3, 4), np.float32)
