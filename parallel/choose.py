@@ -20,11 +20,10 @@ from .settings import INDIFFERENCE, Goal, Limit, LimitError, Measured, Setting, 
 
 Tell = Callable[[str, int, int, str], None]
 
-_SCREEN_S, _HEAT_S = 0.05, 0.1
-_SCREEN_RUNS, _HEAT_RUNS = 2, 3
-_SCREENED_ROWS = 8
+_SCREEN_S, _SCREEN_RUNS, _SCREENED_ROWS = 0.05, 2, 8
+# How often, how long, and in how many runs at least a setting is timed in each heat.
+_HEATS = ((2, 0.06, 2), (2, 0.12, 3), (4, 0.25, 3))
 _STARTERS, _FINALISTS = 6, 2
-_MOST_HEATS = 4
 # What the line predicts is this much too low or too high at times: such settings stay in.
 _PREDICTION_SLACK = 0.15
 
@@ -196,22 +195,20 @@ class _Search:
 
     def _race(self, racing: list[Setting]) -> list[Setting]:
         """Time settings in turns; after each heat the worse half drops out."""
-        seconds = _HEAT_S
-        for heat in range(_MOST_HEATS):
+        for heat, (times, seconds, runs) in enumerate(_HEATS):
             if heat == 1:
                 racing = [*racing, *(s for s in self._neighbours(racing[0]) if s not in racing)]
-            for _ in range(2):
-                for setting in racing:
+            timed = racing
+            if heat == len(_HEATS) - 1 and self._baseline not in racing:
+                timed = [*racing, self._baseline]
+            for _ in range(times):
+                for setting in timed:
                     if not self._late():
-                        self._time(setting, seconds, _HEAT_RUNS)
+                        self._time(setting, seconds, runs)
             racing = self._ranked(setting for setting in racing if setting in self._rounds)
-            if heat:
-                racing = racing[: max(_FINALISTS, (len(racing) + 1) // 2)]
-            if self._late() or (heat > 1 and len(racing) <= _FINALISTS):
+            if self._late():
                 break
-            seconds *= 1.5
-        if self._baseline not in racing:
-            self._time(self._baseline, seconds, _HEAT_RUNS)
+            racing = racing[: _FINALISTS if heat else max(_FINALISTS, (len(racing) + 1) // 2)]
         return racing
 
     def _ranked(self, settings: Iterable[Setting]) -> list[Setting]:

@@ -16,6 +16,7 @@ COMMANDS = (
     "serve",
     "explain",
     "profile",
+    "devices",
     "sql",
     "catalog",
     "datalog",

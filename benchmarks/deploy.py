@@ -1,0 +1,182 @@
+"""What `tensolog deploy` chooses, against all settings, and OpenVINO's hint for throughput.
+
+python -m benchmarks.deploy --only mobilenetv3    one architecture
+python -m benchmarks.deploy --quick               tiny versions: a check that it works
+
+All settings of instances x threads x batch that keep to the cores are timed in turns, in random
+order, about as often and as long as what `deploy` timed to the end. OpenVINO serves as many
+requests at a time as its hint asks for, of one row and of as many as were chosen, in turns with the
+choice.
+"""
+
+from __future__ import annotations
+
+import random
+import tempfile
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from tensolog.parallel.batches import drawn_feeds
+from tensolog.parallel.crews import Crews
+from tensolog.parallel.deploy import deploy
+from tensolog.parallel.deployment import Deployment
+from tensolog.parallel.settings import Measured, Setting, batch_ladder, grid, summarize
+
+from .frame import Row, Steps, collect, options
+from .rows import write_rows
+from .zoo import build
+
+MODELS = ("mobilenetv3", "squeezenet", "dlrm", "nasrnn", "efficientnet", "bert")
+MOST_ROWS = {"efficientnet": 8, "bert": 4}
+_WINDOW_S, _RUNS, _ROUNDS = 0.25, 3, 6
+_PEER_ROUNDS, _PEER_S = 5, 0.5
+
+
+def main() -> None:
+    parser = options("deploy", __doc__, threads=(0,))
+    parser.add_argument("--rounds", type=int, default=_ROUNDS, help="rounds of all settings")
+    parser.add_argument("--max-batch", type=int, help="rows of the largest batch")
+    arguments = parser.parse_args()
+    names = arguments.only or MODELS
+    cases = [{"case": name, "name": name, "threads": "all"} for name in names]
+
+    def write(rows: Sequence[Row]) -> None:
+        head = "# Deployments\n\n`python -m benchmarks.deploy`"
+        write_rows(arguments.out, rows, head, table(rows))
+
+    with tempfile.TemporaryDirectory() as folder:
+        measured = partial(
+            measure, Path(folder), arguments.quick, arguments.rounds, arguments.max_batch
+        )
+        rows = collect(cases, measured, write, arguments)
+    print(table(rows))
+
+
+def measure(folder: Path, tiny: bool, rounds: int, most_rows: int | None, row: Row) -> Steps:
+    """Deploy a model, time all settings, and OpenVINO where it is installed."""
+    name = row["name"]
+    yield "building", {}
+    model = folder / f"{name}.onnx"
+    onnx.save(build(name, tiny=tiny, dynamic=True), model)
+    most = most_rows or MOST_ROWS.get(name, 16)
+    yield "deploying", {"most_rows": most}
+    start = time.monotonic()
+    plan = deploy(model, folder / f"{name}-plan", most_rows=most)
+    deploy_s = time.monotonic() - start
+    yield "timing all settings", {"chosen": str(plan.setting), "deploy_s": deploy_s}
+    start = time.monotonic()
+    timed = exhaustive(plan, most, rounds)
+    grid_s = time.monotonic() - start
+    chosen = timed[plan.setting]
+    best = max(timed.values(), key=lambda entry: entry.rows_per_s)
+    alone = timed[plan.baseline.setting]
+    found = {
+        "settings": len(timed),
+        "best": str(best.setting),
+        "of_best": chosen.rows_per_s / best.rows_per_s,
+        "of_one": chosen.rows_per_s / alone.rows_per_s,
+        "of_time": deploy_s / grid_s,
+    }
+    yield "racing OpenVINO", found
+    yield "done", against_openvino(plan)
+
+
+def exhaustive(plan: Deployment, most_rows: int, rounds: int) -> dict[Setting, Measured]:
+    """Time all settings, round by round, in random order."""
+    cores = plan.machine["cores"]
+    settings = list(grid(cores, batch_ladder(plan.batch.is_free, plan.batch.rows, most_rows)))
+    times: dict[Setting, list[list[list[float]]]] = {setting: [] for setting in settings}
+    shuffle = random.Random(0).shuffle
+    with Crews(plan.model_path, cores, partial(request, plan)) as crews:
+        for _ in range(rounds):
+            shuffle(settings)
+            for setting in settings:
+                times[setting].append(crews.time(setting, _WINDOW_S, _RUNS))
+        return {
+            setting: summarize(setting, found, crews.memory_bytes(setting))
+            for setting, found in times.items()
+        }
+
+
+def request(plan: Deployment, rows: int) -> dict[str, Any]:
+    return drawn_feeds(plan.inputs, {}, rows if plan.batch.is_free else None)
+
+
+def against_openvino(plan: Deployment) -> Row:
+    """Time the choice and OpenVINO in turns; nothing where it is not installed, or refuses."""
+    try:
+        import openvino
+    except ImportError:
+        return {}
+    cores = plan.machine["cores"]
+    sizes = sorted({1, plan.setting.batch}) if plan.batch.is_free else [plan.batch.rows]
+    rates: dict[int, list[float]] = {rows: [] for rows in sizes}
+    ours: list[float] = []
+    try:
+        queues = {rows: openvino_queue(openvino, plan, rows, cores) for rows in sizes}
+    except Exception as error:  # whatever it raises is its reason to refuse
+        return {"openvino": " ".join(str(error).split())[:80]}
+    with Crews(plan.model_path, cores, partial(request, plan)) as crews:
+        for _ in range(_PEER_ROUNDS):
+            found = crews.time(plan.setting, _PEER_S, _RUNS)
+            ours.append(summarize(plan.setting, [found], 0).rows_per_s)
+            for rows, queue in queues.items():
+                rates[rows].append(rows * queue_rate(queue))
+    peer = max(float(np.median(found)) for found in rates.values())
+    return {"of_openvino": float(np.median(ours)) / peer}
+
+
+def openvino_queue(openvino: Any, plan: Deployment, rows: int, cores: int) -> Any:
+    """Compile a model by the hint for throughput, in float32; a queue of as many requests."""
+    feeds = request(plan, rows)
+    model = openvino.Core().read_model(str(plan.model_path))
+    model.reshape({name: list(array.shape) for name, array in feeds.items()})
+    settings = {
+        "PERFORMANCE_HINT": "THROUGHPUT",
+        "INFERENCE_NUM_THREADS": cores,
+        "INFERENCE_PRECISION_HINT": "f32",
+    }
+    compiled = openvino.Core().compile_model(model, "CPU", settings)
+    queue = openvino.AsyncInferQueue(compiled)
+    for each in queue:
+        for port in compiled.inputs:
+            array = np.ascontiguousarray(feeds[port.get_any_name()])
+            each.set_tensor(port, openvino.Tensor(array))
+    queue_rate(queue, 0.05)  # warm
+    return queue
+
+
+def queue_rate(queue: Any, seconds: float = _PEER_S) -> float:
+    """Return runs a second, with all requests of a queue busy."""
+    start, runs = time.perf_counter(), 0
+    while time.perf_counter() - start < seconds or runs < _RUNS * len(queue):
+        queue.start_async()
+        runs += 1
+    queue.wait_all()
+    return runs / (time.perf_counter() - start)
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Lay rows out as Markdown."""
+    head = ("model", "chosen", "best of all", "throughput / best's", "/ one instance's",
+            "/ OpenVINO's", "settings", "time / that of all settings")  # fmt: skip
+    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
+    for row in rows:
+        if "error" in row:
+            lines.append(f"| {row['name']} | {row['error']} |" + " |" * (len(head) - 2))
+            continue
+        numbers = [f"{row[key]:.2f}" if key in row else "–" for key in ("of_best", "of_one")]
+        peer = f"{row['of_openvino']:.2f}" if "of_openvino" in row else row.get("openvino", "–")
+        cells = [row["name"], row["chosen"], row["best"], *numbers, peer, str(row["settings"])]
+        cells.append(f"{row['of_time']:.2f}")
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()

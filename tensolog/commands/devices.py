@@ -1,0 +1,114 @@
+"""`tensolog devices`: the machines that plans are made for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ..interrupts import on_interrupt
+from ..printing import echo
+from . import options as shared
+
+
+@click.group()
+def devices() -> None:
+    """Measure what plans are made for.
+
+    \b
+    Example:
+      tensolog devices measure -o here.toml
+    """
+
+
+@devices.command(short_help="Measure this machine: its processes, and links.")
+@click.option(
+    "--processes",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many devices: processes on cores of their own.  [default: one for each core]",
+)
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Cores of each.  [default: all of them, divided by the processes; or 1]",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE.toml",
+    type=click.Path(path_type=Path),
+    help="Write the description there as well, to be edited and given to --devices.",
+)
+@shared.catalog_option
+@shared.json_option
+@click.option("-q", "--quiet", is_flag=True, help="No progress and no table.")
+def measure(
+    processes: int | None,
+    threads: int | None,
+    output: Path | None,
+    catalog_path: str | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Measure this machine as devices and links.
+
+    Devices are processes on cores of their own, measured while all of them are busy: float32
+    operations, memory bandwidth, and what starting an operator takes. A link is what a tensor takes
+    from one process to another by shared memory. They become rows of cluster, device and link.
+
+    \b
+    Examples:
+      tensolog devices measure
+      tensolog devices measure --processes 2 -o here.toml
+      tensolog sql "SELECT source, target, latency_s, bytes_per_s FROM link"
+    """
+    from ..progress import Progress
+
+    if output is not None:
+        output = shared.output_file(output, what="the description")
+    with on_interrupt("nothing was stored"), Progress(quiet=quiet) as progress:
+        progress("measuring", 0, 0, "")
+        from ..catalog import Catalog
+        from ..catalog.files import replacing
+        from ..parallel.device_rows import store_cluster
+        from ..parallel.devices import to_toml
+        from ..parallel.measure import measure_machine
+
+        with Catalog(catalog_path) as catalog:
+            shared.refuse_catalog(catalog, output)
+            cluster = measure_machine(processes, threads, tell=progress)
+            key = store_cluster(catalog, cluster)
+        if output is not None:
+            with replacing(output) as file:
+                file.write(to_toml(cluster).encode())
+    if as_json:
+        from dataclasses import asdict
+
+        from ..json_text import json_text
+
+        click.echo(json_text({"cluster_hash": key, **asdict(cluster)}))
+    elif not quiet:
+        from ..summary import columns
+        from ..units import format_size, format_time
+
+        rows = [("device", "cores", "memory", "float32", "memory bandwidth", "an operator", "node")]
+        for device in cluster.devices:
+            rows.append(
+                (
+                    device.name,
+                    str(device.cores),
+                    format_size(device.memory_bytes),
+                    f"{device.flops_per_s / 1e9:.3g} GFLOP/s",
+                    f"{device.memory_bytes_per_s / 1e9:.3g} GB/s",
+                    format_time(device.launch_s * 1e9),
+                    device.node,
+                )
+            )
+        echo(columns(rows, right=range(1, 6), indent=""))
+        for link in cluster.links[:1]:
+            echo(
+                f"links between them: {format_time(link.latency_s * 1e9)}, "
+                f"{link.bytes_per_s / 1e9:.3g} GB/s"
+            )
