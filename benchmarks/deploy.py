@@ -21,11 +21,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-from tensolog.parallel.batches import drawn_feeds
-from tensolog.parallel.crews import Crews
-from tensolog.parallel.deploy import deploy
-from tensolog.parallel.deployment import Deployment
-from tensolog.parallel.settings import Measured, Setting, batch_ladder, grid, summarize
+from tensolog.parallel.choosing.batches import drawn_feeds
+from tensolog.parallel.choosing.crews import Crews
+from tensolog.parallel.choosing.deploy import deploy
+from tensolog.parallel.choosing.deployment import Deployment
+from tensolog.parallel.choosing.settings import Measured, Setting, batch_ladder, grid, summarize
 
 from .frame import Row, Steps, collect, options
 from .rows import write_rows

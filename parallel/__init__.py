@@ -4,8 +4,8 @@ In go a model and a description of devices (devices.py); out comes a plan (plann
 how operators can be divided, simulation/ what a plan takes, search/ finds plans, and materialize.py
 writes one as a model. Begin at planning.py.
 
-On one machine a plan says how many instances, threads and rows: begin at deploy.py, which chooses
-(choose.py) by measuring (crews.py), and at pool.py, which serves what was chosen.
+On one machine a plan says how many instances, threads and rows: choosing/ measures that, and
+serving/ runs it. measure.py describes this machine as devices.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from ..profiles.kernels.kernel_model import build_model
 from ..profiles.machine import cores as usable_cores
 from ..profiles.machine import identity, memory_bytes, processors
 from .devices import Cluster, ClusterError, Device, Link
-from .instance import Array, Instance, Start
-from .pinning import here, topology
+from .serving.instance import Array, Instance, Start
+from .serving.pinning import here, topology
 
 _MATRIX = 384  # as in profiles/machine.py, whose peak is that of one core with the others idle
 # Larger than what caches hold, so that memory itself is measured.

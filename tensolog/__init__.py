@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from .opening import open_session
     from .optimizer import Optimization, optimize
     from .optimizer.fuse.tracing.decorator import fuse
-    from .parallel.deploy import deploy
-    from .parallel.pool import open_parallel
+    from .parallel.choosing.deploy import deploy
+    from .parallel.serving.pool import open_parallel
 
 __all__ = [
     "Catalog",
@@ -35,9 +35,9 @@ if (_checkout := Path(__file__).parent.parent / "catalog" / "store" / "schema.sq
 _HOME = {
     "Catalog": ".catalog",
     "Optimization": ".optimizer",
-    "deploy": ".parallel.deploy",
+    "deploy": ".parallel.choosing.deploy",
     "fuse": ".optimizer.fuse.tracing.decorator",
-    "open_parallel": ".parallel.pool",
+    "open_parallel": ".parallel.serving.pool",
     "open_session": ".opening",
     "optimize": ".optimizer",
 }

@@ -13,7 +13,7 @@ from . import options as shared
 
 if TYPE_CHECKING:
     from ..catalog import Catalog
-    from ..parallel.deployment import Deployment
+    from ..parallel.choosing.deployment import Deployment
 
 
 @click.command(no_args_is_help=True)
@@ -110,8 +110,8 @@ def deploy(
         Progress(quiet=quiet) as progress,
     ):
         progress("reading", 0, 1, str(model))
-        from ..parallel.deploy import cores_of
-        from ..parallel.deploy import deploy as run
+        from ..parallel.choosing.deploy import cores_of
+        from ..parallel.choosing.deploy import deploy as run
 
         cores = None if devices == "auto" else cores_of(Path(devices))
 
@@ -143,6 +143,6 @@ def deploy(
 
         click.echo(json_text({**plan.to_json(), "output": str(plan.folder)}))
     elif not quiet:
-        from ..parallel.deployment_text import deployment_text
+        from ..parallel.choosing.deployment_text import deployment_text
 
         echo(deployment_text(plan))

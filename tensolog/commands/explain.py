@@ -88,7 +88,7 @@ def explain(
 
 
 def _explain_deployment(folder: Path, as_json: bool) -> None:
-    from ..parallel.deployment import read_deployment
+    from ..parallel.choosing.deployment import read_deployment
 
     plan = read_deployment(folder)
     if as_json:
@@ -96,7 +96,7 @@ def _explain_deployment(folder: Path, as_json: bool) -> None:
 
         click.echo(json_text(plan.to_json()))
     else:
-        from ..parallel.deployment_text import deployment_text
+        from ..parallel.choosing.deployment_text import deployment_text
 
         echo(deployment_text(plan))
 

@@ -35,9 +35,9 @@ def serve(plan: Path, host: str, port: int, name: str | None) -> None:
       curl localhost:8000/v2/models/plan
     """
     with on_interrupt("the server has stopped"):
-        from ..parallel.deployment import read_deployment
-        from ..parallel.serving import listen
-        from ..parallel.serving import serve as run
+        from ..parallel.choosing.deployment import read_deployment
+        from ..parallel.serving.http_server import listen
+        from ..parallel.serving.http_server import serve as run
 
         read = read_deployment(plan)
         place = listen(host, port)

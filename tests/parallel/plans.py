@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from tensolog.parallel.batches import BatchAxis
-from tensolog.parallel.deployment import Deployment, read_deployment
-from tensolog.parallel.instance import Slot
-from tensolog.parallel.settings import Measured, Setting
+from tensolog.parallel.choosing.batches import BatchAxis
+from tensolog.parallel.choosing.deployment import Deployment, read_deployment
+from tensolog.parallel.choosing.settings import Measured, Setting
+from tensolog.parallel.serving.instance import Slot
 
 FEATURES = 8
 

@@ -5,9 +5,9 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensolog.parallel import choose as choose_module
-from tensolog.parallel.choose import choose
-from tensolog.parallel.settings import (
+from tensolog.parallel.choosing import choose as choose_module
+from tensolog.parallel.choosing.choose import choose
+from tensolog.parallel.choosing.settings import (
     LimitError,
     batch_ladder,
     best,

@@ -10,14 +10,14 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tensolog.catalog.errors import ModelError
-from tensolog.parallel import deploy as deploy_module
-from tensolog.parallel.batches import drawn_feeds, find_batch_axis
-from tensolog.parallel.deploy import cores_of, deploy
-from tensolog.parallel.deployment import DeploymentError, copy_model, read_deployment
-from tensolog.parallel.deployment_text import deployment_text
+from tensolog.parallel.choosing import deploy as deploy_module
+from tensolog.parallel.choosing.batches import drawn_feeds, find_batch_axis
+from tensolog.parallel.choosing.deploy import cores_of, deploy
+from tensolog.parallel.choosing.deployment import DeploymentError, copy_model, read_deployment
+from tensolog.parallel.choosing.deployment_text import deployment_text
+from tensolog.parallel.choosing.settings import LimitError
 from tensolog.parallel.devices import ClusterError
-from tensolog.parallel.instance import Instance, Start
-from tensolog.parallel.settings import LimitError
+from tensolog.parallel.serving.instance import Instance, Start
 
 import tensolog
 

@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tensolog.parallel import pinning
-from tensolog.parallel.pinning import Processor, assign, topology
+from tensolog.parallel.serving import pinning
+from tensolog.parallel.serving.pinning import Processor, assign, topology
 
 
 @pytest.fixture

@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 from tensolog.catalog.errors import ModelError
-from tensolog.parallel import pool as pool_module
-from tensolog.parallel.batches import BatchAxis
-from tensolog.parallel.deployment import DeploymentError
-from tensolog.parallel.instance import InstanceError, RunError
-from tensolog.parallel.pool import ClosedError, FeedError, FullError
-from tensolog.parallel.settings import Setting
+from tensolog.parallel.choosing.batches import BatchAxis
+from tensolog.parallel.choosing.deployment import DeploymentError
+from tensolog.parallel.choosing.settings import Setting
+from tensolog.parallel.serving import pool as pool_module
+from tensolog.parallel.serving.instance import InstanceError, RunError
+from tensolog.parallel.serving.pool import ClosedError, FeedError, FullError
 
 from tensolog import open_parallel
 

@@ -17,10 +17,10 @@ pytest.importorskip("uvicorn")
 testclient = pytest.importorskip("starlette.testclient")
 
 from onnx import TensorProto, helper  # noqa: E402
-from tensolog.parallel import pool as pool_module  # noqa: E402
-from tensolog.parallel.open_inference import HEADER, ProtocolError, read_request  # noqa: E402
-from tensolog.parallel.serving import ServingError, application, listen  # noqa: E402
-from tensolog.parallel.settings import Setting  # noqa: E402
+from tensolog.parallel.choosing.settings import Setting  # noqa: E402
+from tensolog.parallel.serving import pool as pool_module  # noqa: E402
+from tensolog.parallel.serving.http_server import ServingError, application, listen  # noqa: E402
+from tensolog.parallel.serving.open_inference import HEADER, ProtocolError, read_request  # noqa: E402
 
 from tensolog import open_parallel  # noqa: E402
 

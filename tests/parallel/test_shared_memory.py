@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
-from tensolog.parallel.shared_memory import SharedMemory
+from tensolog.parallel.serving.shared_memory import SharedMemory
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="descriptors are not inherited there")
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..catalog.errors import ModelError, TensologError
+from ...catalog.errors import ModelError, TensologError
 from .shared_memory import SharedMemory
 
 Array = np.ndarray[Any, Any]

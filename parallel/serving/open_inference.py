@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..catalog.errors import TensologError
+from ...catalog.errors import TensologError
 from .instance import Array, Slot
 
 HEADER = "Inference-Header-Content-Length"

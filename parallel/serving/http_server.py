@@ -11,9 +11,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ..catalog.errors import TensologError
-from ..optimizer.result.summary import version_of
-from .deployment import Deployment
+from ...catalog.errors import TensologError
+from ...optimizer.result.summary import version_of
+from ..choosing.deployment import Deployment
 from .instance import RunError
 from .open_inference import HEADER, ProtocolError, metadata, read_request, write_answer
 from .pool import ClosedError, FeedError, FullError, ParallelSession

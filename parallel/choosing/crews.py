@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Self
 
-from ..profiles.machine import available_memory_bytes
-from .instance import Array, Instance, Start
-from .pinning import here
+from ...profiles.machine import available_memory_bytes
+from ..serving.instance import Array, Instance, Start
+from ..serving.pinning import here
 from .settings import Setting
 
 FeedsOf = Callable[[int], Mapping[str, Array]]

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..catalog.errors import TensologError
+from ...catalog.errors import TensologError
 
 Goal = Literal["throughput", "latency"]
 GOALS: tuple[Goal, ...] = ("throughput", "latency")

@@ -20,13 +20,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..catalog.errors import TensologError
-from ..profiles.machine import cores
-from .deployment import Deployment, read_deployment
+from ...catalog.errors import TensologError
+from ...profiles.machine import cores
+from ..choosing.deployment import Deployment, read_deployment
+from ..choosing.settings import Setting
 from .instance import Array, Instance, InstanceError, RunError, Slot, Start
 from .pinning import here
 from .requests import MOST_LOSSES, Part, Queue, Request
-from .settings import Setting
 
 # Instances that can't be started so often in a row are given up.
 _MOST_FAILED_STARTS = 3

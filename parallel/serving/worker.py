@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 import onnxruntime
 
-from ..catalog.errors import TensologError
-from ..profiles.sessions.deployed import open_deployed
-from ..profiles.sessions.session import BoundRun, reason_of, resident_bytes
+from ...catalog.errors import TensologError
+from ...profiles.sessions.deployed import open_deployed
+from ...profiles.sessions.session import BoundRun, reason_of, resident_bytes
 from .shared_memory import SharedMemory
 
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG

@@ -13,12 +13,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ..catalog import Catalog
-from ..optimizer.result.summary import version_of
-from ..profiles.machine import cores as usable_cores
-from ..profiles.machine import identity
-from ..profiles.sessions.deployed import MODEL, model_file
-from ..profiles.sessions.session import runtime_version
+from ...catalog import Catalog
+from ...optimizer.result.summary import version_of
+from ...profiles.machine import cores as usable_cores
+from ...profiles.machine import identity
+from ...profiles.sessions.deployed import MODEL, model_file
+from ...profiles.sessions.session import runtime_version
+from ..devices import ClusterError, read_cluster
+from ..serving.instance import Array, Slot
 from .batches import BatchAxis, drawn_feeds, find_batch_axis
 from .choose import Choice, choose
 from .crews import Crews
@@ -29,8 +31,6 @@ from .deployment import (
     files_beside,
     read_deployment,
 )
-from .devices import ClusterError, read_cluster
-from .instance import Array, Slot
 from .settings import GOALS, MOST_ROWS, Goal, Limit, LimitError, batch_ladder, read_limit, summarize
 
 Progress = Callable[[str, int, int, str], None]
@@ -168,8 +168,8 @@ class _Question:
 
     def optimize(self, file: Path, best: _Answer, place: Path, catalog: Catalog | None) -> bool:
         """Optimize the model for the threads and rows chosen; tell whether that gave another."""
-        from ..optimizer import ORIGINAL as UNCHANGED
-        from ..optimizer import optimize
+        from ...optimizer import ORIGINAL as UNCHANGED
+        from ...optimizer import optimize
 
         setting = best.choice.chosen.setting
         rows = setting.batch if best.axis.is_free else None

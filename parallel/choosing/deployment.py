@@ -16,14 +16,14 @@ from typing import Any
 
 import onnx
 
-from ..catalog.errors import ModelError, TensologError
-from ..catalog.files import put_in_place
-from ..catalog.onnx.source import open_source
-from ..catalog.tensors import model_tensors
-from ..profiles.sessions.deployed import AS_A_WHOLE, MODEL, model_file
-from ..profiles.sessions.execution import embedded
+from ...catalog.errors import ModelError, TensologError
+from ...catalog.files import put_in_place
+from ...catalog.onnx.source import open_source
+from ...catalog.tensors import model_tensors
+from ...profiles.sessions.deployed import AS_A_WHOLE, MODEL, model_file
+from ...profiles.sessions.execution import embedded
+from ..serving.instance import Slot
 from .batches import BatchAxis
-from .instance import Slot
 from .settings import Goal, Measured, Setting, measured_from_json
 
 PLAN, MODEL_FOLDER = "plan.json", "model"

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..profiles.machine import cores, processors
+from ...profiles.machine import cores, processors
 
 SYSTEM = Path("/sys/devices/system/cpu")
 

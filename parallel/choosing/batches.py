@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..catalog.errors import ModelError
-from ..profiles.sessions.feeds import random_feeds
-from .instance import Array, Instance, RunError, Slot
+from ...catalog.errors import ModelError
+from ...profiles.sessions.feeds import random_feeds
+from ..serving.instance import Array, Instance, RunError, Slot
 
 # Free sizes that nobody gave: enough to be no special case, little enough to be quick.
 DEFAULT_SIZE = 16

@@ -1,0 +1,6 @@
+"""How a model is served on one machine: how many instances, threads, and rows of a batch.
+
+In: a model. Out: a `Deployment`, a folder with the model and the plan. Begin at `deploy.py`;
+`choose.py` decides which settings are measured, `crews.py` measures them, `batches.py` tells
+whether requests may be joined.
+"""

@@ -1,0 +1,5 @@
+"""Instances of a model as processes, and requests that are shared out to them.
+
+In: a `Deployment`. Out: answers. Begin at `pool.py`; `instance.py` is one process, seen from here,
+and `worker.py` what runs in it; `http_server.py` answers over HTTP.
+"""
