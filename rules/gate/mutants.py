@@ -95,10 +95,12 @@ def mutants(rules: Sequence[Rule], count: int, seed: int) -> list[Mutant]:
     drawn: list[Mutant] = []
     while waiting and len(drawn) < count:
         for source in list(waiting):
+            if len(drawn) == count:
+                break
             mutant = next(source, None)
             if mutant is None:
                 waiting.remove(source)
-            elif len(drawn) < count:
+            else:
                 drawn.append(mutant)
     return drawn
 
