@@ -10,6 +10,7 @@ import sys
 import onnx
 import pyarrow.parquet as pq
 import pytest
+from tensolog.catalog.store import database_file
 
 import tensolog
 
@@ -186,7 +187,8 @@ with tensolog.Catalog(sys.argv[1]) as catalog:
 """
 
 
-def test_a_catalog_locked_by_another_process_is_a_clear_error(cli, own_catalog):
+def test_a_catalog_locked_by_another_process_is_a_clear_error(cli, own_catalog, monkeypatch):
+    monkeypatch.setattr(database_file, "LOCK_PATIENCE_S", 0.2)
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(own_catalog)],
         stdin=subprocess.PIPE,
