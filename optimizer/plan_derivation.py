@@ -77,7 +77,7 @@ def lay_out(state: State, seconds: float) -> Iterator[Plan]:
 
     Of the plan that screening led to, and of all that the e-graph holds together. Either may
     measure for half of the seconds. Kernels for convolutions need a plan in blocks even where it is
-    the runtime's own.
+    the runtime's own, and where rules have made some for them one that has these.
     """
     planner, sizes = state.planner, state.sizes
     try:
@@ -86,7 +86,8 @@ def lay_out(state: State, seconds: float) -> Iterator[Plan]:
         run = Counter()
     often = moves(run) > LEAST_MOVES
     if not often:
-        planner.held = None
+        if not planner.frees_convolutions():
+            planner.held = None
         if not state.setting.fuses:
             return
     state.prices.left_s = seconds / 2
@@ -94,9 +95,7 @@ def lay_out(state: State, seconds: float) -> Iterator[Plan]:
     state.prices.left_s += seconds / 2
     harmful = state.screening.harmful()
     joint = planner.lay_out_jointly("laid out with rules", harmful, state.kept)
-    for plan in (laid, joint):
-        if plan is None:
-            continue
+    for plan in (laid, *joint):
         if any(node.domain == NCHWC for node in plan.graph.nodes.values()):
             state.laid.append(plan)
         if often and is_news(plan.graph, run):

@@ -176,26 +176,44 @@ class Planner:
 
     def lay_out_jointly(
         self, name: str, forbidden: Collection[str], kept: Path | None
-    ) -> Plan | None:
-        """Derive a plan by choosing rules and the layout of each value together.
+    ) -> list[Plan]:
+        """Derive plans by choosing rules and the layout of each value together.
 
         Out of what `grow` found and held, which is let go, without the rules of some names. None
-        where nothing is held, or nothing would lie in blocks. `kept` is a file that the e-graph is
-        written to, blocked classes included.
+        where nothing is held, or nothing would lie in blocks; a second one where rules have made
+        convolutions that kernels may compute. `kept` is a file that the e-graph is written to,
+        blocked classes included.
         """
         from .egraph.keep import keep
         from .layouts.plans import lay_out_jointly
+        from .native.convolution.blocked import TILES
 
         if self.held is None:
-            return None
+            return []
         (start, found), self.held = self.held, None
+        filters = TILES if self.setting.fuses else ()
         with self.phases("searching", name):
-            laid = lay_out_jointly(found, (*self.always, *self.explorative), forbidden)
-            if laid is None:
-                return None
-            if kept is not None:
+            laid, further = lay_out_jointly(
+                found, (*self.always, *self.explorative), forbidden, filters
+            )
+            if laid is not None and kept is not None:
                 keep(found, kept, laid.account())
-        return Plan(name, laid.graph, steps=[*start.steps, *laid.steps])
+        named = ((name, laid), (f"{name} for kernels", further))
+        return [
+            Plan(each, made.graph, steps=[*start.steps, *made.steps])
+            for each, made in named
+            if made is not None
+        ]
+
+    def frees_convolutions(self) -> bool:
+        """Whether rules have made convolutions for kernels in what `grow` found and held."""
+        from .layouts.promising import frees
+        from .native.convolution.blocked import TILES
+
+        if self.held is None or not self.setting.fuses:
+            return False
+        _, found = self.held
+        return frees(found.egraph, found.growth.applications, TILES)
 
     def attend(self, name: str, starts: Sequence[Plan]) -> Plan:
         """Derive a plan by computing attention under constant masks by blocks.

@@ -8,6 +8,7 @@ together, and only their absence says what one of them is worth.
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,6 +25,8 @@ from ..graph.infer import infer_types
 from ..match.rewrite import Matcher
 from ..race.contest import ORIGINAL
 from ..race.realize import Workshop
+from ..setting import CLASSES, Setting
+from ..target import AUTO, for_rules
 
 if TYPE_CHECKING:
     from ..driver import Source
@@ -95,7 +98,10 @@ def value_of(
         result = optimize(model, rules=rules, catalog=catalog, keep=kept, **options)
         if kept.exists():
             reached = _reached(kept)
-    places, found = _places(asked, model), []
+    setting = Setting(
+        target=for_rules(options.get("target", AUTO)), allow=options.get("allow", CLASSES)
+    )
+    places, found = _places(asked, model, setting), []
     for rule in asked:
         value = _value(rule.name, result, places.get(rule.name, 0), reached.get(rule.name, 0))
         if apart and value.applied:
@@ -114,12 +120,13 @@ def value_of(
     )
 
 
-def _places(rules: Sequence[Rule], model: Source) -> dict[str, int]:
-    """Count the matches of rules in a model as it is read."""
+def _places(rules: Sequence[Rule], model: Source, setting: Setting) -> dict[str, int]:
+    """Count the matches of rules that may be applied to a model, as it is read."""
     with Catalog(":memory:") as scratch, Workshop(scratch) as workshop:
         graph = workshop.read(skeleton_model(scratch, read_model(scratch, model)))
         graph.types = infer_types(graph)
-        return _counted(match.rule.name for match in Matcher(rules).find(graph))
+        allowed = [rule for rule in rules if not setting.bar(rule, graph.opset())]
+        return Counter(match.rule.name for match in Matcher(allowed).find(graph))
 
 
 def _reached(path: Path) -> dict[str, int]:
@@ -130,13 +137,6 @@ def _reached(path: Path) -> dict[str, int]:
             return {}
         query = "SELECT rule, count(*) FROM e_match WHERE refusal = '' GROUP BY rule"
         return dict(kept.execute(query).fetchall())
-
-
-def _counted(names: Any) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for name in names:
-        counts[name] = counts.get(name, 0) + 1
-    return counts
 
 
 def _value(rule: str, result: Optimization, places: int, reached: int) -> RuleValue:

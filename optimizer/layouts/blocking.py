@@ -34,6 +34,18 @@ class Operation:
         return self.outputs[0]
 
 
+def operation_of(egraph: EGraph, node: int) -> Operation:
+    """Read an e-node."""
+    columns, vocabulary = egraph.columns, egraph.vocabulary
+    return Operation(
+        node,
+        vocabulary.operators[columns.operator(node)].name,
+        vocabulary.attributes[columns.attribute(node)].values,
+        columns.operands(node),
+        tuple(value for value in columns.outputs(node) if value != NONE),
+    )
+
+
 @dataclass
 class Blocking:
     """Blocked classes and e-nodes of one e-graph."""
@@ -64,14 +76,7 @@ class Blocking:
 
     def operation(self, node: int) -> Operation:
         """Read an e-node."""
-        columns, vocabulary = self.egraph.columns, self.egraph.vocabulary
-        return Operation(
-            node,
-            vocabulary.operators[columns.operator(node)].name,
-            vocabulary.attributes[columns.attribute(node)].values,
-            columns.operands(node),
-            tuple(value for value in columns.outputs(node) if value != NONE),
-        )
+        return operation_of(self.egraph, node)
 
     def refuse(self, node: int, reason: str) -> None:
         """Note why an e-node stays as it is, unless it was converted somehow."""

@@ -27,7 +27,7 @@ from ..price import Prices
 from .costs import REORDERS
 from .filters import FILTERS, computed
 from .guard import guard
-from .promising import PROMISE, promising
+from .promising import PROMISE, frees, promising
 from .runtime import NCHWC, VERSION, block_size
 from .space import Space, space_of
 from .values import SUMMARIES
@@ -100,29 +100,47 @@ def lay_out_for_kernels(
     if space is None:
         return None, None
     extraction = space.cheapest()
-    parts = dict.fromkeys(promising(space.blocking, filters), PROMISE)
-    further = None
-    if parts:
-        own = space.cheapest_by_parts(parts, extraction.selection)
-        chosen = [{c.node for c in one.selection.values()} for one in (own, extraction)]
-        further = None if chosen[0] == chosen[1] else _taken_out(space, own, ())
+    further = _for_kernels(space, extraction, filters, ())
     return _taken_out(space, extraction, ()), further
 
 
-def lay_out_jointly(
-    found: Found, rules: Sequence[Rule], forbidden: Collection[str] = ()
+def _for_kernels(
+    space: Space,
+    extraction: Extraction,
+    filters: Collection[tuple[int, int]],
+    applications: Sequence[Application],
 ) -> Laid | None:
+    """Take out what is the cheapest where convolutions that kernels may compute count less."""
+    parts = dict.fromkeys(promising(space.blocking, filters), PROMISE)
+    if not parts:
+        return None
+    own = space.cheapest_by_parts(parts, extraction.selection)
+    chosen = [{c.node for c in one.selection.values()} for one in (own, extraction)]
+    return None if chosen[0] == chosen[1] else _taken_out(space, own, applications)
+
+
+def lay_out_jointly(
+    found: Found,
+    rules: Sequence[Rule],
+    forbidden: Collection[str] = (),
+    filters: Collection[tuple[int, int]] = (),
+) -> tuple[Laid | None, Laid | None]:
     """Find the cheapest way to compute what a search found when values may lie in blocks.
 
     Everything that rules made is a choice beside every layout: a rewrite that pays in blocks alone
     is found, and one that doesn't pay there is left out; convolutions are merged wherever `rules`
     of several outputs can. `forbidden` names rules to do without. The e-graph of `found` grows by
-    its blocked classes. None as for `lay_out`.
+    its blocked classes. None as for `lay_out`. The second is for kernels of convolutions by
+    `filters`, where rules have made some for them; None as for `lay_out_for_kernels`.
     """
+    applications = found.growth.applications
+    is_freed = bool(filters) and frees(found.egraph, applications, filters)
     space = joint_space(found, rules, forbidden)
     if space is None:
-        return None
-    return _taken_out(space, space.cheapest(), found.growth.applications)
+        return None, None
+    extraction = space.cheapest()
+    further = _for_kernels(space, extraction, filters, applications) if is_freed else None
+    return _taken_out(space, extraction, applications), further
 
 
 def joint_space(

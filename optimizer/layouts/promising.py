@@ -8,9 +8,11 @@ tells the two apart.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
-from .blocking import Blocking
+from ..egraph.egraph import EGraph
+from ..egraph.provenance import Application
+from .blocking import Blocking, Operation, operation_of
 from .operators.convolutions import CONVOLVE
 
 # What a convolution that a kernel may compute counts, of what the runtime's takes.
@@ -25,12 +27,37 @@ def promising(blocking: Blocking, filters: Collection[tuple[int, int]]) -> set[i
         if application.rule != CONVOLVE:
             continue
         for node in application.made:
-            operation = blocking.operation(node)
-            weights = egraph.type(operation.operands[1])
-            if weights is None or weights.shape is None:
-                continue
-            given = operation.attributes
-            whole = all(given.get(name, (1, 1)) == (1, 1) for name in ("strides", "dilations"))
-            if whole and given.get("group", 1) == 1 and weights.shape[2:] in filters:
+            if _is_promising(egraph, blocking.operation(node), filters):
                 found.add(node)
     return found
+
+
+def frees(
+    egraph: EGraph, applications: Iterable[Application], filters: Collection[tuple[int, int]]
+) -> bool:
+    """Whether a rule has made a convolution that kernels may compute of one that they may not.
+
+    Of a dilated one, say, or one of volumes. What the runtime's kernels cost doesn't tell that such
+    a rewrite pays.
+    """
+    for application in applications:
+        if application.refusal or not application.made:
+            continue
+        before = [operation_of(egraph, node) for node in application.nodes]
+        before = [operation for operation in before if operation.name == "Conv"]
+        if before and not any(_is_promising(egraph, each, filters) for each in before):
+            after = (operation_of(egraph, node) for node in application.made)
+            if any(_is_promising(egraph, each, filters) for each in after if each.name == "Conv"):
+                return True
+    return False
+
+
+def _is_promising(
+    egraph: EGraph, operation: Operation, filters: Collection[tuple[int, int]]
+) -> bool:
+    weights = egraph.type(operation.operands[1])
+    if weights is None or weights.shape is None:
+        return False
+    given = operation.attributes
+    whole = all(tuple(given.get(name, (1, 1))) == (1, 1) for name in ("strides", "dilations"))
+    return whole and given.get("group", 1) == 1 and weights.shape[2:] in filters

@@ -20,6 +20,7 @@ from pathlib import Path
 from ...profiles.kernels.costs import Cost
 from ..fuse.codegen.compiler import CompilerError
 from ..fuse.codegen.unit import native_level
+from ..graph.graph import Graph
 from ..layouts.runtime import NCHWC
 from ..phases import Phases
 from ..race.contest import Contest, Plan
@@ -161,17 +162,30 @@ def _until(end: float) -> float:
 def _best(laid: Sequence[Plan]) -> Plan | None:
     """Choose among plans with blocked values.
 
-    The one with the fewest convolutions outside of blocks, where no kernel computes them, and of
-    several such the one that did best so far, if that is known.
+    The one with the fewest convolutions outside of blocks or dilated, where no kernel computes
+    them, and of several such the one that did best so far, if that is known.
     """
     unknown = float("inf")
 
     def order(plan: Plan) -> tuple[float, ...]:
-        outside = sum(node.operator == "Conv" for node in plan.graph.nodes.values())
+        graph = plan.graph
+        outside = sum(
+            node.operator == "Conv" or _is_dilated(graph, number)
+            for number, node in graph.nodes.items()
+        )
         lap = unknown if plan.lap is None else plan.lap.ratio
         return outside, lap, plan.predicted_ns or unknown
 
     return min((plan for plan in laid if not plan.refusal), key=order, default=None)
+
+
+def _is_dilated(graph: Graph, number: int) -> bool:
+    """Whether a node is a convolution in blocks that reads at steps, of one group."""
+    if graph.nodes[number].operator != f"{NCHWC}:Conv":
+        return False
+    attributes = graph.attributes(number)
+    dilations: Sequence[int] = attributes.get("dilations") or ()  # type: ignore[assignment]
+    return attributes.get("group", 1) == 1 and any(step != 1 for step in dilations)
 
 
 def _verified(fusing: Fusing, plan: Plan) -> Iterator[Plan]:

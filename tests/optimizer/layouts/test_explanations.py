@@ -135,7 +135,7 @@ def test_no_layouts_where_plans_have_none(options):
 def test_blocked_classes_and_reorders_are_rows(tmp_path):
     found = search(graph_of(activated()), (), Prices(0, priced(10, 100, 5)), sizes={},
                    fold_limit=FOLD_LIMIT)  # fmt: skip
-    laid = lay_out_jointly(found, ())
+    laid, _ = lay_out_jointly(found, ())
     path = tmp_path / "search.duckdb"
     keep(found, path, laid.account())
     with duckdb.connect(str(path), read_only=True) as tables:

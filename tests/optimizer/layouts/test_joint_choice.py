@@ -210,7 +210,7 @@ def test_what_is_chosen_computes_what_the_model_does(seed):
     chosen = [rule for tag in ("always", "explore") for rule in
               Setting().select(shipped_rules(), graph, tag)]  # fmt: skip
     found = search(graph, chosen, Prices(seed, in_blocks), sizes={}, fold_limit=FOLD_LIMIT, count=2)
-    laid = lay_out_jointly(found, chosen)
+    laid, _ = lay_out_jointly(found, chosen)
     if laid is not None:
         assert_equal(model, to_model(laid.graph), {"x": image(*drawn.shape, seed=seed)})
 
@@ -249,7 +249,7 @@ def test_a_merge_that_pays_in_blocks_alone_is_found(m1, m2):
     chosen = [rule for rule in shipped_rules() if rule.name == "MergeConvsSharingInput"]
     found = search(graph, chosen, Prices(0, merging), sizes={}, fold_limit=FOLD_LIMIT)
     assert not any(step.rule == "MergeConvsSharingInput" for step in found.steps)
-    laid = lay_out_jointly(found, chosen)
+    laid, _ = lay_out_jointly(found, chosen)
     assert {"MergeConvsSharingInput", "SplitBlocks"} <= {step.rule for step in laid.steps}
     result = to_model(laid.graph)
     assert operators(result)["Split"] == 1 and operators(result)["blocked Conv"] == 3
@@ -288,7 +288,7 @@ def test_a_forbidden_rule_is_not_used():
     graph = graph_of(parallel(16, 16))
     chosen = [rule for rule in shipped_rules() if rule.name == "MergeConvsSharingInput"]
     found = search(graph, chosen, Prices(0, merging), sizes={}, fold_limit=FOLD_LIMIT)
-    laid = lay_out_jointly(found, chosen, ("MergeConvsSharingInput",))
+    laid, _ = lay_out_jointly(found, chosen, ("MergeConvsSharingInput",))
     assert operators(to_model(laid.graph))["blocked Conv"] == 4
 
 
@@ -319,6 +319,6 @@ def test_architectures_compute_what_they_did(name):
     chosen = [rule for tag in ("always", "explore") for rule in
               Setting().select(shipped_rules(), graph, tag)]  # fmt: skip
     found = search(graph, chosen, Prices(3), sizes={}, fold_limit=FOLD_LIMIT, count=2)
-    laid = lay_out_jointly(found, chosen)
+    laid, _ = lay_out_jointly(found, chosen)
     assert laid is not None and operators(to_model(laid.graph))["blocked Conv"] > 0
     assert disagreement(model, to_model(laid.graph), feeds_of(model)) is None
