@@ -218,9 +218,8 @@ class _Planner:
         for tight in (goal == "memory", True):
             if best is not None and (tight == (goal == "memory") or not best[0].excess_bytes):
                 break
-            for one in candidates(space, tight=tight):
+            for one, simulation in candidates(space, goal, tight=tight):
                 self.say(one.name)
-                simulation = Simulation(problem, one.plan)
                 rank = self.rank(one, simulation)
                 if rank.excess_bytes == 0:
                     compared[one.name] = min(rank.goal, compared.get(one.name, math.inf))
@@ -238,7 +237,7 @@ class _Planner:
             instances += self.others(candidate, simulation)
         held: dict[int, int] = {}
         for instance in instances:
-            for device, size in Simulation(problem, instance.plan).memory_bytes().items():
+            for device, size in self.held(instance, instances[0], simulation).items():
                 held[device] = max(held.get(device, 0), size)
         name = candidate.name if len(instances) == 1 else f"{len(instances)} times {candidate.name}"
         return ParallelPlan(problem, goal, name, tuple(instances), rank, held, exact, compared)
@@ -276,42 +275,57 @@ class _Planner:
         if self.goal != "throughput":
             return rank
         paces = [1 / rank.goal] if rank.goal > 0 else [math.inf]
-        for plan in self.shifted(candidate):
-            other = Simulation(self.problem, plan)
-            more = score(other, self.goal)
-            if more.excess_bytes == 0 and more.goal > 0:
-                paces.append(1 / more.goal)
+        for one in self.others(candidate, simulation):
+            if one.bottleneck_s > 0:
+                paces.append(1 / one.bottleneck_s)
         return replace(rank, goal=1 / sum(paces))
 
     def others(self, candidate: Candidate, simulation: Simulation) -> list[Instance]:
-        base = replace(candidate, plan=simulation.plan)
+        """Return the instances beside the first: the plan on the other devices, block by block."""
+        first = self.instance(simulation)
+        fits = score(simulation, self.goal).excess_bytes == 0
+        order = fastest_first(self.problem)
+        width = len(candidate.devices)
         found = []
-        for plan in self.shifted(base):
+        for begin in range(width, len(order) - width + 1, width):
+            block = order[begin : begin + width]
+            if any(not self.problem.linked(a, b) for a in block for b in block):
+                continue
+            place = dict(zip(candidate.devices, block, strict=True))
+            plan = tuple(
+                config.moved(tuple(place[device] for device in config.devices))
+                for config in simulation.plan
+            )
+            if self.problem.alike(candidate.devices, block):
+                if fits:
+                    found.append(replace(first, plan=plan))
+                continue
             other = Simulation(self.problem, plan)
             if score(other, self.goal).excess_bytes == 0:
                 found.append(self.instance(other))
         return found
 
-    def shifted(self, candidate: Candidate) -> list[Plan]:
-        """Return the plan on the other devices, block by block."""
-        order = fastest_first(self.problem)
-        width = len(candidate.devices)
-        found = []
-        for first in range(width, len(order) - width + 1, width):
-            place = dict(zip(candidate.devices, order[first : first + width], strict=True))
-            if any(not self.problem.linked(a, b) for a in place.values() for b in place.values()):
-                continue
-            found.append(
-                tuple(
-                    config.moved(tuple(place[device] for device in config.devices))
-                    for config in candidate.plan
-                )
-            )
-        return found
-
     @staticmethod
     def instance(simulation: Simulation) -> Instance:
         return Instance(simulation.plan, simulation.latency_s, simulation.bottleneck_s)
+
+    def held(
+        self, instance: Instance, first: Instance, simulation: Simulation
+    ) -> Mapping[int, int]:
+        """Return what devices hold for an instance, which may be the first one elsewhere."""
+        own = simulation.memory_bytes() if instance is first else None
+        if own is not None:
+            self.first_held = own
+            return own
+        pairs = {
+            (a, b)
+            for left, right in zip(first.plan, instance.plan, strict=True)
+            for a, b in zip(left.devices, right.devices, strict=True)
+        }
+        here, there = zip(*sorted(pairs), strict=True)
+        if self.problem.alike(here, there):
+            return {b: self.first_held.get(a, 0) for a, b in pairs}
+        return Simulation(self.problem, instance.plan).memory_bytes()
 
     # ---- what does not fit
     def refusal(self, rank: Score) -> str:
@@ -334,8 +348,8 @@ class _Planner:
             cluster = alike(self.problem.cluster, count)
             problem = Problem(workload, cluster, Times(cluster))
             cuts = [self.usable(number, set()) for number in range(len(self.operators))]
-            for one in candidates(Space(problem, cuts), tight=True):
-                if score(Simulation(problem, one.plan), "memory").excess_bytes == 0:
+            for _, simulation in candidates(Space(problem, cuts), "memory", tight=True):
+                if score(simulation, "memory").excess_bytes == 0:
                     return count
             if count >= len(self.operators) and count >= 2 * least + 8:
                 return None

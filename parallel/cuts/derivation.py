@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 from importlib import resources
 from typing import Any, Literal
 
@@ -65,6 +65,14 @@ class Cut:
     once: frozenset[int]
     granule: int
     extent: int
+
+    def __hash__(self) -> int:
+        """Hash it once: searches look cuts up all the time."""
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.combine, self.axes, self.slices, self.granule, self.extent))
 
     @property
     def most_parts(self) -> int:

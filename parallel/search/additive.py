@@ -16,12 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ..simulation.placement import Config, elements
-from ..simulation.tasks import Problem, sources
+from ..simulation.tasks import Problem
 
 Costs = npt.NDArray[np.float64]
 # Entries of a table: beyond that the graph is too wide, and the best combinations are kept.
 _MOST_ENTRIES = 4_000_000
-_SAMPLE = 2  # devices that a transfer is looked at for, of many alike
 
 
 class TooWideError(Exception):
@@ -31,9 +30,9 @@ class TooWideError(Exception):
 class AdditiveCosts:
     """Costs of divisions and of pairs of them; equal operators share them."""
 
-    def __init__(self, problem: Problem, *, shared: bool) -> None:
+    def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.shared = shared  # whether readers of a value count what is sent once for all
+        self.tables: dict[tuple[object, ...], Costs] = {}
         self._edges: dict[tuple[object, ...], float] = {}
 
     def operator(self, number: int, config: Config) -> float:
@@ -82,32 +81,40 @@ class AdditiveCosts:
         key = (*kernels, output, position, config, other)
         if key not in self._edges:
             self._edges[key] = self._sent(value, config, second, position, other)
-        readers = len(problem.consumers[value]) if self.shared else 1
-        return self._edges[key] / readers
+        return self._edges[key]
 
     def _sent(self, value: int, config: Config, second: int, position: int, other: Config) -> float:
+        """Return for how long the busiest wire is occupied."""
         problem = self.problem
-        wanted = []
+        first, output = problem.producer[value]
+        cells = problem.cells(first, config, output)
+        boxes, devices = [], []
         for place, part in enumerate(problem.parts(second, other)):
             box = problem.need(part, position, value)
-            if box is not None:
-                wanted += [(box, device) for device in other.holders(place)]
-        many = len(wanted) > 4 * _SAMPLE
-        looked_at = [*wanted[:_SAMPLE], wanted[-1]] if many else wanted
-        wires: dict[int, float] = {}
-        received: list[float] = []
-        for box, device in looked_at:
-            total = 0.0
-            for _, task in sources(problem, config, value, box, device):
-                if task is not None:
-                    wires[task.resource] = wires.get(task.resource, 0.0) + task.seconds
-                    total += task.seconds
-            received.append(total)
-        if not many:
-            return max(wires.values(), default=0.0)
-        # All receive as those that were looked at do, from all the wires that there are.
-        senders = max(len(set(config.devices)), 1)
-        return max(received) * max(1.0, len(wanted) / senders)
+            for device in other.holders(place) if box is not None else ():
+                boxes.append(box)
+                devices.append(device)
+        if not boxes:
+            return 0.0
+        rank = len(cells[0].box)
+        have = np.array([cell.box for cell in cells]).reshape(1, len(cells), rank, 2)
+        want = np.array(boxes).reshape(len(boxes), 1, rank, 2)
+        low = np.maximum(have[..., 0], want[..., 0])
+        high = np.minimum(have[..., 1], want[..., 1])
+        shared = np.clip(high - low, 0, None).prod(axis=-1)
+        source = np.array(
+            [[problem.nearest(cell.holders, device) for cell in cells] for device in devices]
+            if config.replicas > 1
+            else [[cell.holders[0] for cell in cells]]
+        )
+        target = np.array(devices)[:, None]
+        moved = (shared > 0) & (source != target)
+        source, target = np.broadcast_arrays(source, target)
+        pairs = source[moved], target[moved]
+        size = shared[moved] * problem.workload.values[value].item_bytes
+        latency, bandwidth, wire = problem.link_tables
+        seconds = latency[pairs] + size / bandwidth[pairs]
+        return float(np.bincount(wire[pairs], weights=seconds).max()) if len(size) else 0.0
 
 
 def best_plan(
@@ -115,14 +122,17 @@ def best_plan(
     configs: Sequence[Sequence[Config]],
     costs: AdditiveCosts,
     penalty: Callable[[int, Config], float] | None = None,
+    *,
+    shared: bool = False,
 ) -> tuple[Config, ...]:
     """Return the plan of the least sum of costs. Raises TooWideError for a graph that is too wide.
 
-    `penalty` adds to the cost of a division, as for the memory that it takes.
+    `penalty` adds to the cost of a division, as for the memory that it takes. With `shared`, those
+    that read a value count together what it takes to send it once.
     """
     factors: list[tuple[tuple[int, ...], Costs]] = []
     operators = problem.workload.operators
-    known: dict[tuple[object, ...], Costs] = {}
+    known = costs.tables
     for number, own in enumerate(configs):
         key: tuple[object, ...] = (operators[number].kernel.hash, tuple(own))
         if key not in known:
@@ -139,7 +149,7 @@ def best_plan(
         for second, position in problem.consumers.get(value, ()):
             key = (
                 operators[first].kernel.hash, operators[second].kernel.hash, made[1], position,
-                len(problem.consumers[value]), tuple(configs[first]), tuple(configs[second]),
+                tuple(configs[first]), tuple(configs[second]),
             )  # fmt: skip
             if key not in known:
                 known[key] = np.array(
@@ -148,7 +158,8 @@ def best_plan(
                         for a in configs[first]
                     ]
                 )
-            factors.append(((first, second), known[key]))
+            readers = len(problem.consumers[value]) if shared else 1
+            factors.append(((first, second), known[key] / readers))
     chosen = eliminate(factors, {n: len(own) for n, own in enumerate(configs)})
     return tuple(configs[number][chosen[number]] for number in range(len(configs)))
 

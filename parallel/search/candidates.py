@@ -12,8 +12,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ..simulation.placement import Config, elements, whole_on
+from ..simulation.simulator import Simulation
 from ..simulation.tasks import Plan, Problem
+from ..workload import Operator
 from .additive import AdditiveCosts, TooWideError, best_plan
+from .goals import Goal, Score, score
 from .space import Space, powers
 from .stages import staged
 
@@ -30,26 +33,33 @@ class Candidate:
     devices: tuple[int, ...]
 
 
-def candidates(space: Space, *, tight: bool) -> Iterator[Candidate]:
-    """Yield plans for a problem; with `tight`, those that take less memory too."""
+def candidates(space: Space, goal: Goal, *, tight: bool) -> Iterator[tuple[Candidate, Simulation]]:
+    """Yield plans for a problem, simulated; with `tight`, those that take less memory too."""
     problem = space.problem
     order = fastest_first(problem)
     times = _seconds(problem, order[0])
     sizes = _weights(problem)
     for width in powers(len(order)):
         block = order[:width]
-        named = dict(_for_block(space, block, tight=tight))
-        for name, plan in named.items():
-            yield Candidate(name, plan, block)
+        best: tuple[Score, Candidate] | None = None
+        for name, plan in dict(_for_block(space, block, tight=tight)).items():
+            one = Candidate(name, plan, block)
+            simulation = Simulation(problem, plan)
+            yield one, simulation
+            rank = score(simulation, goal)
+            if best is None or rank < best[0]:
+                best = (rank, one)
+        # One request is not served faster by stages, which leave all but one of them idle.
+        if best is None or (goal == "latency" and not tight):
+            continue
         for stages in powers(len(order) // width):
-            if stages == 1:
-                continue
-            blocks = [order[n * width : (n + 1) * width] for n in range(stages)]
-            used = tuple(order[: stages * width])
-            for name, plan in named.items():
+            if stages > 1:
+                blocks = [order[n * width : (n + 1) * width] for n in range(stages)]
                 for weights in (times, sizes) if tight else (times,):
-                    title = f"pipeline of {stages}" + f", each {name}" * (width > 1)
-                    yield Candidate(title, staged(plan, weights, blocks), used)
+                    title = f"pipeline of {stages}" + f", each {best[1].name}" * (width > 1)
+                    plan = staged(best[1].plan, weights, blocks)
+                    used = tuple(order[: stages * width])
+                    yield Candidate(title, plan, used), Simulation(problem, plan)
 
 
 def fastest_first(problem: Problem) -> tuple[int, ...]:
@@ -70,15 +80,15 @@ def _for_block(space: Space, block: tuple[int, ...], *, tight: bool) -> Iterator
     yield f"one weird trick on {len(block)}", one_weird_trick(space, block)
     configs = [[whole_on(block[0]), *space.divisions(number, block)] for number in range(count)]
     gib = 1 << 30
+    costs = AdditiveCosts(problem)
     for price in _PRICES if tight else _PRICES[:1]:
 
         def penalty(number: int, config: Config, price: float = price) -> float:
             return price * constant_bytes(problem, number, config) / gib
 
         for shared in (True, False):
-            costs = AdditiveCosts(problem, shared=shared)
             try:
-                plan = best_plan(problem, configs, costs, penalty if price else None)
+                plan = best_plan(problem, configs, costs, penalty if price else None, shared=shared)
             except TooWideError:
                 plan = _greedy(problem, configs, costs, penalty)
             name = f"divided among {len(block)}" + ", saving memory" * (price > 0)
@@ -111,9 +121,9 @@ def _greedy(
     for number, own in enumerate(configs):
         operator = problem.workload.operators[number]
 
-        def cost(config: Config, number: int = number, operator: object = operator) -> float:
+        def cost(config: Config, number: int = number, operator: Operator = operator) -> float:
             total = costs.operator(number, config) + penalty(number, config)
-            for position, value in enumerate(problem.workload.operators[number].inputs):
+            for position, value in enumerate(operator.inputs):
                 if value is not None and value in problem.sent and value in problem.producer:
                     first = problem.producer[value][0]
                     total += costs.edge(value, first, chosen[first], number, position, config)

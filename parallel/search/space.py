@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 
 from ..cuts.derivation import Cut, Kind, is_window
-from ..devices import Cluster
 from ..simulation.placement import Config
 from ..simulation.tasks import Problem
 from ..workload import Operator
 
-# Up to so many devices every set of them is tried, beyond that blocks of neighbours.
+# Up to so many devices every set of them is tried, and every number of parts; beyond that blocks of
+# neighbours, with a part for each device, and of two cuts one in 8 or in so many more than 8.
 _ALL_SETS = 4
+_INNER = 8
 _MOST_CUTS = 2  # of one operator
 
 
@@ -27,9 +29,9 @@ class Space:
     def divisions(self, number: int, devices: tuple[int, ...]) -> list[Config]:
         """Return the ways to divide an operator among all of some devices, replicas included."""
         operator = self.problem.workload.operators[number]
-        return [
-            Config(cuts, devices) for cuts in _divisions(operator, self.cuts[number], len(devices))
-        ]
+        every = len(self.problem.cluster.devices) <= _ALL_SETS
+        divisions = _divisions(operator, self.cuts[number], len(devices), every)
+        return [Config(cuts, devices) for cuts in divisions]
 
     def all_configs(self, number: int) -> list[Config]:
         """Return the divisions of an operator among any of the devices."""
@@ -82,13 +84,15 @@ def powers(count: int) -> list[int]:
 
 @lru_cache(maxsize=65536)
 def _divisions(
-    operator: Operator, cuts: tuple[Cut, ...], devices: int
+    operator: Operator, cuts: tuple[Cut, ...], devices: int, every: bool
 ) -> tuple[tuple[tuple[Cut, int], ...], ...]:
     found: list[tuple[tuple[Cut, int], ...]] = [()]
     for count in range(1, _MOST_CUTS + 1):
         for chosen in itertools.combinations(cuts, count):
             if _fit(operator, chosen):
                 for degrees in _degrees(devices, count):
+                    if not every and not _is_usual(degrees, devices):
+                        continue
                     pairs = tuple(zip(chosen, degrees, strict=True))
                     if all(cut.most_parts >= degree for cut, degree in pairs):
                         found.append(pairs)
@@ -104,6 +108,12 @@ def _degrees(devices: int, count: int) -> Iterator[tuple[int, ...]]:
         if devices % degree == 0:
             for others in _degrees(devices // degree, count - 1):
                 yield (degree, *others)
+
+
+def _is_usual(degrees: tuple[int, ...], devices: int) -> bool:
+    if len(degrees) == 1 or devices <= _INNER:
+        return math.prod(degrees) == devices
+    return math.prod(degrees) == devices and _INNER in degrees
 
 
 def _fit(operator: Operator, cuts: Sequence[Cut]) -> bool:
@@ -125,8 +135,3 @@ def _fit(operator: Operator, cuts: Sequence[Cut]) -> bool:
             if one is not None and other is not None and one.axis == other.axis:
                 return False
     return True
-
-
-def uniform(cluster: Cluster) -> bool:
-    """Whether all devices are alike."""
-    return len({device.model for device in cluster.devices}) == 1

@@ -11,10 +11,10 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 
 from ...profiles.kernel import Kernel
-from ..cuts.derivation import Cut, output_shapes, part_of
+from ..cuts.derivation import Cut, part_of
 
 Box = tuple[tuple[int, int], ...]
 
@@ -30,12 +30,20 @@ class Config:
     cuts: tuple[tuple[Cut, int], ...]
     devices: tuple[int, ...]
 
-    @property
+    def __hash__(self) -> int:
+        """Hash it once: searches look divisions up all the time."""
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.cuts, self.devices))
+
+    @cached_property
     def parts(self) -> int:
         """Number of different parts."""
         return math.prod(degree for _, degree in self.cuts)
 
-    @property
+    @cached_property
     def replicas(self) -> int:
         """On how many devices each part is computed."""
         return len(self.devices) // self.parts
@@ -48,7 +56,7 @@ class Config:
         """Return the same division on other devices."""
         return Config(self.cuts, devices)
 
-    @property
+    @cached_property
     def reduction(self) -> int | None:
         """The place among the cuts of the one whose parts are added up."""
         for place, (cut, _) in enumerate(self.cuts):
@@ -96,16 +104,11 @@ def meet(left: Box, right: Box) -> Box | None:
     return None if any(low >= high for low, high in shared) else shared
 
 
-@lru_cache(maxsize=65536)
-def parts_of(kernel: Kernel, cuts: tuple[tuple[Cut, int], ...], shapes: Shapes) -> tuple[Part, ...]:
-    """Return the parts of an operator; `shapes` are those of its outputs."""
-    return tuple(_parts(kernel, cuts, shapes))
-
-
 Shapes = tuple[tuple[int, ...], ...]
 
 
-def _parts(kernel: Kernel, cuts: tuple[tuple[Cut, int], ...], shapes: Shapes) -> Iterator[Part]:
+def parts_of(kernel: Kernel, cuts: tuple[tuple[Cut, int], ...], shapes: Shapes) -> Iterator[Part]:
+    """Yield the parts of an operator; `shapes` are those of its outputs."""
     for ranges in itertools.product(*(cut.ranges(degree) for cut, degree in cuts)):
         part = kernel
         reads = [None if spec is None else list(full_box(spec.shape)) for spec in kernel.inputs]
@@ -128,9 +131,8 @@ def _parts(kernel: Kernel, cuts: tuple[tuple[Cut, int], ...], shapes: Shapes) ->
         )
 
 
-def cells_of(kernel: Kernel, config: Config, output: int, shapes: Shapes) -> tuple[Cell, ...]:
+def cells_of(parts: tuple[Part, ...], config: Config, output: int) -> tuple[Cell, ...]:
     """Return the cells of an output, in the order of the parts that give them."""
-    parts = parts_of(kernel, config.cuts, shapes)
     place = config.reduction
     if place is None:
         return tuple(
@@ -158,8 +160,3 @@ def divided(box: Box, parts: int) -> tuple[Box, ...]:
         return (box,)
     ends = [low + (high - low) * part // parts for part in range(parts + 1)]
     return tuple((*box[:axis], pair, *box[axis + 1 :]) for pair in itertools.pairwise(ends))
-
-
-def shapes_of(kernel: Kernel) -> Shapes:
-    """Return the shapes of an operator's outputs, as its specification has them."""
-    return output_shapes(kernel)

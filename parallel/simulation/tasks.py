@@ -6,10 +6,14 @@ few operators: where one is divided otherwise, the other groups stay (simulator.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from ..devices import Cluster
 from ..workload import Workload
@@ -27,10 +31,12 @@ from .placement import (
 )
 from .times import Times
 
+Numbers = npt.NDArray[np.float64]
 Key = tuple[int, ...]
 """Names a task: the operator, the kind, and numbers; in the order in which ties are decided."""
 
 COMPUTE, PARTIAL, ADD, MOVE = range(4)
+_MANY_CELLS = 8  # from so many on, arrays are faster
 
 
 class Task(NamedTuple):
@@ -58,6 +64,12 @@ class Problem:
     cluster: Cluster
     times: Times
     entry: int | None = None
+    _parts: dict[tuple[object, ...], tuple[Part, ...]] = field(default_factory=dict, repr=False)
+    _cells: dict[tuple[object, ...], tuple[Cell, ...]] = field(default_factory=dict, repr=False)
+    _shares: dict[tuple[object, ...], tuple[tuple[int, Box], ...]] = field(
+        default_factory=dict, repr=False
+    )
+    _nearest: dict[tuple[tuple[int, ...], int], int] = field(default_factory=dict, repr=False)
 
     @cached_property
     def shapes(self) -> tuple[Shapes, ...]:
@@ -86,6 +98,16 @@ class Problem:
             for link in self.cluster.links
         }
 
+    @cached_property
+    def link_tables(self) -> tuple[Numbers, Numbers, npt.NDArray[np.intp]]:
+        """Latency, bytes a second and wire, from device to device; without a link, for ever."""
+        count = len(self.cluster.devices)
+        latency, bandwidth = np.full((count, count), np.inf), np.ones((count, count))
+        wires = np.zeros((count, count), dtype=np.intp)
+        for pair, (wire, seconds, speed) in self._links.items():
+            latency[pair], bandwidth[pair], wires[pair] = seconds, speed, wire
+        return latency, bandwidth, wires
+
     def linked(self, source: int, target: int) -> bool:
         """Tell whether tensors get from a device to another."""
         return source == target or (source, target) in self._links
@@ -100,10 +122,34 @@ class Problem:
         wire, latency, bandwidth = found
         return wire, latency + size_bytes / bandwidth
 
-    def nearest(self, holders: Sequence[int], target: int) -> int:
+    def alike(self, left: Sequence[int], right: Sequence[int]) -> bool:
+        """Tell whether devices, and the links among them, are as others are, one by one."""
+        devices = self.cluster.devices
+        if any(devices[a].model != devices[b].model for a, b in zip(left, right, strict=True)):
+            return False
+        names: dict[int, int] = {}
+        for i, j in itertools.permutations(range(len(left)), 2):
+            one, other = (self._links.get((side[i], side[j])) for side in (left, right))
+            if one is None or other is None:
+                if one is not other:
+                    return False
+            elif one[1:] != other[1:] or names.setdefault(one[0], other[0]) != other[0]:
+                return False
+        # Wires that several of the ones share, several of the others do.
+        return len(set(names.values())) == len(names)
+
+    def nearest(self, holders: tuple[int, ...], target: int) -> int:
         """Choose who sends to a device: the fastest link, and of equal ones another for each."""
         if len(holders) == 1:
             return holders[0]
+        known = self._nearest.get((holders, target))
+        if known is None:
+            known = self._nearest[holders, target] = self._find_nearest(holders, target)
+        return known
+
+    def _find_nearest(self, holders: tuple[int, ...], target: int) -> int:
+        if target in holders:
+            return target
         count = len(holders)
 
         def cost(place: int) -> tuple[float, int]:
@@ -152,13 +198,39 @@ class Problem:
 
     # ---- divisions
     def parts(self, number: int, config: Config) -> tuple[Part, ...]:
-        """Return the parts of an operator."""
-        return parts_of(self.workload.operators[number].kernel, config.cuts, self.shapes[number])
+        """Return the parts of an operator; those of equal operators are made once."""
+        kernel = self.workload.operators[number].kernel
+        key = (kernel.hash, config.cuts, self.shapes[number])
+        if key not in self._parts:
+            self._parts[key] = tuple(parts_of(kernel, config.cuts, self.shapes[number]))
+        return self._parts[key]
 
     def cells(self, number: int, config: Config, output: int) -> tuple[Cell, ...]:
         """Return the cells of an operator's output."""
-        kernel = self.workload.operators[number].kernel
-        return cells_of(kernel, config, output, self.shapes[number])
+        key = (self.workload.operators[number].kernel.hash, config, output, self.shapes[number])
+        if key not in self._cells:
+            self._cells[key] = cells_of(self.parts(number, config), config, output)
+        return self._cells[key]
+
+    def shares(
+        self, number: int, config: Config, output: int, box: Box
+    ) -> tuple[tuple[int, Box], ...]:
+        """Return the cells of an output that a box meets, by number, and what they share."""
+        hash_ = self.workload.operators[number].kernel.hash
+        key = (hash_, config.cuts, output, box, self.shapes[number])
+        if key not in self._shares:
+            cells = self.cells(number, config, output)
+            if len(cells) > _MANY_CELLS:
+                bounds = np.array([cell.box for cell in cells])
+                want = np.array(box)
+                low = np.maximum(bounds[..., 0], want[:, 0])
+                high = np.minimum(bounds[..., 1], want[:, 1])
+                places = np.nonzero((low < high).all(axis=-1))[0].tolist()
+            else:
+                places = list(range(len(cells)))
+            pairs = ((place, meet(cells[place].box, box)) for place in places)
+            self._shares[key] = tuple((place, one) for place, one in pairs if one is not None)
+        return self._shares[key]
 
     def need(self, part: Part, position: int, value: int) -> Box | None:
         """Return the box of a value that a part reads."""
@@ -244,10 +316,8 @@ def sources(
     assert config is not None
     cells = problem.cells(number, config, output)
     found: list[tuple[Key, Task | None]] = []
-    for place, cell in enumerate(cells):
-        shared = meet(cell.box, box) if box else box
-        if shared is None:
-            continue
+    for place, shared in problem.shares(number, config, output, box):
+        cell = cells[place]
         if device in cell.holders:
             found.append((cell_key(number, config, output, place, cells, device), None))
             continue

@@ -44,7 +44,7 @@ def test_the_best_of_all_plans_of_small_graphs(goal, seed):
 def test_the_least_sum_by_elimination(seed):
     draw = random.Random(seed).randrange
     own = space(random_graph(draw, 3), 2)
-    costs = AdditiveCosts(own.problem, shared=False)
+    costs = AdditiveCosts(own.problem)
     configs = [own.all_configs(number)[: 2 + draw(4)] for number in range(len(own.cuts))]
 
     def total(chosen):
