@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .device_rows import load_cluster, store_cluster
     from .devices import Cluster, Device, Link, parse_cluster, read_cluster, to_toml
     from .materialize import materialize
+    from .plan_rows import store_plan
     from .planning import ParallelPlan, plan
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "plan",
     "read_cluster",
     "store_cluster",
+    "store_plan",
     "to_toml",
 ]
 
@@ -47,6 +49,7 @@ __getattr__, __dir__ = lazily(
         "plan": ".planning",
         "read_cluster": ".devices",
         "store_cluster": ".device_rows",
+        "store_plan": ".plan_rows",
         "to_toml": ".devices",
     },
 )

@@ -50,6 +50,10 @@ BY_HASH = {
     "rule": ("rule", "rule_hash"),  # last: it says which ones are known
     "script": ("script", "script_hash"),
     "link": ("cluster", "cluster_hash"),
+    "placement_operator": ("placement", "placement_hash"),
+    "placement_device": ("placement", "placement_hash"),
+    "cut": ("placement", "placement_hash"),
+    "placement": ("placement", "placement_hash"),
     "cluster": ("cluster", "cluster_hash"),
 }
 # What was found of a rule, the proof first; and the questions to solvers, which proofs share.
