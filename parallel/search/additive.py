@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..simulation.placement import Config, elements
-from ..simulation.tasks import Problem
+from ..simulation.tasks import Plan, Problem
 
 Costs = npt.NDArray[np.float64]
 # Entries of a table: beyond that the graph is too wide, and the best combinations are kept.
@@ -46,6 +46,24 @@ class AdditiveCosts:
         total = max(busy.values())
         if config.reduction is not None:
             total += self._sums(number, config)
+        return total
+
+    def plan(self, plan: Plan) -> float:
+        """Return the sum of all costs of a plan."""
+        problem = self.problem
+        operators = problem.workload.operators
+        known: dict[tuple[str, Config], float] = {}
+        total = 0.0
+        for number, config in enumerate(plan):
+            key = (operators[number].kernel.hash, config)
+            if key not in known:
+                known[key] = self.operator(number, config)
+            total += known[key]
+        for value in problem.moving:
+            if value in problem.producer:
+                first = problem.producer[value][0]
+                for second, position in problem.consumers.get(value, ()):
+                    total += self.edge(value, first, plan[first], second, position, plan[second])
         return total
 
     def _sums(self, number: int, config: Config) -> float:

@@ -22,6 +22,8 @@ from .stages import staged
 
 # Seconds for a GiB of weights on a device: how dear memory is made until a plan fits.
 _PRICES = (0.0, 1e-4, 1e-2, 1.0, 100.0)
+# Of plans with so many parts, those are not simulated whose sum of times is so often the least one.
+_MANY_PARTS, _FAR = 1_000, 1.5
 
 
 @dataclass(frozen=True)
@@ -39,10 +41,12 @@ def candidates(space: Space, goal: Goal, *, tight: bool) -> Iterator[tuple[Candi
     order = fastest_first(problem)
     times = _seconds(problem, order[0])
     sizes = _weights(problem)
+    costs = AdditiveCosts(problem)
     for width in powers(len(order)):
         block = order[:width]
         best: tuple[Score, Candidate] | None = None
-        for name, plan in dict(_for_block(space, block, tight=tight)).items():
+        plans = dict(_for_block(space, block, costs, tight=tight))
+        for name, plan in _promising(plans, costs).items():
             one = Candidate(name, plan, block)
             simulation = Simulation(problem, plan)
             yield one, simulation
@@ -68,7 +72,28 @@ def fastest_first(problem: Problem) -> tuple[int, ...]:
     return tuple(sorted(range(len(devices)), key=lambda n: (-devices[n].flops_per_s, n)))
 
 
-def _for_block(space: Space, block: tuple[int, ...], *, tight: bool) -> Iterator[tuple[str, Plan]]:
+def _promising(plans: dict[str, Plan], costs: AdditiveCosts) -> dict[str, Plan]:
+    """Leave out plans that are there already, and of large ones what sums say is far behind.
+
+    Data parallelism stays: no plan is to be worse.
+    """
+    distinct = {plan: name for name, plan in reversed(plans.items())}
+    kept = {name: plan for name, plan in plans.items() if distinct[plan] == name}
+    parts = max((sum(len(config.devices) for config in plan) for plan in kept.values()), default=0)
+    if parts < _MANY_PARTS:
+        return kept
+    sums = {name: costs.plan(plan) for name, plan in kept.items()}
+    least = min(sums.values())
+    return {
+        name: plan
+        for name, plan in kept.items()
+        if sums[name] <= _FAR * least or name.startswith("data parallel")
+    }
+
+
+def _for_block(
+    space: Space, block: tuple[int, ...], costs: AdditiveCosts, *, tight: bool
+) -> Iterator[tuple[str, Plan]]:
     problem = space.problem
     count = len(problem.workload.operators)
     if len(block) == 1:
@@ -80,7 +105,6 @@ def _for_block(space: Space, block: tuple[int, ...], *, tight: bool) -> Iterator
     yield f"one weird trick on {len(block)}", one_weird_trick(space, block)
     configs = [[whole_on(block[0]), *space.divisions(number, block)] for number in range(count)]
     gib = 1 << 30
-    costs = AdditiveCosts(problem)
     for price in _PRICES if tight else _PRICES[:1]:
 
         def penalty(number: int, config: Config, price: float = price) -> float:
