@@ -15,7 +15,7 @@ import random
 import tempfile
 import time
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +92,7 @@ def exhaustive(plan: Deployment, most_rows: int, rounds: int) -> dict[Setting, M
     settings = list(grid(cores, batch_ladder(plan.batch.is_free, plan.batch.rows, most_rows)))
     times: dict[Setting, list[list[list[float]]]] = {setting: [] for setting in settings}
     shuffle = random.Random(0).shuffle
-    with Crews(plan.model_path, cores, partial(request, plan)) as crews:
+    with Crews(plan.model_path, cores, cache(partial(request, plan))) as crews:
         for _ in range(rounds):
             shuffle(settings)
             for setting in settings:
@@ -121,7 +121,7 @@ def against_openvino(plan: Deployment) -> Row:
         queues = {rows: openvino_queue(openvino, plan, rows, cores) for rows in sizes}
     except Exception as error:  # whatever it raises is its reason to refuse
         return {"openvino": " ".join(str(error).split())[:80]}
-    with Crews(plan.model_path, cores, partial(request, plan)) as crews:
+    with Crews(plan.model_path, cores, cache(partial(request, plan))) as crews:
         for _ in range(_PEER_ROUNDS):
             found = crews.time(plan.setting, _PEER_S, _RUNS)
             ours.append(summarize(plan.setting, [found], 0).rows_per_s)

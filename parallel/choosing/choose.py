@@ -22,8 +22,8 @@ Tell = Callable[[str, int, int, str], None]
 
 _SCREEN_S, _SCREEN_RUNS, _SCREENED_ROWS = 0.05, 2, 8
 # How often, how long, and in how many runs at least a setting is timed in each heat.
-_HEATS = ((2, 0.06, 2), (2, 0.12, 3), (4, 0.25, 3))
-_STARTERS, _FINALISTS = 6, 2
+_HEATS = ((2, 0.06, 2), (2, 0.12, 2), (4, 0.25, 3))
+_STARTERS, _FINALISTS = 5, 2
 # What the line predicts is this much too low or too high at times: such settings stay in.
 _PREDICTION_SLACK = 0.15
 

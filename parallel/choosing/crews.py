@@ -51,9 +51,10 @@ class Crews:
         """Run a setting for so long; nanoseconds of each run of each instance, after a warm-up."""
         assert self.feeds_of is not None
         crew = self._crew(setting.threads, setting.instances)[: setting.instances]
-        key, feeds = str(setting.batch), self.feeds_of(setting.batch)
+        key = str(setting.batch)
         for instance in crew:
-            instance.load(key, feeds, _LIMIT_S)
+            if key not in instance.loaded:
+                instance.load(key, self.feeds_of(setting.batch), _LIMIT_S)
         for instance in crew:
             instance.start_timing(key, seconds, least_runs)
         return [instance.timed(_LIMIT_S) for instance in crew]

@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from ...catalog import Catalog
@@ -219,7 +220,7 @@ class _Question:
 def _feeds_of(
     inputs: Sequence[Slot], sizes: Mapping[str, tuple[int, ...]], axis: BatchAxis
 ) -> Callable[[int], Mapping[str, Array]]:
-    return lambda rows: drawn_feeds(inputs, sizes, rows if axis.is_free else None)
+    return cache(lambda rows: drawn_feeds(inputs, sizes, rows if axis.is_free else None))
 
 
 def _written(
