@@ -24,6 +24,8 @@ _SCREEN_S, _SCREEN_RUNS, _SCREENED_ROWS = 0.05, 2, 8
 # How often, how long, and in how many runs at least a setting is timed in each heat.
 _HEATS = ((2, 0.06, 2), (2, 0.12, 2), (4, 0.25, 3))
 _STARTERS, _FINALISTS = 5, 2
+# By this factor the best finalist is ahead for sure after two rounds.
+_SURELY = 1.1
 # What the line predicts is this much too low or too high at times: such settings stay in.
 _PREDICTION_SLACK = 0.15
 
@@ -198,18 +200,29 @@ class _Search:
         for heat, (times, seconds, runs) in enumerate(_HEATS):
             if heat == 1:
                 racing = [*racing, *(s for s in self._neighbours(racing[0]) if s not in racing)]
-            timed = racing
-            if heat == len(_HEATS) - 1 and self._baseline not in racing:
-                timed = [*racing, self._baseline]
-            for _ in range(times):
+            is_last = heat == len(_HEATS) - 1
+            timed = [*dict.fromkeys([*racing, self._baseline])] if is_last else racing
+            for number in range(times):
                 for setting in timed:
                     if not self._late():
                         self._time(setting, seconds, runs)
+                if is_last and number and self._is_decided(timed):
+                    break
             racing = self._ranked(setting for setting in racing if setting in self._rounds)
             if self._late():
                 break
             racing = racing[: _FINALISTS if heat else max(_FINALISTS, (len(racing) + 1) // 2)]
         return racing
+
+    def _is_decided(self, timed: Sequence[Setting]) -> bool:
+        """Tell whether the best setting is so far ahead that more rounds would not tell more."""
+        order = self._ranked(setting for setting in timed if setting in self._rounds)
+        if len(order) < 2:
+            return True
+        first, second = map(self._measured, order[:2])
+        if self._goal == "latency":
+            return first.p50_ms * _SURELY < second.p50_ms
+        return first.rows_per_s > _SURELY * second.rows_per_s
 
     def _ranked(self, settings: Iterable[Setting]) -> list[Setting]:
         """Order settings, those that keep the limits first, the best of them at the front."""

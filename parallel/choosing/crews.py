@@ -96,5 +96,8 @@ class Crews:
             self._dismiss(other)
 
     def _dismiss(self, threads: int) -> None:
-        for instance in self._crews.pop(threads, []):
+        crew = self._crews.pop(threads, [])
+        for instance in crew:
+            instance.leave()
+        for instance in crew:
             instance.close()

@@ -159,9 +159,13 @@ class Instance:
         times: list[float] = self._receive(limit_s)
         return times
 
+    def leave(self) -> None:
+        """Tell the process that nobody asks any more; `close` waits until it has ended."""
+        self._connection.close()
+
     def close(self) -> None:
         """End the process, by force if it is busy; nothing of it is left."""
-        self._connection.close()
+        self.leave()
         try:
             self._process.wait(_END_S if self._process.poll() is None else 0)
         except subprocess.TimeoutExpired:

@@ -49,6 +49,7 @@ def main(arguments: dict[str, Any]) -> None:
         connection.send(("ready", worker.describe()))
         while True:
             connection.send(worker.answer(connection.recv()))
+    os._exit(0)  # nobody asks any more: to shut down takes long with so many libraries loaded
 
 
 class Worker:
