@@ -53,8 +53,8 @@ class Crews:
         crew = self._crew(setting.threads, setting.instances)[: setting.instances]
         key = str(setting.batch)
         for instance in crew:
-            if key not in instance.loaded:
-                instance.load(key, self.feeds_of(setting.batch), _LIMIT_S)
+            # Anew each time: where buffers lie makes runs faster or slower as long as they live.
+            instance.load(key, self.feeds_of(setting.batch), _LIMIT_S)
         for instance in crew:
             instance.start_timing(key, seconds, least_runs)
         return [instance.timed(_LIMIT_S) for instance in crew]

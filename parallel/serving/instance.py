@@ -111,7 +111,6 @@ class Instance:
         self.outputs: tuple[Slot, ...] = ()
         self.open_s = 0.0
         self.resident_bytes = 0
-        self.loaded: set[str] = set()
 
     @property
     def pid(self) -> int:
@@ -148,7 +147,6 @@ class Instance:
         """Bind tensors to be timed, and run them twice; see `start_timing`."""
         places = self._inputs.write({name: [array] for name, array in feeds.items()})
         self.resident_bytes = self._call("load", limit_s, key, places)
-        self.loaded.add(key)
 
     def start_timing(self, key: str, seconds: float, least_runs: int) -> None:
         """Have what was loaded run for so long, at least so many times; `timed` waits for it."""

@@ -102,7 +102,7 @@ class Worker:
     def _load(self, key: str, places: dict[str, Any]) -> int:
         """Bind the tensors that lie there, to be run again and again; say what memory it takes."""
         feeds = {name: array.copy() for name, array in self._inputs.read(places).items()}
-        self._bound[key] = BoundRun(self._session, feeds, own_time=False)
+        self._bound = {key: BoundRun(self._session, feeds, own_time=False)}
         return resident_bytes()
 
     def _time(self, key: str, seconds: float, least_runs: int) -> list[float]:
