@@ -94,8 +94,12 @@ def lay_out(state: State, seconds: float) -> Iterator[Plan]:
     laid, *state.laid = planner.lay_out("laid out", state.start or state.first, sizes)
     state.prices.left_s += seconds / 2
     harmful = state.screening.harmful()
-    joint = planner.lay_out_jointly("laid out with rules", harmful, state.kept)
-    for plan in (laid, *joint):
+    joint, further = planner.lay_out_jointly("laid out with rules", harmful, state.kept)
+    if further is not None:
+        state.laid.append(further)
+    for plan in (laid, joint):
+        if plan is None:
+            continue
         if any(node.domain == NCHWC for node in plan.graph.nodes.values()):
             state.laid.append(plan)
         if often and is_news(plan.graph, run):

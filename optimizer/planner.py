@@ -176,20 +176,20 @@ class Planner:
 
     def lay_out_jointly(
         self, name: str, forbidden: Collection[str], kept: Path | None
-    ) -> list[Plan]:
-        """Derive plans by choosing rules and the layout of each value together.
+    ) -> tuple[Plan | None, Plan | None]:
+        """Derive a plan by choosing rules and the layout of each value together.
 
         Out of what `grow` found and held, which is let go, without the rules of some names. None
-        where nothing is held, or nothing would lie in blocks; a second one where rules have made
-        convolutions that kernels may compute. `kept` is a file that the e-graph is written to,
-        blocked classes included.
+        where nothing is held, or nothing would lie in blocks. The second one is for kernels, where
+        rules have made convolutions that these may compute, else None. `kept` is a file that the
+        e-graph is written to, blocked classes included.
         """
         from .egraph.keep import keep
         from .layouts.plans import lay_out_jointly
         from .native.convolution.blocked import TILES
 
         if self.held is None:
-            return []
+            return None, None
         (start, found), self.held = self.held, None
         filters = TILES if self.setting.fuses else ()
         with self.phases("searching", name):
@@ -198,12 +198,11 @@ class Planner:
             )
             if laid is not None and kept is not None:
                 keep(found, kept, laid.account())
-        named = ((name, laid), (f"{name} for kernels", further))
-        return [
-            Plan(each, made.graph, steps=[*start.steps, *made.steps])
-            for each, made in named
-            if made is not None
-        ]
+        first, second = (
+            None if made is None else Plan(each, made.graph, steps=[*start.steps, *made.steps])
+            for each, made in ((name, laid), (f"{name} for kernels", further))
+        )
+        return first, second
 
     def frees_convolutions(self) -> bool:
         """Whether rules have made convolutions for kernels in what `grow` found and held."""
