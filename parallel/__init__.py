@@ -1,8 +1,8 @@
 """Which device computes what: plans for several devices.
 
 In go a model and a description of devices (devices.py); out comes a plan (planning.py). cuts/ says
-how operators can be divided, simulation/ what a plan takes, search/ finds plans, and materialize.py
-writes one as a model. Begin at planning.py.
+how operators can be divided, simulation/ what a plan takes, search/ finds plans, and
+materialization.py writes one as a model. Begin at planning.py.
 
 On one machine a plan says how many instances, threads and rows: choosing/ measures that, and
 serving/ runs it. measure.py describes this machine as devices.
@@ -17,7 +17,7 @@ from ..catalog.lazily import lazily
 if TYPE_CHECKING:
     from .device_rows import load_cluster, store_cluster
     from .devices import Cluster, Device, Link, parse_cluster, read_cluster, to_toml
-    from .materialize import materialize
+    from .materialization import materialize
     from .plan_rows import store_plan
     from .planning import ParallelPlan, plan
 
@@ -44,7 +44,7 @@ __getattr__, __dir__ = lazily(
         "Link": ".devices",
         "ParallelPlan": ".planning",
         "load_cluster": ".device_rows",
-        "materialize": ".materialize",
+        "materialize": ".materialization",
         "parse_cluster": ".devices",
         "plan": ".planning",
         "read_cluster": ".devices",

@@ -24,7 +24,7 @@ from ...rules.gate.ledger.ledger import ADMITTED
 from ...rules.gate.parallel import prove_rules
 from ...rules.gate.verdict import Verdict
 from ...rules.language.rank_bounds import Within
-from .derivation import Cut, Slicing, axes_alike, is_window, known_inputs, output_shapes
+from .derivation import TARGETS, Cut, Slicing, axes_alike, is_window, known_inputs, output_shapes
 
 _COMBINE = {"sum": "Add", "max": "Max", "min": "Min", "prod": "Mul"}
 _PROOF_S = 8.0  # of work, for each rule
@@ -179,12 +179,13 @@ class _Statement:
         if self.cut.slices[position] is not None or spec.value is None:
             raise _UnsaidError
         value = list(spec.value)
-        if self.kernel.op_type == "Reshape" and position == 1:
+        if TARGETS.get(self.kernel.op_type) == position:
             if self.kernel.attribute("allowzero"):
                 raise _UnsaidError
             value = list(self._output_shape())
             if self.cut.axes:
-                value[self.cut.axes[0]] = -1
+                # What is left over, or as large as it is.
+                value[self.cut.axes[0]] = -1 if self.kernel.op_type == "Reshape" else 1
         if not all(isinstance(number, int) for number in value):
             raise _UnsaidError
         text = f"[{', '.join(map(str, value))}]" if spec.shape else str(value[0])
@@ -231,7 +232,7 @@ class _Statement:
         sizes = []
         for axis, size in enumerate(spec.shape):
             key = (position, axis)
-            if size == 1 or key in offsets or self.kernel.op_type == "Reshape":
+            if size == 1 or key in offsets or self.kernel.op_type in TARGETS:
                 sizes.append(str(size))
                 continue
             group = min(alike.get(key, {key}) | {key})

@@ -24,7 +24,7 @@ from .index_facts import index_facts
 Kind = Literal["sample", "attribute", "parameter", "reduction"]
 
 # Inputs that hold the shape of the output: a part has one of its own.
-_TARGETS = {"Reshape": 1}
+TARGETS = {"Reshape": 1, "Expand": 1}
 
 
 @dataclass(frozen=True)
@@ -286,7 +286,7 @@ def part_of(kernel: Kernel, cut: Cut, first: int, last: int) -> Kernel:
         inputs.append(replace(spec, shape=tuple(shape), value=None))
     if "group" in attributes and cut.slices[0] is not None and cut.slices[0].axis == 1:
         attributes["group"] = attributes["group"] * (last - first) // cut.extent  # type: ignore[operator]
-    target = _TARGETS.get(kernel.op_type)
+    target = TARGETS.get(kernel.op_type)
     if target is not None and cut.axes and (held := inputs[target]) is not None:
         shape = list(output_shapes(kernel)[0])
         shape[cut.axes[0]] = last - first

@@ -10,6 +10,7 @@ what two readers of a value share, only the simulator knows.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -198,11 +199,15 @@ def eliminate(
     def neighbours(v: int) -> set[int]:
         return {u for key in naming[v] for u in tables[key][0]} - {v}
 
+    def width(v: int) -> float:
+        return math.prod(float(sizes[u]) for u in around[v])
+
     around = {v: neighbours(v) for v in left}
+    widths = {v: width(v) for v in left}
     while left:
-        v = min(left, key=lambda u: (np.prod([sizes[w] for w in around[u]], dtype=float), u))
+        v = min(left, key=lambda u: (widths[u], u))
         scope = tuple(sorted(around[v]))
-        if np.prod([sizes[w] for w in scope], dtype=float) * sizes[v] > _MOST_ENTRIES:
+        if widths[v] * sizes[v] > _MOST_ENTRIES:
             raise TooWideError
         whole = (*scope, v)
         joined = functools.reduce(
@@ -222,6 +227,7 @@ def eliminate(
         left.discard(v)
         for u in scope:
             around[u] = neighbours(u)
+            widths[u] = width(u)
     chosen: dict[int, int] = {}
     for v, scope, best in reversed(steps):
         chosen[v] = int(best[tuple(chosen[u] for u in scope)])

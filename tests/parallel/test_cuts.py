@@ -83,6 +83,13 @@ def test_halves_of_merged_axes_begin_where_the_inner_one_does():
     assert (part.inputs[0].shape, part.inputs[1].value) == ((2, 8, 8), (2, 8, 2, 4))
 
 
+def test_parts_of_what_is_expanded_have_shapes_of_their_own():
+    one = kernel("Expand", f32(4, 1, 6), ints(4, 3, 6))
+    assert told(one) == [SAMPLE, ("attribute", "concat", (2,))]
+    part = part_of(one, cuts_of(one)[1], 2, 6)
+    assert (part.inputs[0].shape, part.inputs[1].value) == ((4, 1, 4), (4, 3, 4))
+
+
 def test_parts_of_windows_overlap_and_pad_at_the_ends_alone():
     rows = cuts_of(CONV)[2]
     first, middle, last = (part_of(CONV, rows, *ends) for ends in ((0, 5), (5, 10), (10, 16)))
@@ -133,6 +140,7 @@ PROVED = [
     kernel("MatMul", f32(8, 16), weight(16, 32)),
     kernel("Conv", f32(2, 8, 15, 6), weight(4, 8, 3, 1), pads=(1, 0, 1, 0), strides=(2, 1)),
     kernel("Reshape", f32(2, 16), ints(2, 4, 4)),
+    kernel("Expand", f32(4, 1, 6), ints(4, 3, 6)),
 ]
 
 

@@ -5,7 +5,8 @@ import random
 import numpy as np
 import onnxruntime
 import pytest
-from tensolog.parallel.materialize import materialize
+from tensolog.parallel.materialization import materialize
+from tensolog.parallel.search.goals import PlanError
 
 from .models import random_graph, random_plan, space
 
@@ -43,3 +44,19 @@ def agree(model, devices, draw, plans=1):
 def test_random_plans_of_random_graphs(seed):
     source = random.Random(seed)
     agree(random_graph(source.randrange, 6), 1 + source.randrange(4), source.randrange)
+
+
+def test_what_the_package_gives_are_functions():
+    """A module of the name of a function would take its place once it is imported."""
+    import tensolog.parallel as parallel
+
+    for name in parallel.__all__:
+        assert callable(getattr(parallel, name)), name
+
+
+def test_older_operator_sets_are_refused():
+    model = random_graph(random.Random(0).randrange, 2)
+    model.opset_import[0].version = 11
+    own = space(model, 2)
+    with pytest.raises(PlanError, match="operator set 11 can't be divided: convert it to 13"):
+        materialize(own.problem, random_plan(random.Random(1).randrange, own))

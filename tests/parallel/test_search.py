@@ -163,3 +163,30 @@ def test_memory_is_the_goal():
 def test_unknown_goals_are_told():
     with pytest.raises(PlanError, match="one of latency, throughput, memory"):
         plan(perceptron(), cluster(1), goal="speed")
+
+
+def test_a_cut_that_is_not_proved_is_not_used(monkeypatch):
+    """The gate refuses all sums here: the plan that is the best with them has to do without."""
+    from tensolog.parallel import planning
+    from tensolog.parallel.cuts.cut_rules import Admitted, rule_of
+
+    def admit(wanted, catalog):
+        rules = [rule_of(*one) for one in wanted if one[1].combine == "concat"]
+        return Admitted({rule.hash: rule for rule in rules})
+
+    monkeypatch.setattr(planning, "admit", admit)
+    model = transformer(1, tokens=16, width=256, heads=16, inner=8192, data=False)
+    devices = cluster(4, latency_us=0.1, gb_per_s=20, launch_us=0.1)
+    best = plan(model, devices, prove=False)
+    found = plan(model, devices)
+    assert any("reduction" in one for one in kinds(best, "MatMul"))
+    assert not any("reduction" in one for one in kinds(found, "MatMul"))
+    assert (
+        best.score.goal
+        < found.score.goal
+        <= min(
+            score
+            for name, score in found.compared.items()
+            if "data" in name or name == "one device"
+        )
+    )
