@@ -245,6 +245,8 @@ class _Planner:
     def refined(
         self, space: Space, candidate: Candidate, simulation: Simulation, rank: Score
     ) -> tuple[Simulation, Score, bool, Candidate]:
+        if not self.problem.all_linked(range(len(self.problem.cluster.devices))):
+            return simulation, rank, False, candidate
         configs = [space.all_configs(number) for number in range(len(self.operators))]
         if len(self.problem.cluster.devices) > 4:
             block = candidate.devices
@@ -289,7 +291,7 @@ class _Planner:
         found = []
         for begin in range(width, len(order) - width + 1, width):
             block = order[begin : begin + width]
-            if any(not self.problem.linked(a, b) for a in block for b in block):
+            if not self.problem.all_linked(block):
                 continue
             place = dict(zip(candidate.devices, block, strict=True))
             plan = tuple(

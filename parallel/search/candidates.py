@@ -57,19 +57,24 @@ def candidates(space: Space, goal: Goal, *, tight: bool) -> Iterator[tuple[Candi
         if best is None or (goal == "latency" and not tight):
             continue
         for stages in powers(len(order) // width):
-            if stages > 1:
+            used = order[: stages * width]
+            if stages > 1 and problem.all_linked(used):
                 blocks = [order[n * width : (n + 1) * width] for n in range(stages)]
                 for weights in (times, sizes) if tight else (times,):
                     title = f"pipeline of {stages}" + f", each {best[1].name}" * (width > 1)
                     plan = staged(best[1].plan, weights, blocks)
-                    used = tuple(order[: stages * width])
                     yield Candidate(title, plan, used), Simulation(problem, plan)
 
 
 def fastest_first(problem: Problem) -> tuple[int, ...]:
-    """Return the devices, those that compute fastest first."""
-    devices = problem.cluster.devices
-    return tuple(sorted(range(len(devices)), key=lambda n: (-devices[n].flops_per_s, n)))
+    """Return the devices that requests reach, those that compute fastest first."""
+    devices, entry = problem.cluster.devices, problem.entry
+    reached = [
+        n
+        for n in range(len(devices))
+        if entry is None or (problem.linked(entry, n) and problem.linked(n, entry))
+    ]
+    return tuple(sorted(reached, key=lambda n: (-devices[n].flops_per_s, n)))
 
 
 def _promising(plans: dict[str, Plan], costs: AdditiveCosts) -> dict[str, Plan]:
@@ -99,7 +104,7 @@ def _for_block(
     if len(block) == 1:
         yield "one device", tuple(whole_on(block[0]) for _ in range(count))
         return
-    if not all(problem.linked(a, b) for a in block for b in block):
+    if not problem.all_linked(block):
         return
     yield f"data parallel on {len(block)}", space.data_parallel(block)
     yield f"one weird trick on {len(block)}", one_weird_trick(space, block)

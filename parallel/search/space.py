@@ -53,10 +53,7 @@ class Space:
                 for size in powers(count)
                 for first in range(0, count - size + 1, size)
             ]
-        return tuple(one for one in sets if self._connected(one))
-
-    def _connected(self, devices: tuple[int, ...]) -> bool:
-        return all(itertools.starmap(self.problem.linked, itertools.permutations(devices, 2)))
+        return tuple(one for one in sets if self.problem.all_linked(one))
 
     def data_parallel(self, devices: tuple[int, ...]) -> tuple[Config, ...]:
         """Return the plan that divides the first axis of each operator, and nothing else.

@@ -112,6 +112,10 @@ class Problem:
         """Tell whether tensors get from a device to another."""
         return source == target or (source, target) in self._links
 
+    def all_linked(self, devices: Sequence[int]) -> bool:
+        """Tell whether tensors get from each of some devices to each other."""
+        return all(itertools.starmap(self.linked, itertools.permutations(devices, 2)))
+
     def transfer(self, source: int, target: int, size_bytes: int) -> tuple[int, float]:
         """Return the wire, and the seconds on it. Raises ClusterError where there is no link."""
         found = self._links.get((source, target))

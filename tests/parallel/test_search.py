@@ -21,17 +21,13 @@ def all_plans(own):
 
 
 @pytest.mark.parametrize("goal", ["latency", "throughput", "memory"])
+@pytest.mark.parametrize(("nodes", "count"), [(3, 2), (2, 3)])
 @pytest.mark.parametrize("seed", range(8))
-def test_the_best_of_all_plans_of_small_graphs(goal, seed):
+def test_the_best_of_all_plans_of_small_graphs(goal, nodes, count, seed):
     draw = random.Random(seed).randrange
-    devices = cluster(2, gb_per_s=[0.5, 5, 50][draw(3)], latency_us=draw(4), launch_us=draw(3))
-    model = random_graph(draw, 3)
+    devices = cluster(count, gb_per_s=[0.5, 5, 50][draw(3)], latency_us=draw(4), launch_us=draw(3))
+    model = random_graph(draw, nodes)
     own = space(model, devices)
-    count = 1
-    for number in range(len(own.cuts)):
-        count *= len(own.all_configs(number))
-    if count > 3000:
-        pytest.skip("too many plans to try all of them")
     best = min(score(Simulation(own.problem, one), goal) for one in all_plans(own))
     found = plan(model, devices, goal=goal, prove=False)
     assert found.score.goal <= best.goal * (1 + 1e-9)
@@ -190,3 +186,15 @@ def test_a_cut_that_is_not_proved_is_not_used(monkeypatch):
             if "data" in name or name == "one device"
         )
     )
+
+
+@pytest.mark.parametrize("entry", [None, "d1"])
+def test_devices_without_links_have_instances_of_their_own(entry):
+    from tensolog.parallel.devices import Cluster
+
+    apart = Cluster("apart", cluster(2).devices)
+    found = plan(perceptron(), apart, goal="throughput", entry=entry, prove=False)
+    assert [one.plan[0].devices for one in found.instances] == (
+        [(0,), (1,)] if not entry else [(1,)]
+    )
+    assert len(plan(perceptron(), apart, entry=entry, prove=False).instances) == 1
