@@ -88,7 +88,7 @@ class Device:
 class Link:
     """How tensors get from one device to another: `latency_s` plus bytes over `bytes_per_s`.
 
-    Transfers over one `wire` take turns; empty: the pair has a wire of its own, in each direction.
+    Transfers over one `wire` take turns; empty: the wire by which all leaves that the source sends.
     """
 
     source: str

@@ -235,10 +235,10 @@ class _Planner:
         instances = [self.instance(simulation)]
         if goal == "throughput":
             instances += self.others(candidate, simulation)
-        held: dict[int, int] = {}
-        for instance in instances:
-            for device, size in self.held(instance, instances[0], simulation).items():
-                held[device] = max(held.get(device, 0), size)
+        own = simulation.memory_bytes()
+        held = dict(own)
+        for instance in instances[1:]:
+            held |= self.held(instance, instances[0], own)
         name = candidate.name if len(instances) == 1 else f"{len(instances)} times {candidate.name}"
         return ParallelPlan(problem, goal, name, tuple(instances), rank, held, exact, compared)
 
@@ -312,13 +312,9 @@ class _Planner:
         return Instance(simulation.plan, simulation.latency_s, simulation.bottleneck_s)
 
     def held(
-        self, instance: Instance, first: Instance, simulation: Simulation
+        self, instance: Instance, first: Instance, own: Mapping[int, int]
     ) -> Mapping[int, int]:
-        """Return what devices hold for an instance, which may be the first one elsewhere."""
-        own = simulation.memory_bytes() if instance is first else None
-        if own is not None:
-            self.first_held = own
-            return own
+        """Return what devices hold for an instance; `own` is that of the first one."""
         pairs = {
             (a, b)
             for left, right in zip(first.plan, instance.plan, strict=True)
@@ -326,7 +322,7 @@ class _Planner:
         }
         here, there = zip(*sorted(pairs), strict=True)
         if self.problem.alike(here, there):
-            return {b: self.first_held.get(a, 0) for a, b in pairs}
+            return {b: own.get(a, 0) for a, b in pairs}
         return Simulation(self.problem, instance.plan).memory_bytes()
 
     # ---- what does not fit

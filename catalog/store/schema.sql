@@ -324,7 +324,7 @@ COMMENT ON COLUMN link.source IS 'Name of the device that sends.';
 COMMENT ON COLUMN link.target IS 'Name of the device that receives.';
 COMMENT ON COLUMN link.latency_s IS 'What a transfer takes besides its bytes.';
 COMMENT ON COLUMN link.bytes_per_s IS 'Bandwidth.';
-COMMENT ON COLUMN link.wire IS 'Transfers over one wire take turns; empty if the pair has its own.';
+COMMENT ON COLUMN link.wire IS 'Transfers over one wire take turns; empty: that of all that the source sends.';
 
 CREATE TABLE cluster (
     cluster_hash VARCHAR PRIMARY KEY,
