@@ -32,8 +32,8 @@ class Score:
 
     @property
     def key(self) -> tuple[int, float, float]:
-        """What scores are compared by."""
-        return self.excess_bytes, self.goal, self.latency_s
+        """What scores are compared by: where goals differ by rounding alone, latency decides."""
+        return self.excess_bytes, float(f"{self.goal:.9g}"), self.latency_s
 
 
 def score(simulation: Simulation, goal: Goal) -> Score:
