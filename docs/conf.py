@@ -68,6 +68,7 @@ docs/operators
 
 docs/costs
 docs/deploying
+docs/learned-costs
 docs/search
 docs/unproved
 docs/fusion-plans

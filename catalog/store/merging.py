@@ -55,6 +55,10 @@ BY_HASH = {
     "cut": ("placement", "placement_hash"),
     "placement": ("placement", "placement_hash"),
     "cluster": ("cluster", "cluster_hash"),
+    "cost_graph_node": ("cost_graph", "graph_hash"),
+    "cost_graph_edge": ("cost_graph", "graph_hash"),
+    "cost_graph_configuration": ("cost_graph", "graph_hash"),
+    "cost_graph": ("cost_graph", "graph_hash"),
 }
 # What was found of a rule, the proof first; and the questions to solvers, which proofs share.
 PROOFS = (

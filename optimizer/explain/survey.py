@@ -12,6 +12,7 @@ from ...catalog.errors import ModelError
 from ...catalog.interruption import interruptible
 from ...catalog.onnx.reader import read_model
 from ...catalog.onnx.writer import skeleton_model
+from ...profiles.kernel import Kernel
 from ...profiles.kernels.costs import CostModel
 from ...profiles.kernels.profile import profile
 from ...profiles.machine import cores
@@ -195,11 +196,7 @@ def profile_model(
     ("measured" or "bound"), failure. The model itself is not stored. Raises as `optimize` does.
     """
     setting = Setting(threads=cores() if threads is None else threads, budget=budget)
-    with Catalog(":memory:") as scratch, Workshop(scratch) as workshop:
-        model_id = read_model(scratch, model)
-        graph = workshop.read(skeleton_model(scratch, model_id))
-        graph.types = infer_types(graph)
-        kernels = _kernels(graph, sizes_from(graph, input_shapes or {}))
+    kernels = kernels_of_model(model, input_shapes)
     tell = progress or (lambda phase, done, total, detail: None)
     found = profile(
         catalog,
@@ -223,7 +220,21 @@ def profile_model(
     ]
 
 
-def _kernels(graph: Graph, given: Mapping[str, int]) -> list[Any]:
+def kernels_of_model(
+    model: Source, input_shapes: Mapping[str, Sequence[int]] | None = None
+) -> list[tuple[str, Kernel]]:
+    """Return (node name, kernel) for each node of a model whose tensors are all known.
+
+    Raises ModelError for a model that can't be read, or where no shape is known.
+    """
+    with Catalog(":memory:") as scratch, Workshop(scratch) as workshop:
+        model_id = read_model(scratch, model)
+        graph = workshop.read(skeleton_model(scratch, model_id))
+        graph.types = infer_types(graph)
+        return _kernels(graph, sizes_from(graph, input_shapes or {}))
+
+
+def _kernels(graph: Graph, given: Mapping[str, int]) -> list[tuple[str, Kernel]]:
     sizes = next(guesses(graph, given))
     kernels = kernels_of_graph(graph, bound_types(graph, sizes))
     if not kernels and graph.nodes:

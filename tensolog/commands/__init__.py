@@ -21,6 +21,7 @@ COMMANDS = (
     "catalog",
     "datalog",
     "rules",
+    "costs",
 )
 
 

@@ -1,0 +1,127 @@
+"""Features of a kernel: what its operator's specification and its operands say of its cost.
+
+Index roles come from the specification (`catalog/operators`): indices of the output are free, those
+that are summed or otherwise reduced over are contracted. Sizes are logarithms; -1 stands for what
+does not exist, since 0 is the logarithm of a size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...catalog.errors import TensologError
+from ...catalog.operators import terms as t
+from ...catalog.operators.definition import specification
+from ...catalog.operators.derive import operations
+from ...catalog.operators.expand import Expansion
+from ..kernel import Kernel, numpy_dtype
+from ..kernels.kernel_model import output_shapes
+from ..kernels.roofline import bound_ns, work
+from ..machine import Device
+
+Array = np.ndarray[Any, Any]
+
+_MOST_DIMENSIONS = 5
+NAMES = (
+    "flops", "operations", "bytes", "input_bytes", "constant_bytes", "output_bytes", "intensity",
+    "free_extent", "contracted_extent", "contractions", "element_bytes", "inputs", "outputs",
+    "group", "stride", "dilation",
+    *(f"input_{axis}" for axis in range(_MOST_DIMENSIONS)),
+    *(f"operand_{axis}" for axis in range(_MOST_DIMENSIONS)),
+    *(f"output_{axis}" for axis in range(_MOST_DIMENSIONS)),
+    "bound",
+)  # fmt: skip
+
+
+def operator_name(kernel: Kernel) -> str:
+    """Return the operator with its domain."""
+    return f"{kernel.domain}.{kernel.op_type}" if kernel.domain else kernel.op_type
+
+
+def features(kernel: Kernel, machine: Device, threads: int) -> Array:
+    """Return the features of a kernel on a machine, in the order of NAMES, as float64."""
+    done = work(kernel)
+    specs = [spec for spec in kernel.inputs if spec is not None]
+    outputs = [shape for shape in output_shapes(kernel) if shape is not None]
+    expansion = _expansion(kernel)
+    contracted = [] if expansion is None else list(_contracted(expansion))
+    count = None if expansion is None else operations(expansion)
+    output_bytes = max(done.bytes - kernel.input_bytes, 0.0)
+    shapes = [
+        specs[0].shape if specs else (),
+        specs[1].shape if len(specs) > 1 else (),
+        outputs[0][1] if outputs else (),
+    ]
+    values = [
+        _log(done.flops),
+        _log(count),
+        _log(done.bytes),
+        _log(kernel.input_bytes),
+        _log(kernel.constant_bytes),
+        _log(output_bytes),
+        _log(done.flops / done.bytes if done.bytes else 0.0),
+        _log(math.prod(shapes[2])) if outputs else -1.0,
+        _log(math.prod(contracted)) if contracted else -1.0,
+        float(len(contracted)),
+        float(numpy_dtype(specs[0].dtype).itemsize) if specs else -1.0,
+        float(len(specs)),
+        float(kernel.outputs),
+        float(kernel.attribute("group", 1)),
+        float(math.prod(kernel.attribute("strides", (1,)))),
+        float(math.prod(kernel.attribute("dilations", (1,)))),
+    ]
+    for shape in shapes:
+        last = [_log(size) for size in shape[-_MOST_DIMENSIONS:]]
+        values += [-1.0] * (_MOST_DIMENSIONS - len(last)) + last
+    values.append(_log(bound_ns(kernel, machine, threads)))
+    return np.array(values)
+
+
+def _log(value: object) -> float:
+    """Return log(1 + value), and -1 where nothing is known."""
+    if not isinstance(value, (int, float)) or value < 0:
+        return -1.0
+    return math.log1p(value)
+
+
+@lru_cache(maxsize=1024)
+def _expansion(kernel: Kernel) -> Expansion | None:
+    meaning = specification(kernel.domain, kernel.op_type, kernel.opset)
+    if meaning is None or meaning.opaque is not None:
+        return None
+    values = {
+        position: np.array(spec.value).reshape(spec.shape)
+        for position, spec in enumerate(kernel.inputs)
+        if spec is not None and spec.value is not None
+    }
+    shapes = [None if spec is None else spec.shape for spec in kernel.inputs]
+    try:
+        return meaning.expand(
+            shapes, dict(kernel.attributes), values=values, outputs=kernel.outputs
+        )
+    except TensologError:  # of operands that only a runtime can tell
+        return None
+
+
+def _contracted(expansion: Expansion) -> Iterator[int]:
+    """Yield the extents of what is reduced over."""
+    for definition in (*expansion.locals, *expansion.outputs):
+        yield from _reductions(definition.value)
+
+
+def _reductions(term: object) -> Iterator[int]:
+    match term:
+        case t.Reduce(extents=extents, body=body):
+            yield from (size for size in extents if isinstance(size, int))
+            yield from _reductions(body)
+        case t.Apply(_, arguments):
+            for argument in arguments:
+                yield from _reductions(argument)
+        case t.Select(condition, then, otherwise):
+            for part in (condition, then, otherwise):
+                yield from _reductions(part)
