@@ -7,6 +7,7 @@ the plans that it makes of others.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from ..catalog.errors import ModelError
 from ..profiles.sessions.deployed import DOMAIN
@@ -43,7 +44,6 @@ def run_original(state: State, seconds: float) -> Iterator[Plan]:
     """
     size_bytes = state.size_bytes()
     with state.phases("running the original"):
-        widened = state.workshop.place_widened(state.skeleton, size_bytes)
         try:
             state.contest = Contest(
                 state.original,
@@ -51,7 +51,7 @@ def run_original(state: State, seconds: float) -> Iterator[Plan]:
                 state.phases,
                 given=state.sizes,
                 size_bytes=size_bytes,
-                widened=widened,
+                widened=partial(state.workshop.place_widened, state.skeleton, size_bytes),
                 end=state.schedule.end,
             )
         except EndlessError:

@@ -30,6 +30,7 @@ from .race.contest import ORIGINAL, Contest, Plan
 from .race.prediction import Prediction
 from .race.realize import Workshop
 from .race.screening import Screening
+from .race.shortlist import LEAST_ROUNDS
 from .schedule import Schedule
 from .setting import Setting
 
@@ -169,8 +170,11 @@ class State:
         """Add up what a plan's operators cost, less what kernels save: see `shortlist.Promise`.
 
         What kernels save was measured beside what the runtime runs; a sum that some operators are
-        in with no more than their bounds promises anything.
+        in with no more than their bounds promises anything. Of a plan that was raced already what
+        it took there counts.
         """
+        if plan.lap is not None and plan.lap.samples >= LEAST_ROUNDS and plan is not self.original:
+            return False, self.promise(self.original)[1] * plan.lap.ratio
         if plan.base is not None:
             return False, self.promise(plan.base)[1] - plan.gain_ns
         cost = self.prices.total(list(self.kernels(plan).values()))

@@ -214,7 +214,7 @@ def _deviations(deviations: Sequence[Deviation], chosen: str) -> str:
                 worst[deviation["distribution"]] = deviation
     if not worst:
         return ""
-    rows = [("inputs", "output", "absolute", "relative", "error", "tolerated", "")]
+    rows = [("inputs", "output", "absolute", "relative", "error", "original's", "tolerated", "")]
     for name, deviation in worst.items():
         rows.append(
             (
@@ -223,15 +223,16 @@ def _deviations(deviations: Sequence[Deviation], chosen: str) -> str:
                 f"{deviation['max_absolute']:.2g}",
                 f"{deviation['max_relative']:.2g}",
                 f"{deviation['max_error']:.2g}",
+                f"{deviation['original_error']:.2g}",
                 f"{deviation['tolerance']:.2g}",
                 "within" if deviation["within"] else "BEYOND",
             )
         )
     title = (
-        "Largest deviation from the original (error: from the model in float64 where it runs, "
-        "which the original rounds off as well)"
+        "Largest deviation from the original (error, and the original's own: from the model in "
+        "float64, which is asked where a few units in the last place are not enough)"
     )
-    return f"{title}\n{columns(rows, right=(2, 3, 4, 5))}"
+    return f"{title}\n{columns(rows, right=(2, 3, 4, 5, 6))}"
 
 
 def _excess(deviation: Deviation) -> tuple[bool, float, float]:

@@ -138,14 +138,15 @@ def more_time(
     """Say in a sentence which budget would decide about plans that there was no time for.
 
     `round_s` is what a round of a plan and the original takes, `budget_s` what there was. Plans
-    count that were refused since there was no time, and those that may be faster than the original
-    where it is kept since they had too few rounds.
+    count that were refused since there was no time, and those that look faster than what was chosen
+    and had too few rounds to show it.
     """
+    reached = 1.0 if winner.lap is None else winner.lap.ratio
     lacking = {plan.name: plan.lacks_s for plan in plans if plan.lacks_s}
     rounds = [
-        (rounds_to_decide(plan.lap) * round_s, plan.name)
+        (rounds_to_decide(plan.lap, reached) * round_s, plan.name)
         for plan in plans
-        if winner.name == ORIGINAL and plan.lap is not None and _is_open(plan) and not plan.lacks_s
+        if plan is not winner and plan.lap is not None and _is_open(plan) and not plan.lacks_s
     ]
     if rounds:
         seconds, name = min(rounds)
@@ -161,14 +162,14 @@ def more_time(
     yield f"About {more} s more would decide about {shown}: --budget {math.ceil(budget_s) + more}."
 
 
-def rounds_to_decide(lap: Lap) -> float:
-    """Estimate how many rounds more it takes until the interval of a lap leaves out 1.
+def rounds_to_decide(lap: Lap, reached: float = 1.0) -> float:
+    """Estimate how many rounds more it takes until the interval of a lap leaves out `reached`.
 
     It shrinks as the square root of their number grows. Infinite where the ratio is no gain.
     """
-    if lap.ratio >= 1:
+    if lap.ratio >= reached:
         return math.inf
-    needed = lap.samples * ((lap.ratio_high - lap.ratio) / (1 - lap.ratio)) ** 2
+    needed = lap.samples * ((lap.ratio_high - lap.ratio) / (reached - lap.ratio)) ** 2
     return max(needed, FEW_ROUNDS) - lap.samples
 
 

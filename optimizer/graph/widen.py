@@ -1,4 +1,10 @@
-"""The same model in float64: the yardstick that rounding errors are measured with."""
+"""The same model in float64: the reference that rounding errors are measured with.
+
+ONNX Runtime has kernels in float64 for most operators. Sums that it forms in float32 alone are
+spelled by others (float64_sums.py): a convolution as products of matrices, tap by tap. What else
+has no such kernel runs in float32 between two casts; of a function element by element that is a
+rounding like one of the original's, of a sum it is told (`narrow_sums`).
+"""
 
 from __future__ import annotations
 
@@ -6,52 +12,63 @@ from collections.abc import Callable
 
 import numpy as np
 import onnx
+import onnx.inliner
 from onnx import TensorProto, helper, numpy_helper
+
+from ...profiles.sessions.element_types import runs_in_float64
+from .float64_sums import Shapes, spelled
 
 Double = Callable[[TensorProto], TensorProto]
 
 NARROW = (TensorProto.FLOAT, TensorProto.FLOAT16)
-# ONNX Runtime's CPU provider computes these in float32 only. Where the sums of a model are formed
-# by them, float64 around them is no yardstick.
-SUMS_WITHOUT_DOUBLE_KERNEL = frozenset(
-    {"Attention", "Conv", "ConvTranspose", "GRU", "LSTM", "RNN", "Einsum"}
-)
-# These run in float32 between two casts.
-WITHOUT_DOUBLE_KERNEL = frozenset(
+# Sums over which float32 is told where they have no kernel in float64 and are not spelled either.
+SUMS = frozenset(
     {
-        "AveragePool",
-        "Erf",
-        "Gelu",
-        "GlobalAveragePool",
-        "GroupNormalization",
-        "InstanceNormalization",
-        "LRN",
-        "Mish",
-        "Resize",
-        "RMSNormalization",
-        "RotaryEmbedding",
-        "PRelu",
-        "ThresholdedRelu",
-        "Selu",
-        "Celu",
-        "Softsign",
+        *("Conv", "ConvTranspose", "GRU", "LSTM", "RNN", "AveragePool", "GlobalAveragePool"),
+        *("InstanceNormalization", "LRN", "LpPool", "GlobalLpPool", "MeanVarianceNormalization"),
+        *("DeformConv", "Attention", "Einsum", "LpNormalization"),
     }
 )
 
 
-def widen(model: onnx.ModelProto, double: Double) -> onnx.ModelProto | None:
-    """Turn float32 and float16 into float64 throughout; None where a model can't be turned.
+def why_not_widened(model: onnx.ModelProto) -> str:
+    """Say why a model has no counterpart in float64; nothing if it has one.
 
-    `double` turns a tensor of one of these types into one of float64. Models with subgraphs,
-    functions or operators of other domains are left alone: there a cast might have to stand where
-    this function can't see.
+    In subgraphs a cast might have to stand where nobody sees it, and of operators of other domains
+    nobody knows what they take.
     """
-    if model.functions or any(_is_foreign(node) for node in model.graph.node):
-        return None
-    if any(node.op_type in SUMS_WITHOUT_DOUBLE_KERNEL for node in model.graph.node):
+    for node in model.graph.node:
+        if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
+            return f"{node.op_type} has a graph of its own"
+    names = {function.name for function in model.functions}
+    nodes = [*model.graph.node, *(node for each in model.functions for node in each.node)]
+    foreign = (n for n in nodes if n.domain not in ("", "ai.onnx") and n.op_type not in names)
+    for node in foreign:
+        return f"{node.domain}:{node.op_type} is no operator of ONNX's own"
+    return ""
+
+
+def narrow_sums(wide: onnx.ModelProto) -> list[str]:
+    """Name the sums of a widened model that run in float32 all the same."""
+    opset = _opset(wide)
+    kinds = dict.fromkeys(node.op_type for node in wide.graph.node)
+    return [name for name in kinds if name in SUMS and not runs_in_float64(name, opset)]
+
+
+def widen(model: onnx.ModelProto, double: Double) -> onnx.ModelProto | None:
+    """Turn float32 and float16 into float64 throughout; None where `why_not_widened` says why not.
+
+    So it is where declared shapes contradict each other.
+
+    `double` turns a tensor of one of these types into one of float64.
+    """
+    if why_not_widened(model):
         return None
     wide = onnx.ModelProto()
-    wide.CopyFrom(model)
+    wide.CopyFrom(onnx.inliner.inline_local_functions(model) if model.functions else model)
+    narrow, opset = _inferred(wide), _opset(wide)
+    if narrow is None:
+        return None
     graph = wide.graph
     del graph.value_info[:]
     for tensor in graph.initializer:
@@ -61,35 +78,49 @@ def widen(model: onnx.ModelProto, double: Double) -> onnx.ModelProto | None:
         if entry.type.tensor_type.elem_type in NARROW:
             entry.type.tensor_type.elem_type = TensorProto.DOUBLE
     nodes = [_widened(node, double) for node in graph.node]
+    floats, shapes = _float_values(narrow), _shapes(narrow)
     del graph.node[:]
-    floats = _float_values(model)
-    if floats is None:
-        return None
     for node in nodes:
-        if node.op_type in WITHOUT_DOUBLE_KERNEL:
-            graph.node.extend(_between_casts(node, floats))
-        else:
+        if runs_in_float64(node.op_type, opset):
             graph.node.append(node)
+            continue
+        by_others = spelled(node, shapes, opset)
+        graph.node.extend(_between_casts(node, floats) if by_others is None else by_others)
     return wide
 
 
-def _is_foreign(node: onnx.NodeProto) -> bool:
-    has_graph = any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute)
-    return has_graph or node.domain not in ("", "ai.onnx")
+def _opset(model: onnx.ModelProto) -> int:
+    return next((int(e.version) for e in model.opset_import if e.domain in ("", "ai.onnx")), 1)
 
 
-def _float_values(model: onnx.ModelProto) -> set[str] | None:
-    """Name the values known to hold float32 or float16, by ONNX's own inference; None if it fails.
+def _inferred(model: onnx.ModelProto) -> onnx.GraphProto | None:
+    """Infer types and shapes; None where declared shapes contradict each other.
 
-    It fails where declared shapes contradict each other, which the runtime may warn of and accept.
+    The runtime may warn of these, and accept them.
     """
     try:
-        inferred = onnx.shape_inference.infer_shapes(model)
+        return onnx.shape_inference.infer_shapes(model, data_prop=True).graph
     except Exception:  # the inference raises its own type and, on odd models, plain RuntimeErrors
         return None
-    entries = (*inferred.graph.value_info, *inferred.graph.input, *inferred.graph.output)
+
+
+def _float_values(graph: onnx.GraphProto) -> set[str]:
+    """Name the values known to hold float32 or float16, by ONNX's own inference."""
+    entries = (*graph.value_info, *graph.input, *graph.output)
     named = {e.name for e in entries if e.type.tensor_type.elem_type in NARROW}
-    return named | {t.name for t in model.graph.initializer if t.data_type in NARROW}
+    return named | {t.name for t in graph.initializer if t.data_type in NARROW}
+
+
+def _shapes(graph: onnx.GraphProto) -> Shapes:
+    """Give the sizes that are known, by value; None for one that is free."""
+    found: Shapes = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
+    for entry in (*graph.value_info, *graph.input, *graph.output):
+        type_ = entry.type.tensor_type
+        if type_.HasField("shape"):
+            found[entry.name] = tuple(
+                size.dim_value if size.HasField("dim_value") else None for size in type_.shape.dim
+            )
+    return found
 
 
 def _widened(node: onnx.NodeProto, double: Double) -> onnx.NodeProto:

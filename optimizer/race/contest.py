@@ -39,6 +39,7 @@ from .verify import (
     Feeds,
     NoTimeError,
     Verifier,
+    Wide,
     failures,
 )
 
@@ -115,7 +116,7 @@ class Contest:
         *,
         given: Mapping[str, int],
         size_bytes: int,
-        widened: Path | None,
+        widened: Wide | None,
         end: float = math.inf,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -139,7 +140,7 @@ class Contest:
         if other is not None:
             try:
                 feeds = {"other sizes": self.feeds("normal", other)}
-                self._others = self._verifier_of(feeds, other, None)
+                self._others = self._verifier_of(feeds, other, widened)
             except Exception:  # the model fixes a size that it declares as free
                 self._others = None
 
@@ -367,7 +368,7 @@ class Contest:
         promised -= max(session // 2, cost.opening_bytes - session)  # for the one that is opened
         return int(min(RACE_MODELS * self.size_bytes + RACE_BYTES, promised) / session)
 
-    def _first_that_runs(self, given: Mapping[str, int], widened: Path | None) -> Verifier:
+    def _first_that_runs(self, given: Mapping[str, int], widened: Wide | None) -> Verifier:
         failure: Exception | None = None
         for sizes in guesses(self.original.graph, given):
             self.sizes = sizes
@@ -390,7 +391,7 @@ class Contest:
         return DISTRIBUTIONS if self.setting.finite_math else (*DISTRIBUTIONS, *NONFINITE)
 
     def _verifier_of(
-        self, feeds: Mapping[str, Feeds], sizes: Mapping[str, int], widened: Path | None
+        self, feeds: Mapping[str, Feeds], sizes: Mapping[str, int], widened: Wide | None
     ) -> Verifier:
         graph = self.original.graph
         if is_risky(graph, bound_types(graph, sizes)):

@@ -7,7 +7,6 @@ that chance to win by noise, and their intervals are widened for it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from ...profiles.races.race import Lap, verdict
@@ -86,18 +85,35 @@ def run_final(
     if behind and contest.affordable(seconds, PLENTY_ROUNDS) > len(again):
         recalling_s = RECALLING_SHARE * seconds
     winner = _confirmed(contest, [best, *again], placing, seconds - recalling_s, best)
-    # Where the winner is slower now than others were when they dropped out, one of both times was
-    # disturbed.
-    reached = 1.0 if winner.lap is None else winner.lap.ratio
-    recalled = sorted(
-        (plan for plan in behind if plan.lap and plan.lap.ratio < min(reached, SMALL_GAIN)),
-        key=lambda plan: plan.lap.ratio if plan.lap else math.inf,
-    )
+    return _with_recalled(contest, winner, behind, placing, end)
+
+
+def _with_recalled(
+    contest: Contest, winner: Plan, behind: Sequence[Plan], placing: Sequence[Plan], end: float
+) -> Plan:
+    """Race the winner beside plans that dropped out when they were faster than it is now.
+
+    One of both times was disturbed. A winner that was sure once stays where this tells nothing.
+    """
+    known = winner.lap
+    reached = 1.0 if known is None else known.ratio
+    recalled = [
+        (plan.lap.ratio, place)
+        for place, plan in enumerate(behind)
+        if plan.lap is not None and plan.lap.ratio < min(reached, SMALL_GAIN)
+        if plan.naive is None
+    ]
     left_s = end - contest.clock()
     if not recalled or contest.affordable(left_s, CONTENDING_ROUNDS) < 2:
         return winner
-    first = [winner] if winner is not original else []
-    return _confirmed(contest, [*first, *recalled[:MOST_CONTENDERS]], placing, left_s, winner)
+    again = [behind[place] for _, place in sorted(recalled)[:MOST_CONTENDERS]]
+    if winner is contest.original:
+        return _confirmed(contest, again, placing, left_s, winner)
+    best = _confirmed(contest, [winner, *again], placing, left_s, winner)
+    if best is contest.original:
+        winner.lap, winner.refusal = known, ""
+        return winner
+    return best
 
 
 def _likely(best: Plan, placing: Sequence[Plan]) -> list[Plan]:

@@ -20,7 +20,7 @@ from ...catalog.tensors import entry, refer
 from ..graph.axes import from_the_front
 from ..graph.convert import load_graph, to_model
 from ..graph.graph import Constant, Graph, constant_of
-from ..graph.widen import widen
+from ..graph.widen import narrow_sums, why_not_widened, widen
 from .contest import Plan
 
 SHELF, WIDENED = "shelf.bin", "widened.bin"
@@ -34,6 +34,7 @@ class Workshop:
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
         self._folder = tempfile.TemporaryDirectory(prefix="tensolog-")
+        self._widened: tuple[Path | None, str] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -101,10 +102,17 @@ class Workshop:
         """Read what `place_file` placed."""
         return (Path(self._folder.name) / name).read_bytes()
 
-    def place_widened(self, skeleton: onnx.ModelProto, size_bytes: int) -> Path | None:
-        """Write the model in float64; None where it is too large or can't be widened."""
+    def place_widened(self, skeleton: onnx.ModelProto, size_bytes: int) -> tuple[Path | None, str]:
+        """Write the model in float64, once; see `verify.Wide`. None where it can't be."""
+        if self._widened is None:
+            self._widened = self._place_widened(skeleton, size_bytes)
+        return self._widened
+
+    def _place_widened(self, skeleton: onnx.ModelProto, size_bytes: int) -> tuple[Path | None, str]:
         if size_bytes > WIDENED_BYTES:
-            return None
+            return None, f"its {size_bytes >> 20} MiB are more than {WIDENED_BYTES >> 20}"
+        if reason := why_not_widened(skeleton):
+            return None, reason
 
         def double(tensor: onnx.TensorProto) -> onnx.TensorProto:
             array = self._load(tensor).astype(np.float64)
@@ -117,9 +125,11 @@ class Workshop:
 
         wide = widen(skeleton, double)
         if wide is None:
-            return None
+            return None, "its declared shapes contradict each other"
+        sums = narrow_sums(wide)
+        told = f"{', '.join(sums)} in float32" if sums else ""
         # References to what was not widened, large integers, are resolved like a plan's.
-        return self.place("widened", wide)
+        return self.place("widened", wide), told
 
     def _append(self, name: str, array: np.ndarray, tensor: onnx.TensorProto) -> None:
         """Append an array to a file of the folder, and let a tensor refer to it there."""

@@ -16,8 +16,9 @@ Promise = Callable[[Plan], tuple[bool, float]]
 
 # What the refusal of a plan that was left out begins with.
 NO_TIME = "no time to race it"
-# Rounds from which on a race of two tells a gain of several percent.
-LEAST_ROUNDS = 5
+# Rounds from which on a race of two tells a gain of several percent, and those that tell two such
+# plans apart: where there aren't so many for each, the two that promise most share the time.
+LEAST_ROUNDS, TELLING_ROUNDS, FEWEST = 5, 12, 2
 
 
 def shortlist(
@@ -25,9 +26,12 @@ def shortlist(
 ) -> list[Plan]:
     """The plans for which there is time, in their order; the others are refused, and say so.
 
-    What is known comes before guesses. One stays however little time there is.
+    What is known comes before guesses. Two stay as long as a few rounds can be had of each, one
+    however little time there is.
     """
-    count = max(1, contest.affordable(budget_s, LEAST_ROUNDS))
+    count = contest.affordable(budget_s, TELLING_ROUNDS)
+    if count < FEWEST:
+        count = max(1, min(FEWEST, contest.affordable(budget_s, LEAST_ROUNDS)))
     if count >= len(plans):
         return list(plans)
     # Not `plan in chosen`: plans of equal contents are not the same plan.
@@ -35,5 +39,5 @@ def shortlist(
     for plan in (plans[at] for at in order[count:]):
         better = plans[order[0]].name
         plan.refusal = f"{NO_TIME}, and {better} promises more: give a larger budget"
-        plan.lacks_s = contest.rounds_s(LEAST_ROUNDS)
+        plan.lacks_s = contest.rounds_s(TELLING_ROUNDS)
     return [plans[at] for at in sorted(order[:count])]

@@ -1,10 +1,12 @@
 """Outputs compared: a candidate computes what the original does, up to the original's own error.
 
-The yardstick is the model in float64 where ONNX Runtime has the kernels (widen.py). A candidate may
-be off from it by a small multiple of what the original itself is off, at two levels of the
-runtime's optimizer, plus a few units in the last place of the output's scale. On inputs with NaN
-and infinities, which elements of the outputs are such is compared, and with what either of the two
-levels gives: they differ there between themselves.
+What is within a few units in the last place of the output's scale passes. Of what is not, the
+distance from the model in float64 (widen.py) is judged, beside the original's own: a candidate may
+be off from it by a small multiple of what the original is, at two levels of the runtime's
+optimizer, plus these few units. Where there is none in float64, or no time to run it, the original
+takes its place, and the reason is told. On inputs with NaN and infinities, which elements of the
+outputs are such is compared, and with what either of the two levels gives: they differ there
+between themselves.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from __future__ import annotations
 import math
 import tempfile
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ from ...profiles.sessions.session import (
     Execution,
     RunLimitError,
     open_session,
+    reason_of,
     release_memory,
     resident_bytes,
     run_session,
@@ -34,9 +37,15 @@ from ...profiles.sessions.session import (
 )
 from ..setting import FINITE_MATH
 
+# What candidates are compared with.
+ORIGINAL, FLOAT64 = "original", "float64"
+
 Array = np.ndarray[Any, Any]
 Feeds = Mapping[str, Array]
 Source = Path | bytes
+Wide = Callable[[], tuple[Source | None, str]]
+"""The model in float64, or None, and what is to be known of it: why there is none, or what sums
+run in float32 all the same."""
 
 # How much larger than the original's error a candidate's may be, and the floor below it: rounding
 # errors of two correct programs differ by such factors, wrong programs by orders of magnitude.
@@ -48,6 +57,8 @@ LARGEST_ERROR, LARGEST_SHARE = 1e-2, 1e-2
 # What a run of the original may take however little time there is, in seconds, and of the time that
 # there is: what takes longer could be compared with nothing.
 LEAST_RUN_S, RUN_SHARE = 10.0, 0.25
+# What a run in float64 may take, in seconds.
+WIDE_RUN_S = 20.0
 # Runs of a model in the shortest race of two, with those that warm up.
 RACE_RUNS = 10
 
@@ -57,11 +68,11 @@ class Deviation:
     """Largest difference of one output from the original's, over one input distribution.
 
     `max_relative` is `max_absolute` divided by the output's largest magnitude. `max_error` is, in
-    the same unit, how far the candidate is from the yardstick, which differs from the original
-    where that is the model in float64: so it may be above 0 where the other two are not, by what
-    the original rounds. `tolerance` bounds it. For integers, booleans and strings the first three
-    are the share of elements that differ from the original's; on the distributions NONFINITE, of
-    those that are NaN or infinite in another way, and only those.
+    the same unit, how far the candidate is from `reference`: "float64", or "original" where it is
+    so near to that that float64 was not asked, or `no_float64` says why it could not be; and
+    `original_error` how far the original is. `tolerance` bounds `max_error`. For integers, booleans
+    and strings the first three are the share of elements that differ from the original's; on the
+    distributions NONFINITE, of those that are NaN or infinite in another way, and only those.
     """
 
     candidate: str
@@ -71,6 +82,9 @@ class Deviation:
     max_relative: float
     max_error: float
     tolerance: float
+    original_error: float = 0.0
+    reference: str = ORIGINAL
+    no_float64: str = ""
 
     @property
     def within(self) -> bool:
@@ -117,11 +131,12 @@ class Verifier:
         feeds: Mapping[str, Feeds],
         *,
         threads: int,
-        wide: Source | None = None,
+        wide: Wide | None = None,
         end: float = math.inf,
     ) -> None:
         """Run the original; raises what ONNX Runtime raises where it can't run on these feeds.
 
+        `wide` gives the model in float64, and is asked where something is in doubt.
         `end`, a time of the clock, bounds what that may take: raises EndlessError where a run does
         not end, NoTimeError where it is so long that nothing else could be done by then.
         """
@@ -136,14 +151,10 @@ class Verifier:
             self._store("plain", original, AS_WRITTEN, self._feeds)
         except RunLimitError as error:
             raise EndlessError(error.limit_s) from error
-        self.yardstick = "original"
-        if wide is not None:
-            try:
-                finite = [name for name in self._feeds if name not in NONFINITE]
-                self._store("wide", wide, AS_WRITTEN, finite)
-                self.yardstick = "wide"
-            except Exception:  # an operator without a double kernel: the original must do
-                self.yardstick = "original"
+        self._wide = wide
+        self._widened: set[str] = set()
+        self._no_float64 = "" if wide is not None else "these inputs are compared without it"
+        self._narrow = ""
 
     @property
     def verifying_s(self) -> float:
@@ -168,27 +179,67 @@ class Verifier:
         """
         chosen = [name for name in self._feeds if among is None or name in among]
         self._store("candidate", candidate, execution, chosen)
-        found = []
-        for distribution in chosen:
-            for position, output in enumerate(self.outputs):
-                nonfinite = distribution in NONFINITE
-                yardstick = "original" if nonfinite else self.yardstick
-                arrays = {
-                    kind: self._load(kind, distribution, position)
-                    for kind in ("original", "plain", yardstick, "candidate")
-                }
-                if nonfinite:
-                    originals = (arrays["original"], arrays["plain"])
-                    off = nonfinite_share(arrays["candidate"], originals)
-                    found.append(Deviation(name, distribution, output, off, off, off, 0.0))
-                    continue
-                compared = compare(
-                    arrays["candidate"],
-                    (arrays["original"], arrays["plain"]),
-                    arrays[yardstick],
-                )
-                found.append(Deviation(name, distribution, output, *compared))
-        return found
+        near = {
+            (distribution, position): self._compared(name, distribution, position)
+            for distribution in chosen
+            for position in range(len(self.outputs))
+        }
+        doubtful = dict.fromkeys(
+            distribution
+            for (distribution, _), found in near.items()
+            if not found.within and distribution not in NONFINITE and math.isfinite(found.max_error)
+        )
+        self._widen([name for name in doubtful if name not in self._widened])
+        return [
+            found
+            if found.within or distribution not in doubtful
+            else self._compared(name, distribution, position, judging=True)
+            for (distribution, position), found in near.items()
+        ]
+
+    def _compared(
+        self, name: str, distribution: str, position: int, *, judging: bool = False
+    ) -> Deviation:
+        """Compare an output of the candidate that was run last: with the original, or `judging`."""
+        output = self.outputs[position]
+        original, plain, candidate = (
+            self._load(kind, distribution, position) for kind in ("original", "plain", "candidate")
+        )
+        if distribution in NONFINITE:
+            off = nonfinite_share(candidate, (original, plain))
+            return Deviation(name, distribution, output, off, off, off, 0.0)
+        if not judging:
+            originals = (original, plain) if original.dtype.kind not in "fc" else (original,)
+            found = compare(candidate, originals, original)
+            return Deviation(name, distribution, output, *found)
+        is_wide = distribution in self._widened
+        reference = self._load(FLOAT64, distribution, position) if is_wide else original
+        found = compare(candidate, (original, plain), reference)
+        return Deviation(
+            name,
+            distribution,
+            output,
+            *found,
+            reference=FLOAT64 if is_wide else ORIGINAL,
+            no_float64=self._narrow if is_wide else self._no_float64,
+        )
+
+    def _widen(self, distributions: Sequence[str]) -> None:
+        """Run the model in float64 on some inputs, as far as there is time."""
+        if not distributions or self._wide is None or self._no_float64:
+            return
+        source, told = self._wide()
+        if source is None:
+            self._no_float64 = told
+            return
+        self._narrow = told
+        try:
+            self._store(FLOAT64, source, AS_WRITTEN, distributions)
+            self._widened |= set(distributions)
+        except RunLimitError as error:
+            self._no_float64 = f"a run in float64 takes more than {error.limit_s:.0f} s"
+        except Exception as error:  # what no operator set promises
+            self._no_float64 = f"it does not run in float64: {reason_of(error)}"
 
     def _store(
         self, kind: str, source: Source, execution: Execution, distributions: Iterable[str]
@@ -211,7 +262,10 @@ class Verifier:
             }
             start = time.monotonic()
             try:
-                results = run_session(session, cast, limit_s=self._limit_s())
+                limit_s = self._limit_s()
+                if kind == FLOAT64:
+                    limit_s = min(WIDE_RUN_S, limit_s or math.inf)
+                results = run_session(session, cast, limit_s=limit_s)
             except RunLimitError:
                 if kind != "original" or distribution not in NONFINITE:
                     raise
@@ -251,38 +305,40 @@ class Verifier:
 
 
 def compare(
-    candidate: Array, originals: Sequence[Array], yardstick: Array
-) -> tuple[float, float, float, float]:
-    """Return absolute and relative difference, the error, and the tolerance for it: see Deviation.
+    candidate: Array, originals: Sequence[Array], reference: Array
+) -> tuple[float, float, float, float, float]:
+    """Return absolute and relative difference, the error, the tolerance for it, the original's own.
+
+    See Deviation.
 
     Where the original gives NaN or an infinity, the candidate must give the same.
     """
     if candidate.shape != originals[0].shape:
-        return np.inf, np.inf, np.inf, 0.0
+        return np.inf, np.inf, np.inf, 0.0, 0.0
     if candidate.dtype.kind not in "fc":
         differs = share(candidate != originals[0])
-        own = min(share(originals[1] != originals[0]), LARGEST_SHARE)
-        return differs, differs, differs, ERROR_FACTOR * own
+        own = min(share(originals[-1] != originals[0]), LARGEST_SHARE)
+        return differs, differs, differs, ERROR_FACTOR * own, own
     if candidate.size == 0:
-        return 0.0, 0.0, 0.0, 0.0
+        return 0.0, 0.0, 0.0, 0.0, 0.0
     original = originals[0]
     with np.errstate(all="ignore"):
         finite = np.isfinite(original)
         same = np.array_equal(candidate[~finite], original[~finite], equal_nan=True)
         if not same or not np.isfinite(candidate[finite]).all():
-            return np.inf, np.inf, np.inf, 0.0
-        measured = yardstick if np.isfinite(yardstick[finite]).all() else original
+            return np.inf, np.inf, np.inf, 0.0, 0.0
+        measured = reference if np.isfinite(reference[finite]).all() else original
         scale = float(np.abs(measured[finite]).max(initial=0.0)) or 1.0
         if largest(original[finite] - measured[finite]) > LARGEST_ERROR * scale:
             measured = original  # a step lies between them, or a bucket: it isn't rounding
             scale = float(np.abs(measured[finite]).max(initial=0.0)) or 1.0
         absolute = largest(candidate[finite] - original[finite])
         own = max(largest(run[finite] - measured[finite]) for run in originals)
-        own = min(own, LARGEST_ERROR * scale)
+        own = min(own, LARGEST_ERROR * scale) / scale
         off = largest(candidate[finite] - measured[finite])
         floor = FLOOR_ULPS * float(np.finfo(original.dtype).eps)
         relative = absolute / (largest(original[finite]) or 1.0)
-        return absolute, relative, off / scale, ERROR_FACTOR * own / scale + floor
+        return absolute, relative, off / scale, ERROR_FACTOR * own + floor, own
 
 
 def nonfinite_share(candidate: Array, originals: Sequence[Array]) -> float:
@@ -327,10 +383,22 @@ def failures(deviations: Sequence[Deviation]) -> Iterator[str]:
                 f"{deviation.distribution} inputs (--allow {FINITE_MATH} lets that pass)"
             )
         elif not deviation.within:
-            yield (
-                f"output {deviation.output!r} is off by {deviation.max_error:.1e} of its scale "
-                f"on {deviation.distribution} inputs (tolerance {deviation.tolerance:.1e})"
-            )
+            yield _beyond(deviation)
+
+
+def _beyond(deviation: Deviation) -> str:
+    """Say how far a candidate is from what it was compared with, and how far the original is."""
+    text = f"output {deviation.output!r} is off by {deviation.max_error:.1e} of its scale"
+    where = f"on {deviation.distribution} inputs"
+    if deviation.reference == FLOAT64:
+        narrow = f", with {deviation.no_float64}" if deviation.no_float64 else ""
+        return (
+            f"{text} from float64{narrow} {where}, the original by {deviation.original_error:.1e} "
+            f"(tolerance {deviation.tolerance:.1e}, {ERROR_FACTOR:.0f} times that and "
+            f"{FLOOR_ULPS:.0f} units in the last place)"
+        )
+    why = f"; not compared in float64: {deviation.no_float64}" if deviation.no_float64 else ""
+    return f"{text} from the original {where} (tolerance {deviation.tolerance:.1e}{why})"
 
 
 def _storable(result: object) -> Array:

@@ -511,11 +511,13 @@ function deviationSection() {
     make("code", row.output),
     formatSmall(row.max_absolute),
     formatSmall(row.max_relative),
+    row.reference ?? "original",
     formatSmall(row.max_error),
+    formatSmall(row.original_error ?? 0),
     formatSmall(row.tolerance),
     make("span." + (row.within ? "good" : "bad"), row.within ? "within" : "beyond"),
   ]);
-  return section("deviations", "Deviation", "Largest difference from the original's outputs, on inputs of several distributions. The error, which the tolerance bounds, is the difference from the model in float64 where that runs: the original has one of its own.", make("div.panel", table(["candidate", "inputs", "output", "#absolute", "#relative", "#error", "#tolerance", ""], rows, 20)));
+  return section("deviations", "Deviation", "Largest difference from the original's outputs, on inputs of several distributions. The error, which the tolerance bounds, is the difference from the reference: the model in float64 where an output is not within a few units of the original's, which has an error of its own.", make("div.panel", table(["candidate", "inputs", "output", "#absolute", "#relative", "reference", "#error", "#the original's", "#tolerance", ""], rows, 20)));
 }
 
 function missSection() {

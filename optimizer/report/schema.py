@@ -92,8 +92,11 @@ class Deviation(TypedDict):
     output: str
     max_absolute: float
     max_relative: float  # max_absolute / the output's largest magnitude
-    max_error: float  # difference from the model in float64 where that runs, in the same unit
+    max_error: float  # difference from the reference, in the same unit
     tolerance: float  # of max_error: what the original's own error allows
+    original_error: float  # the original's difference from the reference
+    reference: str  # float64, or original: near to it, or as no_float64 says
+    no_float64: str  # why there is none, or what of it runs in float32
     within: bool
 
 

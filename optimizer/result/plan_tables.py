@@ -38,6 +38,8 @@ COMMENT ON COLUMN plan_step.accepted IS 'Whether the rewrite was made.';
 COMMENT ON COLUMN plan_step.reason IS 'Why, or why not.';
 COMMENT ON COLUMN plan_step.proved IS 'False where no proof speaks of the equality.';
 """
+# What of a deviation is no column of plan_deviation.
+UNSTORED = ("original_error", "reference", "no_float64")
 MEASURED = (
     *("nodes", "predicted_ns", "median_ns", "spread_ns", "ratio", "ratio_low", "ratio_high"),
     *("samples", "verdict"),
@@ -87,12 +89,18 @@ def record_plan(
     )
     for table, rows in (
         ("plan_candidate", [asdict(candidate) for candidate in candidates]),
-        ("plan_deviation", [{**asdict(item), "within": item.within} for item in deviations]),
+        ("plan_deviation", [_deviation_row(item) for item in deviations]),
     ):
         if rows:
             columns_of = {name: [row[name] for row in rows] for name in rows[0]}
             catalog.insert(table, {"plan_id": [plan_id] * len(rows), **columns_of})
     return plan_id
+
+
+def _deviation_row(deviation: Deviation) -> dict[str, object]:
+    """Give a row of plan_deviation; what it was compared with the report tells."""
+    row = {**asdict(deviation), "within": deviation.within}
+    return {name: value for name, value in row.items() if name not in UNSTORED}
 
 
 def keep_plans(plans: Sequence[Plan], candidates: Sequence[Candidate], path: Path) -> None:

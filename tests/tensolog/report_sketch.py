@@ -220,6 +220,9 @@ def report(before, after, chosen="plan 1"):
                 "max_relative": size * 3,
                 "max_error": size * 2,
                 "tolerance": 1e-4,
+                "original_error": size,
+                "reference": "float64",
+                "no_float64": "",
                 "within": True,
             }
             for distribution, size in [("normal", 2.1e-6), ("uniform", 1.3e-6), ("large", 8.8e-5)]

@@ -111,6 +111,16 @@ def test_too_few_rounds_are_told_where_the_original_is_kept_for_that():
     assert not list(more_time(plan, [plan], round_s=0.1, budget_s=10.0))
 
 
+def test_a_plan_that_looks_faster_than_the_winner_and_had_too_few_rounds_is_told():
+    winner = named("kernels", lap=replace(EARLY, ratio=0.94, ratio_low=0.93, ratio_high=0.95))
+    plan = named("e-graph", lap=replace(FEW, ratio=0.8, ratio_low=0.55, ratio_high=1.1))
+    (told,) = more_time(winner, [winner, plan], round_s=0.1, budget_s=10.0)
+    # (0.30 / 0.14) ** 2 times as many rounds: 15 more of 0.1 s, of the final's part of a budget.
+    assert told == "About 5 s more would decide about e-graph: --budget 15."
+    slower = named("e-graph", lap=replace(FEW, ratio=0.95))
+    assert not list(more_time(winner, [winner, slower], round_s=0.1, budget_s=10.0))
+
+
 def test_no_number_of_rounds_shows_a_gain_that_is_none():
     assert rounds_to_decide(replace(FEW, ratio=1.0)) == float("inf")
     original, plan = named(ORIGINAL, lap=FINAL), named("e-graph", lap=replace(FEW, ratio=1.0))

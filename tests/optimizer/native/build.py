@@ -98,7 +98,7 @@ def check(proto, *feeds, expect=None, threads=1, **options):
         proto.SerializeToString(),
         {str(number): given for number, given in enumerate(feeds)},
         threads=threads,
-        wide=None if wide is None else wide.SerializeToString(),
+        wide=None if wide is None else lambda: (wide.SerializeToString(), ""),
     )
     with closing(verifier):
         execution = Execution(libraries=(library.path,))

@@ -281,6 +281,20 @@ def test_of_large_models_those_race_that_promise_most(budget_s):
     assert wins >= 8
 
 
+def test_where_rounds_are_few_the_two_that_promise_most_share_them():
+    """Swin-like: 60 ms a run; seven plans would have a few rounds each, of which none can tell."""
+    times = {ORIGINAL: 60, "good": 48, "next": 52} | {f"plan {number}": 57 for number in range(5)}
+    promised = times | {"next": 50}  # it is told apart by its laps alone
+    wins = 0
+    for seed in range(10):
+        contest = OnTrack(times, seats=3, load_s=0.3, noise=0.1, seed=seed)
+        plans = [Plan(name, None) for name in times if name != ORIGINAL]
+        winner = run_final(contest, plans, 9.0, lambda plan: (False, promised[plan.name]))
+        wins += winner.name == "good"
+        assert sum(not plan.refusal.startswith("no time to race it") for plan in plans) == 2
+    assert wins >= 8
+
+
 def test_where_there_is_time_for_all_no_promise_counts():
     contest = OnTrack({ORIGINAL: 60, "good": 50, "plan": 59})
     plans = [Plan(name, None) for name in ("good", "plan")]

@@ -2,10 +2,13 @@
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensolog.optimizer.graph.widen import widen
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+from tensolog.optimizer.graph.widen import narrow_sums, why_not_widened, widen
 from tensolog.optimizer.race.verify import Verifier, compare, failures, nonfinite_share
 
 from tests.campaigns import examples
@@ -19,8 +22,8 @@ EPS = float(np.finfo(np.float32).eps)
 def within(candidate, original=OUTPUT, plain=None, yardstick=None):
     plain = original if plain is None else plain
     yardstick = original if yardstick is None else yardstick
-    *_, relative, tolerance = compare(candidate, (original, plain), yardstick)
-    return relative <= tolerance
+    *_, error, tolerance, _ = compare(candidate, (original, plain), yardstick)
+    return error <= tolerance
 
 
 def changed(index, number, array=OUTPUT):
@@ -129,27 +132,145 @@ def test_sequences_are_compared_part_by_part():
         verifier.close()
 
 
-def test_widened_models_compute_in_float64():
-    from onnx import helper, numpy_helper
+# --------------------------------------------------------------------------------- float64
 
+
+def biased(offset, name="c"):
+    """Sums of 4,096 numbers, with what a candidate does wrong added to them."""
+    constants = {"axes": np.array([1]), name: np.float32(offset)}
+    nodes = [("ReduceSum", ["x", "axes"], ["s"]), ("Add", ["s", name], ["y"])]
+    return model(nodes, [value("x", [8, 4096])], [value("y", [8, 1])], constants)
+
+
+def deviation(offset, wide):
+    """What is found of a candidate that is off by so much of the output's scale."""
+    feeds = {"large_mean": {"x": (100 + RNG.standard_normal((8, 4096))).astype(np.float32)}}
+    verifier = Verifier(biased(0.0).SerializeToString(), feeds, threads=1, wide=wide)
+    try:
+        candidate = biased(offset * 4096 * 100).SerializeToString()
+        (found,) = verifier.deviations("candidate", candidate)
+    finally:
+        verifier.close()
+    return found
+
+
+def in_float64(error=0.0):
+    """The model in float64, from which the original seems to be off by an error of its scale."""
+    wide = widen(biased(error * 4096 * 100), _double)
+    return lambda: (wide.SerializeToString(), "")
+
+
+def _double(tensor):
+    return numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float64), tensor.name)
+
+
+def test_what_is_near_the_original_is_not_compared_in_float64():
+    def never():
+        pytest.fail("it is asked")
+
+    found = deviation(0.0, never)
+    assert found.within and found.reference == "original"
+
+
+def test_what_is_no_farther_from_float64_than_the_original_allows_passes():
+    found = deviation(3e-5, in_float64(error=2e-5))
+    assert found.within and found.reference == "float64"
+    assert found.original_error == pytest.approx(2e-5, rel=0.2)
+    assert found.max_error == pytest.approx(1e-5, rel=0.4)
+
+
+def test_what_is_farther_is_refused_with_both_distances():
+    found = deviation(1e-4, in_float64())
+    assert not found.within
+    (told,) = failures([found])
+    assert "is off by 1.0e-04 of its scale from float64 on large_mean inputs" in told
+    assert f"the original by {found.original_error:.1e} (tolerance {found.tolerance:.1e}" in told
+
+
+def test_without_float64_the_reason_is_told():
+    found = deviation(1e-4, lambda: (None, "Loop has a graph of its own"))
+    assert not found.within and found.reference == "original"
+    (told,) = failures([found])
+    assert told.endswith("not compared in float64: Loop has a graph of its own)")
+
+
+def test_a_model_that_does_not_run_in_float64_is_compared_with_the_original():
+    found = deviation(1e-4, lambda: (b"no model", ""))
+    assert "does not run in float64" in found.no_float64
+
+
+def widened_and_exact(built, *feeds):
+    """What a widened model gives, and ONNX's own evaluator in float64."""
+    wide = widen(built, _double)
+    onnx.checker.check_model(wide)
+    given = {name: array.astype(np.float64) for name, array in zip("xyz", feeds, strict=False)}
+    return run(wide, given)[0], ReferenceEvaluator(wide_reference(built)).run(None, given)[0]
+
+
+def wide_reference(built):
+    """The same nodes over float64, which the evaluator takes as they are."""
+    wide = onnx.ModelProto.FromString(built.SerializeToString())
+    for tensor in wide.graph.initializer:
+        if tensor.data_type == TensorProto.FLOAT:
+            tensor.CopyFrom(_double(tensor))
+    for entry in (*wide.graph.input, *wide.graph.output):
+        entry.type.tensor_type.elem_type = TensorProto.DOUBLE
+    return wide
+
+
+def random(*sizes):
+    return (100 + RNG.standard_normal(sizes)).astype(np.float32)
+
+
+CONVOLUTIONS = [
+    ([2, 4, 9, 8], [6, 4, 3, 2], {}),
+    ([1, 4, 9, 8], [6, 2, 3, 3], {"group": 2, "pads": [1, 0, 2, 1]}),
+    ([1, 4, 9, 8], [4, 1, 3, 3], {"group": 4, "strides": [2, 3], "dilations": [2, 1]}),
+    ([1, 3, 9, 8], [5, 3, 3, 3], {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
+    ([1, 3, 9, 8], [5, 3, 2, 4], {"auto_pad": "SAME_LOWER"}),
+    ([1, 3, 20], [5, 3, 7], {"auto_pad": "VALID", "strides": [3]}),
+    ([1, 2, 5, 6, 7], [3, 2, 2, 2, 2], {"pads": [1, 1, 0, 0, 1, 1]}),
+]
+
+
+@pytest.mark.parametrize("has_bias", [False, True])
+@pytest.mark.parametrize(("image", "weight", "attributes"), CONVOLUTIONS)
+def test_convolutions_are_spelled_in_float64(image, weight, attributes, has_bias):
+    weights = {"w": random(*weight)} | ({"b": random(weight[0])} if has_bias else {})
+    conv = helper.make_node("Conv", ["x", *weights], ["y"], **attributes)
+    built = model([conv], [value("x", image)], [value("y", [None] * len(image))], weights)
+    found, exact = widened_and_exact(built, random(*image))
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, exact, rtol=1e-13)
+    assert not narrow_sums(widen(built, _double))
+
+
+@pytest.mark.parametrize("image", [[2, 3, 50], [2, 3, 9, 8]])
+def test_means_and_normalizations_are_spelled_in_float64(image):
+    scales = {"g": random(3), "b": random(3)}
+    for node, used in (
+        (helper.make_node("GlobalAveragePool", ["x"], ["y"]), {}),
+        (helper.make_node("InstanceNormalization", ["x", "g", "b"], ["y"]), scales),
+    ):
+        built = model([node], [value("x", image)], [value("y", [None] * len(image))], used)
+        found, exact = widened_and_exact(built, random(*image))
+        np.testing.assert_allclose(found, exact, rtol=1e-9, atol=1e-9)
+
+
+def test_widened_models_compute_in_float64():
     built = model(
         [
             ("MatMul", ["x", "w"], ["h"]),
             ("Erf", ["h"], ["e"]),
             helper.make_node("Cast", ["e"], ["c"], to=1),
-            ("Softmax", ["c"], ["y"]),
+            ("LeakyRelu", ["c"], ["r"]),
+            ("Softmax", ["r"], ["y"]),
         ],
         [value("x", [3, 64])],
         [value("y", [3, 4])],
         {"w": RNG.standard_normal((64, 4)).astype(np.float32)},
     )
-
-    def double(tensor):
-        return numpy_helper.from_array(
-            numpy_helper.to_array(tensor).astype(np.float64), tensor.name
-        )
-
-    wide = widen(built, double)
+    wide = widen(built, _double)
     x = RNG.standard_normal((3, 64)).astype(np.float32)
     (narrow,), (exact,) = run(built, {"x": x}), run(wide, {"x": x.astype(np.float64)})
     assert exact.dtype == np.float64
@@ -157,14 +278,21 @@ def test_widened_models_compute_in_float64():
     assert not np.array_equal(narrow, exact)
 
 
-def test_models_whose_sums_have_no_double_kernel_are_not_widened():
-    built = model(
-        [("Conv", ["x", "w"], ["y"])],
-        [value("x", [1, 1, 4, 4])],
-        [value("y", [1, 1, 2, 2])],
-        {"w": np.ones((1, 1, 3, 3), np.float32)},
-    )
-    assert widen(built, lambda tensor: tensor) is None
+def test_sums_that_run_in_float32_all_the_same_are_named():
+    weights = {"w": random(4, 5, 2, 2)}
+    nodes = [("ConvTranspose", ["x", "w"], ["y"])]
+    built = model(nodes, [value("x", [1, 4, 3, 3])], [value("y", [None] * 4)], weights)
+    wide = widen(built, _double)
+    assert narrow_sums(wide) == ["ConvTranspose"]
+    (found,) = run(wide, {"x": random(1, 4, 3, 3).astype(np.float64)})
+    assert found.dtype == np.float64
+
+
+def test_operators_of_others_are_named_where_nothing_is_widened():
+    built = model([("Erf", ["x"], ["y"])], [value("x", [3])], [value("y", [3])])
+    built.graph.node[0].op_type, built.graph.node[0].domain = "Gelu", "com.microsoft"
+    assert widen(built, _double) is None
+    assert why_not_widened(built) == "com.microsoft:Gelu is no operator of ONNX's own"
 
 
 def test_models_whose_declared_shapes_contradict_a_constant_are_not_widened():
