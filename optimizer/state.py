@@ -38,6 +38,10 @@ if TYPE_CHECKING:
     from .driver import Source
 
 
+# Of all time, what is kept at most for compiling the winner's kernels for other processors.
+DELIVERING_SHARE = 0.15
+
+
 @dataclass(frozen=True)
 class Cut:
     """A pass that was cut since its time was over, and the seconds that it had."""
@@ -129,10 +133,14 @@ class State:
 
     @property
     def delivering_s(self) -> float:
-        """Seconds that compiling a winner's kernels for all processors takes about; 0 if none."""
+        """Seconds to keep for compiling a winner's kernels for all processors; 0 if there are none.
+
+        No more than a part of all time: without them a result is as fast, on processors like this.
+        """
         if self._kernel_plans is None or not self._kernel_plans.delivering_s:
             return 0.0
-        return self._kernel_plans.delivering_s + self.contest.verifying_s
+        expected_s = self._kernel_plans.delivering_s + self.contest.verifying_s
+        return min(expected_s, DELIVERING_SHARE * self.setting.most_s)
 
     @property
     def measuring_s(self) -> float:

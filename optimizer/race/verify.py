@@ -189,7 +189,7 @@ class Verifier:
             for (distribution, _), found in near.items()
             if not found.within and distribution not in NONFINITE and math.isfinite(found.max_error)
         )
-        self._widen([name for name in doubtful if name not in self._widened])
+        self.widen(doubtful)
         return [
             found
             if found.within or distribution not in doubtful
@@ -203,7 +203,7 @@ class Verifier:
         """Compare an output of the candidate that was run last: with the original, or `judging`."""
         output = self.outputs[position]
         original, plain, candidate = (
-            self._load(kind, distribution, position) for kind in ("original", "plain", "candidate")
+            self.output(kind, distribution, position) for kind in ("original", "plain", "candidate")
         )
         if distribution in NONFINITE:
             off = nonfinite_share(candidate, (original, plain))
@@ -213,7 +213,7 @@ class Verifier:
             found = compare(candidate, originals, original)
             return Deviation(name, distribution, output, *found)
         is_wide = distribution in self._widened
-        reference = self._load(FLOAT64, distribution, position) if is_wide else original
+        reference = self.output(FLOAT64, distribution, position) if is_wide else original
         found = compare(candidate, (original, plain), reference)
         return Deviation(
             name,
@@ -224,9 +224,10 @@ class Verifier:
             no_float64=self._narrow if is_wide else self._no_float64,
         )
 
-    def _widen(self, distributions: Sequence[str]) -> None:
+    def widen(self, distributions: Iterable[str]) -> None:
         """Run the model in float64 on some inputs, as far as there is time."""
-        if not distributions or self._wide is None or self._no_float64:
+        missing = [name for name in distributions if name not in self._widened]
+        if not missing or self._wide is None or self._no_float64:
             return
         source, told = self._wide()
         if source is None:
@@ -234,8 +235,8 @@ class Verifier:
             return
         self._narrow = told
         try:
-            self._store(FLOAT64, source, AS_WRITTEN, distributions)
-            self._widened |= set(distributions)
+            self._store(FLOAT64, source, AS_WRITTEN, missing)
+            self._widened |= set(missing)
         except RunLimitError as error:
             self._no_float64 = f"a run in float64 takes more than {error.limit_s:.0f} s"
         except Exception as error:  # what no operator set promises
@@ -296,7 +297,8 @@ class Verifier:
                 f"{needed_s:.0f} s or more, which a larger budget gives"
             )
 
-    def _load(self, kind: str, distribution: str, position: int) -> Array:
+    def output(self, kind: str, distribution: str, position: int) -> Array:
+        """Give an output of the original, "plain", in float64, or of the last candidate."""
         path = self._path(kind, distribution, position)
         return np.asarray(np.load(path, allow_pickle=True))
 

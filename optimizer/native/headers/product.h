@@ -25,7 +25,9 @@
 #define PRODUCT_STRIP (PRODUCT_VECTORS * LANES_32)
 
 /* S += x w for a tile of some rows and up to three vectors: S has rows of PRODUCT_PANEL elements, x of
-   `apart`. For each of the K steps `step` bytes from `next` on are on their way. */
+   `apart`. For each of the K steps `step` bytes from `next` on are on their way. The sums of a piece of
+   the depth begin at 0, as the runtime's do, and are added to S at its end: carried on from S they would
+   round off, at each step, in units of all that is in it already. */
 static INLINED void product_tile(
     const int rows, const int vectors, const float *x, i64 apart, const float *w, float *S, i64 K,
     const char *next, i64 step) {
@@ -34,7 +36,7 @@ static INLINED void product_tile(
   _Pragma("GCC unroll 8")
   for (int r = 0; r < rows; r++) {
     p[r] = x + r * apart;
-    for (int v = 0; v < vectors; v++) s[r][v] = FULL_32(S + r * PRODUCT_PANEL + v * LANES_32);
+    for (int v = 0; v < vectors; v++) s[r][v] = SET_32(0.0f);
   }
   for (i64 k = 0; k < K; k++) {
     VEC_32 a = FULL_32(w), b = a, c = a;
@@ -55,7 +57,10 @@ static INLINED void product_tile(
   }
   _Pragma("GCC unroll 8")
   for (int r = 0; r < rows; r++)
-    for (int v = 0; v < vectors; v++) PUT_32(S + r * PRODUCT_PANEL + v * LANES_32, s[r][v]);
+    for (int v = 0; v < vectors; v++) {
+      float *to = S + r * PRODUCT_PANEL + v * LANES_32;
+      PUT_32(to, FULL_32(to) + s[r][v]);
+    }
 }
 static APART void product_rows(
     int rows, const float *x, i64 apart, const float *w, float *S, i64 K, const char *next, i64 step) {
@@ -94,7 +99,7 @@ static INLINED void product_wide(const int rows, const float *x, i64 apart, cons
   _Pragma("GCC unroll 2")
   for (int r = 0; r < rows; r++)
     _Pragma("GCC unroll 6")
-    for (int v = 0; v < 6; v++) s[r][v] = FULL_32(S + r * PRODUCT_PANEL + v * LANES_32);
+    for (int v = 0; v < 6; v++) s[r][v] = SET_32(0.0f);
   for (i64 k = 0; k < K; k++, w += PRODUCT_PANEL) {
     VEC_32 one[2];
     _Pragma("GCC unroll 2")
@@ -110,11 +115,17 @@ static INLINED void product_wide(const int rows, const float *x, i64 apart, cons
   _Pragma("GCC unroll 2")
   for (int r = 0; r < rows; r++)
     _Pragma("GCC unroll 6")
-    for (int v = 0; v < 6; v++) PUT_32(S + r * PRODUCT_PANEL + v * LANES_32, s[r][v]);
+    for (int v = 0; v < 6; v++) {
+      float *to = S + r * PRODUCT_PANEL + v * LANES_32;
+      PUT_32(to, FULL_32(to) + s[r][v]);
+    }
 }
 static APART void product_few(i64 rows, const float *x, i64 apart, const float *w, float *S, i64 K) {
-  if (rows == 2) product_wide(2, x, apart, w, S, K);
-  else product_wide(1, x, apart, w, S, K);
+  for (i64 k = 0; k < K; k += PRODUCT_DEPTH, x += PRODUCT_DEPTH, w += PRODUCT_DEPTH * PRODUCT_PANEL) {
+    const i64 depth = LEAST(PRODUCT_DEPTH, K - k);
+    if (rows == 2) product_wide(2, x, apart, w, S, depth);
+    else product_wide(1, x, apart, w, S, depth);
+  }
 }
 /* so many rows of a block at a time that they stay in the second cache while several panels pass;
    where fewer than 48 would, each panel is worth more than its rows */

@@ -331,16 +331,18 @@ class Writer:
         """Write a row's cell before the loop, once."""
         if one in named:
             return f"c{one}"
-        cell = cells.cells[one]
+        cell, kind = cells.cells[one], held(cells.cells[one].boolean)
         if cell.access >= 0:
             number = self.accesses.index(cells.accesses[cell.access])
             text = f"*{self.pointer(number)}"
+        elif cell.reduction >= 0 and _stays_wide(cells, one):
+            kind, text = "double", f"w{cell.reduction}"
         elif cell.reduction >= 0:
             text = f"(float)w{cell.reduction}"
         else:
             texts = {k: self._row(cells, k, rows, named) for k in cell.operands}
             text = expression(cell.term, "float32", self._reads(cells, cell.operands, texts))
-        rows.append(f"    const {held(cell.boolean)} c{one} = {text};")
+        rows.append(f"    const {kind} c{one} = {text};")
         named.add(one)
         return f"c{one}"
 
@@ -362,6 +364,15 @@ class Writer:
         for size in sizes:
             product *= int(size)
         return f"(i64){product}"
+
+
+def _stays_wide(cells: Cells, one: int) -> bool:
+    """Tell whether only a row's own cells read a sum, as a mean does: it is rounded once, by these.
+
+    Of a mean of large numbers that a row is centred by, each rounding shifts the whole row.
+    """
+    users = [cell for cell in cells.cells if one in cell.operands]
+    return one not in cells.outputs and all(cell.row for cell in users)
 
 
 def _of_part(fold: Fold, part: int) -> Fold:

@@ -93,7 +93,7 @@ def check(proto, *feeds, expect=None, threads=1, **options):
     changed, library = found
     if expect is not None:
         assert len(kernels_of(changed)) == expect, kernels_of(changed)
-    wide = widen(proto, _double)
+    wide = widen(proto, double)
     verifier = Verifier(
         proto.SerializeToString(),
         {str(number): given for number, given in enumerate(feeds)},
@@ -107,5 +107,6 @@ def check(proto, *feeds, expect=None, threads=1, **options):
     return changed, library
 
 
-def _double(tensor):
+def double(tensor):
+    """The same tensor in float64."""
     return numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float64), tensor.name)

@@ -1,5 +1,7 @@
 """The final on a simulated track: gains are found, noise is not taken for one."""
 
+from dataclasses import replace
+
 import pytest
 from tensolog.optimizer.race.contest import ORIGINAL, Plan
 from tensolog.optimizer.race.final import options_in_vain, run_final
@@ -179,6 +181,25 @@ def test_a_plan_that_dropped_out_is_recalled_where_the_winner_is_slower_than_it_
     assert [names for _, names in contest.phases[1:]] == [[ORIGINAL, "a"], [ORIGINAL, "a", "b"]]
     assert [plan.behind for plan in plans] == ["", "", "a"]
     assert contest.clock() < 21
+
+
+class Disturbed(Scripted):
+    """Its third race tells nothing."""
+
+    def time(self, plans, budget_s, *, phase, **options):
+        laps = super().time(plans, budget_s, phase=phase, **options)
+        if len(self.phases) < 3:
+            return laps
+        return {name: replace(lap, ratio_low=0.5, ratio_high=2.0) for name, lap in laps.items()}
+
+
+def test_who_was_sure_once_stays_where_recalling_others_tells_nothing():
+    heats = [("a", (0.45, 0.01)), ("b", (0.6, 0.01))]
+    contest = Disturbed({ORIGINAL: 2, "a": 1.6, "b": 1.7}, heats, load_s=0.01)
+    plans = [Plan(name, None) for name in "ab"]
+    assert run_final(contest, plans, 20.0) is plans[0]
+    assert len(contest.phases) == 3 and not plans[0].refusal
+    assert plans[0].lap.verdict == "faster"
 
 
 def test_a_contender_that_takes_longer_to_open_does_not_win():
