@@ -2,9 +2,11 @@
 
     python -m benchmarks.generation SAMPLES.rules --found FOUND.rules [--shipped] [--write TABLE.md]
 
-Each rule of SAMPLES (as `tensolog rules import FILE --out SAMPLES.rules` writes those of TASO and
-TENSAT that are true) is drawn at some sizes; both sides go into one e-graph with the rules found
-and nothing else, or with the shipped ones too. What is not derived is told by class.
+First each rule found is run by ONNX Runtime, which knows nothing of the specifications, on random
+instances and numbers: both sides must agree. Then each rule of SAMPLES (as `tensolog rules import
+FILE --out SAMPLES.rules` writes those of TASO and TENSAT that are true) is drawn at some sizes;
+both sides go into one e-graph with the rules found and nothing else, or with the shipped ones too.
+What is not derived is told by class.
 """
 
 from __future__ import annotations
@@ -14,13 +16,17 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import onnx
 from tensolog.optimizer.egraph.equalities import BUDGET, derived_equalities
 from tensolog.rules import Rule, load_rules
-from tensolog.rules.gate.onnx_models import SideModels, draw_sides
+from tensolog.rules.gate.floating.input_families import feeds
+from tensolog.rules.gate.onnx_models import NotRunError, SideModels, TargetError, draw_sides
 
 from .environment import describe, markdown
 
+# Instances of each rule found, each on numbers of two kinds.
+_INSTANCES = 8
 # Operators that make the constants of TASO and TENSAT: identities, ones, pooling kernels.
 _CONSTANTS = frozenset(("ConstantOfShape", "EyeLike", "Expand", "Tile"))
 
@@ -63,6 +69,34 @@ def _behind(graph: onnx.GraphProto, name: str) -> str:
     return node.input[0] if node is not None and node.op_type == "Identity" else name
 
 
+def disagreement(rule: Rule, instances: int, seed: int) -> str | None:
+    """Where ONNX Runtime computes something else on the right side; "" where it ran nothing."""
+    rng = np.random.default_rng(seed)
+    ran = False
+    drawn = draw_sides(rule, instances, seed, "float32")
+    for sides in drawn:
+        for family in ("normal", "shifted"):
+            numbers = feeds(sides.operands, rng, family)
+            try:
+                before, after = sides.run(numbers)
+            except NotRunError:
+                continue
+            except TargetError as error:
+                return str(error)
+            ran = True
+            for one, other in zip(before, after, strict=True):
+                scale = max(1.0, float(np.abs(one[np.isfinite(one)]).max(initial=0.0)))
+                if one.shape != other.shape or one.dtype != other.dtype:
+                    return f"{one.dtype}{one.shape} and {other.dtype}{other.shape}"
+                if one.dtype.kind != "f":
+                    agree = np.array_equal(one, other)
+                else:
+                    agree = np.allclose(one, other, rtol=1e-3, atol=1e-4 * scale, equal_nan=True)
+                if not agree:
+                    return f"other numbers for {sorted(numbers)} of {one.shape}"
+    return None if ran else ""
+
+
 def why_not(rule: Rule, nodes: int, operators: set[str]) -> str:
     """The class of a rule that is not derived."""
     used = {name for node in (*rule.match, *rule.rewrite) for name in node.operators}
@@ -81,14 +115,18 @@ def why_not(rule: Rule, nodes: int, operators: set[str]) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print, or write, the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("samples", nargs="+", type=Path)
+    parser.add_argument("samples", nargs="*", type=Path)
     parser.add_argument("--found", nargs="+", type=Path, required=True)
     parser.add_argument("--shipped", action="store_true")
     parser.add_argument("--nodes", type=int, default=3, help="what the runs were asked for")
+    parser.add_argument("--seed", type=int, default=0, help="draws instances and numbers")
     parser.add_argument("--write", type=Path)
     given = parser.parse_args(arguments)
     found = [rule for path in given.found for rule in load_rules([path])]
     known = [*found, *(load_rules() if given.shipped else ())]
+    verdicts = {rule.name: disagreement(rule, _INSTANCES, given.seed) for rule in found}
+    false = {name: reason for name, reason in verdicts.items() if reason}
+    silent = [name for name, reason in verdicts.items() if reason == ""]
     operators = {op for rule in found for n in (*rule.match, *rule.rewrite) for op in n.operators}
     counts: Counter[str] = Counter()
     missed: dict[str, list[str]] = {}
@@ -104,7 +142,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
             counts[outcome] += 1
             if outcome != "derived":
                 missed.setdefault(outcome, []).append(rule.name)
-    lines = [f"{len(found)} rules found, {sum(counts.values())} true rules of others:", ""]
+    lines = [
+        f"{len(found)} rules found, each run on {_INSTANCES} instances by ONNX Runtime: "
+        f"{len(false)} false, {len(silent)} not run.",
+        *(f"- {name}: {reason}" for name, reason in false.items()),
+        *([f"- not run: {', '.join(silent)}"] if silent else ()),
+        "",
+        f"{sum(counts.values())} true rules of others:",
+        "",
+    ]
     lines += ["| outcome | rules |", "|---|---|"]
     lines += [f"| {outcome} | {count} |" for outcome, count in counts.most_common()]
     lines += ["", *(f"{outcome}: {', '.join(names)}" for outcome, names in missed.items())]

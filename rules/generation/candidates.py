@@ -12,29 +12,56 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 
-from .choices import operations_on
-from .fingerprint import Programs, Vectors, digests, input_vectors
-from .terms import Apply, Sort, Term, Variable, operators, renamed, variables
+from .choices import sort_made
+from .fingerprint import (
+    Programs,
+    Vectors,
+    constant_vectors,
+    digests,
+    input_vectors,
+    sort_of_term,
+)
+from .terms import Apply, Number, Sort, Term, Variable, operators, renamed, variables
 
 # A variable that occurs more often, on both sides together, is left as it is.
 _MOST_OCCURRENCES = 8
+# Between the terms of several outputs.
+BESIDE = "; "
 
 
 @dataclass(frozen=True)
 class Candidate:
     """Two terms with one characteristic vector: `left` would be rewritten to `right`.
 
-    `both`: the other way would be a rule as well, and cost decides.
+    `both`: the other way would be a rule as well, and cost decides. `beside` it are the sides of
+    further outputs.
     """
 
     left: Term
     right: Term
     both: bool
+    beside: tuple[tuple[Term, Term], ...] = ()
+
+    @property
+    def sides(self) -> tuple[tuple[Term, Term], ...]:
+        """The left and the right side of each output."""
+        return ((self.left, self.right), *self.beside)
+
+    @cached_property
+    def given(self) -> tuple[Variable, ...]:
+        """The variables of all left sides, in the order of their first occurrence."""
+        return tuple(dict.fromkeys(v for left, _ in self.sides for v in variables(left)))
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        """The left and the right side, those of several outputs in a row."""
+        lefts, rights = zip(*self.sides, strict=True)
+        return BESIDE.join(map(str, lefts)), BESIDE.join(map(str, rights))
 
     @cached_property
     def text(self) -> str:
         """The equality, as the rule language writes terms."""
-        return f"{self.left} = {self.right}"
+        return BESIDE.join(f"{left} = {right}" for left, right in self.sides)
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -151,12 +178,15 @@ class Generalising:
     def _value(self, term: Term, values: Mapping[Variable, Vectors]) -> tuple[Sort, Vectors] | None:
         if isinstance(term, Variable):
             return term.sort, values[term]
+        if isinstance(term, Number) or term.is_constant:
+            samples = next(iter(values.values()))[0].shape[1]
+            return sort_of_term(term), constant_vectors(term, self._programs, samples)
         operands = [self._value(operand, values) for operand in term.operands]
         known = [one for one in operands if one is not None]
         if len(known) < len(operands):
             return None
         sorts = tuple(sort for sort, _ in known)
-        made = dict(operations_on(term.operation.op_type, sorts)).get(term.operation)
+        made = sort_made(term.operation, sorts)
         if made is None:
             return None
         results = []

@@ -9,20 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import islice, permutations, product
+from itertools import combinations, islice, permutations, product
 
 from ...catalog.errors import TensologError
 from ...catalog.operators import Specification, classifications, specification, specified
 from ...catalog.operators import syntax as s
+from ...catalog.operators.axes import axis_parameters
 from ...catalog.operators.expand import Expansion
-from ...catalog.operators.terms import Term, apply
+from ...catalog.operators.terms import Symbol, Term, apply
 from ..gate.evaluation.arithmetic import NoValueError, number
 from ..language import schemas
-from .terms import OPSET, Known, Operation, Sort
+from .terms import OPSET, Known, Operation, Size, Sort
 
 # Choices of one operator on operands of known shapes, and combinations tried for them: so many
 # where one fits, so many where none does.
 MOST_CHOICES, MOST_TRIED, MOST_IN_VAIN = 12, 400, 40
+ASSIGNMENTS = 2
+_SIZES = ((2, 3, 4, 5, 6, 7, 8, 9), (3, 2, 5, 4, 7, 6, 9, 8))
+# Dimensions whose sizes lists may hold.
+MOST_SIZES = 4
 # Permutations are tried up to this rank.
 _MOST_PERMUTED = 4
 # Of an attribute that is a type: floats, 32-bit integers, 64-bit ones and truth values.
@@ -30,18 +35,40 @@ TYPE_CODES = (1, 6, 7, 9)
 _NUMPY = {"float": "float32", "double": "float64"}
 
 
+def size(dimension: int) -> Size:
+    """The size of a numbered dimension: dimensions differ in size under each assignment."""
+    return Size(tuple(sizes[dimension] for sizes in _SIZES))
+
+
+# Operators that occur together, by what programs do with them. `taso`: those of its rules.
+FAMILIES: Mapping[str, tuple[str, ...]] = {
+    "taso": (
+        *("MatMul", "Add", "Mul", "Relu", "Concat", "Split", "Transpose", "Conv"),
+        *("AveragePool", "MaxPool", "Pad", "Sigmoid", "Tanh"),
+    ),
+    "sums": ("ReduceSum", "ReduceMean", "ReduceMax", "Softmax", "Mul", "Add"),
+    "slices": ("Slice", "Pad", "Gather", "Concat"),
+    "choices": ("Where", "Less", "Not", "And", "Or", "Max", "Min"),
+    "quantized": ("QuantizeLinear", "DequantizeLinear", "Transpose", "Relu", "Concat"),
+    "casts": ("Cast", "Floor", "Ceil", "Round", "Neg", "Abs"),
+    "reshapes": ("Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose"),
+}
+
+
 class UnknownOperatorError(TensologError):
     """A name that is no operator with a specification, and no family of operators."""
 
 
 def named_operators(names: Iterable[str]) -> tuple[str, ...]:
-    """The operators of names and families (elementwise, reduction, …), each once, in order.
+    """The operators of names and families, each once, in order.
 
+    Families are the kinds of specifications (elementwise, reduction, …) and those of FAMILIES.
     Raises UnknownOperatorError for what has no specification.
     """
     found: dict[str, None] = {}
     for name in names:
         family = [op for op in _generated() if _described(op).kind == name]
+        family += FAMILIES.get(name, ())
         if not family and name not in _generated():
             raise UnknownOperatorError(_unknown(name))
         found.update(dict.fromkeys(family or (name,)))
@@ -51,7 +78,7 @@ def named_operators(names: Iterable[str]) -> tuple[str, ...]:
 def _unknown(name: str) -> str:
     if name in specified():
         return f"{name} has no meaning that programs could be compared by: leave it out"
-    families = sorted({_described(op).kind for op in _generated()})
+    families = sorted({*FAMILIES, *(_described(op).kind for op in _generated())})
     return f"{name} is no operator with a specification, nor one of {', '.join(families)}"
 
 
@@ -66,6 +93,11 @@ def _generated() -> tuple[str, ...]:
         if any(i.kind == "tensor" for i in known.blocks[0].inputs) and name != "Identity":
             found.append(name)
     return tuple(found)
+
+
+def takes_part(op_type: str) -> bool:
+    """Whether programs of an operator can be built and compared."""
+    return op_type in _generated()
 
 
 @cache
@@ -164,7 +196,8 @@ def operations_on(op_type: str, sorts: tuple[Sort, ...]) -> tuple[tuple[Operatio
                 if count >= MOST_IN_VAIN and not meanings:
                     break
                 continue
-            meaning = tuple(str(e.outputs[0]) + "".join(map(str, e.locals)) for e in expansions)
+            at = operation.output
+            meaning = tuple(str(e.outputs[at]) + "".join(map(str, e.locals)) for e in expansions)
             if meaning in meanings:
                 continue
             meanings.add(meaning)
@@ -181,11 +214,12 @@ def expansions_of(operation: Operation, sorts: Sequence[Sort]) -> tuple[Expansio
     if not _may_fit(operation, sorts):
         return None
     found = []
-    for assignment in range(len(sorts[0].shapes)):
-        expansion = _expanded(operation, [sort.shapes[assignment] for sort in sorts])
+    for assignment in range(ASSIGNMENTS):
+        shapes = [sort.shapes[assignment] for sort in sorts]
+        expansion = _expanded(operation, shapes, operation.lists(assignment))
         if expansion is None or expansion.requirements:
             return None
-        if any(not isinstance(d, int) or d < 1 for d in expansion.outputs[0].shape):
+        if any(not isinstance(d, int) or d < 1 for d in expansion.outputs[operation.output].shape):
             return None
         found.append(expansion)
     return tuple(found)
@@ -200,12 +234,14 @@ def _may_fit(operation: Operation, sorts: Sequence[Sort]) -> bool:
     required = _required(operation, ranks)
     if required is None:
         return True
-    for assignment in range(len(sorts[0].shapes)):
+    known = [item for _, value in operation.known if isinstance(value, tuple) for item in value]
+    for assignment in range(ASSIGNMENTS):
         sizes = {
             f"{slot}.{axis}": size
             for slot, sort in enumerate(sorts)
             for axis, size in enumerate(sort.shapes[assignment])
         }
+        sizes |= {str(item): item.values[assignment] for item in known if isinstance(item, Size)}
         try:
             if not all(number(condition, sizes) for condition in required):
                 return False
@@ -223,28 +259,44 @@ _ALL_ALIKE = (12, 1)
 def _required(operation: Operation, ranks: tuple[int, ...]) -> tuple[Term, ...] | None:
     """The conditions on sizes of operands of some ranks; None where they must be known for it."""
     unknown = [tuple(f"{slot}.{axis}" for axis in range(n)) for slot, n in enumerate(ranks)]
-    expansion = _expanded(operation, unknown)
+    lists = {
+        position: [Symbol(str(item)) if isinstance(item, Size) else item for item in value]
+        if isinstance(value, tuple)
+        else value
+        for position, value in operation.known
+    }
+    expansion = _expanded(operation, unknown, lists)
     if expansion is None:
+        if any(isinstance(item, Symbol) for one in lists.values() for item in _items(one)):
+            return None
         alike = ([(size,) * n for n in ranks] for size in _ALL_ALIKE)
-        return None if any(_expanded(operation, shapes) for shapes in alike) else (False,)
+        fits = (_expanded(operation, shapes, lists) for shapes in alike)
+        return None if any(fits) else (False,)
     fit = tuple(condition for condition, _ in expansion.requirements)
-    return (*fit, *(apply(">=", size, 1) for size in expansion.outputs[0].shape))
+    return (*fit, *(apply(">=", size, 1) for size in expansion.outputs[operation.output].shape))
 
 
-def _expanded(operation: Operation, shapes: Sequence[tuple[int | str, ...]]) -> Expansion | None:
+def _items(value: object) -> Sequence[object]:
+    return value if isinstance(value, list) else ()
+
+
+def _expanded(
+    operation: Operation,
+    shapes: Sequence[tuple[int | str, ...]],
+    lists: Mapping[int, object],
+) -> Expansion | None:
     """An operation's meaning on operands of some shapes; None where it has none."""
-    values = {p: list(v) if isinstance(v, tuple) else v for p, v in operation.known}
     known = _described(operation.op_type)
     try:
         expansion = known.expand(
             _by_position(operation, shapes),
             dict(operation.attributes),
-            values=values,
-            outputs=1,
+            values=lists,
+            outputs=operation.outputs,
         )
     except (TensologError, ZeroDivisionError, OverflowError, KeyError, RecursionError):
         return None
-    return expansion if expansion.outputs else None
+    return expansion if len(expansion.outputs) > operation.output else None
 
 
 def _by_position(
@@ -257,6 +309,13 @@ def _by_position(
     return found
 
 
+@cache
+def sort_made(operation: Operation, sorts: tuple[Sort, ...]) -> Sort | None:
+    """The sort of what an operation gives for operands of some sorts; None where it has none."""
+    expansions = expansions_of(operation, sorts)
+    return expansions and _made(operation.op_type, operation, sorts, expansions)
+
+
 def _made(
     op_type: str, operation: Operation, sorts: Sequence[Sort], expansions: Sequence[Expansion]
 ) -> Sort | None:
@@ -266,10 +325,11 @@ def _made(
     for slot, sort in zip(operation.slots, sorts, strict=True):
         dtypes[slot] = sort.dtype
     try:
-        dtype = element_types(expansions[0], dtypes)[0]
+        dtype = element_types(expansions[0], dtypes)[operation.output]
     except (TensologError, KeyError, IndexError):
         return None
-    return Sort(dtype, tuple(tuple(map(int, e.outputs[0].shape)) for e in expansions))  # type: ignore[arg-type]
+    shapes = (e.outputs[operation.output].shape for e in expansions)
+    return Sort(dtype, tuple(tuple(map(int, shape)) for shape in shapes))  # type: ignore[arg-type]
 
 
 # ------------------------------------------------------------------------------------ ranges
@@ -282,20 +342,32 @@ def _tried(op_type: str, slots: tuple[int, ...], rank: int) -> tuple[Operation, 
 
 
 def _stated(op_type: str, slots: tuple[int, ...], rank: int) -> Iterator[Operation]:
-    """Operations that say all that must be said, and at most one thing more."""
+    """Operations that say all that must be said, and up to two things more."""
+    axes = {one.name for one in axis_parameters("", op_type, OPSET)}
     for block in _described(op_type).blocks:
         ranges: dict[str | int, list[object]] = {
             one.name: list(_attribute_range(block, one, rank)) for one in block.attributes
         }
+        names = {one.name: one.name for one in block.attributes}
+        several = any(output.variadic for output in block.outputs)
         for position, declared in enumerate(block.inputs):
             if declared.kind != "tensor":
-                ranges[position] = list(_known_range(declared, rank))
+                ranges[position] = list(_known_range(declared, rank, declared.name in axes))
+                names[declared.name] = position  # type: ignore[assignment]
+                if several:
+                    ranges[position] = [v for v in ranges[position] if v is not None]
         needed = [key for key, values in ranges.items() if None not in values]
-        for extra in (None, *(key for key in ranges if key not in needed)):
-            keys = [key for key in ranges if key in needed or key == extra]
+        free = {names[name] for name in axes if name in names}
+        others = [key for key in ranges if key not in needed]
+        extras = [(), *((one,) for one in others), *combinations(others, 2)]
+        for extra in extras:
+            keys = [key for key in ranges if key in needed or key in extra]
             options = [[v for v in ranges[key] if v is not None] for key in keys]
+            count = sum(key not in free for key in extra)
             for chosen in sorted(product(*options), key=_said):
-                yield _operation(op_type, slots, dict(zip(keys, chosen, strict=True)))
+                said = dict(zip(keys, chosen, strict=True))
+                for output in range(2 if several else 1):
+                    yield _operation(op_type, slots, said, count, output, 2 if several else 1)
 
 
 def fits_plainly(op_type: str, sorts: tuple[Sort, ...]) -> bool:
@@ -319,10 +391,18 @@ def _plain(op_type: str, slots: tuple[int, ...], sorts: Sequence[Sort]) -> Itera
         yield operation
 
 
-def _operation(op_type: str, slots: tuple[int, ...], said: Mapping[str | int, object]) -> Operation:
+def _operation(
+    op_type: str,
+    slots: tuple[int, ...],
+    said: Mapping[str | int, object],
+    options: int,
+    output: int,
+    outputs: int,
+) -> Operation:
     attributes = tuple((key, value) for key, value in said.items() if isinstance(key, str))
     known = tuple((key, value) for key, value in said.items() if isinstance(key, int))
-    return Operation(op_type, slots, attributes, known, is_commutative(op_type))  # type: ignore[arg-type]
+    commutes = is_commutative(op_type)
+    return Operation(op_type, slots, attributes, known, commutes, output, outputs, options)  # type: ignore[arg-type]
 
 
 def _said(chosen: Sequence[object]) -> int:
@@ -341,15 +421,26 @@ def _attribute_range(block: s.Operator, attribute: s.Attribute, rank: int) -> It
             yield from TYPE_CODES
         case "int":
             yield from (value for value in range(max(2, rank)) if value != known)
+        case "ints" if optional and (filled := _filled(attribute.default)) is not None:
+            # What fills a list otherwise: of windows that differ one says as much as all.
+            yield from ((filled + 1,) * length for length in range(1, 2 * rank + 1))
         case "ints":
-            yield from _integer_lists(rank, 0 if _calls(attribute.default, "zeros") else 1)
+            yield from _integer_lists(rank)
         case "string":
             yield from (word for word in sorted(_words(block, attribute.name)) if word != known)
         case _:
             return
 
 
-def _known_range(declared: s.Input, rank: int) -> Iterator[Known | None]:
+def _filled(default: s.Expression | None) -> int | None:
+    """The number that a list is full of by default; None where there is none."""
+    for filling, function in enumerate(("zeros", "ones")):
+        if _calls(default, function):
+            return filling
+    return None
+
+
+def _known_range(declared: s.Input, rank: int, is_axes: bool) -> Iterator[Known | None]:
     """Contents of an input that must be known, to try."""
     if declared.optional or declared.default is not None:
         yield None
@@ -363,13 +454,19 @@ def _known_range(declared: s.Input, rank: int) -> Iterator[Known | None]:
     found.update(dict.fromkeys((-1, *(0,) * (n - 1)) for n in range(2, rank + 1)))
     found.update(dict.fromkeys((*(0,) * (n - 1), -1) for n in range(2, rank + 1)))
     found[tuple(range(rank))] = None
+    if not is_axes:
+        for length in (1, 2):
+            found.update(dict.fromkeys(product(map(size, range(MOST_SIZES)), repeat=length)))
+        # Before and after: windows and pads are the same on both sides of a dimension.
+        halves = product((0, 1), repeat=rank)
+        found.update(dict.fromkeys((*half, *half) for half in halves if rank > 2))
     yield from found
 
 
-def _integer_lists(rank: int, least: int) -> Iterator[tuple[int, ...]]:
-    """Lists of equal numbers (windows, pads), and permutations of the dimensions."""
-    for length in range(1, 2 * rank + 1):
-        yield from ((value,) * length for value in range(least, 4))
+def _integer_lists(rank: int) -> Iterator[tuple[int, ...]]:
+    """Lists of equal numbers (windows), and permutations of the dimensions."""
+    for length in range(1, rank + 1):
+        yield from ((value,) * length for value in (3, 2, 1))
     if rank <= _MOST_PERMUTED:
         yield from permutations(range(rank))
 

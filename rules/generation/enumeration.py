@@ -6,6 +6,7 @@ class and is built upon no further; that it equals the representative is a candi
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -17,9 +18,11 @@ from .choices import expansions_of, operations_on, slots_of
 from .fingerprint import (
     Programs,
     Vectors,
+    constant_vectors,
     digests,
     input_vectors,
     reads_by_element,
+    sort_of_term,
 )
 from .terms import Apply, Operation, Sort, Term, Variable
 
@@ -27,8 +30,27 @@ from .terms import Apply, Operation, Sort, Term, Variable
 _BATCH = 1 << 13
 _GROWTH = 4
 
+# Bits of an int64 that tell operators and variables apart.
+_BITS = 62
+
 Made = tuple[int, tuple[int, ...]]
 """How a term is made: the number of its operation, and the classes it reads."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is worth building of more than `free` operators (Enumo: Pal et al., OOPSLA 2023).
+
+    Laws are stated with few operators, of which few repeat a variable: at most so many different
+    `operators`, so many `repeats` of variables, and so much `said` that may be left out, each
+    counted as an operator. Constants stand in terms of up to `constant` operators, once in each.
+    """
+
+    operators: int = 3
+    repeats: int = 1
+    said: int = 4
+    free: int = 2
+    constant: int = 1
 
 
 @dataclass(frozen=True)
@@ -72,6 +94,70 @@ class _Known:
         return self._joined[1][assignment][rows]
 
 
+class _Traits:
+    """What classes are made of, by their numbers: bits of operators and variables, and counts."""
+
+    def __init__(self) -> None:
+        self._bits: dict[str, int] = {}
+        self.operators, self.variables = array("q"), array("q")
+        self.leaves, self.options = array("q"), array("q")
+        self.constants = array("q")
+
+    def add_leaf(self, variable: int) -> None:
+        self.operators.append(0)
+        self.variables.append(variable)
+        self.leaves.append(int(variable != 0))
+        self.options.append(0)
+        self.constants.append(int(variable == 0))
+
+    def add(self, operands: Sequence[int], operation: Operation) -> None:
+        operators, variables = self._bit(operation.op_type), 0
+        for operand in operands:
+            operators |= self.operators[operand]
+            variables |= self.variables[operand]
+        self.operators.append(operators)
+        self.variables.append(variables)
+        self.leaves.append(sum(self.leaves[operand] for operand in operands))
+        self.options.append(operation.options + sum(self.options[o] for o in operands))
+        self.constants.append(sum(self.constants[operand] for operand in operands))
+
+    def worth(
+        self,
+        chosen: npt.NDArray[np.int64],
+        operation: Operation,
+        nodes: int,
+        workload: Workload | None,
+    ) -> npt.NDArray[np.bool_]:
+        """Which terms to build: none of constants alone, and of large ones those of a workload."""
+        variables = np.bitwise_or.reduce(_column(self.variables)[chosen], axis=1)
+        keep: npt.NDArray[np.bool_] = variables != 0
+        if workload is None:
+            return keep
+        options = _column(self.options)[chosen].sum(axis=1) + operation.options
+        keep &= nodes + options <= workload.said
+        constants = _column(self.constants)[chosen].sum(axis=1)
+        keep &= constants <= (nodes <= workload.constant)
+        if nodes <= workload.free:
+            return keep
+        operators = np.bitwise_or.reduce(_column(self.operators)[chosen], axis=1)
+        keep &= _bits(operators | self._bit(operation.op_type)) <= workload.operators
+        leaves = _column(self.leaves)[chosen].sum(axis=1)
+        return np.asarray(keep & (leaves - _bits(variables) <= workload.repeats))
+
+    def _bit(self, op_type: str) -> int:
+        return 1 << self._bits.setdefault(op_type, len(self._bits) % _BITS)
+
+
+def _column(values: array[int]) -> npt.NDArray[np.int64]:
+    return np.array(values, np.int64)
+
+
+def _bits(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """How many bits of each number are set."""
+    octets = np.ascontiguousarray(numbers).view(np.uint8).reshape(len(numbers), -1)
+    return np.asarray(np.unpackbits(octets, axis=1).sum(axis=1, dtype=np.int64))
+
+
 class Enumeration:
     """Classes of terms over operators and variables, grown size by size.
 
@@ -84,13 +170,17 @@ class Enumeration:
         inputs: Sequence[Variable],
         seed: int = 0,
         *,
+        constants: Sequence[Term] = (),
+        workload: Workload | None = None,
         stop: Callable[[], bool] = lambda: False,
         most_bytes: int = 1 << 31,
     ) -> None:
         self.operators, self.inputs, self.stop = tuple(operators), tuple(inputs), stop
         self.most_bytes, self.bytes = most_bytes, 0
         self.operations: list[Operation] = []
-        self.terms: list[Made | Variable] = []
+        self.terms: list[Made | Term] = []
+        self.workload = workload
+        self._traits = _Traits()
         self.sizes: list[int] = []
         self.digests: list[bytes] = []
         self.sorts: list[Sort] = []
@@ -103,11 +193,13 @@ class Enumeration:
             int(np.prod(shape)) for one in inputs for shape in one.sort.shapes
         )
         places = self.places = self.reads_places()
-        for variable, vectors in zip(
-            self.inputs, input_vectors(self.inputs, seed, places=places), strict=True
-        ):
-            (digest,) = digests(vectors)
-            self._found(variable.sort, digest, variable, 0, vectors)
+        given = input_vectors(self.inputs, seed, places=places)
+        for number, (variable, vectors) in enumerate(zip(self.inputs, given, strict=True)):
+            self._found(variable.sort, variable, vectors, 1 << number % _BITS)
+        for constant in constants:
+            samples = given[0][0].shape[1]
+            vectors = constant_vectors(constant, self._programs, samples)
+            self._found(sort_of_term(constant), constant, vectors, 0)
 
     # ------------------------------------------------------------------------------- reading
 
@@ -115,7 +207,7 @@ class Enumeration:
         """The representative of a class."""
         if number not in self._built:
             made = self.terms[number]
-            self._built[number] = made if isinstance(made, Variable) else self.made(made)
+            self._built[number] = self.made(made) if isinstance(made, tuple) else made
         return self._built[number]
 
     def made(self, made: Made) -> Term:
@@ -171,6 +263,9 @@ class Enumeration:
         ]
         alike = operation.commutative and len(set(zip(sorts, sizes, strict=True))) == 1
         for chosen in _tuples(pools, ordered=alike):
+            chosen = chosen[self._traits.worth(chosen, operation, level.nodes, self.workload)]
+            if not len(chosen):
+                continue
             if self.stop() or self.bytes > self.most_bytes:
                 return False
             vectors, defined = [], np.ones(len(chosen), bool)
@@ -213,6 +308,7 @@ class Enumeration:
             self.sizes.append(level.nodes)
             self.digests.append(digest)
             self.sorts.append(made)
+            self._traits.add(one[1], self.operations[number])
         level.classes += len(fresh)
         if fresh and not last:
             first = len(self.terms) - len(fresh)
@@ -223,15 +319,18 @@ class Enumeration:
                 tuple(values[fresh] for values in vectors),
             )
 
-    def _found(
-        self, sort: Sort, digest: bytes, one: Variable, nodes: int, vectors: Vectors
-    ) -> None:
+    def _found(self, sort: Sort, leaf: Term, vectors: Vectors, variable: int) -> None:
+        """Take a leaf: a variable with its bit, or a constant, unless it equals an earlier one."""
+        (digest,) = digests(vectors)
+        if (sort, digest) in self._class_of:
+            return
         self._class_of[sort, digest] = len(self.terms)
-        self.terms.append(one)
-        self.sizes.append(nodes)
+        self.terms.append(leaf)
+        self.sizes.append(0)
         self.digests.append(digest)
         self.sorts.append(sort)
-        self._keep(sort, range(len(self.terms) - 1, len(self.terms)), nodes, vectors)
+        self._traits.add_leaf(variable)
+        self._keep(sort, range(len(self.terms) - 1, len(self.terms)), 0, vectors)
 
     def _keep(self, sort: Sort, classes: range, nodes: int, vectors: Vectors) -> None:
         known = self._known.setdefault(sort, _Known(sort))

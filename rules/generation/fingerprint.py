@@ -28,8 +28,8 @@ from ..gate.evaluation.arithmetic import KINDS, Array, Kind, Tensor
 from ..gate.evaluation.evaluate import Grid, converted
 from ..gate.evaluation.field import PRIME, Field
 from ..language.conditions import INTEGERS
-from .choices import expansions_of
-from .terms import Operation, Sort
+from .choices import expansions_of, sort_made
+from .terms import Apply, Number, Operation, Sort, Term
 from .terms import Variable as Input
 
 Vectors = tuple[Array, ...]
@@ -122,7 +122,13 @@ class Program:
     volume: float
 
     def run(self, operands: Sequence[Array]) -> tuple[Array, npt.NDArray[np.bool_]]:
-        """What it gives, and for each term whether all of it has a value."""
+        """What it gives, and for each term whether all of it has a value.
+
+        Without operands it is a constant, one term of one sample.
+        """
+        if not operands:
+            values, defined = self._piece([])
+            return values[None], defined
         count, samples = operands[0].shape[:2]
         flat = [one.reshape(-1, *one.shape[2:]) for one in operands]
         step = max(1, int(_GRID / self.volume))
@@ -136,7 +142,7 @@ class Program:
         return values.reshape(count, samples, *values.shape[1:]), whole
 
     def _piece(self, operands: Sequence[Array]) -> tuple[Array, npt.NDArray[np.bool_]]:
-        count = len(operands[0])
+        count = len(operands[0]) if operands else 1
         tensors = {
             name: Tensor(
                 values,
@@ -181,15 +187,17 @@ class Programs:
         if key not in self._known:
             expansions = expansions_of(operation, sorts)
             assert expansions is not None, "it was seen to fit"
-            self._known[key] = tuple(_program(one, sorts, made.dtype) for one in expansions)
+            self._known[key] = tuple(
+                _program(one, sorts, made.dtype, operation.output) for one in expansions
+            )
         return self._known[key]
 
 
-def _program(expansion: Expansion, sorts: Sequence[Sort], dtype: str) -> Program:
+def _program(expansion: Expansion, sorts: Sequence[Sort], dtype: str, number: int) -> Program:
     """Prepare an operation's meaning under one assignment, for operands of some sorts."""
     names = expansion.names
     kinds = {name: kind_of(sort.dtype) for name, sort in zip(names, sorts, strict=True)}
-    output = expansion.outputs[0]
+    output = expansion.outputs[number]
     kinds[output.name] = kind_of(dtype)
     meant = Definition(output.name, output.shape, output.indices, saturated(output.value, dtype))
     definitions = tuple(_numbered(one) for one in (*expansion.locals, meant))
@@ -266,7 +274,8 @@ def input_vectors(inputs: Sequence[Input], seed: int, *, places: bool) -> list[V
     found = []
     # Truth values and places tell little: as many samples as make a hundred of them.
     small = places or any(variable.sort.dtype == "bool" for variable in inputs)
-    samples = _SMALL_SAMPLES if small else 1
+    numbers = any(not variable.sort.rank for variable in inputs)
+    samples = _SMALL_SAMPLES if small else 2 if numbers else 1
     for number, variable in enumerate(inputs):
         rng = np.random.default_rng([seed, number])
         kind = kind_of(variable.sort.dtype)
@@ -292,6 +301,36 @@ def _halves(rng: np.random.Generator, shape: Sequence[int]) -> Array:
     sizes[: (count + 2) // 3] = 1
     signs = np.where(np.arange(count) % 2 == 0, 1, -1)
     return np.asarray(rng.permutation(sizes * signs).reshape((1, *shape)))
+
+
+def constant_vectors(term: Term, programs: Programs, samples: int) -> Vectors:
+    """The values of a constant, the same for each sample."""
+
+    def at(part: Term) -> tuple[Sort, Vectors]:
+        if isinstance(part, Number):
+            return part.sort, tuple(np.full((1, 1), part.value) for _ in part.sort.shapes)
+        assert isinstance(part, Apply), "no variable occurs in a constant"
+        given = [at(operand) for operand in part.operands]
+        sorts = tuple(sort for sort, _ in given)
+        made = sort_made(part.operation, sorts)
+        assert made is not None, f"{part} is a term"
+        results = (
+            program.run([vectors[number] for _, vectors in given])[0]
+            for number, program in enumerate(programs.of(part.operation, sorts, made))
+        )
+        return made, tuple(results)
+
+    _, found = at(term)
+    return tuple(np.repeat(values, samples, axis=1) for values in found)
+
+
+def sort_of_term(term: Term) -> Sort:
+    """The sort of a term."""
+    if isinstance(term, Apply):
+        made = sort_made(term.operation, tuple(map(sort_of_term, term.operands)))
+        assert made is not None, f"{term} is a term"
+        return made
+    return term.sort
 
 
 def digests(vectors: Vectors) -> Iterable[bytes]:

@@ -12,12 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations_with_replacement, product
 
-from .choices import are_alike, dtypes_of, fits_plainly, operations_on, slots_of
+from .choices import ASSIGNMENTS, are_alike, dtypes_of, fits_plainly, operations_on, size, slots_of
 from .terms import Sort, Variable
 
-ASSIGNMENTS = 2
-_SIZES = ((2, 3, 4, 5, 6, 7, 8, 9), (3, 2, 5, 4, 7, 6, 9, 8))
 # Dimensions by number; the size of a broadcast one is 1, that of a window small.
+Dims = tuple[int, ...]
 ONE, WINDOW = -1, -2
 _SIZED = {ONE: (1, 1), WINDOW: (3, 3)}
 _DTYPES = ("float32", "int64", "bool", "uint8", "int8", "int32")
@@ -29,16 +28,16 @@ _NAMES = {
     "uint8": "GHPF",
     "int8": "GHPF",
 }
-_MOST_RANK = 4
-
-Dims = tuple[int, ...]
+# Shapes of main variables, in order of preference: matrices, images, signals.
+_BASES: tuple[Dims, ...] = ((0, 1), (0, 1, 2, 3), (0, 1, 2))
+_MOST_RANK = 5
 
 
 def sort_of(dtype: str, dims: Dims) -> Sort:
     """The sort of an element type and numbered dimensions."""
     shapes = (
-        tuple(_SIZED[d][at] if d in _SIZED else sizes[d] for d in dims)
-        for at, sizes in enumerate(_SIZES)
+        tuple(_SIZED[d][at] if d in _SIZED else size(d).values[at] for d in dims)
+        for at in range(ASSIGNMENTS)
     )
     return Sort(dtype, tuple(shapes))
 
@@ -61,9 +60,11 @@ def choose_inputs(operators: Sequence[str], count: int) -> tuple[Variable, ...]:
         for slots in slots_of(op_type):
             _provide(pool, op_type, slots, count)
     if count > 1 and any(_broadcasts(op_type) for op_type in operators):
-        for dtype in [d for d, dims in tuple(pool.counts) if dims == (0, 1)][:1]:
-            pool.add(dtype, (ONE, 1), 1)
-            if count > 2:
+        mains = [(d, dims) for d, dims in tuple(pool.counts) if dims in _BASES][:1]
+        for dtype, dims in mains:
+            pool.add(dtype, (), 1)
+            if count > 2 and dims == _BASES[0]:
+                pool.add(dtype, (ONE, 1), 1)
                 pool.add(dtype, (0, ONE), 1)
     return _named(pool)
 
@@ -73,7 +74,7 @@ def _named(pool: _Pool) -> tuple[Variable, ...]:
     used: set[str] = set()
     for (dtype, dims), count in pool.counts.items():
         sort = sort_of(dtype, dims)
-        letters = "WVLKMO" if dtype == "float32" and dims != (0, 1) else _NAMES[dtype]
+        letters = _letters(dtype, dims)
         names = [*letters, *(f"{letters[0]}{n}" for n in range(1, 99))]
         for _ in range(count):
             name = next(name for name in names if name not in used)
@@ -82,10 +83,16 @@ def _named(pool: _Pool) -> tuple[Variable, ...]:
     return tuple(found)
 
 
+def _letters(dtype: str, dims: Dims) -> str:
+    if dtype != "float32" or dims in _BASES:
+        return _NAMES[dtype]
+    return "WVLKMO" if dims else "c"
+
+
 def _provide(pool: _Pool, op_type: str, slots: tuple[int, ...], count: int) -> None:
     """Add the variables that an operator needs, unless those that are there suffice."""
     typed = list(_typings(op_type, slots))
-    for base in ((0, 1), (0, 1, 2), (0, 1, 2, 3)):
+    for base in _BASES:
         for dtypes in typed:
             alike = tuple(sort_of(dtype, base) for dtype in dtypes)
             if are_alike(op_type, slots) and fits_plainly(op_type, alike):
@@ -94,7 +101,8 @@ def _provide(pool: _Pool, op_type: str, slots: tuple[int, ...], count: int) -> N
                 return
         for dtypes in typed:
             found = False
-            for place in range(len(slots)):
+            # Beside an image stands what fits it; a kernel of an image's sizes fits nothing else.
+            for place in range(len(slots) if len(base) == len(_BASES[0]) else 1):
                 shapes = _completed(op_type, dtypes, base, place)
                 if shapes is None:
                     continue

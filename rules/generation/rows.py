@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..gate.ledger.catalog_rows import store_verdicts
 from ..language.parser import parse_rules
 from ..language.syntax import Rule
+from .candidates import BESIDE
 
 if TYPE_CHECKING:
     from ...catalog import Catalog
@@ -47,12 +48,15 @@ def judgements(catalog: Catalog, run_hash: str) -> Judgements:
         [hashes],
     ).fetchall()
     rules = {known: parse_rules(text, "found.rules")[0] for known, text in texts}
+    # Rules of several outputs are made anew of those of one, which are decided anew for it.
+    made = {one for row in rows if BESIDE in row[0] for one in row[5]}
+    pairs = {rules[one].name for one in made if one in rules}
     return {
         (left, right): Judgement(
             status, reason, tuple(derived_by), tuple(rules[one] for one in found)
         )
         for left, right, status, reason, derived_by, found in rows
-        if all(one in rules for one in found)
+        if all(one in rules for one in found) and BESIDE not in left and not pairs & set(derived_by)
     }
 
 
@@ -152,8 +156,8 @@ class Journal:
                     "run_hash": result.run_hash,
                     "position": one.position,
                     "nodes": one.nodes,
-                    "left_term": str(one.candidate.left),
-                    "right_term": str(one.candidate.right),
+                    "left_term": one.candidate.texts[0],
+                    "right_term": one.candidate.texts[1],
                     "operators": list(one.candidate.operators),
                     "variables": one.candidate.variables,
                     "status": one.status,

@@ -18,8 +18,10 @@ from ..language.syntax import Rule
 from ..load import load_rules
 from .candidates import Candidate, Generalising, candidate_of, in_order
 from .choices import named_operators
-from .enumeration import Enumeration, Level
+from .constants import constants_of
+from .enumeration import Enumeration, Level, Workload
 from .inputs import choose_inputs
+from .pairing import with_two_outputs
 from .proving import Attempt, polish, prove_candidates
 from .rows import Journal, Judgement, Judgements
 from .terms import model_of
@@ -83,6 +85,7 @@ class Generation:
     inputs: int
     seed: int
     from_nothing: bool
+    constants: bool
     run_hash: str
     levels: list[Level] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -103,6 +106,7 @@ class Generation:
     def command(self) -> str:
         """The command that finds them again."""
         nothing = " --from-nothing" if self.from_nothing else ""
+        nothing += " --constants" if self.constants else ""
         return (
             f"tensolog rules generate --operators {','.join(self.operators)} --nodes {self.nodes} "
             f"--inputs {self.inputs} --seed {self.seed}{nothing}"
@@ -155,6 +159,7 @@ def generate(
     budget: float = 300.0,
     seed: int = 0,
     known: Sequence[Rule] | None = None,
+    constants: bool = False,
     workers: int = 1,
     journal: Journal | None = None,
     recall: Callable[[str], Judgements] = lambda _: {},
@@ -164,17 +169,17 @@ def generate(
 
     `operators` are names, or families such as `reduction`; `inputs` is the number of variables of
     the main sort, `budget` the time in seconds of the clock. What `known` rules derive, by default
-    the shipped ones, is left out. With `journal` all that is seen is stored as it is seen; `recall`
-    gives what an earlier run decided, by the run's hash (rows.judgements). Raises
-    UnknownOperatorError.
+    the shipped ones, is left out. With `constants` zeros, ones and identities are among the leaves.
+    With `journal` all that is seen is stored as it is seen; `recall` gives what an earlier run
+    decided, by the run's hash (rows.judgements). Raises UnknownOperatorError.
     """
     began = time.monotonic()
     names = named_operators(operators)
     given = list(load_rules() if known is None else known)
-    settings = [names, nodes, inputs, seed, sorted(rule.hash for rule in given)]
+    settings = [names, nodes, inputs, seed, constants, sorted(rule.hash for rule in given)]
     text = json.dumps([*settings, library(), normaliser()])
     run_hash = hashlib.sha256(text.encode()).hexdigest()
-    result = Generation(names, nodes, inputs, seed, not given, run_hash)
+    result = Generation(names, nodes, inputs, seed, not given, constants, run_hash)
     with Provers(workers) as provers:
         run = _Run(
             result,
@@ -223,7 +228,14 @@ class _Run:
     def run(self) -> None:
         result = self.result
         pool = choose_inputs(result.operators, result.inputs)
-        enumeration = Enumeration(result.operators, pool, result.seed, stop=self.enumerated_enough)
+        enumeration = Enumeration(
+            result.operators,
+            pool,
+            result.seed,
+            constants=constants_of(pool) if result.constants else (),
+            workload=Workload(said=result.nodes + 1) if result.nodes > Workload.free else None,
+            stop=self.enumerated_enough,
+        )
         self.generalising = Generalising(pool, result.seed, places=enumeration.places)
         for nodes in range(1, result.nodes + 1):
             self.progress("enumerating", nodes, result.nodes, f"{len(enumeration.terms)} classes")
@@ -248,6 +260,7 @@ class _Run:
             if self.late() or not level.complete:
                 return
         self.minimise()
+        self.pair()
         result.complete = not self.late()
 
     def recall(self, findings: Sequence[Finding]) -> list[Finding]:
@@ -372,6 +385,30 @@ class _Run:
                 self.store([one])
         self.replace(dropped)
 
+    def pair(self) -> None:
+        """Make rules of several outputs of those that are kept."""
+        kept = {one.candidate: one for one in self.result.findings if one.status == "kept"}
+        for candidate, said in with_two_outputs(list(kept)):
+            if self.late():
+                return
+            (attempt,) = prove_candidates([candidate], self.provers, self.late)
+            if not attempt.proved:
+                continue
+            attempt.rename({rule.name for rule in (*self.known, *self.result.rules)})
+            polish([attempt], self.provers)
+            if not attempt.proved:
+                continue
+            nodes = sum(left.nodes for left, _ in candidate.sides)
+            finding = Finding(candidate, nodes, len(self.result.findings), "kept")
+            finding.rules = attempt.rules
+            self.result.findings.append(finding)
+            names = tuple(rule.name for rule in attempt.rules)
+            dropped = {rule.name: names for one in said for rule in kept[one].rules}
+            for one in said:
+                kept[one].status, kept[one].derived_by, kept[one].rules = "derived", names, ()
+            self.store([finding, *(kept[one] for one in said)], attempt.proved)
+            self.replace(dropped)
+
     def replace(self, dropped: Mapping[str, tuple[str, ...]]) -> None:
         """Name in the place of rules that were dropped those that derive them."""
         changed = [one for one in self.result.findings if dropped.keys() & set(one.derived_by)]
@@ -394,7 +431,7 @@ class _Run:
 
 
 def _key(candidate: Candidate) -> tuple[str, str]:
-    return str(candidate.left), str(candidate.right)
+    return candidate.texts
 
 
 def _derived(

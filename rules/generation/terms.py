@@ -11,9 +11,21 @@ if TYPE_CHECKING:
     import onnx
 
 Shape = tuple[int, ...]
-# What is known of an operand: numbers, or one.
-Known = int | tuple[int, ...]
 OPSET = 21
+
+
+@dataclass(frozen=True)
+class Size:
+    """The size of a dimension of variables, in the place of a number: one under each assignment."""
+
+    values: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"d{'_'.join(map(str, self.values))}"
+
+
+# What is known of an operand: a list of numbers or sizes, or one number.
+Known = int | tuple[int | Size, ...]
 
 
 @dataclass(frozen=True)
@@ -34,7 +46,8 @@ class Operation:
     """An operator with all that a term fixes of it.
 
     `slots` are the positions of its operands among the inputs, `known` the contents of the inputs
-    that must be known (axes, pads), by position.
+    that must be known (axes, pads), by position. It stands for one `output` of so many; `options`
+    counts what is said although it need not be.
     """
 
     op_type: str
@@ -42,6 +55,23 @@ class Operation:
     attributes: tuple[tuple[str, object], ...] = ()
     known: tuple[tuple[int, Known], ...] = ()
     commutative: bool = False
+    output: int = 0
+    outputs: int = 1
+    options: int = 0
+
+    def lists(self, assignment: int) -> dict[int, int | list[int]]:
+        """What is known of operands, by position, under an assignment of sizes."""
+        return {
+            position: [size_at(item, assignment) for item in value]
+            if isinstance(value, tuple)
+            else value
+            for position, value in self.known
+        }
+
+
+def size_at(item: int | Size, assignment: int) -> int:
+    """A number, or the size that stands for it under an assignment."""
+    return item.values[assignment] if isinstance(item, Size) else item
 
 
 @dataclass(frozen=True)
@@ -61,6 +91,22 @@ class Variable:
 
 
 @dataclass(frozen=True)
+class Number:
+    """A constant of one element."""
+
+    value: int
+    sort: Sort
+
+    @property
+    def nodes(self) -> int:
+        """The number of operators."""
+        return 0
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+@dataclass(frozen=True)
 class Apply:
     """An operation on terms."""
 
@@ -69,8 +115,24 @@ class Apply:
 
     @cached_property
     def nodes(self) -> int:
-        """The number of operators, those that occur twice counted once."""
-        return sum(isinstance(part, Apply) for part in parts((self,)))
+        """The number of operators, those that occur twice counted once; constants have none."""
+        return len(
+            {
+                (
+                    part.operation.op_type,
+                    part.operation.attributes,
+                    part.operation.known,
+                    part.operands,
+                )
+                for part in parts((self,))
+                if isinstance(part, Apply) and not part.is_constant
+            }
+        )
+
+    @cached_property
+    def is_constant(self) -> bool:
+        """Whether no variable occurs in it, so that it is computed before a model runs."""
+        return not variables(self)
 
     @cached_property
     def text(self) -> str:
@@ -81,17 +143,21 @@ class Apply:
         return self.text
 
 
-Term = Variable | Apply
+Term = Variable | Number | Apply
 
 
 def written(operation: Operation, operands: Sequence[str]) -> str:
     """An operation on named operands, as the rule language writes it."""
-    said = [f"{name}={_literal(value)}" for name, value in operation.attributes]
+    said = [
+        name if name.startswith("*") else f"{name}={_literal(value)}"
+        for name, value in operation.attributes
+    ]
     head = f"{operation.op_type}<{', '.join(said)}>" if said else operation.op_type
     inputs = dict(zip(operation.slots, operands, strict=True))
     inputs |= {position: _literal(value) for position, value in operation.known}
     listed = [inputs.get(position, "") for position in range(max(inputs, default=-1) + 1)]
-    return f"{head}({', '.join(listed)})"
+    part = f"[{operation.output}]" if operation.outputs > 1 else ""
+    return f"{head}({', '.join(listed)}){part}"
 
 
 def _literal(value: object) -> str:
@@ -125,14 +191,20 @@ def variables(term: Term) -> tuple[Variable, ...]:
 
 
 def operators(terms: Sequence[Term]) -> tuple[str, ...]:
-    """The operators of some terms, outermost last, repetitions kept."""
-    return tuple(part.operation.op_type for part in parts(terms) if isinstance(part, Apply))
+    """The operators of some terms, outermost last, repetitions kept; not those of constants."""
+    return tuple(
+        part.operation.op_type
+        for part in parts(terms)
+        if isinstance(part, Apply) and not part.is_constant
+    )
 
 
 def renamed(term: Term, names: Mapping[Variable, Term]) -> Term:
     """A term with others in the place of its variables."""
     if isinstance(term, Variable):
         return names.get(term, term)
+    if isinstance(term, Number):
+        return term
     return Apply(term.operation, tuple(renamed(operand, names) for operand in term.operands))
 
 
@@ -148,7 +220,13 @@ def model_of(terms: Sequence[Term], assignment: int = 0) -> onnx.ModelProto:
     nodes, inputs = [], []
     initializers: dict[str, onnx.TensorProto] = {}
     names: dict[Term, str] = {}
+    outputs_of: dict[tuple[object, ...], list[str]] = {}
     for number, part in enumerate(parts(terms)):
+        if isinstance(part, Number):
+            names[part] = f"number_{part.value}"
+            array = np.array(part.value, part.sort.dtype)
+            initializers[names[part]] = numpy_helper.from_array(array, names[part])
+            continue
         if isinstance(part, Variable):
             names[part] = part.name
             inputs.append(
@@ -158,15 +236,19 @@ def model_of(terms: Sequence[Term], assignment: int = 0) -> onnx.ModelProto:
             )
             continue
         operation = part.operation
-        read = dict(zip(operation.slots, (names[o] for o in part.operands), strict=True))
-        for position, value in operation.known:
-            name = "known_" + "_".join(map(str, value if isinstance(value, tuple) else ("", value)))
-            initializers[name] = numpy_helper.from_array(np.array(value, np.int64), name)
-            read[position] = name
-        names[part] = f"value_{number}"
-        listed = [read.get(position, "") for position in range(max(read) + 1)]
-        said: dict[str, Any] = dict(operation.attributes)
-        nodes.append(helper.make_node(operation.op_type, listed, [names[part]], **said))
+        key = (operation.op_type, operation.attributes, operation.known, part.operands)
+        if key not in outputs_of:
+            read = dict(zip(operation.slots, (names[o] for o in part.operands), strict=True))
+            for position, value in operation.lists(assignment).items():
+                name = f"known_{str(value).strip('[]').replace(', ', '_')}_{np.ndim(value)}"
+                initializers[name] = numpy_helper.from_array(np.array(value, np.int64), name)
+                read[position] = name
+            outputs_of[key] = [f"value_{number}_{at}" for at in range(operation.outputs)]
+            listed = [read.get(position, "") for position in range(max(read) + 1)]
+            said: dict[str, Any] = dict(operation.attributes)
+            node = helper.make_node(operation.op_type, listed, outputs_of[key], **said)
+            nodes.append(node)
+        names[part] = outputs_of[key][operation.output]
     outputs = []
     for number, term in enumerate(terms):
         nodes.append(helper.make_node("Identity", [names[term]], [f"term_{number}"]))

@@ -8,13 +8,29 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from itertools import combinations
 
 from ...catalog.errors import TensologError
 from ...catalog.operators import specification
 from ...catalog.operators import terms as index
+from ...catalog.operators.axes import axis_parameters
+from ...catalog.operators.syntax import Literal
 from .candidates import Candidate
-from .terms import OPSET, Apply, Operation, Term, Variable, parts, variables, written
+from .constants import constant_name
+from .terms import (
+    OPSET,
+    Apply,
+    Number,
+    Operation,
+    Size,
+    Term,
+    Variable,
+    parts,
+    variables,
+    written,
+)
 
 _LETTERS = "mknpqrstuvwxyz"
 _TYPES = {"float32": "float"}
@@ -23,53 +39,82 @@ _EARLIEST = 13
 
 @dataclass(frozen=True)
 class Spelling:
-    """One way to say a candidate: what `given` declares, and whether attributes are left open."""
+    """One way to say a candidate: what `given` declares, and which attributes stay open.
+
+    `open`: "all" of operators that both sides have; only their "lists", while numbers and words
+    are stated; those that are "stated" alike on both sides; or "" for none.
+    """
 
     shapes: Mapping[str, str]
-    lifted: bool
+    open: str
     any_float: bool = True
     backward_axes: bool = False
 
 
 def spellings(candidate: Candidate) -> Iterator[Spelling]:
     """Ways to say a candidate, the most general first."""
-    names = [variable.name for variable in variables(candidate.left)]
-    anything = dict.fromkeys(names, "")
-    liftable = bool(_shared(candidate))
-    for lifted in (True, False) if liftable else (False,):
-        yield Spelling(anything, lifted)
+    given = candidate.given
+    # A number stays one: with a shape of its own it would be a tensor like any other.
+    anything = {one.name: "" if one.sort.rank else "[]" for one in given}
+    yield Spelling(anything, "all")
+    yield Spelling(anything, "stated")
     sizes = symbolic_shapes(candidate)
     if sizes is None:
         return
-    for shapes, backward in _declared(sizes):
-        for lifted in (True, False) if liftable else (False,):
-            yield Spelling(shapes, lifted, backward_axes=backward)
-    yield Spelling(anything, False, any_float=False)
+    for shapes, backward, ways in _declared(sizes, anything):
+        for way in ways:
+            yield Spelling(shapes, way, backward_axes=backward)
+    yield Spelling(anything, "", any_float=False)
 
 
 def _declared(
-    sizes: Mapping[str, tuple[str, ...]],
-) -> Iterator[tuple[dict[str, str], bool]]:
+    sizes: Mapping[str, tuple[str, ...]], anything: Mapping[str, str]
+) -> Iterator[tuple[dict[str, str], bool, tuple[str, ...]]]:
     """Shapes as `given` has them: all of one shape, batches of matrices, images, as they are."""
-    if len(set(sizes.values())) == 1:
-        yield dict.fromkeys(sizes, "[*s]"), True
-    ranks = {len(shape) for shape in sizes.values()}
+    tensors = {name: shape for name, shape in sizes.items() if shape}
+    each = Counter(tensors.values())
+    alike = [shape for shape, count in each.items() if count > 1]
+    if alike:
+        words = {shape: f"[*{letter}]" for shape, letter in zip(alike, "stuvw", strict=False)}
+        said = {name: words.get(shape, "") for name, shape in tensors.items()}
+        yield {**anything, **said}, True, ("all", "lists", "stated")
+    ranks = {len(shape) for shape in tensors.values()}
     if ranks == {2}:
-        yield {name: f"[*b, {', '.join(shape)}]" for name, shape in sizes.items()}, True
-    if ranks == {3}:
-        last = {shape[-1] for shape in sizes.values()}
-        others = {size for shape in sizes.values() for size in shape[:-1]}
-        if not last & others and "1" not in last:
-            yield {n: f"[{', '.join((*s[:-1], f'*{s[-1]}'))}]" for n, s in sizes.items()}, False
-    yield {name: f"[{', '.join(shape)}]" for name, shape in sizes.items()}, False
+        said = {name: f"[*b, {', '.join(shape)}]" for name, shape in tensors.items()}
+        yield {**anything, **said}, True, ("all", "stated")
+    for whole in (1, 2):
+        starred = _starred(tensors, whole)
+        if starred is not None:
+            yield {**anything, **starred}, False, ("all", "lists")
+    said = {name: f"[{', '.join(shape)}]" for name, shape in sizes.items()}
+    yield said, False, ("all", "stated", "")
+
+
+def _starred(sizes: Mapping[str, tuple[str, ...]], whole: int) -> dict[str, str] | None:
+    """Shapes with a list of dimensions after the first ones, `[n, c, *d]`."""
+    lists: dict[tuple[str, ...], str] = {}
+    first: set[str] = set()
+    for shape in sizes.values():
+        if len(shape) <= whole or len(shape) < _LEAST_STARRED:
+            return None
+        first.update(shape[:whole])
+        lists.setdefault(shape[whole:], f"*{shape[whole]}")
+    rest = [size for shape in lists for size in shape]
+    if first & set(rest) or len(set(rest)) < len(rest) or not all(map(str.isalpha, rest)):
+        return None
+    return {
+        name: f"[{', '.join((*shape[:whole], lists[shape[whole:]]))}]"
+        for name, shape in sizes.items()
+    }
 
 
 def rule_text(candidate: Candidate, name: str, spelling: Spelling, *, source: str) -> str:
     """The rule that a spelling of a candidate is."""
     lifting = _Lifting(candidate, spelling)
-    left, right = lifting.side(candidate.left), lifting.side(candidate.right)
+    match = lifting.side([left for left, _ in candidate.sides], "P")
+    rewrite = lifting.side([right for _, right in candidate.sides], "Q")
     given = []
-    for variable in variables(candidate.left):
+    for variable in candidate.given:
         dtype = variable.sort.dtype
         if spelling.any_float:
             dtype = _TYPES.get(dtype, dtype)
@@ -78,7 +123,7 @@ def rule_text(candidate: Candidate, name: str, spelling: Spelling, *, source: st
             given.append(" ".join(word for word in words if word))
     given += [f"{constant} const" for constant in lifting.constants]
     lines = [
-        *_comment(name, left, right),
+        *_comment(name, "; ".join(match), "; ".join(rewrite)),
         f"rule {name}",
         f"  tags    {'always' if is_smaller(candidate) else 'explore'}",
         f"  source  [{source}]",
@@ -86,21 +131,33 @@ def rule_text(candidate: Candidate, name: str, spelling: Spelling, *, source: st
     ]
     if given:
         lines += [f"  given   {f',{_NEXT}'.join(given)}"]
-    lines += ["  match", f"    R = {left}", "  rewrite", f"    R = {right}", "  equal   rounding"]
+    lines += ["  match", *(f"    {line}" for line in match)]
+    lines += ["  rewrite", *(f"    {line}" for line in rewrite), "  equal   rounding"]
     return "\n".join(lines) + "\n"
 
 
 def is_smaller(candidate: Candidate) -> bool:
     """Whether the right side is some of the left side's operators, and so never worse."""
-    return _is_part(_spelled(candidate.right), _spelled(candidate.left))
+    before = [name for left, _ in candidate.sides for name in _spelled(left)]
+    after = [name for _, right in candidate.sides for name in _spelled(right)]
+    return _is_part(after, before)
 
 
+# What the outputs of a rule are called.
+OUTPUTS = "RS"
 _NEXT = "\n          "
+_LEAST_STARRED = 3
 _WIDTH = 100
+
+
+def _plain(side: str) -> str:
+    """The statements of a side; of a single one what it computes."""
+    return side if ";" in side else side.removeprefix("R = ")
 
 
 def _comment(name: str, left: str, right: str) -> list[str]:
     """What a rule does, wrapped between words that belong together."""
+    left, right = (_plain(side) for side in (left, right))
     words = [f"{name} computes", right, "in the place of", f"{left}."]
     lines = ["#"]
     for word in words:
@@ -113,7 +170,7 @@ def _comment(name: str, left: str, right: str) -> list[str]:
 def least_opset(candidate: Candidate) -> int:
     """The first operator set from which on the operators mean what they do now."""
     since = [_EARLIEST]
-    for part in parts((candidate.left, candidate.right)):
+    for part in parts([term for pair in candidate.sides for term in pair]):
         if isinstance(part, Apply):
             known = specification("", part.operation.op_type, OPSET)
             since += [block.opset_from for block in known.blocks] if known else []
@@ -123,11 +180,11 @@ def least_opset(candidate: Candidate) -> int:
 # ------------------------------------------------------------------------- open attributes
 
 
-def _said(term: Term) -> dict[tuple[str, object], None]:
-    """What the nodes of a term state: attributes by name, known inputs by operator and position."""
+def _said(terms: Sequence[Term]) -> dict[tuple[str, object], None]:
+    """What the nodes of some terms state: attributes by name, lists without one."""
     found: dict[tuple[str, object], None] = {}
-    for part in parts((term,)):
-        if isinstance(part, Apply):
+    for part in parts(terms):
+        if isinstance(part, Apply) and not part.is_constant:
             found.update(dict.fromkeys(_stated(part.operation)))
     return found
 
@@ -136,14 +193,19 @@ def _stated(operation: Operation) -> list[tuple[str, object]]:
     """(kind of statement, value) pairs; equal ones may stay open together."""
     return [
         *((name, value) for name, value in operation.attributes if not isinstance(value, str)),
-        *(("", value) for _, value in operation.known if isinstance(value, tuple)),
+        *(
+            ("", value)
+            for _, value in operation.known
+            if isinstance(value, tuple) and not any(isinstance(item, Size) for item in value)
+        ),
     ]
 
 
 def _shared(candidate: Candidate) -> set[tuple[str, object]]:
     """What both sides state alike; of a right side that is a variable, what the left one states."""
-    left, right = _said(candidate.left), _said(candidate.right)
-    if isinstance(candidate.right, Variable):
+    left = _said([left for left, _ in candidate.sides])
+    right = _said([right for _, right in candidate.sides])
+    if all(isinstance(one, Variable) for _, one in candidate.sides):
         return set(left)
     return set(left) & set(right)
 
@@ -156,42 +218,158 @@ class _Lifting:
     spelling: Spelling
     names: dict[tuple[str, object], str] = field(default_factory=dict)
     constants: list[str] = field(default_factory=list)
+    stars: dict[str, _Star] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not self.spelling.lifted:
+        way = self.spelling.open
+        if not way:
             return
-        shared = _shared(self.candidate)
         taken = set(re.findall(r"\w+", " ".join(self.spelling.shapes.values())))
-        free = iter([letter for letter in "aefghijl" if letter not in taken])
-        for said in _said(self.candidate.left):
-            if said in shared:
+        free = iter([letter for letter in "aefghijlopqr" if letter not in taken])
+        if way != "stated":
+            self.stars = _stars(self.candidate, way, free)
+        shared = _shared(self.candidate)
+        lefts = [left for left, _ in self.candidate.sides]
+        for said in _said(lefts):
+            if said in shared and any(
+                said in _stated(part.operation) and part.operation.op_type not in self.stars
+                for part in parts(lefts)
+                if isinstance(part, Apply)
+            ):
                 self.names[said] = next(free)
                 if not said[0]:
                     self.constants.append(self.names[said])
 
-    def side(self, term: Term) -> str:
-        """A term as text."""
-        if isinstance(term, Variable):
-            return term.name
-        operands = [self.side(operand) for operand in term.operands]
-        operation = term.operation
-        attributes = tuple(
-            (name, self._value(name, value, term)) for name, value in operation.attributes
-        )
-        known = tuple((p, self._value("", value, term)) for p, value in operation.known)
-        changed = Operation(operation.op_type, operation.slots, attributes, known)  # type: ignore[arg-type]
-        return written(changed, operands)
+    def side(self, terms: Sequence[Term], spare: str) -> list[str]:
+        """A side as statements that give R, S, …; `spare` names outputs that nothing else does."""
+        lines: list[str] = []
+        known: dict[tuple[object, ...], list[str]] = {}
+        results = dict(zip(terms, OUTPUTS, strict=False))
+        for term, name in results.items():
+            text = self._expression(term, lines, known, results, spare)
+            if text != name:
+                lines.append(f"{name} = {text}")
+        return lines
 
-    def _value(self, name: str, value: object, term: Apply) -> object:
-        if (name, value) in self.names:
+    def _expression(
+        self,
+        term: Term,
+        lines: list[str],
+        known: dict[tuple[object, ...], list[str]],
+        results: Mapping[Term, str],
+        spare: str,
+    ) -> str:
+        if isinstance(term, Variable | Number):
+            return str(term)
+        operation = term.operation
+        key = (replace(operation, output=0), term.operands)
+        if key in known:
+            return known[key][operation.output]
+        operands = [self._expression(one, lines, known, results, spare) for one in term.operands]
+        text = written(self._open(term), operands)
+        if operation.outputs == 1:
+            return text
+        first = 1 + sum(len(names) for names in known.values())
+        known[key] = [
+            results.get(Apply(replace(operation, output=at), term.operands), f"{spare}{first + at}")
+            for at in range(operation.outputs)
+        ]
+        lines.append(f"{', '.join(known[key])} = {text}")
+        return known[key][operation.output]
+
+    def _open(self, term: Apply) -> Operation:
+        """An operation with names in the place of what stays open."""
+        operation = term.operation
+        known = tuple((p, self._value("", value, term, p)) for p, value in operation.known)
+        star = None if term.is_constant else self.stars.get(operation.op_type)
+        if star is not None:
+            attributes = star.attributes(operation)
+        else:
+            attributes = tuple(
+                (name, self._value(name, value, term)) for name, value in operation.attributes
+            )
+        return Operation(operation.op_type, operation.slots, attributes, known)  # type: ignore[arg-type]
+
+    def _value(self, name: str, value: object, term: Apply, position: int = -1) -> object:
+        if (name, value) in self.names and not term.is_constant:
             return _Word(self.names[name, value])
+        if isinstance(value, tuple) and any(isinstance(item, Size) for item in value):
+            return tuple(
+                _Word(self._size(term, position, at)) if isinstance(item, Size) else item
+                for at, item in enumerate(value)
+            )
         if self.spelling.backward_axes and name in ("", "axis"):
             return _from_the_end(value, max(_rank_of(o) for o in term.operands))
         return value
 
+    def _size(self, term: Apply, position: int, at: int) -> str:
+        """The name of a size in a list: that of a dimension of `given`, or of a variable."""
+        solved = self._solved
+        letter = None if solved is None else solved.sizes.get((term, position, at))
+        if solved is None or letter is None:
+            return "?"
+        plain = [re.findall(r"(?<!\*)\b\w+", shape) for shape in self.spelling.shapes.values()]
+        if not letter.isalpha() or any(letter in words for words in plain):
+            return letter
+        variable, axis = solved.places[letter]
+        stated = dict(term.operation.attributes).get("axis")
+        if stated == axis and ("axis", stated) in self.names:
+            return f"dim({variable}, {self.names['axis', stated]})"
+        return f"dim({variable}, {axis})"
+
+    @cached_property
+    def _solved(self) -> Solved | None:
+        return solved_sizes(self.candidate)
+
+
+@dataclass(frozen=True)
+class _Star:
+    """`*name` for the attributes of an operator that stay open, and what is stated beside it."""
+
+    name: str
+    stated: tuple[tuple[str, object], ...]
+
+    def attributes(self, operation: Operation) -> tuple[tuple[str, object], ...]:
+        """What one of its nodes states, the default where it states nothing."""
+        own = dict(operation.attributes)
+        said = tuple((name, own.get(name, default)) for name, default in self.stated)
+        return (*said, (f"*{self.name}", None))
+
+
+def _stars(candidate: Candidate, way: str, free: Iterator[str]) -> dict[str, _Star]:
+    """The operators of both sides whose attributes stay open, but for those that differ."""
+    nodes: dict[str, list[Operation]] = {}
+    sides = tuple(zip(*candidate.sides, strict=True))
+    for part in parts([term for side in sides for term in side]):
+        if isinstance(part, Apply) and not part.is_constant:
+            nodes.setdefault(part.operation.op_type, []).append(part.operation)
+    found: dict[str, _Star] = {}
+    for op_type, operations in nodes.items():
+        on_both = all(
+            any(isinstance(p, Apply) and p.operation.op_type == op_type for p in parts(side))
+            for side in sides
+        )
+        known = specification("", op_type, OPSET)
+        declared = known.blocks[0].attributes if known is not None else ()
+        axes = {one.name for one in axis_parameters("", op_type, OPSET)}
+        if not on_both or all(one.name in axes for one in declared):
+            continue
+        stated: list[tuple[str, object]] = []
+        for one in declared:
+            values = {dict(operation.attributes).get(one.name) for operation in operations}
+            is_number = one.type in ("int", "string") and isinstance(one.default, Literal)
+            if len(values) == 1 and not (way == "lists" and is_number):
+                continue
+            if not isinstance(one.default, Literal) and None in values:
+                break
+            stated.append((one.name, one.default and getattr(one.default, "value", None)))
+        else:
+            found[op_type] = _Star(next(free), tuple(stated))
+    return found
+
 
 class _Word(int):
-    """A name in the place of a value."""
+    """A name, or an expression, in the place of a value."""
 
     text: str
 
@@ -210,6 +388,8 @@ def _rank_of(term: Term) -> int:
 
 
 def _from_the_end(value: object, rank: int) -> object:
+    if isinstance(value, _Word):
+        return value
     if isinstance(value, tuple):
         return tuple(_from_the_end(one, rank) for one in value)
     return value - rank if isinstance(value, int) and value >= 0 else value
@@ -218,46 +398,75 @@ def _from_the_end(value: object, rank: int) -> object:
 # ------------------------------------------------------------------------------------- sizes
 
 
-def symbolic_shapes(candidate: Candidate) -> dict[str, tuple[str, ...]] | None:
-    """The most general sizes of the variables at which both sides fit; None where none are found.
+@dataclass(frozen=True)
+class Solved:
+    """The most general sizes at which both sides fit: letters, or numbers.
+
+    `shapes` of the variables by name; `sizes` of the lists that hold some, by term, position and
+    place; `places`: a variable and an axis that have a letter's size.
+    """
+
+    shapes: Mapping[str, tuple[str, ...]]
+    sizes: Mapping[tuple[Term, int, int], str]
+    places: Mapping[str, tuple[str, int]]
+
+
+def symbolic_shapes(candidate: Candidate) -> Mapping[str, tuple[str, ...]] | None:
+    """The most general sizes of the variables at which both sides fit; None if none are found."""
+    solved = solved_sizes(candidate)
+    return None if solved is None else solved.shapes
+
+
+@lru_cache(maxsize=256)
+def solved_sizes(candidate: Candidate) -> Solved | None:
+    """The most general sizes at which both sides fit; None where none are found.
 
     Sizes are unknowns to begin with; what the specifications require of them makes some equal.
     """
     sizes = _Sizes()
-    found = variables(candidate.left)
+    found = candidate.given
     shapes: dict[Variable, tuple[index.Term, ...]] = {
         variable: tuple(
-            1
-            if all(shape[axis] == 1 for shape in variable.sort.shapes)
+            each[0]
+            if len(set(each)) == 1 and each[0] == 1
             else index.Symbol(f"{variable.name}{axis}")
-            for axis in range(variable.sort.rank)
+            for axis, each in enumerate(zip(*variable.sort.shapes, strict=True))
         )
         for variable in found
     }
     try:
         for _ in range(20):
             before = dict(sizes.known)
-            one = sizes.shape(candidate.left, shapes, {})
-            other = sizes.shape(candidate.right, shapes, {})
-            if len(one) != len(other):
-                return None
-            for a, b in zip(one, other, strict=True):
-                sizes.equal(a, b)
+            for left, right in candidate.sides:
+                one, other = sizes.shape(left, shapes, {}), sizes.shape(right, shapes, {})
+                if len(one) != len(other):
+                    return None
+                for a, b in zip(one, other, strict=True):
+                    sizes.equal(a, b)
             if sizes.known == before:
                 break
     except TensologError:
         return None
     names: dict[str, str] = {}
     made: dict[str, tuple[str, ...]] = {}
+    places: dict[str, tuple[str, int]] = {}
     for variable in found:
         said = []
-        for size in shapes[variable]:
+        for axis, size in enumerate(shapes[variable]):
             resolved = index.substitute(size, sizes.known)
             if not isinstance(resolved, int | index.Symbol):
                 return None
             said.append(_letter(resolved, names))
+            places.setdefault(said[-1], (variable.name, axis))
         made[variable.name] = tuple(said)
-    return made
+    lists: dict[tuple[Term, int, int], str] = {}
+    for key, symbol in sizes.lists.items():
+        resolved = index.substitute(symbol, sizes.known)
+        if isinstance(resolved, int):
+            lists[key] = str(resolved)
+        elif isinstance(resolved, index.Symbol) and resolved.name in names:
+            lists[key] = names[resolved.name]
+    return Solved(made, lists, places)
 
 
 def _letter(size: int | index.Symbol, names: dict[str, str]) -> str:
@@ -271,6 +480,7 @@ class _Sizes:
 
     def __init__(self) -> None:
         self.known: dict[str, index.Term] = {}
+        self.lists: dict[tuple[Term, int, int], index.Symbol] = {}
 
     def shape(
         self,
@@ -283,23 +493,40 @@ class _Sizes:
             return seen[term]
         if isinstance(term, Variable):
             return tuple(self._resolved(size) for size in shapes[term])
+        if isinstance(term, Number):
+            return ()
         operation = term.operation
         operands = [self.shape(operand, shapes, seen) for operand in term.operands]
-        most = max([*operation.slots, *(p for p, _ in operation.known)])
+        most = max([*operation.slots, *(p for p, _ in operation.known)], default=-1)
         given: list[Sequence[index.Term] | None] = [None] * (most + 1)
         for slot, shape in zip(operation.slots, operands, strict=True):
             given[slot] = shape
-        values = {p: list(v) if isinstance(v, tuple) else v for p, v in operation.known}
+        values = {
+            p: [self._listed(term, p, at, item) for at, item in enumerate(v)]
+            if isinstance(v, tuple)
+            else v
+            for p, v in operation.known
+        }
         known = specification("", operation.op_type, OPSET)
         assert known is not None
-        expansion = known.expand(given, dict(operation.attributes), values=values, outputs=1)
+        expansion = known.expand(
+            given, dict(operation.attributes), values=values, outputs=operation.outputs
+        )
         for condition, _ in expansion.requirements:
             self.require(condition)
-        made = tuple(self._resolved(size) for size in expansion.outputs[0].shape)
+        shape = expansion.outputs[operation.output].shape
+        made = tuple(self._resolved(size) for size in shape)
         for size in made:
             self.meet(size)
         seen[term] = tuple(self._resolved(size) for size in made)
         return seen[term]
+
+    def _listed(self, term: Apply, position: int, at: int, item: int | Size) -> index.Term:
+        """An item of a list: a size is an unknown of its own."""
+        if not isinstance(item, Size):
+            return item
+        key = (term, position, at)
+        return self._resolved(self.lists.setdefault(key, index.Symbol(f"list{len(self.lists)}")))
 
     def require(self, condition: index.Term) -> None:
         """Take a condition for granted: equal sizes are one, and nothing broadcasts."""
@@ -328,6 +555,12 @@ class _Sizes:
         one, other = self._resolved(one), self._resolved(other)
         if one == other:
             return
+        match one, other:
+            case index.Apply("+", some), index.Apply("+", others) if len(some) == len(others):
+                # Parts of a whole, in their order.
+                for a, b in zip(some, others, strict=True):
+                    self.equal(a, b)
+                return
         for unknown, size in ((one, other), (other, one)):
             if isinstance(unknown, index.Symbol) and isinstance(size, int | index.Symbol):
                 self.known = {
@@ -345,15 +578,72 @@ class _Sizes:
 
 
 def rule_name(candidate: Candidate, taken: Collection[str]) -> str:
-    """A name that says what the rule does to its operators: VerbObject, not among `taken`."""
-    base = _base_name(candidate.left, candidate.right)
-    if base not in taken:
-        return base
+    """A name that says what the rule does to its operators: VerbObject, not among `taken`.
+
+    Where the operators alone don't tell, what tells it apart is said as well: the rank and the type
+    of its operands, the side on which they stand, what is stated of axes.
+    """
+    base = _base_name(candidate)
+    told = _told_apart(candidate)
+    options = (base + "".join(some) for n in range(len(told) + 1) for some in combinations(told, n))
+    free = next((name for name in options if name not in taken), None)
+    if free is not None:
+        return free
     return next(name for n in range(2, 10_000) if (name := f"{base}{n}") not in taken)
 
 
-def _base_name(left: Term, right: Term) -> str:
+_OF_RANK = ("Numbers", "Vectors", "Matrices", "Signals", "Images")
+_ORDINALS = ("First", "Second", "Third", "Fourth", "Fifth", "Sixth", "Seventh", "Eighth")
+_SIDES = ("OnTheLeft", "OnTheRight")
+
+
+def _told_apart(candidate: Candidate) -> tuple[str, ...]:
+    """What may be said of a candidate beside its operators, in words that a name can have."""
+    left, given = candidate.left, candidate.given
+    found: list[str] = []
+    dtypes = dict.fromkeys(one.sort.dtype for one in given if one.sort.dtype != "float32")
+    found += [f"Of{dtype.capitalize()}" for dtype in dtypes]
+    rank = max((one.sort.rank for one in given), default=0)
+    if any(not one.sort.rank for one in given) and rank:
+        found.append("ByNumber")
+    found.append(f"Of{_OF_RANK[rank]}" if rank < len(_OF_RANK) else f"OfRank{rank}")
+    if isinstance(left, Apply) and len(left.operands) == len(_SIDES):
+        deep = [isinstance(one, Apply) for one in left.operands]
+        if sum(deep) == 1:
+            found.append(_SIDES[deep.index(True)])
+    for part in parts((left,)):
+        if isinstance(part, Apply) and not part.is_constant:
+            found += [
+                f"With{_title(name)}{_digits(value)}" for name, value in _stated(part.operation)
+            ]
+            found += [f"Of{('First', 'Second')[part.operation.output]}Part"] * (
+                part.operation.outputs > 1
+            )
+    return tuple(dict.fromkeys(found))[:_MOST_TOLD]
+
+
+_MOST_TOLD = 6
+
+
+def _title(name: str) -> str:
+    return "".join(word.capitalize() for word in name.split("_")) or "List"
+
+
+def _digits(value: object) -> str:
+    """A number or a list as a part of a name: [1, 0, 2] is 102."""
+    items = value if isinstance(value, tuple) else (value,)
+    return "".join(str(item).replace("-", "Minus") for item in items)
+
+
+def _base_name(candidate: Candidate) -> str:
+    left, right = candidate.left, candidate.right
     before, after = _spelled(left), _spelled(right)
+    if candidate.beside and all(before == _spelled(one) for one, _ in candidate.beside):
+        read = [dict.fromkeys(variables(one)) for one, _ in candidate.sides]
+        if before and not isinstance(right, Variable):
+            shared = [at for at, pair in enumerate(zip(*read, strict=False)) if len(set(pair)) == 1]
+            sharing = f"Sharing{_ORDINALS[shared[0]]}" if shared else ""
+            return f"Merge{_listed(before, 'Of')}s{sharing}"
     if isinstance(left, Apply) and right in left.operands:
         return f"Eliminate{_listed(before, 'Of')}"
     if sorted(before) == sorted(after):
@@ -382,8 +672,10 @@ def _inside(names: Sequence[str], name: str) -> str:
 
 def _spelled(term: Term) -> list[str]:
     """The operators of a term, the outermost first."""
-    if isinstance(term, Variable):
+    if isinstance(term, Variable | Number):
         return []
+    if term.is_constant:
+        return [constant_name(term)]
     found = [term.operation.op_type]
     for operand in term.operands:
         found += _spelled(operand)

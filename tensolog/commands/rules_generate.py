@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,9 +20,15 @@ if TYPE_CHECKING:
     "--operators",
     metavar="NAME,…",
     multiple=True,
-    required=True,
-    help="Operators, or families of them as in docs/operators.md: elementwise, reduction, …. "
+    help="Operators, or families of them: taso, sums, slices, …, and those of docs/operators.md. "
     "May be repeated.",
+)
+@click.option(
+    "--model",
+    "model_path",
+    metavar="MODEL.onnx",
+    type=click.Path(path_type=Path),
+    help="In their place: the operators of this model, those that have the most to do first.",
 )
 @click.option(
     "--nodes",
@@ -61,6 +67,11 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Leave nothing out for being derived by the shipped rules.",
 )
+@click.option(
+    "--constants",
+    is_flag=True,
+    help="Zeros, ones and identities may stand in the place of a variable.",
+)
 @shared.jobs_option
 @click.option(
     "-o",
@@ -73,11 +84,13 @@ if TYPE_CHECKING:
 @shared.json_option
 def generate(
     operators: tuple[str, ...],
+    model_path: Path | None,
     nodes: int,
     inputs: int,
     budget: float,
     seed: int,
     from_nothing: bool,
+    constants: bool,
     jobs: int | None,
     out: Path | None,
     catalog_path: str | None,
@@ -94,18 +107,26 @@ def generate(
     Examples:
       tensolog rules generate --operators MatMul,Concat -o found.rules
       tensolog rules generate --operators reduction --operators Add,Mul --budget 600
+      tensolog rules generate --model model.onnx --budget 60 -o found.rules
+      tensolog optimize model.onnx -o fast.onnx --rules found.rules
     """
+    if bool(operators) == (model_path is not None):
+        raise click.UsageError("name either --operators or a --model whose operators to take")
     if out is not None:
         out = shared.output_file(out, what="the rules")
         if out.exists():
             raise click.ClickException(f"{out} exists: name another file with --out")
+    from ..catalog import Catalog
     from ..catalog.files import replacing
+    from ..catalog.onnx import read_model, skeleton_model
     from ..catalog.store.staging import stage
     from ..interrupts import on_interrupt
     from ..optimizer.egraph import equalities
     from ..profiles.machine import cores
     from ..progress import Progress
+    from ..rules import load_rules
     from ..rules.generation import generate as run
+    from ..rules.generation import generate_for_model as run_for_model
     from ..rules.generation.rows import Journal, Judgements, judgements
 
     names = [name.strip() for some in operators for name in some.split(",") if name.strip()]
@@ -121,33 +142,49 @@ def generate(
         ),
         stage(catalog_path) as catalog,
     ):
-        result = run(
-            names,
-            saturation=equalities,
-            nodes=nodes,
-            inputs=inputs,
-            budget=budget,
-            seed=seed,
-            known=() if from_nothing else None,
-            workers=jobs or cores(),
-            journal=Journal(catalog),
-            recall=recall,
-            progress=progress,
-        )
+        settings: dict[str, Any] = {
+            "saturation": equalities,
+            "nodes": nodes,
+            "inputs": inputs,
+            "budget": budget,
+            "seed": seed,
+            "known": () if from_nothing else load_rules(),
+            "constants": constants,
+            "workers": jobs or cores(),
+            "journal": Journal(catalog),
+            "recall": recall,
+            "progress": progress,
+        }
+        if model_path is None:
+            results: tuple[Generation, ...] = (run(names, **settings),)
+        else:
+            with Catalog(":memory:") as scratch:
+                skeleton = skeleton_model(scratch, read_model(scratch, model_path))
+            results = run_for_model(skeleton, **settings)
+    rules = [rule for result in results for rule in result.rules]
     if out is not None:
         with replacing(out) as file:
-            file.write(result.text.encode())
+            file.write("\n".join(one.text for one in results if one.rules).encode())
     if as_json:
         from ..json_text import json_text
 
-        click.echo(json_text(result.record()))
+        records = [one.record() for one in results]
+        click.echo(json_text({"runs": records} if model_path is not None else records[0]))
         return
-    _print(result, out)
+    for result in results:
+        _print(result)
+    if not results:
+        echo("the budget is too short to look at any of the model's operators")
+    if out is not None:
+        echo(f"{out}: {counted(len(rules), 'rule')}")
+    elif rules:
+        echo("\n" + "\n".join(one.text for one in results if one.rules))
 
 
-def _print(result: Generation, out: Path | None) -> None:
+def _print(result: Generation) -> None:
     from ..summary import columns
 
+    echo(f"{', '.join(result.operators)}:")
     rows = [
         (str(level.nodes), str(level.terms), str(level.classes), str(len(level.equalities)))
         for level in result.levels
@@ -160,7 +197,3 @@ def _print(result: Generation, out: Path | None) -> None:
     echo(f"{counted(len(result.findings), 'candidate')}: {totals or 'nothing to prove'}")
     if not result.complete:
         echo("the budget ended before all was seen: the same command goes on from there")
-    if out is not None:
-        echo(f"{out}: {counted(len(result.rules), 'rule')}")
-    elif result.rules:
-        echo(f"\n{result.text}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from tensolog.rules.generation.terms import Variable
+from tensolog.rules.generation.terms import Number, Variable
 
 
 def _axes(known, rank):
@@ -48,13 +48,17 @@ NUMPY = {
 }
 
 
-def compute(term, values):
+def compute(term, values, assignment=0):
     """A term by NumPy; `values` holds arrays by the name of a variable."""
     if isinstance(term, Variable):
         return values[term.name]
+    if isinstance(term, Number):
+        return np.array(term.value, term.sort.dtype)
     operation = term.operation
-    inputs = [compute(operand, values) for operand in term.operands]
-    return NUMPY[operation.op_type](inputs, dict(operation.attributes), dict(operation.known))
+    inputs = [compute(operand, values, assignment) for operand in term.operands]
+    lists = operation.lists(assignment)
+    made = NUMPY[operation.op_type](inputs, dict(operation.attributes), lists)
+    return made[operation.output] if operation.outputs > 1 else made
 
 
 def random_values(variables, rng, assignment):

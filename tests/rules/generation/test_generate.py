@@ -25,7 +25,8 @@ def test_nothing_false_is_found(found):
         for assignment in (0, 1, 0, 1):
             values = random_values(variables(one.candidate.left), rng, assignment)
             np.testing.assert_array_equal(
-                compute(one.candidate.left, values), compute(one.candidate.right, values)
+                compute(one.candidate.left, values, assignment),
+                compute(one.candidate.right, values, assignment),
             )
 
 

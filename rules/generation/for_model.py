@@ -1,0 +1,124 @@
+"""Rules over a model's own operators, those of connected nodes with the most to do first.
+
+A rule rewrites nodes that read each other. So the connected pieces of a model are looked at, up to
+`MOST_NODES` of them, and the sets of operators that occur in such pieces are ordered by how many
+elements their nodes read and give in all.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import onnx
+
+from ..language.syntax import Rule
+from .choices import takes_part
+from .run import Generation, generate
+
+# Nodes of a connected piece, different operators in one, and pieces that begin at one node.
+MOST_NODES, MOST_OPERATORS, MOST_PIECES = 5, 3, 200
+Piece = frozenset[int]
+# The least time, in seconds, that is of use for one set of operators.
+_LEAST_S = 8.0
+
+
+def generate_for_model(
+    model: onnx.ModelProto,
+    *,
+    budget: float,
+    known: Sequence[Rule],
+    find: Callable[..., Generation] = generate,
+    **settings: Any,
+) -> tuple[Generation, ...]:
+    """Find rules for the pieces of a model: a run for each set of its operators, hot ones first.
+
+    `budget` is the time for all of it in seconds: half of what is left is for the next set. What
+    a run finds is known to those after it. `settings` are those of `generate`.
+    """
+    began = time.monotonic()
+    runs: list[Generation] = []
+    rules = list(known)
+    for names in operator_sets(model):
+        left = began + budget - time.monotonic()
+        if left < _LEAST_S:
+            break
+        share = max(_LEAST_S, left / 2)
+        runs.append(find(names, budget=share, known=rules, **settings))
+        rules += runs[-1].rules
+    return tuple(runs)
+
+
+def operator_sets(model: onnx.ModelProto) -> tuple[tuple[str, ...], ...]:
+    """The sets of operators in connected pieces of a model, those with the most elements first.
+
+    Only operators whose specifications let them take part are named; a set that is part of one with
+    more elements to its name is left out.
+    """
+    graph = onnx.shape_inference.infer_shapes(model).graph
+    elements = _elements(graph)
+    counts: Counter[frozenset[str]] = Counter()
+    work = [
+        sum(elements.get(name, 0) for name in (*node.input, *node.output)) for node in graph.node
+    ]
+    for piece in _pieces(graph):
+        names = frozenset(graph.node[at].op_type for at in piece)
+        if len(names) <= MOST_OPERATORS:
+            counts[names] += sum(work[at] for at in piece) // len(piece)
+    chosen: list[frozenset[str]] = []
+    for names, _ in sorted(counts.items(), key=lambda one: (-one[1], sorted(one[0]))):
+        if not any(names <= other for other in chosen):
+            chosen = [*(other for other in chosen if not other <= names), names]
+    return tuple(tuple(sorted(names)) for names in chosen)
+
+
+def _elements(graph: onnx.GraphProto) -> dict[str, int]:
+    """The elements of each value whose sizes are known; an unknown one counts as 1."""
+    found: dict[str, int] = {}
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        count = 1
+        for dimension in value.type.tensor_type.shape.dim:
+            count *= max(1, dimension.dim_value)
+        found[value.name] = count
+    for tensor in graph.initializer:
+        count = 1
+        for size in tensor.dims:
+            count *= size
+        found[tensor.name] = count
+    return found
+
+
+def _pieces(graph: onnx.GraphProto) -> Iterator[Piece]:
+    """Connected pieces of nodes that take part, each once."""
+    beside = _neighbours(graph)
+    seen: set[Piece] = set()
+    for start in beside:
+        waiting, found = [frozenset((start,))], 0
+        while waiting and found < MOST_PIECES:
+            piece = waiting.pop(0)
+            if piece in seen:
+                continue
+            seen.add(piece)
+            found += 1
+            if len(piece) > 1:
+                yield piece
+            if len(piece) < MOST_NODES:
+                next_ = sorted({other for at in piece for other in beside[at]} - piece)
+                waiting += [piece | {other} for other in next_]
+
+
+def _neighbours(graph: onnx.GraphProto) -> Mapping[int, list[int]]:
+    """For each node that takes part those that read it, or that it reads."""
+    made = {name: at for at, node in enumerate(graph.node) for name in node.output if name}
+    beside: dict[int, list[int]] = {
+        at: [] for at, node in enumerate(graph.node) if not node.domain and takes_part(node.op_type)
+    }
+    for at in beside:
+        for name in graph.node[at].input:
+            other = made.get(name)
+            if other in beside:
+                beside[at].append(other)
+                beside[other].append(at)
+    return beside

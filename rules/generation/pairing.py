@@ -1,0 +1,88 @@
+"""Rules of several outputs, made of equalities of one output that were proved.
+
+No pairs of graphs are enumerated. What the two outputs of one operator are equal to is one rule.
+That a Split undoes a Concat is such a rule; where a Concat of two results that read something in
+common equals one larger result, MatMul(X, Concat(W, V)) say, both results are parts of that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from .candidates import Candidate
+from .fingerprint import sort_of_term
+from .terms import Apply, Operation, Size, Term, Variable, variables
+
+_TWO = 2
+
+
+def with_two_outputs(
+    candidates: Sequence[Candidate],
+) -> Iterator[tuple[Candidate, list[Candidate]]]:
+    """Candidates of two outputs, each with those it says as much as; merges say more than any."""
+    pairs = list(_of_one_operator(candidates))
+    for one, other in pairs:
+        yield Candidate(one.left, one.right, False, ((other.left, other.right),)), [one, other]
+    for undone, by in dict.fromkeys(filter(None, (_inverse(one) for one, _ in pairs))):
+        for candidate in candidates:
+            for joined, whole in (
+                (candidate.left, candidate.right),
+                (candidate.right, candidate.left),
+            ):
+                if isinstance(joined, Apply) and joined.operation.op_type == undone.op_type:
+                    merged = _merged(joined, whole, by)
+                    if merged is not None:
+                        yield merged, []
+
+
+def _of_one_operator(candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, Candidate]]:
+    """Candidates whose left sides are the two outputs of one operator on the same operands."""
+    first: dict[object, Candidate] = {}
+    for one in candidates:
+        if isinstance(one.left, Apply) and one.left.operation.outputs == _TWO:
+            key = (replace(one.left.operation, output=0), one.left.operands)
+            other = first.setdefault(key, one)
+            if other is not one:
+                yield tuple(sorted((one, other), key=_output))  # type: ignore[misc]
+
+
+def _output(candidate: Candidate) -> int:
+    assert isinstance(candidate.left, Apply)
+    return candidate.left.operation.output
+
+
+def _inverse(candidate: Candidate) -> tuple[Operation, Operation] | None:
+    """An operation of two variables and the one that gives these back, if that is what is said."""
+    outer = candidate.left
+    if not isinstance(outer, Apply) or not isinstance(outer.operands[0], Apply):
+        return None
+    inner = outer.operands[0]
+    plain = len(inner.operands) == _TWO and all(isinstance(one, Variable) for one in inner.operands)
+    return (
+        (inner.operation, outer.operation)
+        if plain and candidate.right == inner.operands[0]
+        else None
+    )
+
+
+def _merged(joined: Apply, whole: Term, by: Operation) -> Candidate | None:
+    """Two results that read something in common as the parts of one; None where they don't."""
+    one, other = joined.operands
+    axis = dict(joined.operation.attributes).get("axis")
+    shares = set(variables(one)) & set(variables(other))
+    if not isinstance(one, Apply) or not isinstance(other, Apply) or not shares or one == other:
+        return None
+    if not isinstance(axis, int) or not isinstance(whole, Apply) or whole == joined:
+        return None
+    if not set(variables(whole)) <= {*variables(one), *variables(other)}:
+        return None
+    sizes = tuple(
+        Size(tuple(shape[axis] for shape in sort_of_term(part).shapes)) for part in (one, other)
+    )
+    known = tuple((position, sizes) for position, _ in by.known)
+    parts = [
+        Apply(replace(by, attributes=(("axis", axis),), known=known, output=at), (whole,))
+        for at in range(_TWO)
+    ]
+    return Candidate(one, parts[0], False, ((other, parts[1]),))

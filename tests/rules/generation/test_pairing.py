@@ -1,0 +1,91 @@
+"""Rules of several outputs, and constants among the leaves: what they say, run by ONNX Runtime."""
+
+import numpy as np
+import pytest
+from tensolog.rules import parse_rules
+from tensolog.rules.gate.onnx_models import draw_sides
+from tensolog.rules.generation.candidates import Candidate
+from tensolog.rules.generation.choices import size
+from tensolog.rules.generation.constants import constants_of
+from tensolog.rules.generation.inputs import sort_of
+from tensolog.rules.generation.pairing import with_two_outputs
+from tensolog.rules.generation.terms import Apply, Operation, Variable
+from tensolog.rules.generation.wording import rule_name, rule_text, spellings
+
+X, Y, Z = (Variable(name, sort_of("float32", (0, 1))) for name in "XYZ")
+W, V = (Variable(name, sort_of("float32", (1, 2))) for name in "WV")
+
+
+def of(name, *operands, known=(), **attributes):
+    slots = tuple(range(len(operands)))
+    return Apply(Operation(name, slots, tuple(attributes.items()), known), operands)
+
+
+def part(at, whole, first, second, axis):
+    said = (("axis", axis),)
+    split = Operation("Split", (0,), said, ((1, (first, second)),), output=at, outputs=2)
+    return Apply(split, (whole,))
+
+
+def split_of_concat(at, axis=0):
+    """One output of a Split that takes a Concat apart again."""
+    whole = of("Concat", X, Y, axis=axis)
+    return Candidate(part(at, whole, size(axis), size(axis), axis), (X, Y)[at], False)
+
+
+def holds_in_onnx_runtime(candidate):
+    """The rule of the first spelling with declared sizes, after it was seen to hold."""
+    rng = np.random.default_rng(3)
+    name = rule_name(candidate, ())
+    spelling = [one for one in spellings(candidate) if all(one.shapes.values())][-1]
+    (rule,) = parse_rules(rule_text(candidate, name, spelling, source="generated"))
+    drawn = draw_sides(rule, 4, 1, "float32")
+    assert drawn
+    for both in drawn:
+        feeds = {one.name: rng.normal(size=one.shape).astype(one.dtype) for one in both.operands}
+        for before, after in zip(*both.run(feeds), strict=True):
+            np.testing.assert_allclose(before, after, rtol=1e-4, atol=1e-4)
+    return rule
+
+
+def test_both_outputs_of_an_operator_are_one_rule():
+    first, second = split_of_concat(0), split_of_concat(1)
+    ((both, said),) = with_two_outputs([second, first])
+    assert said == [first, second]
+    rule = holds_in_onnx_runtime(both)
+    assert rule.outputs == ("R", "S") and not [n for n in rule.rewrite if n.operators]
+
+
+def test_results_that_share_an_operand_are_parts_of_a_larger_one():
+    joined = of("Concat", of("MatMul", X, W), of("MatMul", X, V), axis=1)
+    whole = of("MatMul", X, of("Concat", W, V, axis=1))
+    law = Candidate(joined, whole, False)
+    pairs = [split_of_concat(0, 1), split_of_concat(1, 1)]
+    merged = [one for one, said in with_two_outputs([*pairs, law]) if not said]
+    (one,) = merged
+    rule = holds_in_onnx_runtime(one)
+    assert rule.name == "MergeMatMulsSharingFirst"
+    assert [node.operator for node in rule.match] == ["MatMul", "MatMul"]
+    assert sorted(n.operator for n in rule.rewrite) == ["Concat", "MatMul", "Split"]
+
+
+def test_results_that_share_nothing_are_left_alone():
+    joined = of("Concat", of("Relu", X), of("Relu", Y), axis=1)
+    law = Candidate(joined, of("Relu", of("Concat", X, Y, axis=1)), False)
+    pairs = [split_of_concat(0, 1), split_of_concat(1, 1)]
+    assert [one for one, said in with_two_outputs([*pairs, law]) if not said] == []
+
+
+@pytest.mark.parametrize(
+    ("operator", "constant", "name"),
+    [
+        ("Add", "ConstantOfShape([d2_3, d3_2])", "EliminateAddOfZeros"),
+        ("Mul", "Add(ConstantOfShape([d2_3, d3_2]), 1)", "EliminateMulOfOnes"),
+        ("MatMul", "EyeLike(ConstantOfShape([d3_2, d3_2]))", "EliminateMatMulOfIdentity"),
+    ],
+)
+def test_constants_leave_an_operand_as_it_is(operator, constant, name):
+    (neutral,) = [one for one in constants_of([X, W]) if str(one) == constant]
+    candidate = Candidate(of(operator, X, neutral), X, False)
+    assert candidate.left.nodes == 1
+    assert holds_in_onnx_runtime(candidate).name == name
