@@ -17,11 +17,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import onnx
-from tensolog.optimizer.egraph.equalities import BUDGET, derived_equalities
+from tensolog.optimizer.egraph.redundancy import redundancy
 from tensolog.rules import Rule, load_rules
 from tensolog.rules.gate.floating.input_families import feeds
-from tensolog.rules.gate.onnx_models import NotRunError, SideModels, TargetError, draw_sides
+from tensolog.rules.gate.onnx_models import NotRunError, TargetError, draw_sides
 
 from .environment import describe, markdown
 
@@ -29,44 +28,6 @@ from .environment import describe, markdown
 _INSTANCES = 8
 # Operators that make the constants of TASO and TENSAT: identities, ones, pooling kernels.
 _CONSTANTS = frozenset(("ConstantOfShape", "EyeLike", "Expand", "Tile"))
-
-
-def joined(sides: SideModels) -> tuple[onnx.ModelProto, list[tuple[str, str]]]:
-    """One model with the outputs of both sides, and which of them are to be equal."""
-    model, target = onnx.ModelProto(), sides.target.graph
-    model.CopyFrom(sides.source)
-    graph = model.graph
-    inputs = {value.name for value in graph.input}
-    constants = {value.name for value in graph.initializer}
-    names = {name: f"target/{name}" for node in target.node for name in node.output if name}
-    for tensor in target.initializer:
-        if tensor.name not in inputs and tensor.name not in constants:
-            graph.initializer.append(tensor)
-    for node in target.node:
-        copy = graph.node.add()
-        copy.CopyFrom(node)
-        copy.name = ""
-        copy.input[:] = [names.get(name, name) for name in node.input]
-        copy.output[:] = [names.get(name, name) for name in node.output]
-    pairs = []
-    for value, other in zip(list(graph.output), target.output, strict=True):
-        twin = graph.output.add()
-        twin.CopyFrom(other)
-        twin.name = names.get(other.name, other.name)
-        # One more Identity on either side: congruence ends it, so that no rule about it is needed.
-        ends = f"source/{value.name}/end", f"{twin.name}/end"
-        for name, end in zip((value.name, _behind(graph, twin.name)), ends, strict=True):
-            graph.node.append(onnx.helper.make_node("Identity", [name], [end]))
-            graph.output.add().CopyFrom(onnx.helper.make_empty_tensor_value_info(end))
-        pairs.append(ends)
-    return model, pairs
-
-
-def _behind(graph: onnx.GraphProto, name: str) -> str:
-    """What an output that is an Identity copies."""
-    made = {node.output[0]: node for node in graph.node}
-    node = made.get(name)
-    return node.input[0] if node is not None and node.op_type == "Identity" else name
 
 
 def disagreement(rule: Rule, instances: int, seed: int) -> str | None:
@@ -132,13 +93,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     missed: dict[str, list[str]] = {}
     for path in given.samples:
         for rule in load_rules([path]):
-            drawn = draw_sides(rule, 1, 0, "float32")
-            if not drawn:
-                outcome = "no instance"
-            else:
-                model, pairs = joined(drawn[0])
-                is_derived = all(derived_equalities(model, pairs, known, BUDGET))
-                outcome = "derived" if is_derived else why_not(rule, given.nodes, operators)
+            outcome = redundancy(rule, known, draws=1).status
+            if outcome == "new":
+                outcome = why_not(rule, given.nodes, operators)
             counts[outcome] += 1
             if outcome != "derived":
                 missed.setdefault(outcome, []).append(rule.name)

@@ -38,21 +38,21 @@ def derived_equalities(
 
 
 def derivation(
-    model: onnx.ModelProto, pair: Pair, rules: Iterable[Rule], budget: Budget = BUDGET
+    model: onnx.ModelProto, pairs: Sequence[Pair], rules: Iterable[Rule], budget: Budget = BUDGET
 ) -> tuple[str, ...] | None:
-    """The names of rules that suffice to make two outputs of a model one class; None if none do.
+    """The names of rules that suffice to make each pair of outputs one class; None if none do.
 
     None of those named can be left out; () where sums and products in another order suffice.
     """
     known = {rule.name: rule for rule in rules}
     egraph, growth = _grown(model, known.values(), budget)
-    if not all(_equal(egraph, [pair])):
+    if not all(_equal(egraph, pairs)):
         return None
     used = [a.rule for a in growth.applications if a.united and a.rule in known]
     needed = list(dict.fromkeys(used))
     for name in needed[:_MOST_LEFT_OUT]:
         fewer = [known[other] for other in needed if other != name]
-        if all(derived_equalities(model, [pair], fewer, budget)):
+        if all(derived_equalities(model, pairs, fewer, budget)):
             needed.remove(name)
     return tuple(needed)
 
@@ -61,9 +61,15 @@ def _grown(model: onnx.ModelProto, rules: Iterable[Rule], budget: Budget) -> tup
     graph = load_graph(model)
     refine_types(graph)
     usable = select_rules(tuple(rules), opset=graph.opset(), target=_TARGET, allow=CLASSES)
-    single = [rule for rule in usable if len(rule.outputs) == 1]
     egraph = EGraph(graph)
-    return egraph, saturate(egraph, single, budget)
+    return egraph, saturate(egraph, [rule for rule in usable if _has_one_root(rule)], budget)
+
+
+def _has_one_root(rule: Rule) -> bool:
+    """Whether one node gives all outputs: with several roots any two of their nodes may match."""
+    return any(
+        {output.value for output in node.outputs} >= set(rule.outputs) for node in rule.match
+    )
 
 
 def _equal(egraph: EGraph, pairs: Sequence[Pair]) -> list[bool]:

@@ -313,7 +313,9 @@ def _by_position(
 def sort_made(operation: Operation, sorts: tuple[Sort, ...]) -> Sort | None:
     """The sort of what an operation gives for operands of some sorts; None where it has none."""
     expansions = expansions_of(operation, sorts)
-    return expansions and _made(operation.op_type, operation, sorts, expansions)
+    if expansions is None:
+        return None
+    return _made(operation.op_type, operation, sorts, expansions)
 
 
 def _made(
@@ -356,6 +358,9 @@ def _stated(op_type: str, slots: tuple[int, ...], rank: int) -> Iterator[Operati
                 names[declared.name] = position  # type: ignore[assignment]
                 if several:
                     ranges[position] = [v for v in ranges[position] if v is not None]
+        for name in axes & ranges.keys():
+            # Of an axis that is left out nobody sees that another operator counts the same one.
+            ranges[name] = [axis for axis in range(max(2, rank)) if rank] or [None]
         needed = [key for key, values in ranges.items() if None not in values]
         free = {names[name] for name in axes if name in names}
         others = [key for key in ranges if key not in needed]
@@ -447,7 +452,7 @@ def _known_range(declared: s.Input, rank: int, is_axes: bool) -> Iterator[Known 
     if declared.kind == "int":
         yield from (0, 1, -1)
         return
-    found: dict[tuple[int, ...], None] = {}
+    found: dict[tuple[int | Size, ...], None] = {}
     found.update(dict.fromkeys((value,) for value in (*range(max(2, rank)), -1)))
     for length in range(2, 2 * rank + 1):
         found.update(dict.fromkeys((value,) * length for value in (0, 1, 2)))
@@ -456,7 +461,8 @@ def _known_range(declared: s.Input, rank: int, is_axes: bool) -> Iterator[Known 
     found[tuple(range(rank))] = None
     if not is_axes:
         for length in (1, 2):
-            found.update(dict.fromkeys(product(map(size, range(MOST_SIZES)), repeat=length)))
+            sizes = [size(dimension) for dimension in range(MOST_SIZES)]
+            found.update((some, None) for some in product(sizes, repeat=length))
         # Before and after: windows and pads are the same on both sides of a dimension.
         halves = product((0, 1), repeat=rank)
         found.update(dict.fromkeys((*half, *half) for half in halves if rank > 2))

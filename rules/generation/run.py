@@ -50,9 +50,9 @@ class Saturation(Protocol):
         """Whether rules make each pair of outputs one class."""
 
     def derivation(
-        self, model: onnx.ModelProto, pair: Pair, rules: Iterable[Rule]
+        self, model: onnx.ModelProto, pairs: Sequence[Pair], rules: Iterable[Rule]
     ) -> tuple[str, ...] | None:
-        """Rules that suffice for a pair; None if none do."""
+        """Rules that suffice for all pairs; None if none do."""
 
 
 @dataclass
@@ -228,12 +228,13 @@ class _Run:
     def run(self) -> None:
         result = self.result
         pool = choose_inputs(result.operators, result.inputs)
+        is_large = result.constants or result.nodes > Workload.free
         enumeration = Enumeration(
             result.operators,
             pool,
             result.seed,
             constants=constants_of(pool) if result.constants else (),
-            workload=Workload(said=result.nodes + 1) if result.nodes > Workload.free else None,
+            workload=Workload(said=result.nodes + 1) if is_large else None,
             stop=self.enumerated_enough,
         )
         self.generalising = Generalising(pool, result.seed, places=enumeration.places)
@@ -452,4 +453,4 @@ def _derivation(
 ) -> tuple[str, ...] | None:
     """The rules by which a candidate is derived, none of them in vain; None if it isn't."""
     model = model_of([candidate.left, candidate.right])
-    return saturation.derivation(model, ("term_0", "term_1"), rules)
+    return saturation.derivation(model, [("term_0", "term_1")], rules)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from .rules_check import check
+from .rules_derive import derive
 from .rules_generate import generate
 from .rules_impact import impact
 from .rules_import import import_rules
@@ -58,5 +59,6 @@ for command in (
     mutate,
     import_rules,
     generate,
+    derive,
 ):
     rules.add_command(command)

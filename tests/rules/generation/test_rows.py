@@ -24,8 +24,8 @@ class Interrupting:
             raise KeyboardInterrupt
         return equalities.derived_equalities(model, pairs, rules)
 
-    def derivation(self, model, pair, rules):
-        return equalities.derivation(model, pair, rules)
+    def derivation(self, model, pairs, rules):
+        return equalities.derivation(model, pairs, rules)
 
 
 def rows(catalog, result):

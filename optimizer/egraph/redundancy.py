@@ -1,0 +1,83 @@
+"""Whether a rule says nothing new: others lead from its left side to its right side.
+
+A rule is drawn at some sizes, several times; both sides go into an e-graph, in which the others are
+applied for some rounds. That the sides become one class at all of these draws says that a search
+finds there what the rule finds; where they don't, nothing is known, since the rounds are few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import onnx
+
+from ...rules import Rule
+from ...rules.gate.onnx_models import SideModels, draw_sides
+from .equalities import BUDGET, Pair, derivation
+from .saturation.saturate import Budget
+
+# Draws of a rule's sizes at which it has to be derived: one alone may be a special case.
+DRAWS = 3
+
+
+@dataclass(frozen=True)
+class Redundancy:
+    """Whether others derive a rule: `derived` by these, `new` to them, or no `instance` drawn."""
+
+    rule: str
+    status: str
+    derived_by: tuple[str, ...] = ()
+
+
+def redundancy(
+    rule: Rule, others: Sequence[Rule], *, draws: int = DRAWS, budget: Budget = BUDGET
+) -> Redundancy:
+    """Try to derive a rule by others, at so many draws of its sizes."""
+    drawn = draw_sides(rule, draws, 0, "float32")
+    known = [other for other in others if other.name != rule.name]
+    needed: dict[str, None] = {}
+    for sides in drawn:
+        by = derivation(*both_sides(sides), known, budget)
+        if by is None:
+            return Redundancy(rule.name, "new")
+        needed.update(dict.fromkeys(by))
+    return Redundancy(rule.name, "derived" if drawn else "no instance", tuple(needed))
+
+
+def both_sides(sides: SideModels) -> tuple[onnx.ModelProto, list[Pair]]:
+    """One model with the outputs of both sides, and which of them are to be equal."""
+    model, target = onnx.ModelProto(), sides.target.graph
+    model.CopyFrom(sides.source)
+    graph = model.graph
+    inputs = {value.name for value in graph.input}
+    constants = {value.name for value in graph.initializer}
+    names = {name: f"target/{name}" for node in target.node for name in node.output if name}
+    for tensor in target.initializer:
+        if tensor.name not in inputs and tensor.name not in constants:
+            graph.initializer.append(tensor)
+    for node in target.node:
+        copy = graph.node.add()
+        copy.CopyFrom(node)
+        copy.name = ""
+        copy.input[:] = [names.get(name, name) for name in node.input]
+        copy.output[:] = [names.get(name, name) for name in node.output]
+    pairs = []
+    for value, other in zip(list(graph.output), target.output, strict=True):
+        twin = graph.output.add()
+        twin.CopyFrom(other)
+        twin.name = names.get(other.name, other.name)
+        # One more Identity on either side: congruence ends it, so that no rule about it is needed.
+        ends = f"source/{value.name}/end", f"{twin.name}/end"
+        for name, end in zip((value.name, _behind(graph, twin.name)), ends, strict=True):
+            graph.node.append(onnx.helper.make_node("Identity", [name], [end]))
+            graph.output.add().CopyFrom(onnx.helper.make_empty_tensor_value_info(end))
+        pairs.append(ends)
+    return model, pairs
+
+
+def _behind(graph: onnx.GraphProto, name: str) -> str:
+    """What an output that is an Identity copies."""
+    made = {node.output[0]: node for node in graph.node}
+    node = made.get(name)
+    return node.input[0] if node is not None and node.op_type == "Identity" else name

@@ -1,0 +1,49 @@
+"""What follows from other rules, at several draws of sizes."""
+
+import pytest
+from tensolog.optimizer.egraph.redundancy import redundancy
+from tensolog.rules import parse_rules
+
+ONE, TWO, OTHER = parse_rules("""
+# MergeRelus takes one of two.
+rule MergeRelus
+  tags explore
+  source [generated]
+  match
+    R = Relu(Relu(X))
+  rewrite
+    R = Relu(X)
+  equal exact
+
+# MergeThreeRelus takes one of three.
+rule MergeThreeRelus
+  tags explore
+  source [generated]
+  match
+    R = Relu(Relu(Relu(X)))
+  rewrite
+    R = Relu(X)
+  equal exact
+
+# EliminateNegOfNeg takes none of two.
+rule EliminateNegOfNeg
+  tags explore
+  source [generated]
+  match
+    R = Neg(Neg(X))
+  rewrite
+    R = X
+  equal exact
+""")
+
+
+def test_a_rule_is_derived_by_those_it_needs_alone():
+    found = redundancy(TWO, [OTHER, ONE])
+    assert (found.status, found.derived_by) == ("derived", ("MergeRelus",))
+
+
+@pytest.mark.parametrize(
+    ("rule", "others"), [(ONE, [TWO]), (ONE, [OTHER]), (ONE, []), (ONE, [ONE])]
+)
+def test_a_rule_that_others_do_not_lead_to_is_new(rule, others):
+    assert redundancy(rule, others).status == "new"

@@ -1,0 +1,58 @@
+"""The operators of a model, hot ones first, and what each run knows of those before it."""
+
+from types import SimpleNamespace
+
+import onnx.parser
+import pytest
+from click.testing import CliRunner
+from tensolog.rules.generation import for_model
+from tensolog.rules.generation.for_model import generate_for_model, operator_sets
+
+from tensolog.commands.rules import rules as command
+
+MODEL = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+g (float[64, 64] x, float[64, 64] w, float[2, 2] s) => (float[64, 64] y, float[2, 2] z) {
+   a = MatMul(x, w)
+   y = Relu(a)
+   b = Neg(s)
+   c = NonZero(b)
+   z = Abs(b)
+}""")
+
+
+def test_pieces_with_the_most_elements_come_first():
+    assert operator_sets(MODEL) == (("MatMul", "Relu"), ("Abs", "Neg"))
+
+
+def test_nodes_that_do_not_read_each_other_are_no_piece():
+    assert not any({"Relu", "Neg"} <= set(names) for names in operator_sets(MODEL))
+
+
+def test_a_run_knows_what_those_before_it_found(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(for_model.time, "monotonic", lambda: now[0])
+    asked = []
+
+    def find(names, *, budget, known, nodes):
+        asked.append((names, budget, list(known), nodes))
+        now[0] += budget
+        return SimpleNamespace(rules=(f"rule{len(asked)}",))
+
+    runs = generate_for_model(MODEL, budget=40.0, known=["shipped"], find=find, nodes=2)
+    assert [run.rules for run in runs] == [("rule1",), ("rule2",)]
+    assert asked == [
+        (("MatMul", "Relu"), 20.0, ["shipped"], 2),
+        (("Abs", "Neg"), 10.0, ["shipped", "rule1"], 2),
+    ]
+
+
+def test_a_budget_that_is_too_short_starts_no_run():
+    assert generate_for_model(MODEL, budget=1.0, known=(), find=pytest.fail) == ()
+
+
+@pytest.mark.parametrize("given", [[], ["--operators", "Add", "--model", "m.onnx"]])
+def test_either_operators_or_a_model_are_named(given):
+    result = CliRunner().invoke(command, ["generate", *given, "--budget", "1"])
+    assert result.exit_code == 2
+    if given:
+        assert "either --operators or a --model" in result.output
