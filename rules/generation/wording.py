@@ -54,6 +54,8 @@ class Spelling:
 def spellings(candidate: Candidate) -> Iterator[Spelling]:
     """Ways to say a candidate, the most general first."""
     given = candidate.given
+    if not all(_place_of(size, candidate) for size in _sizes_in(candidate)):
+        return
     # A number stays one: with a shape of its own it would be a tensor like any other.
     anything = {one.name: "" if one.sort.rank else "[]" for one in given}
     yield Spelling(anything, "all")
@@ -65,6 +67,24 @@ def spellings(candidate: Candidate) -> Iterator[Spelling]:
         for way in ways:
             yield Spelling(shapes, way, backward_axes=backward)
     yield Spelling(anything, "", any_float=False)
+
+
+def _sizes_in(candidate: Candidate) -> Iterator[Size]:
+    """The sizes that lists of a candidate hold."""
+    for part in parts([term for pair in candidate.sides for term in pair]):
+        if isinstance(part, Apply):
+            for _, value in part.operation.known:
+                if isinstance(value, tuple):
+                    yield from (item for item in value if isinstance(item, Size))
+
+
+def _place_of(size: Size, candidate: Candidate) -> tuple[str, int] | None:
+    """A variable and an axis of it that has a size."""
+    for variable in candidate.given:
+        for axis, sizes in enumerate(zip(*variable.sort.shapes, strict=True)):
+            if sizes == size.values:
+                return variable.name, axis
+    return None
 
 
 def _declared(
@@ -295,23 +315,24 @@ class _Lifting:
             return _Word(self.names[name, value])
         if isinstance(value, tuple) and any(isinstance(item, Size) for item in value):
             return tuple(
-                _Word(self._size(term, position, at)) if isinstance(item, Size) else item
+                _Word(self._size(term, position, at, item)) if isinstance(item, Size) else item
                 for at, item in enumerate(value)
             )
         if self.spelling.backward_axes and name in ("", "axis"):
             return _from_the_end(value, max(_rank_of(o) for o in term.operands))
         return value
 
-    def _size(self, term: Apply, position: int, at: int) -> str:
-        """The name of a size in a list: that of a dimension of `given`, or of a variable."""
+    def _size(self, term: Apply, position: int, at: int, item: Size) -> str:
+        """A size in a list: a name that `given` declares, or the dimension of a variable."""
         solved = self._solved
         letter = None if solved is None else solved.sizes.get((term, position, at))
-        if solved is None or letter is None:
-            return "?"
-        plain = [re.findall(r"(?<!\*)\b\w+", shape) for shape in self.spelling.shapes.values()]
-        if not letter.isalpha() or any(letter in words for words in plain):
+        if letter is not None and not letter.isalpha():
             return letter
-        variable, axis = solved.places[letter]
+        plain = [re.findall(r"(?<!\*)\b\w+", shape) for shape in self.spelling.shapes.values()]
+        if letter is not None and any(letter in words for words in plain):
+            return letter
+        place = _place_of(item, self.candidate) if letter is None else None
+        variable, axis = place or solved.places[letter]  # type: ignore[union-attr, index]
         stated = dict(term.operation.attributes).get("axis")
         if stated == axis and ("axis", stated) in self.names:
             return f"dim({variable}, {self.names['axis', stated]})"

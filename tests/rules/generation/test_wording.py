@@ -38,7 +38,7 @@ def of(name, *operands, **attributes):
 )
 def test_names_say_what_happens_to_operators(left, right, name):
     assert rule_name(Candidate(left, right, False), ()) == name
-    assert rule_name(Candidate(left, right, False), (name,)) == f"{name}2"
+    assert rule_name(Candidate(left, right, False), (name,)) == f"{name}OfMatrices"
 
 
 @pytest.mark.parametrize(
