@@ -35,6 +35,7 @@ class Attempt:
     candidate: Candidate
     name: str
     waiting: Iterator[tuple[Spelling, Rule]] = field(init=False)
+    first: tuple[Spelling, Rule] | None = None
     spelling: Spelling | None = None
     proved: tuple[Proved, ...] = ()
     # The verdict on the first spelling, the most general one: what is told of a failure.
@@ -49,7 +50,7 @@ class Attempt:
     def end(self) -> None:
         """Note that all spellings were tried."""
         self.ended = True
-        if self.narrow is not None:
+        if self.narrow is not None and not self.proved:
             self.spelling, proved = self.narrow
             self.proved = (proved,)
 
@@ -97,7 +98,6 @@ def prove_candidates(
 ) -> list[Attempt]:
     """Put candidates through the gate, spelling by spelling; asked to stop, leave some unended."""
     attempts = [Attempt(one, f"Convert{at}") for at, one in enumerate(candidates)]
-    infer = INFER_S
     while (waiting := [one for one in attempts if not one.ended]) and not stop():
         asked: list[tuple[Attempt, Spelling, Rule]] = []
         for one in waiting:
@@ -105,20 +105,31 @@ def prove_candidates(
             if said is None:
                 one.end()
             else:
+                one.first = one.first or said
                 asked.append((one, *said))
-        again: list[tuple[Attempt, Spelling, Rule]] = []
-        verdicts = _ask([rule for _, _, rule in asked], infer, provers)
-        for (one, spelling, rule), verdict in zip(asked, verdicts, strict=True):
-            if not _judged(one, spelling, rule, verdict) and verdict.conditions:
-                changed = with_conditions(rule, verdict.conditions)
-                if changed is not None:
-                    again.append((one, spelling, replace(changed, comment=rule.comment)))
-        verdicts = _ask([rule for _, _, rule in again], 0.0, provers)
-        for (one, spelling, rule), verdict in zip(again, verdicts, strict=True):
-            _judged(one, spelling, rule, verdict)
-        infer = 0.0
+        _judge(asked, 0.0, provers)
+    # To look for conditions takes ten times as long as to prove: it is for what nothing else says.
+    failed = [(one, *one.first) for one in attempts if one.ended and not one.proved and one.first]
+    if not stop():
+        _judge(failed, INFER_S, provers)
+        for one, _, _ in failed:
+            one.end()
     _reverse(attempts, provers)
     return attempts
+
+
+def _judge(asked: Sequence[tuple[Attempt, Spelling, Rule]], infer: float, provers: Provers) -> None:
+    """Ask the gate; what holds under conditions that it infers is asked again with them."""
+    again: list[tuple[Attempt, Spelling, Rule]] = []
+    verdicts = _ask([rule for _, _, rule in asked], infer, provers)
+    for (one, spelling, rule), verdict in zip(asked, verdicts, strict=True):
+        if not _judged(one, spelling, rule, verdict) and verdict.conditions:
+            changed = with_conditions(rule, verdict.conditions)
+            if changed is not None:
+                again.append((one, spelling, replace(changed, comment=rule.comment)))
+    verdicts = _ask([rule for _, _, rule in again], 0.0, provers)
+    for (one, spelling, rule), verdict in zip(again, verdicts, strict=True):
+        _judged(one, spelling, rule, verdict)
 
 
 def _readable(candidate: Candidate, name: str) -> Iterator[tuple[Spelling, Rule]]:
