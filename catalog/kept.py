@@ -19,6 +19,8 @@ from typing import Any, TypeVar
 
 from .files import make_private, replacing, writable_by_others
 
+# Imported within functions: platformdirs, which asks the system; who keeps nothing needs no folder.
+
 T = TypeVar("T")
 
 _PROJECT = f"{__package__}".partition(".")[0] + "."

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from .match.rewrite import Step
     from .race.contest import ORIGINAL
     from .race.verify import Deviation
-    from .result.optimization import Candidate, Optimization
+    from .result.candidate import Candidate
+    from .result.optimization import Optimization
 
 __all__ = [
     "ORIGINAL",
@@ -52,7 +53,7 @@ __getattr__, __dir__ = lazily(
     __name__,
     {
         "ORIGINAL": ".race.contest",
-        "Candidate": ".result.optimization",
+        "Candidate": ".result.candidate",
         "Deviation": ".race.verify",
         "Explanation": ".explain.explanation",
         "NodeStory": ".explain.node_story",

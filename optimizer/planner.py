@@ -23,6 +23,8 @@ from .setting import Setting
 if TYPE_CHECKING:
     from .egraph.search import Found
 
+# Imported within functions: the searches, each for the phase that the budget lets begin.
+
 
 class Planner:
     """Derives plans of one model; compiled rules and measured prices are shared by all of them."""

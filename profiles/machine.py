@@ -22,6 +22,8 @@ from .control_groups import memory_left_bytes, processor_quota
 if TYPE_CHECKING:
     from ..catalog import Catalog
 
+# Imported within functions: ONNX Runtime, where the machine is measured and not looked up.
+
 # Flags that decide which kernels a runtime picks, narrowest last.
 _FLAGS = (
     "sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512vl", "avx512_vnni", "avx_vnni",

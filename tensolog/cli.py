@@ -19,6 +19,8 @@ from typing import Any, NoReturn
 from . import interrupts
 from .printing import one_line
 
+# Imported within functions: what a command needs; --help and completion take none of it.
+
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 

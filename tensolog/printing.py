@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+# Imported within functions: click, which importers of the package do without.
+
 LONGEST_WORD, LONGEST_LINE = 200, 2000
 _LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.live import Live
 
+# Imported within functions: rich, where progress is drawn.
+
 PLAIN_INTERVAL_S = 5.0
 # A display that is drawn more often would take time from what is being measured.
 DRAWN_PER_S = 4

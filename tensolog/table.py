@@ -10,6 +10,8 @@ from .summary import columns
 if TYPE_CHECKING:
     import pyarrow as pa
 
+# Imported within functions: pyarrow, where a table is printed.
+
 WIDEST_LINE = 120
 
 

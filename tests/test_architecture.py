@@ -48,33 +48,87 @@ def test_imports_run_one_way(path):
 
 
 def modules_imported(path: Path, modules: set[str]) -> set[str]:
-    """Name the modules that one imports, within functions too, but for those that it only names."""
-    package = path.relative_to(ROOT).parent.parts
+    """Name the modules and packages that one imports, within functions too.
+
+    What a module imports for its types alone isn't counted; a package names so what it loads on
+    first use, and that is.
+    """
+    relative = path.relative_to(ROOT)
+    # The face's modules lie in the package that holds the other folders.
+    packages = [relative.parent.parts]
+    if relative.parts[0] == "tensolog":
+        packages.append(relative.parent.parts[1:])
     tree = ast.parse(path.read_text(encoding="utf-8"))
     named = {
         inner
         for node in ast.walk(tree)
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
         for inner in ast.walk(node)
+        if path.name != "__init__.py"
     }
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.level and node not in named:
-            base = [*package[: len(package) - node.level + 1], *(node.module or "").split(".")]
-            target = ".".join(part for part in base if part)
-            found |= {f"{target}.{alias.name}" for alias in node.names} & modules or {target}
+            for package in packages:
+                base = [*package[: len(package) - node.level + 1], *(node.module or "").split(".")]
+                target = ".".join(part for part in base if part)
+                found |= {f"{target}.{alias.name}" for alias in node.names} & modules or {target}
     return found & modules
 
 
-def test_rules_import_in_no_circle():
-    paths = {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts): path
-        for path in (ROOT / "rules").rglob("*.py")
-        if path.name != "__init__.py"
-    }
+# Whoever opens a catalog for writing merges the files that runs left beside it: those are catalogs.
+RECURSIVE = ("catalog.store.catalog", "catalog.store.staging")
+
+
+def test_modules_import_in_no_circle():
+    paths = {}
+    for path in sources():
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        paths[".".join(part for part in parts if part != "__init__")] = path
     graph = {name: modules_imported(path, set(paths)) for name, path in paths.items()}
     assert sum(map(len, graph.values())) > len(graph)
+    reader, read = RECURSIVE
+    graph[reader].remove(read)
     TopologicalSorter(graph).prepare()
+
+
+# Edited by whoever renews the proofs, which rest on their text; and the generator's, not said yet.
+UNEXPLAINED = {
+    *("catalog/operators/check.py", "catalog/operators/definition.py"),
+    *("catalog/operators/evaluate.py", "catalog/operators/functions.py"),
+    *("rules/generation/choices.py", "rules/generation/rows.py", "rules/generation/terms.py"),
+}
+
+
+def unexplained_imports(path: Path) -> list[int]:
+    """Give the lines of imports within functions that no comment says the reason of.
+
+    One comment may speak of a module's: it begins with what is imported within functions.
+    """
+    text = path.read_text(encoding="utf-8")
+    lines = ["", *text.splitlines()]
+    if re.search(r"^# .*is imported within functions|^# Imported within functions: ", text, re.M):
+        return []
+    unexplained: list[int] = []
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            inner = [n for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom)]
+            for first in (n.lineno for n in inner):
+                while "import " in lines[first - 1] and "#" not in lines[first]:
+                    first -= 1
+                if "#" not in lines[first] and not lines[first - 1].strip().startswith("#"):
+                    unexplained.append(first)
+    return unexplained
+
+
+def test_imports_within_functions_have_their_reasons():
+    """Those of commands have one, which the docstring of their package says."""
+    without = {
+        path.relative_to(ROOT).as_posix()
+        for path in sources()
+        if path.parent.name != "commands" and unexplained_imports(path)
+    }
+    assert without == UNEXPLAINED
 
 
 @pytest.mark.parametrize("folder", [path for path in (ROOT / "rules").rglob("*/") if path.is_dir()])

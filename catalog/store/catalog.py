@@ -31,6 +31,9 @@ from .database_file import (
 from .large_constants import Spool
 from .schema_check import deviation
 
+# Imported within functions: what only who opens a catalog for writing needs. Files of
+# runs, which it merges, are catalogs themselves.
+
 # What DuckDB raises when the disk is full or the file damaged, rather than the query wrong.
 _BROKEN = (
     duckdb.IOException,

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..graph.fold import FOLD_LIMIT, fold_constants
 from ..graph.graph import Constant, Graph, TensorType
-from ..graph.infer import bind, same_type, sharpen
+from ..graph.infer import bind, bound_types, same_type, sharpen
 from ..graph.simplify import is_pure
 from ..match.arrays import Flags, Ints
 from .columns import NONE, Columns, Row, Rows
@@ -95,8 +95,6 @@ class EGraph:
         self.columns.new_classes(len(graph.names))
         sized = {v: bind(t, self.sizes) for v, t in graph.types.items()}
         if self.sizes:
-            from ..graph.infer import bound_types
-
             sized = bound_types(graph, self.sizes)
         for value in range(len(graph.names)):
             type_, bound = graph.types.get(value), sized.get(value)

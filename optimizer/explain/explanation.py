@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from ..match.rewrite import Step
 from ..report.notebook import Text
+from ..report.schema import steps_json
 from .reasons import Reason
 from .text import explanation_text
 
@@ -42,8 +43,6 @@ class Explanation:
 
     def to_json(self) -> dict[str, object]:
         """Give the explanation as plain values."""
-        from ..result.optimization import steps_json
-
         return {
             "model": self.model,
             "fired": steps_json(self.fired),

@@ -37,6 +37,8 @@ from .reasons import (
 from .text import story_text
 from .what_if import Asker
 
+# Imported within functions: layouts, for the targets that have any.
+
 
 @dataclass
 class NodeStory:

@@ -14,7 +14,7 @@ from ..phases import Phases
 from ..race.contest import ORIGINAL, Plan
 from ..race.final import FINAL_SHARE
 from ..race.shortlist import NO_TIME
-from ..result.optimization import Candidate
+from ..result.candidate import FEW_ROUNDS, Candidate
 from ..setting import CLASSES, FINITE_MATH, MOST_S, Setting
 from ..unproved import NOT_PROVED, is_unproved
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 # A smaller gap is within what costs are uncertain by.
 LEAST_GAP = 0.01
-# Of fewer rounds than this an interval is so wide that it says nothing.
-FEW_ROUNDS = 5
 # Plans that are named where there was no time for them, and seconds that nobody would add.
 SHOWN_PLANS, MOST_MORE_S = 3, 3600.0
 # By so many seconds a budget may be passed without a word; the phases that took most are told.

@@ -19,6 +19,8 @@ import onnx
 from ...catalog.errors import ModelError
 from ..setting import OptionError
 
+# Imported within functions: torch, an extra.
+
 EXTRA = "pip install 'tensolog[torch]'"
 BY_HAND = "torch.onnx.export(module, inputs, 'model.onnx'), then tensolog.optimize('model.onnx')"
 

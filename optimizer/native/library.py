@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -85,8 +86,6 @@ def build(
 @cache
 def default_levels() -> tuple[str, ...]:
     """Return all instruction sets of this kind of processor, best first."""
-    import platform
-
     return tuple(LEVELS) if platform.machine().lower() in ("x86_64", "amd64") else ("plain",)
 
 

@@ -7,7 +7,11 @@ nothing was measured. Names come from models and are never trusted.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NotRequired, TypedDict
+
+from ..match import rewrite
+from ..unproved import is_unproved
 
 
 class Latency(TypedDict):
@@ -210,3 +214,25 @@ class Report(Summary, total=False):
     """A summary and the two graphs: what the HTML report draws."""
 
     graphs: Graphs
+
+
+def steps_json(plan: Sequence[rewrite.Step]) -> list[Step]:
+    """Give the steps as plain values."""
+    return [
+        {
+            "position": position,
+            "rule": step.rule,
+            "nodes": list(step.nodes),
+            "removed": step.removed,
+            "added": step.added,
+            "cost_before_ns": step.cost_before_ns,
+            "cost_after_ns": step.cost_after_ns,
+            "accepted": step.accepted,
+            "reason": step.reason,
+            "equal": step.equal,
+            "proved": not is_unproved(step.rule),
+            "summary": step.summary,
+            **({"correction": step.correction} if step.correction else {}),  # type: ignore[typeddict-item]
+        }
+        for position, step in enumerate(plan)
+    ]

@@ -23,30 +23,16 @@ from ..match.rewrite import Step
 from ..race.contest import ORIGINAL
 from ..race.verify import Deviation
 from ..report.notebook import Text, heading, page, paragraphs, table
-from ..unproved import is_unproved
+from ..report.schema import steps_json
+from .candidate import FEW_ROUNDS, Candidate
 from .files import Deliverable
 
 if TYPE_CHECKING:
     from ..explain.node_story import NodeStory, Question
     from ..explain.reasons import Reason
     from ..report.schema import DrawnGraph, OperatorCost, Summary, Target
-    from ..report.schema import Step as ReportStep
 
-
-@dataclass(frozen=True)
-class Candidate:
-    """One plan measured end to end; times in nanoseconds, ratios to the original's time."""
-
-    candidate: str
-    nodes: int
-    verdict: str
-    predicted_ns: float | None = None
-    median_ns: float | None = None
-    spread_ns: float | None = None
-    ratio: float | None = None
-    ratio_low: float | None = None
-    ratio_high: float | None = None
-    samples: int = 0
+# Imported within functions: reports and explanations, for who asks for them.
 
 
 @dataclass
@@ -271,33 +257,9 @@ def _milliseconds(time_ns: float | None) -> str:
 
 
 def _interval(candidate: Candidate) -> str:
-    from ..explain.verdict import FEW_ROUNDS
-
     ratio, low, high = candidate.ratio, candidate.ratio_low, candidate.ratio_high
     if ratio is None:
         return ""
     if low is None or high is None or candidate.samples < FEW_ROUNDS:
         return f"{ratio:.3f}"
     return f"{ratio:.3f} ({low:.3f} to {high:.3f})"
-
-
-def steps_json(plan: list[Step]) -> list[ReportStep]:
-    """Give the steps as plain values."""
-    return [
-        {
-            "position": position,
-            "rule": step.rule,
-            "nodes": list(step.nodes),
-            "removed": step.removed,
-            "added": step.added,
-            "cost_before_ns": step.cost_before_ns,
-            "cost_after_ns": step.cost_after_ns,
-            "accepted": step.accepted,
-            "reason": step.reason,
-            "equal": step.equal,
-            "proved": not is_unproved(step.rule),
-            "summary": step.summary,
-            **({"correction": step.correction} if step.correction else {}),  # type: ignore[typeddict-item]
-        }
-        for position, step in enumerate(plan)
-    ]

@@ -16,7 +16,7 @@ from ..race.contest import Plan
 from ..race.verify import Deviation
 from ..setting import Setting
 from ..unproved import is_unproved
-from .optimization import Candidate
+from .candidate import Candidate
 
 SCHEMA = """
 CREATE OR REPLACE TABLE plan (

@@ -169,6 +169,7 @@ class _Question:
 
     def optimize(self, file: Path, best: _Answer, place: Path, catalog: Catalog | None) -> bool:
         """Optimize the model for the threads and rows chosen; tell whether that gave another."""
+        # The optimizer is loaded where a model is to be optimized.
         from ...optimizer import ORIGINAL as UNCHANGED
         from ...optimizer import optimize
 

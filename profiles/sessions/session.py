@@ -222,7 +222,7 @@ class BoundRun:
 def _ort_value(array: np.ndarray[Any, Any]) -> Any:
     if array.dtype.kind in "biufO" or array.dtype.kind in "SU":
         return onnxruntime.OrtValue.ortvalue_from_numpy(array)
-    from ..kernel import element_type
+    from ..kernel import element_type  # loads onnx
 
     return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(
         array, element_type(array.dtype.name)

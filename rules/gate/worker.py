@@ -11,6 +11,8 @@ import os
 import pickle
 import sys
 
+# Imported within functions: the prover, once its output can't come between answers.
+
 
 def main() -> None:
     """Answer until the input ends."""

@@ -1,4 +1,7 @@
-"""The commands, one module each, imported when they are called."""
+"""The commands, one module each, imported when they are called.
+
+What a command computes with is imported within its function: --help and completion take none of it.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tensolog.optimizer.explain.verdict import verdict_of
 from tensolog.optimizer.layouts.values import SUMMARIES
 from tensolog.optimizer.match.rewrite import _BY_CODE, Step
 from tensolog.optimizer.race.contest import Plan
-from tensolog.optimizer.result.optimization import steps_json
+from tensolog.optimizer.report.schema import steps_json
 from tensolog.optimizer.unproved import BY_DEFINITION, UNPROVED, is_unproved, table
 from tensolog.rules import load_rules
 

@@ -19,6 +19,8 @@ from .clause_plans import DatabaseOnlyError
 from .execution import Evaluator
 from .program_plans import plan_of
 
+# Imported within functions: the database, which few rows do without.
+
 # From so many rows on a database's joins make up for the planning of its statements.
 FEW_ROWS = 1_000
 

@@ -15,6 +15,8 @@ from ...kept import cache_path, kept, text_hash
 from .execution import Evaluator
 from .plan import ProgramPlan
 
+# Imported within functions: what reads and plans a program, which is done once.
+
 
 def shipped(file: Traversable) -> Evaluator:
     """Return what derives all relations of a program file from rows of its inputs.

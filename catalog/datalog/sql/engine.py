@@ -13,6 +13,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from ..analysis.stratify import uses
 from ..language.structures import decode
 from ..language.syntax import DatalogError, Position
 from ..limits import NO_LIMITS, Limits, interrupted_after
@@ -146,8 +147,6 @@ def evaluate(
 
 def needed(program: Program, names: Collection[str]) -> set[str]:
     """Name the relations that some relations depend on, themselves included."""
-    from ..analysis.stratify import uses
-
     found: set[str] = set()
     queue = list(names)
     while queue:

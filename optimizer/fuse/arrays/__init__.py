@@ -7,6 +7,7 @@ lazy_array.py, then ufuncs.py.
 
     lazy_array        stands for an ndarray or a NumPy number
     views             transposes, reshapes, slices: they share memory once somebody writes
+    operands          operands as expressions, expressions as lazy arrays
     ufuncs            elementwise functions, with NumPy's rules of types
     compositions      elementwise functions made of others (heaviside, floor_divide, …)
     reductions        sums, extremes, means, norms; ufuncs' reduce and accumulate

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..tracing.expressions import TRACED, Expression, cast, elementwise
-from ..tracing.trace import Trace, UnsupportedError, is_lazy
+from ..tracing.marker_types import is_lazy
+from ..tracing.trace import Trace, UnsupportedError
 from . import views
 from .ufuncs import operand
 

@@ -18,10 +18,11 @@ from ..tracing.expressions import (
     elementwise,
     remembered,
 )
-from ..tracing.trace import Trace, UnsupportedError, is_lazy
+from ..tracing.marker_types import is_lazy
+from ..tracing.trace import Trace, UnsupportedError
 from . import arrangements, compositions, products, reductions, views
+from .operands import made, number, operand
 from .ufuncs import apply as apply_ufunc
-from .ufuncs import made, number, operand
 
 Handler = Callable[..., Any]
 Building = Callable[..., Expression]

@@ -13,8 +13,11 @@ from ..tracing import eager
 from ..tracing.buffers import answer_for
 from ..tracing.escapes import result
 from ..tracing.expressions import Held
-from ..tracing.trace import Family, Lazy, Trace, View, is_lazy
+from ..tracing.marker_types import Lazy, is_lazy
+from ..tracing.trace import Family, Trace, View
 from . import reductions, ufuncs, views
+
+# Imported within functions: NumPy's other functions, for programs that call one.
 
 # Methods of ndarray that write into it.
 _WRITING = frozenset(["sort", "partition", "fill", "put", "itemset", "resize", "setfield"])

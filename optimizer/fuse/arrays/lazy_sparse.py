@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from ..tracing import eager
-from ..tracing.expressions import Expression
-from ..tracing.trace import UnsupportedError
+from ..tracing.expressions import Expression, Held, Kind
+from ..tracing.trace import Trace, UnsupportedError
 from . import sparse_operators as traced
-from .sparse_values import HeldSparse, wrap
+from .sparse_values import HeldSparse, canonical, held_of, refusal
+
+# Imported within functions: SciPy, for programs that have sparse arrays.
 
 # Ufuncs that NumPy answers with a method of the sparse object; it has others of its own for floor,
 # ceil and trunc, which a sparse object doesn't have, and compares for sign.
@@ -318,3 +321,23 @@ _REFLECTED = {
     np.not_equal: "__ne__",
 }
 LazySparse.__hash__ = None  # type: ignore[assignment]
+
+
+def wrap(trace: Trace, value: Any, most_bytes: float = math.inf) -> Any:
+    """Return what stands for a sparse object; SciPy answers all for one that can't be traced.
+
+    One of more than `most_bytes` is held in blocks of rows, or of columns if it is CSC.
+    """
+    import scipy.sparse
+
+    is_matrix = not isinstance(value, scipy.sparse.sparray)
+    why = refusal(value)
+    if why:
+        trace.runner.note(f"a sparse operand isn't traced: {why}")
+        held = Held.__new__(Held)
+        held.settle((), Kind(value.shape, value.dtype.name, nnz=value.nnz))  # SciPy has the value
+        return LazySparse(trace, held, value.format, is_matrix, value, exposed=True)
+    rows = canonical(value)
+    held = held_of(trace, value, rows, most_bytes)
+    repeated = bool(value.nnz != rows.nnz)
+    return LazySparse(trace, held, value.format, is_matrix, value, repeated=repeated)

@@ -11,10 +11,18 @@ import numpy as np
 
 from ..tracing import eager
 from ..tracing.eager import raise_if_errors_are_asked_for
-from ..tracing.expressions import Expression, cast, constant, elementwise, reduction, remembered
+from ..tracing.expressions import (
+    TRACED,
+    Expression,
+    cast,
+    constant,
+    elementwise,
+    reduction,
+    remembered,
+)
 from ..tracing.trace import Trace, UnsupportedError
+from .operands import FLOATS, made, operand
 from .products import over_axes
-from .ufuncs import _FLOATS, made, operand
 
 # The arguments of ndarray's methods, in order.
 _SIGNATURES: Mapping[str, tuple[str, ...]] = {
@@ -303,7 +311,7 @@ def _counted(asked: Expression, axes: tuple[int, ...], keepdims: bool) -> Expres
 
 def _without_nan(name: str, x: Expression, options: Mapping[str, Any]) -> Expression:
     """Return the sum or the mean of what is no NaN."""
-    if x.dtype not in _FLOATS or options.get("dtype") is not None:
+    if x.dtype not in FLOATS or options.get("dtype") is not None:
         raise UnsupportedError("dtype=, or whole numbers")
     missing = elementwise("IsNaN", x, dtype="bool")
     known = elementwise("Where", missing, constant(0, x.dtype), x)
@@ -315,8 +323,6 @@ def _without_nan(name: str, x: Expression, options: Mapping[str, Any]) -> Expres
 
 
 def _traced(dtype: Any) -> str:
-    from ..tracing.expressions import TRACED
-
     name: str = np.dtype(dtype).name
     if name not in TRACED:
         raise UnsupportedError(f"dtype={name}")

@@ -26,8 +26,8 @@ from ..tracing.expressions import (
 )
 from ..tracing.trace import UnsupportedError
 from . import products, reductions
+from .operands import made, number, operand
 from .sparse_values import transposed
-from .ufuncs import made, number, operand
 
 if TYPE_CHECKING:
     from .lazy_sparse import LazySparse

@@ -12,8 +12,10 @@ import numpy as np
 
 from ..blocks.partitioned import SHARE, bytes_of, of_array
 from ..program.evaluate import is_sparse
-from ..tracing.expressions import TRACED, Expression, Held, Kind, leaf, remembered
+from ..tracing.expressions import TRACED, Expression, Held, leaf, remembered
 from ..tracing.trace import Trace
+
+# Imported within functions: SciPy, for programs that have sparse arrays.
 
 
 def refusal(value: Any) -> str:
@@ -23,28 +25,6 @@ def refusal(value: Any) -> str:
     if value.dtype.name not in TRACED or not value.dtype.isnative:
         return f"the type {value.dtype}"
     return ""
-
-
-def wrap(trace: Trace, value: Any, most_bytes: float = math.inf) -> Any:
-    """Return what stands for a sparse object; SciPy answers all for one that can't be traced.
-
-    One of more than `most_bytes` is held in blocks of rows, or of columns if it is CSC.
-    """
-    import scipy.sparse
-
-    from .lazy_sparse import LazySparse
-
-    is_matrix = not isinstance(value, scipy.sparse.sparray)
-    why = refusal(value)
-    if why:
-        trace.runner.note(f"a sparse operand isn't traced: {why}")
-        held = Held.__new__(Held)
-        held.settle((), Kind(value.shape, value.dtype.name, nnz=value.nnz))  # SciPy has the value
-        return LazySparse(trace, held, value.format, is_matrix, value, exposed=True)
-    rows = canonical(value)
-    held = held_of(trace, value, rows, most_bytes)
-    repeated = bool(value.nnz != rows.nnz)
-    return LazySparse(trace, held, value.format, is_matrix, value, repeated=repeated)
 
 
 def held_of(trace: Trace, value: Any, rows: Any, most_bytes: float = math.inf) -> Held:

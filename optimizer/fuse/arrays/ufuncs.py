@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
@@ -10,9 +11,12 @@ import numpy as np
 
 from ..tracing import eager
 from ..tracing.eager import raise_if_errors_are_asked_for
-from ..tracing.expressions import TRACED, Expression, Held, cast, constant, elementwise, remembered
-from ..tracing.trace import DEPTH, Trace, UnsupportedError, is_lazy
-from . import compositions
+from ..tracing.expressions import TRACED, Expression, cast, elementwise, remembered
+from ..tracing.marker_types import is_lazy
+from ..tracing.trace import Trace, UnsupportedError
+from . import compositions, reductions, views
+from .operands import FLOATS, made, number, operand
+from .products import product
 
 _OPERATORS: Mapping[np.ufunc, str] = {
     np.add: "Add",
@@ -91,9 +95,6 @@ _COMPARING = frozenset(["Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqu
 
 _PLAIN = frozenset([np.ndarray, int, float, bool])
 
-# The types that NumPy gives Python's numbers where it makes arrays of them.
-_NUMBERS = {kind: np.asarray(kind(0)).dtype.name for kind in (bool, int, float)}
-
 _DEFAULTS: Mapping[str, Any] = {
     "where": True,
     "casting": "same_kind",
@@ -128,8 +129,6 @@ def apply(
             raise UnsupportedError("after the call")
         trace.step()
         if method in ("reduce", "accumulate"):
-            from . import reductions
-
             take = reductions.reduce if method == "reduce" else reductions.accumulate
             return take(trace, ufunc, inputs, options)
         if method == "outer" and not options:
@@ -184,8 +183,6 @@ def _call(trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any], options: Mapping
 
 def _outer(trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
     """Return ufunc.outer: each element of the first operand with each of the second."""
-    from . import views
-
     raise_if_errors_are_asked_for()
     if len(inputs) != 2 or ufunc.signature is not None:
         raise UnsupportedError("ufunc.outer of other than two operands")
@@ -200,14 +197,6 @@ def _outer(trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any]) -> Any:
         first = remembered(first, (step.op, step.shape, step.attributes), build)
     expression = expression_of(trace, ufunc, (first, second))
     return made(trace, expression, not expression.shape)
-
-
-def made(trace: Trace, expression: Expression, scalar: bool = False) -> Any:
-    """Return a lazy array for an expression."""
-    found = trace.kind(trace, Held(expression, trace.epoch), scalar)
-    if expression.depth > DEPTH:
-        trace.flush(f"a chain of {DEPTH} operators")
-    return found
 
 
 def _into(trace: Trace, out: Any, expression: Expression) -> Any:
@@ -227,28 +216,8 @@ def _into(trace: Trace, out: Any, expression: Expression) -> Any:
     return target
 
 
-def operand(trace: Trace, value: Any) -> Expression:
-    """Return an operand as an expression; raises UnsupportedError for what must be read at once."""
-    if type(value) is Expression:
-        return value
-    if is_lazy(value):
-        if value._trace is not trace:
-            return trace.read(trace.captured(value._value("another function")))
-        family = value._family
-        if family is not None and family.exposed:
-            return trace.read(trace.captured(value._held.value))
-        return trace.read(value._held)
-    if type(value) in _NUMBERS:
-        try:
-            return constant(value, _NUMBERS[type(value)])
-        except OverflowError as error:
-            raise UnsupportedError("a number that is too large") from error
-    return trace.operand(value)
-
-
 # Whole numbers below are exact in each floating-point type.
 _EXACT = 1 << 24
-_FLOATS = frozenset(["float32", "float64"])
 
 
 def expression_of(
@@ -292,8 +261,6 @@ def _applied(
 ) -> tuple[Expression, bool]:
     """Return a ufunc of expressions and Python's numbers, and whether those all have places."""
     if ufunc is np.matmul:
-        from .products import product
-
         if dtype is not None or any(type(one) is not Expression for one in operands):
             raise UnsupportedError("dtype=" if dtype is not None else "a product with a number")
         return product(*operands), True
@@ -309,7 +276,7 @@ def _applied(
         for one, name in zip(operands, loop, strict=False):
             if type(one) is Expression:
                 ready.append(cast(one, name))
-            elif name in _FLOATS and (type(one) is float or -_EXACT < one < _EXACT):
+            elif name in FLOATS and (type(one) is float or -_EXACT < one < _EXACT):
                 ready.append(trace.places.number(trace.record.number(one), name))
             else:
                 ready.append(number(one, name))
@@ -341,14 +308,6 @@ def _loop(ufunc: np.ufunc, types: tuple[Any, ...], dtype: Any) -> tuple[tuple[st
     op = _OPERATORS.get(ufunc, "")
     plain = op and op != "Mod" and np.dtype(loop[0]).kind == "f"
     return loop, op if plain else ""
-
-
-def number(value: Any, dtype: str) -> Expression:
-    """Return a Python number as a constant of the type that NumPy gives it."""
-    exact = np.asarray(value, dtype=dtype)
-    if np.dtype(dtype).kind in "iu" and exact.item() != value:
-        raise UnsupportedError(f"{value} isn't a number of type {dtype}")
-    return constant(exact.item(), dtype)
 
 
 def _operator(ufunc: np.ufunc, operands: list[Expression], dtype: str) -> Expression:
@@ -401,8 +360,6 @@ def _left_to_numpy(ufunc: np.ufunc, operands: Sequence[Expression], dtype: str) 
         module = "numpy"
     else:
         module = "scipy.special"
-        import sys
-
         loaded = sys.modules.get(module)
         if loaded is None or getattr(loaded, name, None) is not ufunc:
             raise UnsupportedError("a function without a name of NumPy's")
@@ -416,7 +373,7 @@ def power(base: Any, exponent: Any) -> Any:
 
     2 squares and, of floating-point arrays, 0.5 is the square root and -1 the reciprocal.
     """
-    floating = base._held.told.dtype in _FLOATS
+    floating = base._held.told.dtype in FLOATS
     if base._held.told.dtype == "bool":
         return eager.method(base, "__pow__", (exponent,), {})
     if type(exponent) in (int, float) and not base._scalar:

@@ -13,8 +13,9 @@ import numpy as np
 
 from ..tracing import eager
 from ..tracing.expressions import Attributes, Expression, elementwise, leaf, remembered
-from ..tracing.trace import UnsupportedError, View, is_lazy
-from .ufuncs import made, operand
+from ..tracing.marker_types import is_lazy
+from ..tracing.trace import UnsupportedError, View
+from .operands import made, operand
 
 # The parts of an array of no more are made as views that wait.
 _SHORT = 8

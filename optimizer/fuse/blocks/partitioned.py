@@ -13,6 +13,8 @@ import numpy as np
 from ....catalog.errors import TensologError
 from .mapped import blocks_of_file
 
+# Imported within functions: Dask and SciPy, for programs that have their arrays.
+
 # A block is at most this share of the memory budget: some run at once, each with its results.
 SHARE = 16
 

@@ -27,6 +27,9 @@ from .rounds import Round, rounds, sized
 if TYPE_CHECKING:
     from ..planning.plan import FusionPlan
 
+# Imported within functions: Dask's cluster, and what plans and compiles, which is loaded
+# with a first region that pays.
+
 # Parts combined by one task.
 _FAN_IN = 8
 # Dask's scheduler hands out a task in about this time.
@@ -149,33 +152,6 @@ class BlockPlan:
             found = Pass(uuid.uuid4().hex, program, options, len(one.aggregates))
             self.passes[number, rows] = found
         return found
-
-    def lines(self) -> list[str]:
-        """Return what explain says of it, after its inputs."""
-        from ..tracing.report import region_text
-
-        here = "too large for here" if math.isinf(self.here_s) else f"{self.here_s * 1e3:.1f} ms"
-        told = [f"in blocks {self.blocks_s * 1e3:.1f} ms estimated, here {here}"]
-        if self.local is not None:
-            return [*told, "gathered, and computed here", *region_text(self.local)]
-        told.append(f"{len(self.rows)} blocks of up to {max(self.rows)} rows")
-        for number, one in enumerate(self.rounds):
-            told += [f"%{at} = {self.program.nodes[at].op}, here" for at in one.before]
-            if not one.nodes:
-                continue
-            sent = [f"%{at} cut" for at, _ in one.split] + [f"%{at}" for at in one.whole]
-            told.append(f"pass {number + 1} over each block; sent along: {', '.join(sent) or '-'}")
-            known = self.passes.get((number, self.rows[0]))
-            if known is not None:
-                told += [f"  {line}" for line in region_text(prepared(known))]
-            for made in one.aggregates:
-                op = self.program.nodes[made.node].op
-                told.append(f"%{made.node} = {op}: parts combined in a tree by {made.ufunc}")
-            for at in one.kept:
-                gathered = self.held.gathered.get(at)
-                end = f"gathered for {gathered}" if gathered else "stays in blocks"
-                told.append(f"%{at} = {self.program.nodes[at].op}: {end}")
-        return told
 
 
 def _tree(results: Sequence[Any], ufuncs: Sequence[str]) -> Any:

@@ -18,6 +18,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+# Imported within functions: mpmath, with which polynomials are fitted anew; the package has them.
+
 Number = Any  # an mpmath.mpf
 
 

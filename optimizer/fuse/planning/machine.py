@@ -22,6 +22,8 @@ import numpy as np
 
 from ....profiles.machine import identity
 
+# Imported within functions: platformdirs, where rates are read or measured.
+
 # Bytes beyond all caches, and of arrays that lie in the second one or the third.
 _FAR = 64 << 20
 _NEAR = 2 << 20

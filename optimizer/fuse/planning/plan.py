@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+# Imported within functions: the report's pages, for notebooks.
+
 Template = Literal["Cell", "Row", "MultiAgg", "Outer"]
 Variant = Literal["none", "row", "column", "full", "left", "right"]
 _COSTS = ("cost_s", "read_bytes", "write_bytes", "flops")

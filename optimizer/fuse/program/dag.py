@@ -34,6 +34,8 @@ from ....catalog.operators import Specification
 from ....catalog.operators.expand import Expansion
 from .operators import meaning
 
+# Imported within functions: onnx, which planning does without.
+
 LEAVES = frozenset(["Input", "Constant"])
 
 # Inputs of a specification that are lists or numbers known beforehand: here they are attributes.

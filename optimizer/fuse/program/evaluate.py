@@ -19,6 +19,8 @@ import numpy as np
 from . import memory_pool
 from .dag import Node, Program, ProgramError
 
+# Imported within functions: SciPy's functions, for programs that call them.
+
 Value = Any  # an ndarray, or a SciPy sparse array
 
 

@@ -36,6 +36,8 @@ from .rewrite import Builder
 if TYPE_CHECKING:
     from ....rules import Rule
 
+# Imported within functions: rules and matching, for programs that a rule may match.
+
 # Rounds of matching, each of which leaves the program cheaper by one rule.
 _ROUNDS = 12
 # Matches tried on a program: what each leads to is built, which takes as long as the program is.

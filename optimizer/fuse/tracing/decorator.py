@@ -17,6 +17,7 @@ from .eager import shown
 from .eligibility import MODES, FuseError, Mode, asks, mode_of, target, watched
 from .escapes import release, release_from, result
 from .expressions import leaf, type_name
+from .marker_types import FusedFunction
 from .prepare import Heuristic, Options
 from .regions import Engine, Runner
 from .replay import MISSED, Again, Meaning, again, leaves_of, may_repeat, sketched, straight
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     import duckdb
 
     from ..planning.plan import FusionPlan
+
+# Imported within functions: what explains, and SciPy's objects, for who asks for them.
 
 # Arrays beside operands in blocks are cut once, not for each region, from so many bytes on.
 _CUT_BYTES = 1 << 16
@@ -46,7 +49,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Fused(Generic[P, R]):
+class Fused(FusedFunction, Generic[P, R]):
     """A function whose arrays are traced while it runs; called, it returns what NumPy would."""
 
     def __init__(self, given: Callable[P, R], options: Options, mode: Mode = "auto") -> None:
@@ -334,7 +337,7 @@ def _wrap(trace: Trace, value: Any, seen: dict[int, Any]) -> Any:
         return _wrap_blocks(trace, value, seen)
     if is_sparse(value) and hasattr(value, "asformat"):
         if id(value) not in seen:
-            from ..arrays.sparse_values import wrap
+            from ..arrays.lazy_sparse import wrap
 
             seen[id(value)] = wrap(trace, value, trace.runner.engine.most_bytes)
         return seen[id(value)]

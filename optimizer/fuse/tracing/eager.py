@@ -9,7 +9,8 @@ import numpy as np
 
 from ..program.evaluate import ERROR_STATES
 from .expressions import leaf, type_name
-from .trace import Family, Trace, UnsupportedError, is_lazy
+from .marker_types import is_lazy
+from .trace import Family, Trace, UnsupportedError
 
 # What a call that is left to NumPy takes longer than without tracing.
 CALL_S = 5e-6

@@ -26,14 +26,17 @@ from types import (
     MethodType,
     ModuleType,
 )
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..blocks.partitioned import Partitioned
 from .buffers import memory_behind
 from .liveness import put_in_frame
-from .trace import Trace, is_lazy
+from .marker_types import is_lazy
+
+if TYPE_CHECKING:
+    from .trace import Trace
 
 _PLAIN = frozenset([bool, int, float, complex, str, bytes, type(None)])
 _NO_CONTAINERS = (type, ModuleType, BuiltinFunctionType, MethodType)

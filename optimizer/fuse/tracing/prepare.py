@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from ..planning.machine import Machine
     from ..planning.plan import FusionPlan
 
+# Imported within functions: what plans and compiles, which calls too small to pay do without.
+
 Heuristic = Literal["cost", "all", "no_redundancy", "none"]
 
 

@@ -19,6 +19,8 @@ from .prepare import Options, Prepared, needless, prepare
 if TYPE_CHECKING:
     from ..blocks.plan import BlockPlan
 
+# Imported within functions: blocks, for arrays that come in some.
+
 
 @dataclass(frozen=True, slots=True)
 class Region:

@@ -20,9 +20,12 @@ from ..program.dag import Program
 from ..program.evaluate import is_sparse
 from .eager import raise_if_errors_are_asked_for
 from .expressions import Held
+from .marker_types import FusedFunction, is_lazy
 from .prepare import REPLAY_S, SPARSE_REPLAY_S, Prepared
 from .regions import Runner
-from .trace import Trace, UnsupportedError, is_lazy, own
+from .trace import Trace, UnsupportedError, own
+
+# Imported within functions: NumPy's other functions, for programs that call one.
 
 # Instructions that only move values, or make them of others, in any version of Python: one that
 # isn't among them counts as a branch.
@@ -155,9 +158,7 @@ def _known(function: FunctionType, name: str, found: Meaning, depth: int) -> Any
         return meant if meant.__name__ in _MODULES else None
     if isinstance(meant, np.ufunc) or type(meant) in (int, float):
         return meant
-    from .decorator import Fused
-
-    inner = meant.__wrapped__ if isinstance(meant, Fused) else meant
+    inner = meant.__wrapped__ if isinstance(meant, FusedFunction) else meant
     straight_too = isinstance(inner, FunctionType) and _is_straight(inner, found, depth - 1)
     return meant if straight_too else None
 

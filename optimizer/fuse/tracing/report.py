@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from typing import TYPE_CHECKING
 
 from ....catalog.errors import TensologError
 from ...report.notebook import Text
+from ..blocks.passes import prepared as prepared_pass
 from ..blocks.plan import BlockPlan
 from ..planning.candidates import refusal
 from ..planning.plan import FusedOperator, FusionPlan
@@ -17,6 +19,8 @@ from .regions import Computed, Runner
 
 if TYPE_CHECKING:
     import duckdb
+
+# Imported within functions: DuckDB, for questions in SQL.
 
 
 class QueryError(TensologError):
@@ -69,7 +73,7 @@ def region_text(prepared: Prepared | BlockPlan) -> list[str]:
     if prepared.rules:
         lines.append(f"rewritten by {', '.join(prepared.rules)}")
     if isinstance(prepared, BlockPlan):
-        lines += prepared.lines()
+        lines += _block_lines(prepared)
     elif prepared.plan is None or prepared.compiled is None:
         lines += [_line(program, node) for node in program.nodes if not node.is_leaf]
         lines.append(f"all by NumPy: {prepared.refusal}")
@@ -90,6 +94,32 @@ def region_text(prepared: Prepared | BlockPlan) -> list[str]:
     if isinstance(prepared, Prepared) and prepared.raced and prepared.compiled is not None:
         lines.append(f"raced: {prepared.raced}")
     lines.append("returns " + ", ".join(f"%{at}" for at in program.outputs))
+    return lines
+
+
+def _block_lines(plan: BlockPlan) -> list[str]:
+    """Return what is said of a region in blocks, after its inputs."""
+    here = "too large for here" if math.isinf(plan.here_s) else f"{plan.here_s * 1e3:.1f} ms"
+    lines = [f"in blocks {plan.blocks_s * 1e3:.1f} ms estimated, here {here}"]
+    if plan.local is not None:
+        return [*lines, "gathered, and computed here", *region_text(plan.local)]
+    lines.append(f"{len(plan.rows)} blocks of up to {max(plan.rows)} rows")
+    for number, one in enumerate(plan.rounds):
+        lines += [f"%{at} = {plan.program.nodes[at].op}, here" for at in one.before]
+        if not one.nodes:
+            continue
+        sent = [f"%{at} cut" for at, _ in one.split] + [f"%{at}" for at in one.whole]
+        lines.append(f"pass {number + 1} over each block; sent along: {', '.join(sent) or '-'}")
+        known = plan.passes.get((number, plan.rows[0]))
+        if known is not None:
+            lines += [f"  {line}" for line in region_text(prepared_pass(known))]
+        for made in one.aggregates:
+            op = plan.program.nodes[made.node].op
+            lines.append(f"%{made.node} = {op}: parts combined in a tree by {made.ufunc}")
+        for at in one.kept:
+            gathered = plan.held.gathered.get(at)
+            end = f"gathered for {gathered}" if gathered else "stays in blocks"
+            lines.append(f"%{at} = {plan.program.nodes[at].op}: {end}")
     return lines
 
 

@@ -13,6 +13,7 @@ comes before `read`.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import sys
 import weakref
@@ -21,15 +22,17 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from inspect import CO_GENERATOR
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..blocks.partitioned import Partitioned
 from ..program import memory_pool
 from ..program.evaluate import is_sparse
+from .escapes import in_variable
 from .expressions import Expression, Held, Record, leaf, type_name
 from .liveness import caller_outside, put_in_variables, unread_references
+from .marker_types import is_lazy
 
 if TYPE_CHECKING:
     from ..arrays.lazy_array import LazyArray
@@ -93,17 +96,6 @@ class Family:
 
 class UnsupportedError(Exception):
     """Something that isn't traced; the message says what. NumPy does it at once."""
-
-
-class Lazy:
-    """What a lazy array is, for those that can't import it."""
-
-    __slots__ = ()
-
-
-def is_lazy(value: Any) -> TypeGuard[LazyArray]:
-    """Whether a value is a lazy array, of this trace or of another."""
-    return isinstance(value, Lazy)
 
 
 class Trace:
@@ -326,8 +318,6 @@ class Trace:
         self.runner.stopped = why
         self.close("tracing stops")
         if not self.returned:
-            from .escapes import in_variable
-
             put_in_variables(caller_outside(_is_own), self.code, in_variable)
 
     def _compute_left(self, held: Held) -> None:
@@ -432,8 +422,6 @@ class Trace:
 
     def abandon(self) -> None:
         """End the trace after an exception, computing what is kept somewhere as far as it goes."""
-        import contextlib
-
         with contextlib.suppress(Exception):
             self.close()
         self.closed = True

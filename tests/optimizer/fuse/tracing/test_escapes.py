@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensolog.optimizer.fuse.tracing.trace import is_lazy
+from tensolog.optimizer.fuse.tracing.marker_types import is_lazy
 
 from tensolog import fuse
 
