@@ -152,11 +152,12 @@ class Kernel:
         domain = "" if self.domain == "ai.onnx" else self.domain
         since, defaults = _schema(domain, self.op_type, self.opset)
         pairs = self.attributes.items() if isinstance(self.attributes, Mapping) else self.attributes
-        held = {name: _canonical_attribute(value) for name, value in pairs}
+        canonical = {name: _canonical_attribute(value) for name, value in pairs}
         kept = tuple(
-            (name, held[name])
-            for name in sorted(held)
-            if held[name] is not None and not (name in defaults and defaults[name] == held[name])
+            (name, canonical[name])
+            for name in sorted(canonical)
+            if canonical[name] is not None
+            and not (name in defaults and defaults[name] == canonical[name])
         )
         inputs = list(self.inputs)
         while inputs and inputs[-1] is None:

@@ -72,8 +72,8 @@ def identity() -> Identity:
     cpu = [facts[key] for key in ("vendor_id", "cpu family", "model") if key in facts]
     if cpu:
         name = f"{name} ({' '.join(cpu)})"
-    held = set((facts.get("flags") or facts.get("features") or "").split())
-    flags = [flag for flag in _FLAGS if flag in held]
+    instructions = set((facts.get("flags") or facts.get("features") or "").split())
+    flags = [flag for flag in _FLAGS if flag in instructions]
     return Identity(name, cores(), memory_bytes(), " ".join([platform.machine(), *flags]))
 
 

@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 from ..errors import ModelError
 from ..store.catalog import Catalog
 from ..store.constants import Constant, store_constants
-from ..store.rows import Rows
+from ..store.model_rows import Rows
 from ..tensors import CONSTANT_KEY, entry
 from .attributes import columns_of
 from .payloads import find_payloads, with_small_data

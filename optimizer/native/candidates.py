@@ -149,7 +149,7 @@ class KernelPlans:
     def _without_refused(self, plan: Plan) -> Plan:
         assert plan.base is not None
         fusing = Fusing(plan.base, self.contest, self.workshop, self.phases, self._alone)
-        made = fusing.again(plan)
+        made = fusing.rebuilt(plan)
         if made is None:
             raise CompilerError("the compiler refuses its kernels for other processors")
         return made

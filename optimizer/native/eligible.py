@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ..graph.graph import Graph
-from .loops.region import Meanings
+from .loops.kernel_region import Meanings
 
 STEPS = frozenset({"Floor", "Ceil", "Round"})
 

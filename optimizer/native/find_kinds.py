@@ -16,7 +16,7 @@ from .fuse_graph import by_kernel, regions
 from .grow import Found, Grower
 from .kinds import Kind
 from .library import Library, build
-from .loops.region import Meanings
+from .loops.kernel_region import Meanings
 from .product.kernel import RANKS, formed
 from .product.text import TILES
 from .untouched import left_alone

@@ -11,10 +11,10 @@ from .eligible import steady
 from .embed import embed, place
 from .grow import Found, Grower
 from .library import Library, build
-from .loops.region import Meanings
+from .loops.kernel_region import Meanings
 from .product.kernel import formed, products, supply
 from .product.text import EACH
-from .shapes.constant_shapes import settle
+from .shapes.constant_shapes import resolve_shapes
 
 
 def regions(
@@ -51,7 +51,7 @@ def fused_graph(
     and `flags` are those of `library.build`.
     """
     fused = graph.copy()
-    settle(fused)
+    resolve_shapes(fused)
     meanings = Meanings(fused)
     found = regions(meanings, fused.nodes, multiplies=multiplies)
     if form != EACH:

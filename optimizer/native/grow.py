@@ -15,9 +15,9 @@ from ...catalog.operators.terms import Apply, Term
 from ..fuse.codegen.statements import LoweringError, expression
 from .loops.affine import Extent
 from .loops.cells import SLOW
+from .loops.kernel_region import Meanings, Region, read_by
 from .loops.lower import Kernel, lower_region
 from .loops.reduced_axes import NO_ROWS, Rows, folded_axes, is_row, long_axes, ones_in, parts_of
-from .loops.region import Meanings, Region, read_by
 
 # Nodes of a region at most; longer chains are cut there.
 MOST_NODES = 48

@@ -17,8 +17,8 @@ from ...profiles.sessions.feeds import random_feeds
 from ..graph.convert import node_proto, tensor_proto
 from ..graph.graph import Graph, TensorType
 from .library import Library
+from .loops.kernel_region import Region
 from .loops.lower import Kernel
-from .loops.region import Region
 
 OPERATORS, KERNEL = "operators", "kernel"
 # Constants that the operators are given as what they are; larger ones only have a shape.
@@ -138,14 +138,14 @@ def _model(
             graph.names[value], element_type(type_.dtype), type_.shape
         )
 
-    held = [value for value in inputs if value in known]
-    size_bytes = sum(types[value].size_bytes or 0 for value in held)
+    drawn = [value for value in inputs if value in known]
+    size_bytes = sum(types[value].size_bytes or 0 for value in drawn)
     written = place is not None and size_bytes > MOST_INLINE_BYTES
     constants = [
         tensor_proto(graph.names[value], graph.constants[value])
         if written
         else numpy_helper.from_array(np.asarray(graph.constant(value)), graph.names[value])
-        for value in held
+        for value in drawn
     ]
     proto = helper.make_graph(
         nodes,

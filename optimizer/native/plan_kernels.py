@@ -31,9 +31,9 @@ from .grow import Found
 from .kind_race import Alone
 from .kinds import Kind, best_forms, cover, step_of
 from .library import Library
-from .loops.region import Meanings
+from .loops.kernel_region import Meanings
 from .product.kernel import RANKS, formed, supply
-from .shapes.constant_shapes import settle
+from .shapes.constant_shapes import resolve_shapes
 
 # More kinds share too little time to be told apart; those that promise most are tried, in the model
 # as far as there is time for so many rounds of each. Convolutions are tried together.
@@ -72,7 +72,7 @@ class Fusing:
         Raises CompilerError where there is no C compiler.
         """
         self.graph = self.base.graph.copy()
-        self.settled = settle(self.graph)
+        self.shape_steps = resolve_shapes(self.graph)
         with self.phases("fusing", self.base.name):
             self.kinds = kinds_of(self.graph, self.base, self.contest, self.is_in_blocks)
             if self.is_in_blocks and not self._gain_in_blocks(self.kinds):
@@ -117,10 +117,10 @@ class Fusing:
                     plans[same] = self._plan(self._named(name), chosen)
         return [plan for plan in plans.values() if plan is not None]
 
-    def again(self, plan: Plan) -> Plan | None:
+    def rebuilt(self, plan: Plan) -> Plan | None:
         """Make a plan of this base once more, without what the compiler has refused since."""
         self.graph = self.base.graph.copy()
-        self.settled = settle(self.graph)
+        self.shape_steps = resolve_shapes(self.graph)
         self.kinds = list(plan.kernels)
         self.library = compiled(self.kinds, (native_level(),))
         return self._plan(plan.name, self.kinds)
@@ -185,7 +185,7 @@ class Fusing:
                 continue
             other = replace(self, base=plan, kinds=[], used={})
             other.graph = plan.graph.copy()
-            other.settled = settle(other.graph)
+            other.shape_steps = resolve_shapes(other.graph)
             meanings = Meanings(other.graph)
             found = regions(meanings, other.graph.nodes)
             of = by_kernel([*found, *formed(meanings, found, forms)])
@@ -262,7 +262,7 @@ class Fusing:
         return Plan(
             name,
             embed(graph, library.domain),
-            steps=[*self.base.steps, *self.settled, *steps, *self._left_out(kinds)],
+            steps=[*self.base.steps, *self.shape_steps, *steps, *self._left_out(kinds)],
             execution=opened,
             base=self.base,
             gain_ns=sum(kind.gain_ns for kind in kinds),

@@ -251,14 +251,14 @@ class CostModel:
 def _batches(kernels: Iterable[Kernel]) -> Iterator[list[Kernel]]:
     """Cut kernels into batches of bounded number and bytes, the order kept."""
     batch: list[Kernel] = []
-    held = 0
+    batch_bytes = 0
     for kernel in kernels:
         size = most_bytes(kernel)
-        if batch and (len(batch) == _BATCH or held + size > _BATCH_BYTES):
+        if batch and (len(batch) == _BATCH or batch_bytes + size > _BATCH_BYTES):
             yield batch
-            batch, held = [], 0
+            batch, batch_bytes = [], 0
         batch.append(kernel)
-        held += size
+        batch_bytes += size
     if batch:
         yield batch
 

@@ -32,10 +32,10 @@ def kernels_of(
     `is_constant` says what is known at load time; by default initializers and Constant nodes. A
     node without a name is named by its first output; Constant nodes are left out.
     """
-    held = {tensor.name for tensor in graph.initializer}
-    held |= {tensor.values.name for tensor in graph.sparse_initializer}
-    held |= {node.output[0] for node in graph.node if node.op_type == "Constant"}
-    known = is_constant or held.__contains__
+    constants = {tensor.name for tensor in graph.initializer}
+    constants |= {tensor.values.name for tensor in graph.sparse_initializer}
+    constants |= {node.output[0] for node in graph.node if node.op_type == "Constant"}
+    known = is_constant or constants.__contains__
     found = []
     for node in graph.node:
         if node.op_type == "Constant" and node.domain in ("", "ai.onnx"):

@@ -67,6 +67,6 @@ def _set_flush(environment: ctypes.Array[ctypes.c_char]) -> bool:
         offset, code, bits = (8, "<Q", 1 << 24) if darwin else (0, "<I", 1 << 24)
     else:
         return False
-    held = struct.unpack_from(code, environment, offset)[0]
-    struct.pack_into(code, environment, offset, held | bits)
+    control_word = struct.unpack_from(code, environment, offset)[0]
+    struct.pack_into(code, environment, offset, control_word | bits)
     return True

@@ -12,7 +12,7 @@ import numpy as np
 from ..tracing import eager
 from ..tracing.buffers import answer_for
 from ..tracing.escapes import result
-from ..tracing.expressions import Held
+from ..tracing.expressions import Thunk
 from ..tracing.marker_types import Lazy, is_lazy
 from ..tracing.trace import Family, Trace, View
 from . import reductions, ufuncs, views
@@ -33,13 +33,13 @@ class LazyArray(Lazy):
     `_views` leads from the memory of its family's root to the memory that it stands for.
     """
 
-    __slots__ = ("__weakref__", "_family", "_held", "_scalar", "_trace", "_views")
+    __slots__ = ("__weakref__", "_family", "_scalar", "_thunk", "_trace", "_views")
 
     __array_priority__ = 1000.0
 
-    def __init__(self, trace: Trace, held: Held, scalar: bool = False) -> None:
+    def __init__(self, trace: Trace, thunk: Thunk, scalar: bool = False) -> None:
         self._trace = trace
-        self._held = held
+        self._thunk = thunk
         self._scalar = scalar
         self._family: Family | None = None
         self._views: tuple[View, ...] = ()
@@ -50,7 +50,7 @@ class LazyArray(Lazy):
     def _joined(self) -> Family:
         """Return the family of arrays that share its memory; it starts one where there is none."""
         if self._family is None:
-            self._join(Family(self._held))
+            self._join(Family(self._thunk))
         assert self._family is not None
         return self._family
 
@@ -67,12 +67,12 @@ class LazyArray(Lazy):
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:  # isinstance(x, np.ndarray) holds, as it does of what it stands for
-        return np.dtype(self._held.told.dtype).type if self._scalar else np.ndarray
+        return np.dtype(self._thunk.kind.dtype).type if self._scalar else np.ndarray
 
     @property
     def shape(self) -> tuple[int, ...]:
         """The lengths of the axes."""
-        return self._held.told.shape
+        return self._thunk.kind.shape
 
     @shape.setter
     def shape(self, shape: Any) -> None:
@@ -81,20 +81,20 @@ class LazyArray(Lazy):
     @property
     def ndim(self) -> int:
         """The number of axes."""
-        return len(self._held.told.shape)
+        return len(self._thunk.kind.shape)
 
     @property
     def size(self) -> int:
         """The number of elements."""
         count = 1
-        for extent in self._held.told.shape:
+        for extent in self._thunk.kind.shape:
             count *= extent
         return count
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type of the elements."""
-        return np.dtype(self._held.told.dtype)
+        return np.dtype(self._thunk.kind.dtype)
 
     @property
     def itemsize(self) -> int:
@@ -132,7 +132,7 @@ class LazyArray(Lazy):
         if self._scalar or copy or (dtype is not None and np.dtype(dtype) != self.dtype):
             if copy is False and not self._scalar:
                 raise ValueError("unable to avoid a copy while creating an array as requested")
-            value = self._trace.force(self._held, "np.asarray")
+            value = self._trace.force(self._thunk, "np.asarray")
             return np.array(value, dtype=dtype)
         return self._trace.expose(self, "np.asarray gives the memory away")
 
@@ -305,7 +305,7 @@ class LazyArray(Lazy):
     # -- what needs the value --------------------------------------------------------------------
 
     def _value(self, why: str) -> Any:
-        value = self._trace.force(self._held, why)
+        value = self._trace.force(self._thunk, why)
         return value[()] if self._scalar else value
 
     def __hash__(self) -> int:

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from ..tracing import eager
-from ..tracing.expressions import Expression, Held, Kind
+from ..tracing.expressions import Expression, Kind, Thunk
 from ..tracing.trace import Trace, UnsupportedError
 from . import sparse_operators as traced
-from .sparse_values import HeldSparse, canonical, held_of, refusal
+from .sparse_values import LazySparseBase, canonical, refusal, sparse_thunk
 
 # Imported within functions: SciPy, for programs that have sparse arrays.
 
@@ -31,7 +31,7 @@ _WRITING = frozenset(
 _WRITTEN = frozenset(["lil", "dok"])
 
 
-class LazySparse(HeldSparse):
+class LazySparse(LazySparseBase):
     """What SciPy's operators and methods give, traced or asked of SciPy at once."""
 
     __slots__ = ()
@@ -42,9 +42,9 @@ class LazySparse(HeldSparse):
         """Return another one of its kind; UnsupportedError where SciPy keeps repeated entries."""
         if self._repeated:
             raise UnsupportedError("entries that stand twice, which SciPy keeps apart")
-        held = self._trace.hold(expression)
+        thunk = self._trace.thunk_of(expression)
         layout = layout or self._format
-        return LazySparse(self._trace, held, layout, self._is_matrix, compared=compared)
+        return LazySparse(self._trace, thunk, layout, self._is_matrix, compared=compared)
 
     def traced(self, compared: bool = False) -> Expression:
         """Return its expression; UnsupportedError where it can't be read later.
@@ -57,7 +57,7 @@ class LazySparse(HeldSparse):
             raise UnsupportedError("entries that a comparison leaves")
         if self._exposed:
             raise UnsupportedError("a sparse operand whose memory was given away")
-        return self._trace.read(self._held)
+        return self._trace.read(self._thunk)
 
     # -- operators and methods -------------------------------------------------------------------
 
@@ -334,10 +334,10 @@ def wrap(trace: Trace, value: Any, most_bytes: float = math.inf) -> Any:
     why = refusal(value)
     if why:
         trace.runner.note(f"a sparse operand isn't traced: {why}")
-        held = Held.__new__(Held)
-        held.settle((), Kind(value.shape, value.dtype.name, nnz=value.nnz))  # SciPy has the value
-        return LazySparse(trace, held, value.format, is_matrix, value, exposed=True)
+        thunk = Thunk.__new__(Thunk)
+        thunk.resolve((), Kind(value.shape, value.dtype.name, nnz=value.nnz))  # SciPy has the value
+        return LazySparse(trace, thunk, value.format, is_matrix, value, exposed=True)
     rows = canonical(value)
-    held = held_of(trace, value, rows, most_bytes)
+    thunk = sparse_thunk(trace, value, rows, most_bytes)
     repeated = bool(value.nnz != rows.nnz)
-    return LazySparse(trace, held, value.format, is_matrix, value, repeated=repeated)
+    return LazySparse(trace, thunk, value.format, is_matrix, value, repeated=repeated)

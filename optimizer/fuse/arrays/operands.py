@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..tracing.expressions import Expression, Held, constant
+from ..tracing.expressions import Expression, Thunk, constant
 from ..tracing.marker_types import is_lazy
 from ..tracing.trace import DEPTH, Trace, UnsupportedError
 
@@ -17,7 +17,7 @@ FLOATS = frozenset(["float32", "float64"])
 
 def made(trace: Trace, expression: Expression, scalar: bool = False) -> Any:
     """Return a lazy array for an expression."""
-    lazy = trace.kind(trace, Held(expression, trace.epoch), scalar)
+    lazy = trace.kind(trace, Thunk(expression, trace.epoch), scalar)
     if expression.depth > DEPTH:
         trace.flush(f"a chain of {DEPTH} operators")
     return lazy
@@ -32,8 +32,8 @@ def operand(trace: Trace, value: Any) -> Expression:
             return trace.read(trace.captured(value._value("another function")))
         family = value._family
         if family is not None and family.exposed:
-            return trace.read(trace.captured(value._held.value))
-        return trace.read(value._held)
+            return trace.read(trace.captured(value._thunk.value))
+        return trace.read(value._thunk)
     if type(value) in _NUMBERS:
         try:
             return constant(value, _NUMBERS[type(value)])

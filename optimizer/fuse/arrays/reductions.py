@@ -67,7 +67,7 @@ def method(lazy: Any, name: str, arguments: Sequence[Any], options: Mapping[str,
     """Return a reduction as ndarray's method of that name."""
     trace = lazy._trace
     try:
-        key = (name, told(arguments, options))
+        key = (name, argument_key(arguments, options))
         return _reduced(trace, key, name, lazy, lambda: _bound(name, arguments, options))
     except UnsupportedError as refusal:
         return eager.call(trace, getattr(np, name), (lazy, *arguments), options, str(refusal))
@@ -79,12 +79,12 @@ def reduce(trace: Trace, ufunc: np.ufunc, inputs: Sequence[Any], options: Mappin
     name = _REDUCING.get(ufunc)
     if name is None:
         _check_binary(ufunc)
-        key = (ufunc, "reduce", told((), given))
+        key = (ufunc, "reduce", argument_key((), given))
         return _traced_method(
             trace, key, inputs[0], lambda x: _reduced_by(ufunc, x, _bound("reduce", (), given))
         )
     return _reduced(
-        trace, (name, told((), given)), name, inputs[0], lambda: _bound("reduce", (), given)
+        trace, (name, argument_key((), given)), name, inputs[0], lambda: _bound("reduce", (), given)
     )
 
 
@@ -94,7 +94,7 @@ def accumulate(
     """Return ufunc.accumulate, along axis 0 unless told otherwise: a node that NumPy computes."""
     given = _of_method(inputs, options)
     _check_binary(ufunc)
-    key = (ufunc, "accumulate", told((), given))
+    key = (ufunc, "accumulate", argument_key((), given))
     return _traced_method(
         trace, key, inputs[0], lambda x: _accumulated(ufunc, x, _bound("reduce", (), given))
     )
@@ -198,7 +198,7 @@ def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
     return axes
 
 
-def told(arguments: Sequence[Any], options: Mapping[str, Any]) -> Hashable:
+def argument_key(arguments: Sequence[Any], options: Mapping[str, Any]) -> Hashable:
     """Return arguments as a key that tells them apart by their types too; None if that can't be."""
     if not arguments and not options:
         return ()
@@ -210,12 +210,12 @@ def told(arguments: Sequence[Any], options: Mapping[str, Any]) -> Hashable:
         # of tuples the types within count too, and floats may be equal that aren't the same
         if type(one) is tuple and not all(type(each) is int for each in one):
             return None
-        if type(one) not in _TOLD and not isinstance(one, type | np.dtype):
+        if type(one) not in _KEY_TYPES and not isinstance(one, type | np.dtype):
             return None
     return key
 
 
-_TOLD = frozenset([int, bool, str, type(None), tuple, type(np._NoValue)])
+_KEY_TYPES = frozenset([int, bool, str, type(None), tuple, type(np._NoValue)])
 
 
 def _reduced(

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..blocks.partitioned import SHARE, bytes_of, of_array
 from ..program.evaluate import is_sparse
-from ..tracing.expressions import TRACED, Expression, Held, leaf, remembered
+from ..tracing.expressions import TRACED, Expression, Thunk, leaf, remembered
 from ..tracing.trace import Trace
 
 # Imported within functions: SciPy, for programs that have sparse arrays.
@@ -27,17 +27,17 @@ def refusal(value: Any) -> str:
     return ""
 
 
-def held_of(trace: Trace, value: Any, rows: Any, most_bytes: float = math.inf) -> Held:
+def sparse_thunk(trace: Trace, value: Any, rows: Any, most_bytes: float = math.inf) -> Thunk:
     """Return what holds a sparse object, whose canonical rows, or columns if CSC, are given."""
     found = leaf(rows, trace.places)
-    if bytes_of(rows.shape, found.told.dtype, rows.nnz) > most_bytes:
+    if bytes_of(rows.shape, found.kind.dtype, rows.nnz) > most_bytes:
         blocks = of_array(rows, most_bytes / SHARE)
         found = leaf(blocks, trace.places)
         trace.blocks.append(blocks)
     if value.format != "csc":
         return found
     x = trace.read(found)
-    return trace.hold(remembered(x, "columns", lambda: transposed(x)))
+    return trace.thunk_of(remembered(x, "columns", lambda: transposed(x)))
 
 
 def canonical(value: Any) -> Any:
@@ -90,7 +90,7 @@ def transposed(x: Expression) -> Expression:
     return Expression("Transpose", (x,), shape, x.dtype, (("perm", (1, 0)),), layout, x.nnz)
 
 
-class HeldSparse:
+class LazySparseBase:
     """Stands for a sparse array, or a sparse matrix, of SciPy's.
 
     `_format` is the one that SciPy would give it, `_original` the object that it stands for, where
@@ -105,10 +105,10 @@ class HeldSparse:
         "_exposed",
         "_family",
         "_format",
-        "_held",
         "_is_matrix",
         "_original",
         "_repeated",
+        "_thunk",
         "_trace",
     )
 
@@ -117,7 +117,7 @@ class HeldSparse:
     def __init__(
         self,
         trace: Trace,
-        held: Held,
+        thunk: Thunk,
         layout: str,
         is_matrix: bool,
         original: Any = None,
@@ -126,7 +126,7 @@ class HeldSparse:
         compared: bool = False,
     ) -> None:
         self._trace = trace
-        self._held = held
+        self._thunk = thunk
         self._format = layout
         self._is_matrix = is_matrix
         self._original = original
@@ -139,10 +139,10 @@ class HeldSparse:
     def _tensolog_real(self) -> Any:
         """Return the object that it stands for; not to be written."""
         if self._original is None:
-            value = self._trace.force(self._held, "a function left to SciPy")
+            value = self._trace.force(self._thunk, "a function left to SciPy")
             made = self.__class__
             # What was compared loses entries, which the value behind it keeps.
-            own = self._held.own and not self._compared
+            own = self._thunk.owns_entries and not self._compared
             if own and value.format == self._format != "coo":
                 parts = (value.data, value.indices.copy(), value.indptr.copy())
                 self._original = made(parts, shape=value.shape)
@@ -170,17 +170,17 @@ class HeldSparse:
     @property
     def shape(self) -> tuple[int, ...]:
         """The numbers of rows and columns."""
-        return self._held.told.shape
+        return self._thunk.kind.shape
 
     @property
     def ndim(self) -> int:
         """The number of axes."""
-        return len(self._held.told.shape)
+        return len(self._thunk.kind.shape)
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The type of the elements."""
-        found = self._held.told if self._original is None else self._original
+        found = self._thunk.kind if self._original is None else self._original
         return np.dtype(found.dtype)
 
     @property
@@ -213,15 +213,15 @@ class HeldSparse:
         self._trace.flush(why)
         value = self._tensolog_real()
         for other in self._trace.living():
-            held = other._held.value
-            if other is not self and is_sparse(held) and shares_pattern(held, value):
-                self._trace.settle(other._held, held.copy())
+            entries = other._thunk.value
+            if other is not self and is_sparse(entries) and shares_pattern(entries, value):
+                self._trace.resolve(other._thunk, entries.copy())
         return value
 
     def _read_again(self) -> None:
         if self._exposed:
             return
         rows = canonical(self._original)
-        self._held = held_of(self._trace, self._original, rows)
+        self._thunk = sparse_thunk(self._trace, self._original, rows)
         self._compared = False
         self._repeated = self._original.nnz != rows.nnz

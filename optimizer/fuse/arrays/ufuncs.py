@@ -208,8 +208,8 @@ def _into(trace: Trace, out: Any, expression: Expression) -> Any:
         raise UnsupportedError("a result is written into another shape")
     if not np.can_cast(expression.dtype, target.dtype, "same_kind"):
         raise UnsupportedError("a result is written into another type")
-    dtype = target._held.told.dtype
-    target._held = trace.hold(
+    dtype = target._thunk.kind.dtype
+    target._thunk = trace.thunk_of(
         remembered(expression, ("as", dtype), lambda: cast(expression, dtype))
     )
     trace.add(target)
@@ -232,8 +232,8 @@ def expression_of(
     last: Expression | None = None
     for one in inputs:
         kind = type(one)
-        if kind is trace.kind and one._held.epoch == trace.epoch:
-            last = one._held.expression  # as operand says
+        if kind is trace.kind and one._thunk.epoch == trace.epoch:
+            last = one._thunk.expression  # as operand says
         elif kind is float or kind is int:
             placed = kind is float or -_EXACT < one < _EXACT
             key.append((kind, trace.record.number(one)) if placed else (None, one))
@@ -241,19 +241,19 @@ def expression_of(
         else:
             last = operand(trace, one)
         key.append(last)
-    told = tuple(key)
-    known = None if last is None else last.following.get(told)
+    identity = tuple(key)
+    known = None if last is None else last.following.get(identity)
     if known is not None:
         return known
     operands = [
-        one if type(part) is tuple else part for one, part in zip(inputs, told[2:], strict=True)
+        one if type(part) is tuple else part for one, part in zip(inputs, identity[2:], strict=True)
     ]
     made, by_place = _applied(trace, ufunc, operands, dtype)
     if last is None or any(type(one) is Expression and not one.steady for one in operands):
         return made
     if not by_place:
-        told += tuple([repr(one) for one in operands if type(one) is not Expression])
-    return remembered(last, told, lambda: made)
+        identity += tuple([repr(one) for one in operands if type(one) is not Expression])
+    return remembered(last, identity, lambda: made)
 
 
 def _applied(
@@ -373,8 +373,8 @@ def power(base: Any, exponent: Any) -> Any:
 
     2 squares and, of floating-point arrays, 0.5 is the square root and -1 the reciprocal.
     """
-    floating = base._held.told.dtype in FLOATS
-    if base._held.told.dtype == "bool":
+    floating = base._thunk.kind.dtype in FLOATS
+    if base._thunk.kind.dtype == "bool":
         return eager.method(base, "__pow__", (exponent,), {})
     if type(exponent) in (int, float) and not base._scalar:
         if exponent == 2:

@@ -33,7 +33,7 @@ def _view(
     except UnsupportedError:
         return view(lazy._value("a view"))
     if family.exposed:
-        found = trace.kind(trace, leaf(view(lazy._held.value), trace.places), scalar)
+        found = trace.kind(trace, leaf(view(lazy._thunk.value), trace.places), scalar)
     else:
         base = operand(trace, lazy)
 

@@ -45,7 +45,7 @@ class BlockPlan:
     traced: Program
     program: Program
     options: Options
-    held: Places
+    placement: Places
     rounds: tuple[Round, ...]
     rows: tuple[int, ...]
     here_s: float
@@ -87,14 +87,14 @@ class BlockPlan:
         if self.local is not None:
             return self.local.run([_whole(one, budget, "the cheaper plan") for one in inputs])
         values: dict[int, Any] = {
-            at: aligned(one, self.rows) if self.held.read[at].place == "blocks" else one
+            at: aligned(one, self.rows) if self.placement.read[at].place == "blocks" else one
             for at, one in zip(self.program.inputs, inputs, strict=True)
         }
         constants = [node for node in self.program.nodes if node.op == "Constant"]
         extend(values, constants)
-        for at in self.held.gathered:
+        for at in self.placement.gathered:
             if at in values:
-                values[at] = _whole(values[at], budget, self.held.gathered[at])
+                values[at] = _whole(values[at], budget, self.placement.gathered[at])
         for number, one in enumerate(self.rounds):
             extend(values, [self.program.nodes[at] for at in one.before])
             if one.nodes:
@@ -137,17 +137,17 @@ class BlockPlan:
                 self.rows,
                 node.shape,
                 node.dtype,
-                axis=self.held.computed[at].axis,
+                axis=self.placement.computed[at].axis,
                 layout=node.layout,
                 nnz=node.nnz,
             )
-            if at in self.held.gathered:
-                values[at] = _whole(values[at], self.options.budget, self.held.gathered[at])
+            if at in self.placement.gathered:
+                values[at] = _whole(values[at], self.options.budget, self.placement.gathered[at])
 
     def _sized(self, number: int, one: Round, rows: int) -> Pass:
         found = self.passes.get((number, rows))
         if found is None:
-            program = sized(self.program, self.held, one, rows, sum(self.rows))
+            program = sized(self.program, self.placement, one, rows, sum(self.rows))
             options = replace(self.options, threads=1)
             found = Pass(uuid.uuid4().hex, program, options, len(one.aggregates))
             self.passes[number, rows] = found
@@ -185,12 +185,12 @@ def prepare_blocks(program: Program, inputs: Sequence[Any], options: Options) ->
     """
     after, rules = rewritten(program)
     given = zip(after.inputs, inputs, strict=True)
-    held = {at: one for at, one in given if isinstance(one, Partitioned)}
-    rows = max(held.values(), key=lambda one: one.nbytes).rows
+    partitioned = {at: one for at, one in given if isinstance(one, Partitioned)}
+    rows = max(partitioned.values(), key=lambda one: one.nbytes).rows
     # Blocks of one length run together; of another length, they are needed as a whole.
-    alike = {at: one for at, one in held.items() if one.shape[one.axis] == sum(rows)}
-    others = dict.fromkeys(held.keys() - alike.keys(), "an operand beside longer ones")
-    placed = places(after, {at: one.axis for at, one in held.items()}, others)
+    alike = {at: one for at, one in partitioned.items() if one.shape[one.axis] == sum(rows)}
+    others = dict.fromkeys(partitioned.keys() - alike.keys(), "an operand beside longer ones")
+    placed = places(after, {at: one.axis for at, one in partitioned.items()}, others)
     made = BlockPlan(
         program,
         after,
@@ -198,13 +198,13 @@ def prepare_blocks(program: Program, inputs: Sequence[Any], options: Options) ->
         placed,
         rounds(after, placed, _machine(options)),
         rows,
-        _here_s(after, held, options),
+        _here_s(after, partitioned, options),
         0.0,
         rules,
     )
     if not any(one.nodes for one in made.rounds):
         made.local = prepare(program, options)  # all of it needs whole operands
-    here = {at for at, one in held.items() if one.source is not None}
+    here = {at for at, one in partitioned.items() if one.source is not None}
     too_large = _too_large(after, placed, options.budget, here)
     made.blocks_s = math.inf if too_large else _blocks_s(made, options)
     if made.blocks_s == math.inf and made.here_s == math.inf:
@@ -249,13 +249,13 @@ def _exceeds(what: str, node: Node, size: float, budget: float) -> str:
     )
 
 
-def _here_s(program: Program, held: Mapping[int, Partitioned], options: Options) -> float:
+def _here_s(program: Program, partitioned: Mapping[int, Partitioned], options: Options) -> float:
     """Return what computing it here costs: fetching the blocks, then running the plan."""
     stored = {*program.inputs, *program.outputs}
     if sum(_bytes(program, at) for at in stored) > options.budget:
         return math.inf
-    missing = sum(one.nbytes for one in held.values() if one.source is None)
-    tasks = sum(len(one.parts) for one in held.values() if one.source is None)
+    missing = sum(one.nbytes for one in partitioned.values() if one.source is None)
+    tasks = sum(len(one.parts) for one in partitioned.values() if one.source is None)
     return missing / _TRANSFER + tasks * _TASK_S + _plan_s(program, options)
 
 
@@ -281,7 +281,7 @@ def _blocks_s(made: BlockPlan, options: Options) -> float:
         sent = sum(_bytes(made.program, at) for at in one.whole) * min(workers, count)
         sent += sum(_bytes(made.program, at) for at, _ in one.split)
         sent += sum(_bytes(made.program, each.node) for each in one.aggregates) * count
-        sent += sum(_bytes(made.program, at) for at in one.kept if at in made.held.gathered)
+        sent += sum(_bytes(made.program, at) for at in one.kept if at in made.placement.gathered)
         tasks = count + (count // (_FAN_IN - 1) + 1 if one.aggregates else 0)
         tasks += 2 * count * len(one.kept)
         cost += sent / _TRANSFER + tasks * _TASK_S

@@ -48,13 +48,13 @@ class Round:
     kept: tuple[int, ...] = ()
 
 
-def rounds(program: Program, held: Places, machine: Machine) -> tuple[Round, ...]:
+def rounds(program: Program, placement: Places, machine: Machine) -> tuple[Round, ...]:
     """Return the rounds of a program whose values have these places; the last may have no pass."""
-    ends = set(program.outputs) | set(held.gathered)
+    ends = set(program.outputs) | set(placement.gathered)
     there = {node.id for node in program.nodes if node.op == "Input"}
     found = []
-    for number in range(max(one.round for one in held.read) + 1):
-        placed = list(zip(program.nodes, held.computed, strict=True))
+    for number in range(max(one.round for one in placement.read) + 1):
+        placed = list(zip(program.nodes, placement.computed, strict=True))
         before = [
             node.id
             for node, one in placed
@@ -69,29 +69,29 @@ def rounds(program: Program, held: Places, machine: Machine) -> tuple[Round, ...
             if one.place == "blocks"
             and one.round == number
             and node.id not in there
-            and (node.id in ends or _worth_keeping(program, held, node.id, machine))
+            and (node.id in ends or _worth_keeping(program, placement, node.id, machine))
         ]
-        found.append(_round(program, held, before, aggregates, kept, there))
+        found.append(_round(program, placement, before, aggregates, kept, there))
         there |= set(kept)
     return tuple(found)
 
 
 def _round(
     program: Program,
-    held: Places,
+    placement: Places,
     before: Sequence[int],
     aggregates: Sequence[int],
     kept: Sequence[int],
     there: set[int],
 ) -> Round:
-    nodes = _needed(program, held, [*aggregates, *kept], there)
+    nodes = _needed(program, placement, [*aggregates, *kept], there)
     operands: dict[int, None] = {}
     split: dict[tuple[int, int], None] = {}
     whole: dict[int, None] = {}
     for at in nodes:
-        cut = dict(held.computed[at].split)
+        cut = dict(placement.computed[at].split)
         for operand in program.nodes[at].inputs:
-            if held.read[operand].place == "blocks":
+            if placement.read[operand].place == "blocks":
                 if operand not in nodes:
                     operands[operand] = None
             elif operand in cut:
@@ -116,7 +116,9 @@ def _round(
     )
 
 
-def _needed(program: Program, held: Places, goals: Sequence[int], there: set[int]) -> list[int]:
+def _needed(
+    program: Program, placement: Places, goals: Sequence[int], there: set[int]
+) -> list[int]:
     """Return the nodes that a pass computes for its goals, in order."""
     found: set[int] = set()
     waiting = list(goals)
@@ -128,15 +130,17 @@ def _needed(program: Program, held: Places, goals: Sequence[int], there: set[int
         waiting += [
             operand
             for operand in program.nodes[at].inputs
-            if held.read[operand].place == "blocks" and operand not in there
+            if placement.read[operand].place == "blocks" and operand not in there
         ]
     return sorted(found)
 
 
-def _worth_keeping(program: Program, held: Places, at: int, machine: Machine) -> bool:
+def _worth_keeping(program: Program, placement: Places, at: int, machine: Machine) -> bool:
     """Whether a later round reads a value that is dearer to compute again than to keep."""
-    own = held.computed[at].round
-    if not any(held.computed[reader].round > own + 1 for reader in _readers(program, held, at)):
+    own = placement.computed[at].round
+    if not any(
+        placement.computed[reader].round > own + 1 for reader in _readers(program, placement, at)
+    ):
         return False
     node = program.nodes[at]
     flops = 0.0
@@ -144,7 +148,7 @@ def _worth_keeping(program: Program, held: Places, at: int, machine: Machine) ->
     waiting = [at]
     while waiting:
         one = program.nodes[waiting.pop()]
-        if one.id in seen or held.read[one.id].place != "blocks" or one.op == "Input":
+        if one.id in seen or placement.read[one.id].place != "blocks" or one.op == "Input":
             continue
         seen.add(one.id)
         inner = program.nodes[one.inputs[0]].shape[-1] if one.op == "MatMul" else 0
@@ -154,20 +158,20 @@ def _worth_keeping(program: Program, held: Places, at: int, machine: Machine) ->
     return flops / machine.flops > size / machine.write + size / machine.read
 
 
-def _readers(program: Program, held: Places, at: int) -> list[int]:
+def _readers(program: Program, placement: Places, at: int) -> list[int]:
     """Return the nodes in blocks, and aggregates, that come to read a value."""
     found, waiting, seen = [], [at], {at}
     while waiting:
         for reader in program.consumers[waiting.pop()]:
-            if reader not in seen and held.computed[reader].place != "here":
+            if reader not in seen and placement.computed[reader].place != "here":
                 seen.add(reader)
                 found.append(reader)
-                if held.read[reader].place == "blocks":
+                if placement.read[reader].place == "blocks":
                     waiting.append(reader)
     return found
 
 
-def sized(program: Program, held: Places, one: Round, rows: int, total: int) -> Program:
+def sized(program: Program, placement: Places, one: Round, rows: int, total: int) -> Program:
     """Return a round's pass for blocks of so many rows, of `total` rows in all."""
     nodes: list[Node] = []
     place: dict[tuple[int, int | None], int] = {}
@@ -184,25 +188,25 @@ def sized(program: Program, held: Places, one: Round, rows: int, total: int) -> 
         add(Node(0, "Input", (), {}, shape, node.dtype, share, node.layout), (at, axis))
 
     for at in one.operands:
-        given(at, held.read[at].axis)
+        given(at, placement.read[at].axis)
     for at, axis in one.split:
         given(at, axis)
     for at in one.whole:
         given(at, None)
     inputs = tuple(range(len(nodes)))
     for at in one.nodes:
-        node, placed = program.nodes[at], held.computed[at]
+        node, placed = program.nodes[at], placement.computed[at]
         cut = dict(placed.split)
         reads = []
         for operand in node.inputs:
-            read = held.read[operand]
+            read = placement.read[operand]
             key = (operand, read.axis if read.place == "blocks" else cut.get(operand))
             if key not in place:
                 add(program.nodes[operand], key)  # a number
             reads.append(place[key])
         add(_part(node, tuple(reads), placed, rows, total), (at, placed.axis))
     goals = [*(aggregate.node for aggregate in one.aggregates), *one.kept]
-    outputs = tuple(place[at, held.computed[at].axis] for at in goals)
+    outputs = tuple(place[at, placement.computed[at].axis] for at in goals)
     return Program(tuple(nodes), inputs, outputs)
 
 

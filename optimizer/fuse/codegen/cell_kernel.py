@@ -40,7 +40,7 @@ from .statements import (
     SUFFIXES,
     LoweringError,
     Reduction,
-    held_dtype,
+    kernel_dtype,
     load,
     reduction,
     statement,
@@ -53,7 +53,7 @@ _MOST_INPUTS = 24
 _LIGHT = frozenset(("Add", "Sub", "Mul", "Div", "Neg", "Abs", "Max", "Min", "Sqrt", "Cast"))
 _MOST_LANED, _LANED = 2, 128
 # The vectors that each of a fold's takes: the greatest element is one, and whether there was a NaN.
-_HELD = {"sum": 1, "max": 2, "min": 2}
+_ACCUMULATORS = {"sum": 1, "max": 2, "min": 2}
 # Columns below which broadcasting a vector by copies is cheaper than a loop for each row; common.h
 NARROW = 32
 
@@ -81,7 +81,7 @@ class FlatKernel:
         """Return the outputs for arrays; NumPy's errors for reductions of nothing."""
         count, chunks, step = self._cut
         views: list[int] = []
-        held: list[Array] = []
+        arrays: list[Array] = []
         turned, width = False, self._width
         for at, shape, dtype, whole in self._plain:
             array = values[at]
@@ -90,10 +90,10 @@ class FlatKernel:
             if not lies or array.shape != shape or array.dtype != dtype:
                 node = self.nodes[at]
                 if node.shape == self.shape or node.size == 1:
-                    held, turned, width, views = self._spread(values)
+                    arrays, turned, width, views = self._spread(values)
                     break
                 array = prepared(array, node)
-                held.append(array)
+                arrays.append(array)
                 views += self._view(array, node, False, *self._rows(False))
                 continue
             views += (address(array), *whole)
@@ -107,7 +107,7 @@ class FlatKernel:
             arguments += (address(result), 0, 0, 0)
             made[at] = result.T if turned else result
         start(function, arguments, threads if count >= 1 << 15 else 1)
-        del held
+        del arrays
         for column, one in enumerate(self.finishes):
             assert partial is not None
             made[one.node] = one.apply(partial[:, column], count)
@@ -133,18 +133,18 @@ class FlatKernel:
         rows, width = self._rows(False)
         for at in self.inputs:
             node = self.nodes[at]
-            held = held_dtype(node)
+            computed = kernel_dtype(node)
             if node.size == 1:
                 # a number of another type is converted by NumPy
-                shape = node.shape if node.dtype == held else (-1,)
-                found.append((at, shape, DTYPES[held], (0, 0, 0)))
+                shape = node.shape if node.dtype == computed else (-1,)
+                found.append((at, shape, DTYPES[computed], (0, 0, 0)))
                 continue
             dtype = DTYPES[node.dtype]
-            kind = 0 if node.dtype == held else CODES[node.dtype]
+            kind = 0 if node.dtype == computed else CODES[node.dtype]
             strides = _strides(node.shape, dtype.itemsize)
             strides = _broadcast(node.shape, strides, self.shape)
             wide = self.shape[-1]
-            rest = self._placed(strides, wide, held, kind, node.size, rows, width)
+            rest = self._placed(strides, wide, computed, kind, node.size, rows, width)
             found.append((at, node.shape, dtype, rest))
         return found
 
@@ -158,7 +158,7 @@ class FlatKernel:
         for number, at in enumerate(self.inputs):
             node = self.nodes[at]
             if node.size == 1:
-                arrays[number] = contiguous(arrays[number], held_dtype(node))
+                arrays[number] = contiguous(arrays[number], kernel_dtype(node))
                 views += (address(arrays[number]), 0, 0, 0)
             else:
                 views += self._view(arrays[number], node, turned, rows, width)
@@ -187,14 +187,14 @@ class FlatKernel:
         strides = _broadcast(array.shape, array.strides, self.shape)
         wide = self.shape[0 if turned else -1]
         strides = strides[::-1] if turned else strides
-        kind, held = code(array, node), held_dtype(node)
-        return address(array), *self._placed(strides, wide, held, kind, whole, rows, width)
+        kind, dtype = code(array, node), kernel_dtype(node)
+        return address(array), *self._placed(strides, wide, dtype, kind, whole, rows, width)
 
     def _placed(
         self,
         strides: tuple[int, ...],
         wide: int,
-        held: str,
+        dtype: str,
         kind: int,
         whole: int,
         rows: int,
@@ -202,7 +202,7 @@ class FlatKernel:
     ) -> tuple[int, int, int]:
         """Return a view but for its address; `whole` elements lie in the order of the cells."""
         if whole != math.prod(self.shape):
-            kind = kind or FROM[held]
+            kind = kind or FROM[dtype]
         if len(strides) == 2 and rows == 1 and width != wide:
             return 0, strides[0], kind  # one column
         row, column = (0, 0, *strides)[-2:]
@@ -313,8 +313,8 @@ def _text(
     place = HEADER
     for at in arrays:
         node = program.nodes[at]
-        held = held_dtype(node)
-        kind, bits = C_TYPES[held], {"float64": 64, "float32": 32, "bool": 8}[held]
+        dtype = kernel_dtype(node)
+        kind, bits = C_TYPES[dtype], {"float64": 64, "float32": 32, "bool": 8}[dtype]
         lines.append(f"  const view *in{at} = (const view *)(a + {place});")
         place += VIEW
         if node.size == 1:
@@ -330,7 +330,7 @@ def _text(
     stores: list[str] = []
     for node in elementwise:
         if node.id in outputs:
-            kind = C_TYPES[held_dtype(node)]
+            kind = C_TYPES[kernel_dtype(node)]
             lines.append(f"  {kind} *o{node.id} = ({kind} *)a[{place}];")
             tiles.append(f"      {kind} *restrict y{node.id} = o{node.id} + at;")
             stores.append(f"y{node.id}[j] = v{node.id};")
@@ -367,8 +367,8 @@ def _text(
 def lanes_beside(elementwise: Sequence[Node], folds: Sequence[Fold], stores: Sequence[str]) -> int:
     """Return how many results a fold has side by side; 0 where the compiler's one vector does."""
     light = all(node.op in _LIGHT for node in elementwise)
-    held = sum(_HELD.get(fold.reduction.kind, _MOST_LANED + 1) for fold in folds)
-    if not folds or held > _MOST_LANED or stores or not light:
+    accumulators = sum(_ACCUMULATORS.get(fold.reduction.kind, _MOST_LANED + 1) for fold in folds)
+    if not folds or accumulators > _MOST_LANED or stores or not light:
         return 0
     return _LANED // int(max(DTYPES[fold.reduction.dtype].itemsize for fold in folds))
 

@@ -32,7 +32,7 @@ from .launch import (
     row_begins,
     start,
 )
-from .statements import MOVES, LoweringError, held_dtype
+from .statements import MOVES, LoweringError, kernel_dtype
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class _Call:
 
     kernel: EntryKernel
     known: dict[int, Array]
-    held: list[Array] = field(default_factory=list)
+    arrays: list[Array] = field(default_factory=list)
 
     def run(self, function: Function, threads: int) -> None:
         kernel, built = self.kernel, self.kernel.built
@@ -105,7 +105,7 @@ class _Call:
             begins,
             contiguous(matrix.indices, "int32"),
         )
-        self.held += parts
+        self.arrays += parts
         arguments += [*map(address, parts), wide]
         made: dict[int, Array] = {}
         for node_id, form in built.operands:
@@ -142,21 +142,21 @@ class _Call:
         value = self.known[node_id]
         if form == "sparse":
             value = _aligned(value, matrix, self.kernel.built.turned(node_id))
-            self.held.append(value)
+            self.arrays.append(value)
             return address(value), 0, 0
         value = prepared(value, node)
         if form == "cells":
             spread = value.T if self.kernel.built.turned(node_id) else value
-            if value.dtype.name != held_dtype(node) or not value.flags.aligned:
-                spread = contiguous(spread, held_dtype(node))
-            self.held.append(spread)
+            if value.dtype.name != kernel_dtype(node) or not value.flags.aligned:
+                spread = contiguous(spread, kernel_dtype(node))
+            self.arrays.append(spread)
             return address(spread), *spread.strides
         if form == "factor":
             spread = self.kernel.built.by_rows(node_id, value)
         else:
             spread = value.reshape(-1)
-        spread = contiguous(spread, held_dtype(node))
-        self.held.append(spread)
+        spread = contiguous(spread, kernel_dtype(node))
+        self.arrays.append(spread)
         return address(spread), 0, 0
 
     def _shaped(self, node_id: int, result: Array, matrix: Array) -> Array:

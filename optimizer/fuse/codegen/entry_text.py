@@ -16,7 +16,7 @@ from .statements import (
     MOVES,
     SUFFIXES,
     LoweringError,
-    held_dtype,
+    kernel_dtype,
     load,
     reduction,
     statement,
@@ -161,7 +161,7 @@ class EntryText:
 
     # ---- operands
     def _type(self, node_id: int) -> str:
-        return C_TYPES[held_dtype(self.program.nodes[node_id])]
+        return C_TYPES[kernel_dtype(self.program.nodes[node_id])]
 
     def _view(self, node_id: int, form: str) -> str:
         if (node_id, form) not in self.operands:
@@ -196,7 +196,7 @@ class EntryText:
         if node.layout != "dense":
             raise LoweringError("a sparse vector beside a sparse driver")
         if rows is not None and columns is not None:
-            bits = {"float64": "64", "float32": "32", "bool": "8"}[held_dtype(node)]
+            bits = {"float64": "64", "float32": "32", "bool": "8"}[kernel_dtype(node)]
             call = f"entries_{bits}({self._view(at, 'cells')}, rr, cc, n, known, b{at});"
             self.heads.append(f"{kind} b{at}[TILE];")
             self.gathers.append(call)

@@ -32,7 +32,7 @@ import numpy as np
 from ....catalog.operators.terms import Apply, Read, Term
 from ..program.dag import Node, Program
 from .compiler import FLAGS, CompilerError, find_compiler, library
-from .statements import LoweringError, Reduction, held_dtype
+from .statements import LoweringError, Reduction, kernel_dtype
 
 # More than there are ever threads wanted; they start when there is something to do for them.
 _MOST = 256
@@ -150,7 +150,7 @@ def prepared(array: Array, node: Node) -> Array:
 
 def code(array: Array, node: Node) -> int:
     """Return 0 for an array that a kernel reads where it lies, else what it is converted from."""
-    if array.dtype == DTYPES[held_dtype(node)] and array.flags.aligned:
+    if array.dtype == DTYPES[kernel_dtype(node)] and array.flags.aligned:
         return 0
     return CODES[array.dtype.name]
 

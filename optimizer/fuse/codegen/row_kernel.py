@@ -38,7 +38,7 @@ from .launch import (
 )
 from .row_state import Operand, Part, schedule
 from .row_text import RowText
-from .statements import LoweringError, held_dtype
+from .statements import LoweringError, kernel_dtype
 
 # Elements of a block's widest row buffer, and rows that are added plainly. A block is short, so
 # that its rows are still in the first cache when they are read again, beside those fetched ahead.
@@ -160,17 +160,17 @@ def _form(program: Program, part: Partition, operand: Operand) -> _Form:
         turned = len(node.shape) == 2 and part.axis[node.id] == 1
         made = node.shape[::-1] if turned else node.shape
         return _Form(DTYPES[node.dtype], None, (0, 0, 0), made, turned)
-    held = held_dtype(node)
-    size = DTYPES[held].itemsize
-    plain: tuple[int, ...] | None = node.shape if held == node.dtype else None
+    dtype = kernel_dtype(node)
+    size = DTYPES[dtype].itemsize
+    plain: tuple[int, ...] | None = node.shape if dtype == node.dtype else None
     if operand.form == "rows":
         by_columns = len(node.shape) > 1 and part.axis[node.id] == 1
         wide = node.shape[1] if len(node.shape) > 1 else 1
-        return _Form(DTYPES[held], None if by_columns else plain, (wide * size, size, 0))
+        return _Form(DTYPES[dtype], None if by_columns else plain, (wide * size, size, 0))
     if operand.form == "strided":
-        return _Form(DTYPES[held], plain, (node.shape[1] * size, size, 0))
+        return _Form(DTYPES[dtype], plain, (node.shape[1] * size, size, 0))
     whole = operand.form == "whole" or (operand.form == "turned" and len(node.shape) < 2)
-    return _Form(DTYPES[held], plain if whole else None, (0, 0, 0))
+    return _Form(DTYPES[dtype], plain if whole else None, (0, 0, 0))
 
 
 @dataclass
@@ -179,7 +179,7 @@ class _Call:
 
     kernel: RowKernel
     known: Mapping[int, Array]
-    held: list[Array] = field(default_factory=list)
+    arrays: list[Array] = field(default_factory=list)
 
     def run(self, function: Function, threads: int) -> dict[int, Array]:
         """Return the results, and what is reduced over all rows."""
@@ -213,12 +213,12 @@ class _Call:
             return self._rows(node, array)
         if operand.form == "strided":
             if code(array, node):
-                array = contiguous(array, held_dtype(node))
-            self.held.append(array)
+                array = contiguous(array, kernel_dtype(node))
+            self.arrays.append(array)
             return address(array), *array.strides, 0
         turned = operand.form == "turned" and array.ndim == 2
-        whole = contiguous(array.T if turned else array, held_dtype(node))
-        self.held.append(whole)
+        whole = contiguous(array.T if turned else array, kernel_dtype(node))
+        self.arrays.append(whole)
         return address(whole), 0, 0, 0
 
     def _rows(self, node: Node, array: Array) -> tuple[int, int, int, int]:
@@ -226,13 +226,13 @@ class _Call:
             array = array.reshape(-1, 1)
         elif self.kernel.part.axis[node.id] == 1:
             array = array.T
-        self.held.append(array)
+        self.arrays.append(array)
         kind = code(array, node)
         row, column = array.strides
         size = array.itemsize
         inner = (column == size or array.shape[1] == 1) and row % size == 0
         if not inner or (array.shape[1] == 1 and row != size and len(array) > 1):
-            kind = kind or FROM[held_dtype(node)]
+            kind = kind or FROM[kernel_dtype(node)]
         return address(array), row, column, kind
 
     def _sparse(self, node: Node) -> tuple[int, int, int, int]:
@@ -243,7 +243,7 @@ class _Call:
         data = contiguous(matrix.data, node.dtype)
         begins, wide = row_begins(matrix)
         columns = contiguous(matrix.indices, "int32")
-        self.held += [data, begins, columns]
+        self.arrays += [data, begins, columns]
         known = (DISTINCT if matrix.has_canonical_format else 0) | wide
         return address(data), address(begins), address(columns), known
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ..program.dag import Node, Program, is_elementwise
 from .axes import Partition
-from .statements import C_TYPES, MOVES, LoweringError, Reduction, held_dtype, reduction
+from .statements import C_TYPES, MOVES, LoweringError, Reduction, kernel_dtype, reduction
 
 
 def width(program: Program, part: Partition, node_id: int) -> int:
@@ -209,11 +209,11 @@ class RowState:
 
     def c_type(self, node_id: int) -> str:
         """Return the type of a node's elements."""
-        return C_TYPES[held_dtype(self.node(node_id))]
+        return C_TYPES[kernel_dtype(self.node(node_id))]
 
     def bits(self, node_id: int) -> str:
         """Return the ending of functions over a node's type."""
-        return {"float64": "64", "float32": "32", "bool": "8"}[held_dtype(self.node(node_id))]
+        return {"float64": "64", "float32": "32", "bool": "8"}[kernel_dtype(self.node(node_id))]
 
     def width(self, node_id: int) -> int:
         """Return how many elements a row of a cell has."""

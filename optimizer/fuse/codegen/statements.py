@@ -168,7 +168,7 @@ LOGICAL = frozenset(
 )
 
 
-def held_dtype(node: Node) -> str:
+def kernel_dtype(node: Node) -> str:
     """Return the type that a node's elements have inside a kernel; raise LoweringError."""
     if node.dtype in C_TYPES:
         return node.dtype
@@ -179,8 +179,8 @@ def held_dtype(node: Node) -> str:
 
 def variable(node: Node) -> str:
     """Return the declaration of a node's element."""
-    held = held_dtype(node)
-    return f"const {'int' if held == 'bool' else C_TYPES[held]} v{node.id}"
+    dtype = kernel_dtype(node)
+    return f"const {'int' if dtype == 'bool' else C_TYPES[dtype]} v{node.id}"
 
 
 def computed_dtype(program: Program, node: Node) -> str:
@@ -238,7 +238,7 @@ def _cast(node: Node, operand: Node, alias: Mapping[int, int]) -> str:
         name = f"({float(value).hex()})"
     if node.dtype == "bool":
         return f"({name} != 0)"
-    return f"({C_TYPES[held_dtype(node)]}){name}"
+    return f"({C_TYPES[kernel_dtype(node)]}){name}"
 
 
 def _refuse_integers(node: Node, operands: Sequence[Node]) -> None:
@@ -248,7 +248,7 @@ def _refuse_integers(node: Node, operands: Sequence[Node]) -> None:
     if node.dtype == "bool" and node.op not in LOGICAL | MOVES:
         raise LoweringError(f"{node.op} (%{node.id}) of bool")
     for operand in operands:
-        held_dtype(operand)
+        kernel_dtype(operand)
         wide = operand.dtype in ("int64", "uint64") and operand.op != "Constant"
         if wide and not (node.op == "Cast" and node.dtype == "float64"):
             raise LoweringError(f"{node.op} (%{node.id}) of {operand.dtype}")

@@ -365,11 +365,12 @@ class Prices:
     # ---- What they share
 
     def _fits(self, cover: Cover, template: str) -> bool:
-        held = self.graph.conditions
-        if any(template not in held.fuses[edge] for edge in cover.edges):
+        conditions = self.graph.conditions
+        if any(template not in conditions.fuses[edge] for edge in cover.edges):
             return False
         return all(
-            template in held.opens.get(root, ()) or template in held.closes.get(root, ())
+            template in conditions.opens.get(root, ())
+            or template in conditions.closes.get(root, ())
             for root in cover.roots
         )
 
@@ -410,8 +411,8 @@ class Prices:
             of_products = graph.nodes[one].op == "MatMul"
             compute_s += flops / (machine.products if of_products else machine.flops)
         # The rows that a Row operator holds are stored and loaded in its cache.
-        held = [one for one in operator.vectors if self._is_held(one, nodes)]
-        compute_s += sum(2 * graph.bytes[one] for one in held) / machine.cache
+        rows_in_cache = [one for one in operator.vectors if self._is_row_buffer(one, nodes)]
+        compute_s += sum(2 * graph.bytes[one] for one in rows_in_cache) / machine.cache
         # And so are sums of columns, beside each row; more work than this hides it.
         if len(nodes) <= _LITTLE and not operator.sparse:
             compute_s += sum(map(self._beside, operator.outputs)) / machine.cache
@@ -432,7 +433,7 @@ class Prices:
             columns = node.op == "MatMul" and first.via is not None and not graph.is_square(root)
         return 2 * graph.bytes[root] * graph.extents[first.node][0] if columns else 0.0
 
-    def _is_held(self, number: int, nodes: Collection[int]) -> bool:
+    def _is_row_buffer(self, number: int, nodes: Collection[int]) -> bool:
         """Whether a loop of its own makes a node's rows, or one of its own reads them."""
         graph = self.graph
         readers = [h for h in nodes if any(one.node == number for one in graph.operands[h])]

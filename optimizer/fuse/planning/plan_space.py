@@ -137,7 +137,7 @@ class Minima:
         # The least that a node takes more where it isn't stored, in one of the operators then.
         self.fused_s = {
             number: self._product_s[number]
-            + self._holding_s[number] * self._is_held(number, around)
+            + self._holding_s[number] * self._is_row_buffer(number, around)
             for number in nodes
         }
         self.write_s = {number: self._write_s(number) for number in nodes}
@@ -147,22 +147,22 @@ class Minima:
         # Beside sparse matrices an operator may have none of their rows.
         self._by_rows = mask(h for h in nodes if self.least is None and self.graph.goes_by_rows(h))
         self._beginning: dict[int, float] = {}
-        self._held: dict[int, tuple[int, float]] = {}
+        self._covered_minima: dict[int, tuple[int, float]] = {}
         self._fusing = _Sums(self.fused_s)
         self._more: dict[tuple[tuple[int, ...], int], float] = {}
         self._reading = _Sums(self.read_s)
         self._either = _Sums({h: min(self.read_s[h], self.compute_s[h]) for h in nodes})
         self._writing: dict[tuple[int, ...], float] = {}
 
-    def operator_s(self, roots: tuple[int, ...], held: int, read: int, open_ones: int) -> float:
-        """Bound an operator that covers `held`, perhaps more, and reads `read`, perhaps more.
+    def operator_s(self, roots: tuple[int, ...], covered: int, read: int, open_ones: int) -> float:
+        """Bound an operator that covers `covered`, perhaps more, and reads `read`, perhaps more.
 
         Each of `open_ones` it reads or covers: so much more is read and computed together, of
         which the maximum is at least a half.
         """
-        if len(roots) == 1 and held == 1 << roots[0] and self.graph.is_view(roots[0]):
+        if len(roots) == 1 and covered == 1 << roots[0] and self.graph.is_view(roots[0]):
             return 0.0
-        reads, compute_s = self.covering(roots, held)
+        reads, compute_s = self.covering(roots, covered)
         read_s = self.reading_s(reads | read)
         together_s = (read_s + compute_s + self.either_s(open_ones)) / 2
         return self.writing_s(roots) + max(read_s, compute_s, together_s)
@@ -176,46 +176,46 @@ class Minima:
             self._writing[roots] = found
         return found
 
-    def held(self, nodes: int) -> tuple[int, float]:
+    def covered_minimum(self, nodes: int) -> tuple[int, float]:
         """Return what an operator that covers these nodes reads for sure, and its compute time."""
-        found = self._held.get(nodes)
+        found = self._covered_minima.get(nodes)
         if found is None:
             reads, compute_s = 0, 0.0
             for h in members(nodes):
                 reads |= self.fixed[h]
                 compute_s += self.compute_s[h]
-            found = self._held[nodes] = reads, compute_s
+            found = self._covered_minima[nodes] = reads, compute_s
         return found
 
-    def covering(self, roots: tuple[int, ...], held: int) -> tuple[int, float]:
+    def covering(self, roots: tuple[int, ...], covered: int) -> tuple[int, float]:
         """Return what an operator of these roots reads for sure, and its compute time, all told."""
-        reads, compute_s = self.held(held)
-        return reads, compute_s + (self.beginning_s(held) + self.more_s(roots, held))
+        reads, compute_s = self.covered_minimum(covered)
+        return reads, compute_s + (self.beginning_s(covered) + self.more_s(roots, covered))
 
-    def more_s(self, roots: tuple[int, ...], held: int) -> float:
+    def more_s(self, roots: tuple[int, ...], covered: int) -> float:
         """Return the least seconds that nodes take more in an operator of several than alone.
 
         Several roots may belong to several operators: what one reader tells of a node holds in the
         operator that covers that reader.
         """
-        found = self._more.get((roots, held))
+        found = self._more.get((roots, covered))
         if found is None:
-            found, inner = 0.0, held & ~mask(roots)
+            found, inner = 0.0, covered & ~mask(roots)
             for one in members(inner):
                 found += self._product_s[one]
-                if self._holding_s[one] and self._is_held(one, held):
+                if self._holding_s[one] and self._is_row_buffer(one, covered):
                     found += self._holding_s[one]
             for root in roots:
                 if self._product_s[root] and self._reads_of(root) & inner:
                     found += self._product_s[root]
-            self._more[roots, held] = found
+            self._more[roots, covered] = found
         return found
 
     def fusing_s(self, nodes: int) -> float:
         """Return the least seconds that some nodes take more where none of them is stored."""
         return self._fusing[nodes]
 
-    def _is_held(self, number: int, readers: int) -> bool:
+    def _is_row_buffer(self, number: int, readers: int) -> bool:
         """Whether a Row operator keeps a node's rows for one of these readers (costs.py)."""
         by_row = self._by_row_alone[number] & readers
         if self.graph.nodes[number].op == "MatMul":
@@ -413,7 +413,7 @@ class Region:
         least = limit
         stops = stored | self.forced
         alone = {one: self.closure((one,), stops & self.reach[one])[0] for one in self.joinable}
-        if self._apart_s(alone) >= limit:
+        if self._joint_bound_s(alone) >= limit:
             return best
         floors: dict[Roots, float] = {}
         for grouping in self._groupings:
@@ -437,26 +437,26 @@ class Region:
                 best, least = found, cost
         return best
 
-    def _apart_s(self, alone: Mapping[int, int]) -> float:
+    def _joint_bound_s(self, alone: Mapping[int, int]) -> float:
         """Return seconds that no grouping undercuts: one call, and all that they have to do.
 
         `alone` has for each of the aggregates what it covers for sure.
         """
-        held = 0
+        covered = 0
         for one in alone.values():
-            held |= one
-        reads, compute_s = self.minima.held(held)
+            covered |= one
+        reads, compute_s = self.minima.covered_minimum(covered)
         least_s = max(self.minima.reading_s(reads), compute_s)
         return self.minima.writing_s(self.joinable) + least_s
 
     def _least_s(self, roots: Roots, alone: Mapping[int, int]) -> float:
         """Return seconds that no operator of these roots undercuts, which covers what each does."""
-        held = 0
+        covered = 0
         for root in roots:
-            held |= alone[root]
-        found = self._floors.get((roots, held))
+            covered |= alone[root]
+        found = self._floors.get((roots, covered))
         if found is None:
-            found = self._floors[roots, held] = self.minima.operator_s(roots, held, 0, 0)
+            found = self._floors[roots, covered] = self.minima.operator_s(roots, covered, 0, 0)
         return found
 
     def operator(self, roots: Roots, stored: int) -> Operator | None:
@@ -469,9 +469,9 @@ class Region:
 
     def _search(self, roots: Roots, stored: int) -> Operator | None:
         """Try to read, and to compute again, each stored node that is met."""
-        held, met = self.closure(roots, stored)
+        covered, met = self.closure(roots, stored)
         # All read, and all computed again: one of them is near the best.
-        first = [self.covering(roots, held)]
+        first = [self.covering(roots, covered)]
         if met:
             first.append(self.covering(roots, self.closure(roots, 0)[0]))
         found = [one for one in first if one is not None]
@@ -480,9 +480,9 @@ class Region:
         waiting, tries = [(0, 0)], 0  # stored nodes that are read, and that are computed again
         while waiting and met:
             read, again = waiting.pop()
-            held, met_now = self.closure(roots, stored & ~again)
+            covered, met_now = self.closure(roots, stored & ~again)
             undecided = met_now & ~read
-            if self.minima.operator_s(roots, held, read, undecided) >= least:
+            if self.minima.operator_s(roots, covered, read, undecided) >= least:
                 continue
             tries += 1
             if tries > _TRIES:
@@ -493,7 +493,7 @@ class Region:
                 waiting.append((read, again | one))
                 waiting.append((read | one, again))
                 continue
-            operator = self.covering(roots, held)
+            operator = self.covering(roots, covered)
             if operator is not None and operator.cost_s < least:
                 best, least = operator, operator.cost_s
         return best
@@ -503,33 +503,33 @@ class Region:
         found = self._closures.get((roots, stops))
         if found is not None:
             return found
-        held = waiting = mask(roots)
+        covered = waiting = mask(roots)
         below, met = self._below, 0
         while waiting:
             node = waiting.bit_length() - 1
             reached = below[node]
             met |= reached & stops
-            new = reached & ~(stops | held)
-            held |= new
+            new = reached & ~(stops | covered)
+            covered |= new
             waiting = (waiting | new) ^ 1 << node
-        self._closures[roots, stops] = held, met
-        return held, met
+        self._closures[roots, stops] = covered, met
+        return covered, met
 
-    def covering(self, roots: Roots, held: int) -> Operator | None:
+    def covering(self, roots: Roots, covered: int) -> Operator | None:
         """Return the cheapest operator that covers exactly these nodes; None if there is none."""
-        key = (roots, held)
+        key = (roots, covered)
         if key not in self._covers:
-            cover = self._cover(roots, held)
+            cover = self._cover(roots, covered)
             self._covers[key] = None if cover is None else self.prices.best(cover)
         return self._covers[key]
 
-    def _cover(self, roots: Roots, held: int) -> Cover | None:
+    def _cover(self, roots: Roots, covered: int) -> Cover | None:
         """Describe an operator; None if some node would read what another one holds."""
-        nodes = tuple(members(held))
+        nodes = tuple(members(covered))
         edges, reads = set[Edge](), dict[int, None]()
         for h in nodes:
             for operand in self.graph.operands[h]:
-                if not held >> operand.node & 1:
+                if not covered >> operand.node & 1:
                     reads[operand.node] = None
                 elif (h, operand.node) in self.edges:
                     edges.add((h, operand.node))

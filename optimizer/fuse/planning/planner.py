@@ -102,7 +102,7 @@ def plan(
 
 def make_plan(
     program: Program,
-    held: Conditions,
+    conditions: Conditions,
     machine: Machine,
     heuristic: Heuristic = "cost",
     *,
@@ -110,7 +110,7 @@ def make_plan(
     pruning: Pruning | None = None,
 ) -> FusionPlan:
     """Plan a program whose conditions are known; see plan."""
-    graph = Graph(program, held if heuristic != "none" else Conditions())
+    graph = Graph(program, conditions if heuristic != "none" else Conditions())
     prices = Prices(graph, machine, limits or Limits())
     operators: list[Operator] = []
     partitions: list[Partition] = []
@@ -190,16 +190,16 @@ def _is_dense(graph: Graph, operator: FusedOperator) -> bool:
 def regions(prices: Prices, joining: bool = True) -> list[Region]:
     """Return the partitions of a program as regions, in order of their first nodes."""
     graph = prices.graph
-    held = graph.conditions
+    conditions = graph.conditions
     members: dict[int, list[int]] = {}
-    for node, first in sorted(held.partition.items()):
+    for node, first in sorted(conditions.partition.items()):
         members.setdefault(first, []).append(node)
     found = []
     for first in sorted(members):
         nodes = members[first]
         inside = set(nodes)
-        edges = [edge for edge in held.fuses if edge[0] in inside]
-        candidates = {c for h, c in held.points if h in inside}
+        edges = [edge for edge in conditions.fuses if edge[0] in inside]
+        candidates = {c for h, c in conditions.points if h in inside}
         if prices.limits.memory_bytes is not None:
             candidates = {c for _, c in edges}  # less may have to be fused than could be
         found.append(Region(prices, nodes, edges, candidates, graph.forced & inside, joining))
@@ -211,17 +211,17 @@ def memo_table(graph: Graph) -> tuple[MemoEntry, ...]:
 
     Each subset of its fused inputs is an entry too.
     """
-    held = graph.conditions
+    conditions = graph.conditions
     fused: dict[tuple[int, str], list[int]] = {}
-    for (h, c), templates in sorted(held.fuses.items()):
+    for (h, c), templates in sorted(conditions.fuses.items()):
         for template in sorted(templates):
             fused.setdefault((h, template), []).append(c)
-    for number, templates in held.opens.items():
+    for number, templates in conditions.opens.items():
         for template in templates:
             fused.setdefault((number, template), [])
     entries = []
     for (number, template), inputs in sorted(fused.items()):
-        close = "closed" if template in held.closes.get(number, ()) else "open"
+        close = "closed" if template in conditions.closes.get(number, ()) else "open"
         if template == "Outer" and close == "open" and number not in graph.forced:
             close = "pending"
         entries.append(MemoEntry(number, template, tuple(inputs), close))  # type: ignore[arg-type]
@@ -348,7 +348,7 @@ def steps(graph: Graph, operators: Sequence[Operator]) -> tuple[Operator, ...]:
 
 def _with_turns(graph: Graph, operator: FusedOperator) -> FusedOperator:
     """Name a transpose as covered where rows are read of what it turns, else as the input."""
-    held = set(operator.nodes)
+    nodes = set(operator.nodes)
     inputs: dict[int, None] = {}
     # a transpose that one node reads as an array, all do
     given = {
@@ -361,14 +361,14 @@ def _with_turns(graph: Graph, operator: FusedOperator) -> FusedOperator:
     for h in operator.nodes:
         for operand in graph.operands[h]:
             if operand.via is not None and operand.via not in given:
-                held.add(operand.via)
+                nodes.add(operand.via)
                 read = operand.node
             else:
                 read = operand.node if operand.via is None else operand.via
             if read not in operator.nodes:
                 inputs[read] = None
     driver = operator.driver if operator.driver in inputs else None
-    return replace(operator, nodes=tuple(sorted(held)), inputs=tuple(inputs), driver=driver)
+    return replace(operator, nodes=tuple(sorted(nodes)), inputs=tuple(inputs), driver=driver)
 
 
 def covers_turn(graph: Graph, operator: FusedOperator, h: int, operand: Operand) -> bool:

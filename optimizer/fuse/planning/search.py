@@ -79,11 +79,11 @@ def _largest(region: Region, root: int, read: int) -> tuple[Operator, int]:
     alone = mask(region.below[root])
     best: tuple[Operator, int] = region.prices.plain(root), alone
     found = False
-    held, met = region.closure((root,), read)
-    tries = [(held, met)]
+    cover, met = region.closure((root,), read)
+    tries = [(cover, met)]
     tries += [_within(region, root, read, template) for template in ("Row", "Outer", "Cell")]
-    for held, met in [*tries, (1 << root, alone)]:
-        operator = region.covering((root,), held)
+    for cover, met in [*tries, (1 << root, alone)]:
+        operator = region.covering((root,), cover)
         if operator is not None and (not found or len(operator.nodes) > len(best[0].nodes)):
             best, found = (operator, met), True
     return best
@@ -94,12 +94,12 @@ def _within(region: Region, root: int, read: int, template: str) -> tuple[int, i
     fuses = region.graph.conditions.fuses
     stops = read
     while True:
-        held, met = region.closure((root,), stops)
+        cover, met = region.closure((root,), stops)
         refused = mask(
-            c for h in members(held) for c in region.below[h] if template not in fuses[h, c]
+            c for h in members(cover) for c in region.below[h] if template not in fuses[h, c]
         )
         if not refused & ~stops:
-            return held, met
+            return cover, met
         stops |= refused
 
 
@@ -147,8 +147,8 @@ def _met(region: Region, below: set[int], node: int) -> set[int]:
 
 def _as_large(region: Region, node: int, one: int) -> bool:
     """Whether reading one node costs as much as reading another, however either is read."""
-    read_s, held = region.minima.read_s, region.graph.bytes
-    return read_s[one] >= read_s[node] and held[one] >= held[node]
+    read_s, size = region.minima.read_s, region.graph.bytes
+    return read_s[one] >= read_s[node] and size[one] >= size[node]
 
 
 def _connected(region: Region, start: int, cut: int) -> set[int]:
@@ -232,9 +232,9 @@ class Bound:
         covered = read = 0
         covers: list[int] = []
         for roots in operators:
-            held, reads, writing_s, reading_s, computing_s = self._part(roots, stops)
-            covers.append(held)
-            covered |= held
+            cover, reads, writing_s, reading_s, computing_s = self._part(roots, stops)
+            covers.append(cover)
+            covered |= cover
             read |= reads
             if reading_s > computing_s:
                 total += writing_s + reading_s
@@ -245,14 +245,14 @@ class Bound:
         to_read = minima.reading_s(self._inputs & ~read)
         to_read += minima.reading_s(stored & ~region.unread)
         left = self._all_nodes & ~covered
-        to_compute = minima.held(left)[1] + minima.fusing_s(left & ~undecided)
+        to_compute = minima.covered_minimum(left)[1] + minima.fusing_s(left & ~undecided)
         for node in members(undecided):
             readers = self._readers[node]
             times = sum(1 for held in covers if held & readers) - 1
             if times <= 0:
                 to_compute += min(minima.write_s[node], minima.fused_s[node])
                 continue
-            more_to_read, more_to_compute = self._again(node, times, stops, covered, read)
+            more_to_read, more_to_compute = self._undecided_s(node, times, stops, covered, read)
             to_read += more_to_read
             to_compute += more_to_compute
             # What hangs on several nodes counts for one of them.
@@ -261,7 +261,7 @@ class Bound:
             read |= reads
         return total + max(0.0, to_read - slack_to_read, to_compute - slack_to_compute)
 
-    def _again(
+    def _undecided_s(
         self, node: int, times: int, stops: int, covered: int, read: int
     ) -> tuple[float, float]:
         """Return seconds of reading and of computing to which an undecided node leads at least.
@@ -274,7 +274,10 @@ class Bound:
         read_s = 0.0 if self.region.unread >> node & 1 else minima.read_s[node]
         return (
             min(written_s + read_s, times * minima.reading_s(reads & ~read)),
-            min(written_s, minima.fused_s[node] + times * minima.held(below & ~covered)[1]),
+            min(
+                written_s,
+                minima.fused_s[node] + times * minima.covered_minimum(below & ~covered)[1],
+            ),
         )
 
     def _part(self, roots: Roots, stops: int) -> tuple[int, int, float, float, float]:
@@ -282,13 +285,13 @@ class Bound:
         key = (roots, stops & region.reached(roots))
         found = self._parts.get(key)
         if found is None:
-            held, _ = region.closure(roots, stops)
-            if len(roots) == 1 and held == 1 << roots[0] and region.graph.is_view(roots[0]):
-                found = held, 0, 0.0, 0.0, 0.0
+            cover, _ = region.closure(roots, stops)
+            if len(roots) == 1 and cover == 1 << roots[0] and region.graph.is_view(roots[0]):
+                found = cover, 0, 0.0, 0.0, 0.0
             else:
-                reads, computing_s = minima.covering(roots, held)
+                reads, computing_s = minima.covering(roots, cover)
                 writing_s = minima.writing_s(roots)
-                found = held, reads, writing_s, minima.reading_s(reads), computing_s
+                found = cover, reads, writing_s, minima.reading_s(reads), computing_s
             self._parts[key] = found
         return found
 

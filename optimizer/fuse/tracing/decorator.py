@@ -19,8 +19,17 @@ from .escapes import release, release_from, result
 from .expressions import leaf, type_name
 from .marker_types import FusedFunction
 from .prepare import Heuristic, Options
-from .regions import Engine, Runner
-from .replay import MISSED, Again, Meaning, again, leaves_of, may_repeat, sketched, straight
+from .region_engine import Engine, Runner
+from .replay import (
+    MISSED,
+    Dependencies,
+    Replay,
+    dependencies_of,
+    leaves_of,
+    may_repeat,
+    replay_of,
+    result_sketch,
+)
 from .trace import Family, Trace
 
 if TYPE_CHECKING:
@@ -67,9 +76,9 @@ class Fused(FusedFunction, Generic[P, R]):
         # Calls that aren't traced, by signature, with what became of the one that was.
         self._direct: dict[Hashable, Runner] = {}
         # Those that needn't be traced again, by signature and numbers, where code doesn't bend.
-        self._again: dict[Hashable, Again] = {}
+        self._replays: dict[Hashable, Replay] = {}
         self._bends = False
-        self._meaning: Meaning | None = None
+        self._dependencies: Dependencies | None = None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return what the function returns."""
@@ -89,9 +98,9 @@ class Fused(FusedFunction, Generic[P, R]):
         if known is not None:
             self._last.runner = self._latest = known
             return self._function(*args, **kwargs)
-        if self._again and signature is not None and mode != "traced":
+        if self._replays and signature is not None and mode != "traced":
             given = (*args, *kwargs.values())
-            alike = self._again.get((signature, _numbers(given)))
+            alike = self._replays.get((signature, _numbers(given)))
             found: Any = MISSED if alike is None else alike.call(given)
             if alike is not None and found is not MISSED:
                 self._last.runner = self._latest = alike.runner
@@ -111,23 +120,25 @@ class Fused(FusedFunction, Generic[P, R]):
             )
             read = leaves_of((*wrapped[0], *wrapped[1].values())) if trace.keeps else {}
             found = self._function(*wrapped[0], **wrapped[1])
-            sketch = sketched(found, (*wrapped[0], *wrapped[1].values())) if trace.keeps else None
+            sketch = (
+                result_sketch(found, (*wrapped[0], *wrapped[1].values())) if trace.keeps else None
+            )
             wrapped.clear()
             trace.returned = True
             found = result(found)
             trace.close()
-            if trace.held():
+            if trace.has_living():
                 result([*args, *kwargs.values()])
-            if trace.held():
+            if trace.has_living():
                 release(trace, cast(FunctionType, self._function))
         except Exception as error:
             wrapped.clear()
             trace.returned = True
             trace.abandon()
-            if trace.held():
+            if trace.has_living():
                 release_from(error)
                 result([*args, *kwargs.values()])
-            if trace.held():
+            if trace.has_living():
                 release(trace, cast(FunctionType, self._function))
             if isinstance(error, SystemError) and trace.refused is not None:
                 raise trace.refused from None
@@ -152,9 +163,9 @@ class Fused(FusedFunction, Generic[P, R]):
 
     def _is_straight(self) -> bool:
         """Whether the function does the same in each call, as its names mean what they do."""
-        if not self._bends and (self._meaning is None or not self._meaning.holds()):
-            self._meaning = straight(cast(FunctionType, self._function))
-            self._bends = self._meaning is None
+        if not self._bends and (self._dependencies is None or not self._dependencies.holds()):
+            self._dependencies = dependencies_of(cast(FunctionType, self._function))
+            self._bends = self._dependencies is None
         return not self._bends
 
     def _remembers(
@@ -168,11 +179,15 @@ class Fused(FusedFunction, Generic[P, R]):
     ) -> bool:
         """Keep what a call did for others like it; return whether that could be done."""
         given = (*args, *kwargs.values())
-        if len(self._again) >= _AGAIN or any(isinstance(one, np.generic) for one in given):
+        if len(self._replays) >= _AGAIN or any(isinstance(one, np.generic) for one in given):
             return False
-        found = None if self._meaning is None else again(trace, self._meaning, given, sketch, read)
+        found = (
+            None
+            if self._dependencies is None
+            else replay_of(trace, self._dependencies, given, sketch, read)
+        )
         if found is not None:
-            self._again[signature, _numbers(given)] = found
+            self._replays[signature, _numbers(given)] = found
             trace.runner.repeats = True
         return found is not None
 
@@ -358,7 +373,7 @@ def _wrap_blocks(trace: Trace, value: Any, seen: dict[int, Any]) -> Any:
 def _in_blocks(trace: Trace, value: Partitioned) -> LazyArray:
     trace.blocks.append(value)
     found = LazyArray(trace, leaf(value, trace.places))
-    found._join(Family(found._held))
+    found._join(Family(found._thunk))
     return found
 
 
@@ -366,12 +381,12 @@ def _cut_alike(trace: Trace, seen: dict[int, Any]) -> None:
     """Cut arrays of as many rows as the largest operand in blocks as this one, once for a call."""
     largest = max(trace.blocks, key=lambda one: one.nbytes)
     for lazy in seen.values():
-        value = lazy._held.value
+        value = lazy._thunk.value
         if not isinstance(value, np.ndarray) or value.nbytes < _CUT_BYTES:
             continue
         if value.shape and value.shape[0] == largest.shape[largest.axis]:
-            trace.settle(lazy._held, cut(value, largest.rows))
-            lazy._join(Family(lazy._held))
+            trace.resolve(lazy._thunk, cut(value, largest.rows))
+            lazy._join(Family(lazy._thunk))
 
 
 def _wrap_array(trace: Trace, value: Any, seen: dict[int, Any]) -> Any:
@@ -384,7 +399,7 @@ def _wrap_array(trace: Trace, value: Any, seen: dict[int, Any]) -> Any:
         found = seen[id(value)] = _in_blocks(trace, blocks)
     elif found is None:
         found = seen[id(value)] = LazyArray(trace, leaf(value, trace.places))
-        found._join(Family(found._held, value))
+        found._join(Family(found._thunk, value))
     return found
 
 

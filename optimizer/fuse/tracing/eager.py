@@ -147,19 +147,19 @@ def adopt(trace: Trace, value: Any, sources: Sequence[Any]) -> Any:
     """
     if type(value) is np.ndarray:
         for source in sources:
-            if source._held.value is value:
+            if source._thunk.value is value:
                 return source  # NumPy returned what it was given
         if not type_name(value.dtype) or trace.closed:
             return value
         found = trace.kind(trace, leaf(value, trace.places))
         for source in sources:
-            array = source._held.value
+            array = source._thunk.value
             if isinstance(array, np.ndarray) and np.may_share_memory(value, array):
                 if source._joined().array is None:
                     trace.memory(source, "viewed")
                 shared = source._joined()
                 if found._family is None:
-                    found._join(Family(found._held, value))
+                    found._join(Family(found._thunk, value))
                 found._joined().given_away |= shared.given_away
                 found._joined().lent += shared.lent
         return found

@@ -110,7 +110,7 @@ class _Leaving:
         elif isinstance(value, CellType):
             self._cell(value, depth)
         elif kind in _FRAMES:
-            put_in_frame(getattr(value, _FRAMES[kind]), lambda held: self.value(held, depth - 1))
+            put_in_frame(getattr(value, _FRAMES[kind]), lambda local: self.value(local, depth - 1))
         elif not isinstance(value, _NO_CONTAINERS):
             self._object(value, depth - 1)
         return value
@@ -162,11 +162,11 @@ class _Leaving:
 
     def _cell(self, cell: CellType, depth: int) -> None:
         try:
-            held = cell.cell_contents
+            content = cell.cell_contents
         except ValueError:
             return  # nothing in it yet
-        found = self.value(held, depth)
-        if found is not held:
+        found = self.value(content, depth)
+        if found is not content:
             cell.cell_contents = found
 
     def _object(self, value: Any, depth: int) -> None:
@@ -197,10 +197,10 @@ def _array(lazy: Any) -> Any:
         return lazy._value("returned")
     family = lazy._family
     if family is None or _in_blocks(family.root.value):
-        return lazy._trace.returned_value(lazy._held)
+        return lazy._trace.returned_value(lazy._thunk)
     if family.array is not None or len(family.living()) > 1:
         return lazy._trace.memory(lazy, "returned")
-    return lazy._trace.returned_value(lazy._held)
+    return lazy._trace.returned_value(lazy._thunk)
 
 
 def _in_blocks(value: Any) -> bool:
@@ -219,19 +219,19 @@ def release(trace: Trace, function: FunctionType) -> None:
     space = function.__globals__
     for name in function.__code__.co_names:
         if name in space and not isinstance(space[name], FunctionType):
-            held = space[name]
-            found = result(held)
-            if found is not held:
-                space[name] = found
-    if trace.held():
+            value = space[name]
+            released = result(value)
+            if released is not value:
+                space[name] = released
+    if trace.has_living():
         begun = time.perf_counter()
         modules = _Modules()
         known = -1
         # What is in no object's hands any more, but in a cycle, stays.
-        while trace.held() and len(trace.living()) != known:
+        while trace.has_living() and len(trace.living()) != known:
             known = len(trace.living())
             _put(trace.living(), modules)
-        if trace.held():
+        if trace.has_living():
             _put_in_arrays_of_objects(modules)
         trace.runner.lost_s += time.perf_counter() - begun
         if trace.runner.lost_s > 0:

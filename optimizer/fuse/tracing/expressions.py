@@ -6,7 +6,7 @@ call which goes the same way as one before meets the same objects, which tell th
 
 `Record` holds the values and numbers that a region reads, in the order in which the call reached
 them; expressions name them by their places. `Places` has the Inputs of a function's regions, the
-same for all of its calls. A `Held` stands for one value of a call: there, or waiting.
+same for all of its calls. A `Thunk` stands for one value of a call: there, or waiting.
 """
 
 from __future__ import annotations
@@ -339,34 +339,34 @@ class Record:
         return found
 
 
-class Held:
+class Thunk:
     """A value that is there, or an expression that waits for it.
 
-    `told` says its shape, type and layout: a Kind, or the expression. `expression` stands for it in
+    `kind` says its shape, type and layout: a Kind, or the expression. `expression` stands for it in
     the region number `epoch`. One that was left out of its region when that was computed, as nobody
-    was to read it, has the region's record in `left`. `own` says that a sparse value's entries, if
-    not its pattern, are in memory that nothing else has.
+    was to read it, has that region's record in `origin`. `owns_entries` says that a sparse value's
+    entries, if not its pattern, are in memory that nothing else has.
     """
 
-    __slots__ = ("epoch", "expression", "left", "own", "told", "value")
+    __slots__ = ("epoch", "expression", "kind", "origin", "owns_entries", "value")
 
     def __init__(self, expression: Expression, epoch: int) -> None:
-        self.told: Expression | Kind = expression
+        self.kind: Expression | Kind = expression
         self.expression: Expression | None = expression
         self.epoch = epoch
         self.value: Any = None
-        self.left: Record | None = None
-        self.own = False
+        self.origin: Record | None = None
+        self.owns_entries = False
 
-    def settle(self, value: Any, kind: Kind) -> None:
+    def resolve(self, value: Any, kind: Kind) -> None:
         """Have a value from now on."""
-        self.value, self.told = value, kind
-        self.expression, self.epoch, self.left, self.own = None, -1, None, False
+        self.value, self.kind = value, kind
+        self.expression, self.epoch, self.origin, self.owns_entries = None, -1, None, False
 
 
-def leaf(value: Any, places: Places) -> Held:
+def leaf(value: Any, places: Places) -> Thunk:
     """Return what holds a value that is there."""
-    found = Held.__new__(Held)
-    found.value, found.told = value, places.kind(value)
-    found.expression, found.epoch, found.left, found.own = None, -1, None, False
+    found = Thunk.__new__(Thunk)
+    found.value, found.kind = value, places.kind(value)
+    found.expression, found.epoch, found.origin, found.owns_entries = None, -1, None, False
     return found

@@ -40,14 +40,14 @@ def unread_references(frame: FrameType | None, top: CodeType) -> dict[int, int]:
         names = _dead_after(one.f_code, one.f_lasti)
         if not names:
             continue
-        held = one.f_locals
+        local_values = one.f_locals
         for name in names:
-            if name in held:
-                identity = id(held[name])
+            if name in local_values:
+                identity = id(local_values[name])
                 found[identity] = found.get(identity, 0) + 1
         if sys.version_info < (3, 13):
             # A snapshot that the frame keeps: it would hold every array until the function returns.
-            held.clear()
+            local_values.clear()
     return found
 
 
@@ -70,17 +70,17 @@ def put_in_frame(frame: FrameType | None, put: Callable[[Any], Any]) -> None:
         return
     if frame.f_globals.get("__name__", "").startswith("tensolog."):
         return
-    held = frame.f_locals
+    local_values = frame.f_locals
     changed = False
-    for name, value in [*held.items()]:
+    for name, value in [*local_values.items()]:
         instead = put(value)
         if instead is not value:
-            held[name], changed = instead, True
+            local_values[name], changed = instead, True
     if sys.version_info < (3, 13):
         if changed:
             # Before, these were a copy, which is written back as debuggers do it.
             ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))
-        held.clear()
+        local_values.clear()
 
 
 @lru_cache(maxsize=1024)

@@ -131,7 +131,7 @@ class Prepared:
             else:
                 formats = [getattr(one, "format", "dense") for one in values]
             del values  # SciPy's take memory
-        race.add(seconds[by_kernel] + _leaving_s(found, formats), seconds[by_scipy])
+        race.add(seconds[by_kernel] + _conversion_s(found, formats), seconds[by_scipy])
         verdict = race.verdict
         if verdict != "open":
             self.race, self.raced = None, str(race)
@@ -144,9 +144,9 @@ class Prepared:
     def _checked(self, values: Sequence[Any]) -> list[Any]:
         """Return the outputs; raise ValueError for one that isn't what the program says."""
         for value, (node, dtype) in zip(values, self._expected, strict=True):
-            held = value.format if hasattr(value, "tocsr") else "dense"
-            if value.shape != node.shape or value.dtype != dtype or held != node.layout:
-                raise ValueError(f"{node} came as {value.dtype} {value.shape} {held}")
+            layout = value.format if hasattr(value, "tocsr") else "dense"
+            if value.shape != node.shape or value.dtype != dtype or layout != node.layout:
+                raise ValueError(f"{node} came as {value.dtype} {value.shape} {layout}")
         return list(values)
 
     @cached_property
@@ -195,7 +195,7 @@ def prepare(program: Program, options: Options) -> Prepared:
     return made
 
 
-def _leaving_s(values: Sequence[Any], formats: Sequence[str]) -> float:
+def _conversion_s(values: Sequence[Any], formats: Sequence[str]) -> float:
     """Return the seconds in which sparse results become objects of the formats that SciPy gives.
 
     Kernels give entries by rows in the pattern of an operand; of it, each object has its own copy.

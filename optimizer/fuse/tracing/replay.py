@@ -19,11 +19,11 @@ from ..arrays.sparse_values import rows_at_once
 from ..program.dag import Program
 from ..program.evaluate import is_sparse
 from .eager import raise_if_errors_are_asked_for
-from .expressions import Held
+from .expressions import Thunk
 from .marker_types import FusedFunction, is_lazy
 from .prepare import REPLAY_S, SPARSE_REPLAY_S, Prepared
-from .regions import Runner
-from .trace import Trace, UnsupportedError, own
+from .region_engine import Runner
+from .trace import Trace, UnsupportedError, unshared
 
 # Imported within functions: NumPy's other functions, for programs that call one.
 
@@ -66,7 +66,7 @@ _SKIPPED = frozenset(["CACHE", "EXTENDED_ARG", "NOP"])
 
 
 @dataclass
-class Meaning:
+class Dependencies:
     """What a straight function does depends on: its names, and its and others' code and defaults.
 
     names      where each is looked up, the name, and what it means
@@ -89,13 +89,13 @@ class Meaning:
         return True
 
 
-def straight(function: FunctionType) -> Meaning | None:
+def dependencies_of(function: FunctionType) -> Dependencies | None:
     """Return what a straight function depends on, None for a function that is none."""
-    found = Meaning()
+    found = Dependencies()
     return found if _is_straight(function, found, _DEPTH) else None
 
 
-def _is_straight(function: FunctionType, found: Meaning, depth: int) -> bool:
+def _is_straight(function: FunctionType, found: Dependencies, depth: int) -> bool:
     code = function.__code__
     flags = [name for flag, name in dis.COMPILER_FLAG_NAMES.items() if code.co_flags & flag]
     if not depth or not _FLAGS.issuperset(flags) or code.co_freevars or code.co_cellvars:
@@ -142,7 +142,7 @@ def _is_numpys(meant: Any) -> bool:
     return is_traced(meant)
 
 
-def _known(function: FunctionType, name: str, found: Meaning, depth: int) -> Any:
+def _known(function: FunctionType, name: str, found: Dependencies, depth: int) -> Any:
     """Return what a global name means: a module, a function of this kind, a number; else None."""
     space: Mapping[str, Any] = function.__globals__
     if name not in space:
@@ -168,7 +168,7 @@ MISSED: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _Result:
     """A value of the region, by its place; `scalar` where it is a number."""
 
     place: int
@@ -190,18 +190,18 @@ class _Plain:
 
 
 @dataclass(frozen=True)
-class Again:
+class Replay:
     """What a call did that arguments of the same shapes, types and numbers have done, too.
 
-    runner    of the call that was traced
-    meaning   what the function depends on
-    inputs    of the region: places of arguments and their types, or -1 and a number
-    sparse    the places of sparse arguments
-    result    what is returned: _Made, _Given or _Plain, or a tuple of such
+    runner        of the call that was traced
+    dependencies  what the function depends on
+    inputs        of the region: places of arguments and their types, or -1 and a number
+    sparse        the places of sparse arguments
+    result        what is returned: _Result, _Given or _Plain, or a tuple of such
     """
 
     runner: Runner
-    meaning: Meaning
+    dependencies: Dependencies
     prepared: Prepared
     inputs: tuple[tuple[int, Any], ...]
     sparse: frozenset[int]
@@ -219,7 +219,7 @@ class Again:
             raise_if_errors_are_asked_for()
         except UnsupportedError:
             return MISSED
-        if not self.meaning.holds():
+        if not self.dependencies.holds():
             return MISSED
         if self.sparse:
             for at, (place, _) in enumerate(self.inputs):
@@ -229,13 +229,13 @@ class Again:
                         return MISSED  # entries twice, or in no order
         taken = list(inputs)
         for value in self.prepared.run(inputs):
-            taken.append(own(value, taken))
+            taken.append(unshared(value, taken))
         return _built(self.result, taken[len(inputs) :], given, {})
 
 
 def _built(result: Any, made: Sequence[Any], given: Sequence[Any], seen: dict[int, Any]) -> Any:
     match result:
-        case _Made(place, scalar):
+        case _Result(place, scalar):
             if place not in seen:
                 seen[place] = made[place][()] if scalar else made[place]
             return seen[place]
@@ -248,29 +248,29 @@ def _built(result: Any, made: Sequence[Any], given: Sequence[Any], seen: dict[in
 
 
 @dataclass(frozen=True, slots=True)
-class _Waits:
+class _Pending:
     """A value that waits for the region; two arrays that share it count as two."""
 
-    held: Held
+    thunk: Thunk
     scalar: bool
 
 
-def sketched(raw: Any, wrapped: Sequence[Any], seen: dict[int, Any] | None = None) -> Any:
+def result_sketch(raw: Any, wrapped: Sequence[Any], seen: dict[int, Any] | None = None) -> Any:
     """Return what a result is made of while it waits, None where that isn't known.
 
     `wrapped` are the arguments as the function got them.
     """
     seen = {} if seen is None else seen
     if type(raw) is tuple:
-        parts = tuple([sketched(one, wrapped, seen) for one in raw])
+        parts = tuple([result_sketch(one, wrapped, seen) for one in raw])
         return None if None in parts else parts
     if is_lazy(raw):
         for at, one in enumerate(wrapped):
             if one is raw:
                 return _Given(at)
-        if raw._family is not None or seen.setdefault(id(raw._held), raw) is not raw:
+        if raw._family is not None or seen.setdefault(id(raw._thunk), raw) is not raw:
             return None
-        return _Waits(raw._held, raw._scalar)
+        return _Pending(raw._thunk, raw._scalar)
     return _Plain(raw) if raw is None or type(raw) in (bool, int, float, str) else None
 
 
@@ -281,17 +281,17 @@ def may_repeat(value: Any) -> bool:
 
 def leaves_of(wrapped: Sequence[Any]) -> dict[int, int]:
     """Return the places of arguments by the identity of what regions read of them."""
-    arrays = [(at, one) for at, one in enumerate(wrapped) if hasattr(one, "_held")]
-    return {id(one._held.value): at for at, one in arrays}
+    arrays = [(at, one) for at, one in enumerate(wrapped) if hasattr(one, "_thunk")]
+    return {id(one._thunk.value): at for at, one in arrays}
 
 
-def again(
+def replay_of(
     trace: Trace,
-    meaning: Meaning,
+    dependencies: Dependencies,
     given: Sequence[Any],
     sketch: Any,
     read: Mapping[int, int],
-) -> Again | None:
+) -> Replay | None:
     """Return what a call for some arguments did, None where others may differ or gain nothing.
 
     `read` are the places of arguments by the identity of what the region reads of them.
@@ -318,7 +318,7 @@ def again(
         return None
     placed = [(read.get(id(one), -1), one) for one in inputs]
     kept = tuple([(at, one.dtype if at >= 0 else one) for at, one in placed])
-    return Again(runner, meaning, prepared, kept, sparse, result)
+    return Replay(runner, dependencies, prepared, kept, sparse, result)
 
 
 def _meet(program: Program) -> bool:
@@ -331,7 +331,7 @@ def _placed(sketch: Any, places: dict[int, int]) -> Any:
     if type(sketch) is tuple:
         parts = tuple([_placed(one, places) for one in sketch])
         return None if None in parts else parts
-    if isinstance(sketch, _Waits):
-        place = places.get(id(sketch.held))
-        return None if place is None else _Made(place, sketch.scalar)
+    if isinstance(sketch, _Pending):
+        place = places.get(id(sketch.thunk))
+        return None if place is None else _Result(place, sketch.scalar)
     return sketch

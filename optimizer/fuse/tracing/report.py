@@ -15,7 +15,7 @@ from ..planning.candidates import refusal
 from ..planning.plan import FusedOperator, FusionPlan
 from ..program.dag import Node, Program
 from .prepare import Prepared
-from .regions import Computed, Runner
+from .region_engine import Computed, Runner
 
 if TYPE_CHECKING:
     import duckdb
@@ -117,7 +117,7 @@ def _block_lines(plan: BlockPlan) -> list[str]:
             op = plan.program.nodes[made.node].op
             lines.append(f"%{made.node} = {op}: parts combined in a tree by {made.ufunc}")
         for at in one.kept:
-            gathered = plan.held.gathered.get(at)
+            gathered = plan.placement.gathered.get(at)
             end = f"gathered for {gathered}" if gathered else "stays in blocks"
             lines.append(f"%{at} = {plan.program.nodes[at].op}: {end}")
     return lines
@@ -126,8 +126,8 @@ def _block_lines(plan: BlockPlan) -> list[str]:
 def _given(program: Program, at: int) -> str:
     node = program.nodes[at]
     shape = "x".join(map(str, node.shape)) or "scalar"
-    held = "" if node.layout == "dense" else f" {node.layout}, {node.nnz} entries"
-    return f"%{at}: {node.dtype} {shape}{held}"
+    layout = "" if node.layout == "dense" else f" {node.layout}, {node.nnz} entries"
+    return f"%{at}: {node.dtype} {shape}{layout}"
 
 
 def _line(program: Program, node: Node) -> str:

@@ -30,13 +30,13 @@ from ..blocks.partitioned import Partitioned
 from ..program import memory_pool
 from ..program.evaluate import is_sparse
 from .escapes import in_variable
-from .expressions import Expression, Held, Record, leaf, type_name
+from .expressions import Expression, Record, Thunk, leaf, type_name
 from .liveness import caller_outside, put_in_variables, unread_references
 from .marker_types import is_lazy
 
 if TYPE_CHECKING:
     from ..arrays.lazy_array import LazyArray
-    from .regions import Runner
+    from .region_engine import Runner
 
 # Arrays from outside of the trace up to this size are copied; larger ones are read at once.
 COPIED_BYTES = 1 << 20
@@ -67,7 +67,7 @@ class Family:
 
     __slots__ = ("array", "given_away", "lent", "loose", "members", "root")
 
-    def __init__(self, root: Held, array: Any = None) -> None:
+    def __init__(self, root: Thunk, array: Any = None) -> None:
         self.root = root
         self.array = array
         self.given_away = False
@@ -111,7 +111,7 @@ class Trace:
         self.refused: Exception | None = None  # why some memory wasn't lent
         self.touched = False  # the function asked for memory, to be seen or written
         self.keeps = False  # the first region is kept in `ran`
-        self.ran: tuple[Record, tuple[Held, ...], tuple[Any, ...]] | None = None
+        self.ran: tuple[Record, tuple[Thunk, ...], tuple[Any, ...]] | None = None
         self.blocks: list[Partitioned] = []  # the arguments in blocks
         self.places = runner.engine.places()
         self.record = Record(self.places)
@@ -128,7 +128,7 @@ class Trace:
 
     # -- arrays ------------------------------------------------------------------------------
 
-    def held(self) -> bool:
+    def has_living(self) -> bool:
         """Whether Python still holds a lazy array somewhere."""
         return bool(self.living())
 
@@ -186,25 +186,25 @@ class Trace:
         if self.closed:
             raise UnsupportedError("tracing stopped")
 
-    def read(self, held: Held) -> Expression:
+    def read(self, thunk: Thunk) -> Expression:
         """Return what stands for a value in the region that is being traced."""
-        if held.epoch == self.epoch:
-            assert held.expression is not None
-            return held.expression
-        if held.value is None:
-            self._compute_left(held)
-        assert not isinstance(held.told, Expression)
-        held.expression = self.record.place(held.value, held.told)
-        held.epoch = self.epoch
-        return held.expression
+        if thunk.epoch == self.epoch:
+            assert thunk.expression is not None
+            return thunk.expression
+        if thunk.value is None:
+            self._compute_left(thunk)
+        assert not isinstance(thunk.kind, Expression)
+        thunk.expression = self.record.place(thunk.value, thunk.kind)
+        thunk.epoch = self.epoch
+        return thunk.expression
 
-    def hold(self, expression: Expression) -> Held:
+    def thunk_of(self, expression: Expression) -> Thunk:
         """Return what holds the value of an expression of this region, which waits."""
-        return Held(expression, self.epoch)
+        return Thunk(expression, self.epoch)
 
-    def settle(self, held: Held, value: Any) -> None:
+    def resolve(self, thunk: Thunk, value: Any) -> None:
         """Give it its value."""
-        held.settle(value, self.places.kind(value))
+        thunk.resolve(value, self.places.kind(value))
 
     def operand(self, value: Any) -> Expression:
         """Return an operand that isn't one of this trace's lazy arrays as an expression.
@@ -218,7 +218,7 @@ class Trace:
             return self.places.number(self.record.number(value), name)
         return self.read(self.outside(value))
 
-    def outside(self, value: Any) -> Held:
+    def outside(self, value: Any) -> Thunk:
         """Return an array, or a list, that isn't this trace's; see operand."""
         if type(value) in (list, tuple):
             if _has_lazy(value):
@@ -232,7 +232,7 @@ class Trace:
             raise UnsupportedError(f"an array of type {value.dtype}")
         return self.captured(value)
 
-    def captured(self, array: Any) -> Held:
+    def captured(self, array: Any) -> Thunk:
         """Return an array that others may write as one that they can't."""
         if array.nbytes <= COPIED_BYTES:
             return leaf(array.copy(), self.places)
@@ -244,48 +244,48 @@ class Trace:
 
     # -- computing ---------------------------------------------------------------------------
 
-    def force(self, held: Held, why: str) -> Any:
-        """Compute what is held, and with it the waiting arrays that will be read."""
-        self._force(held, why)
-        value = held.value
+    def force(self, thunk: Thunk, why: str) -> Any:
+        """Compute a value, and with it the waiting arrays that will be read."""
+        self._force(thunk, why)
+        value = thunk.value
         if isinstance(value, Partitioned):
             return value.gathered(self.runner.engine.options.budget, why)
         return value
 
-    def returned_value(self, held: Held) -> Any:
+    def returned_value(self, thunk: Thunk) -> Any:
         """Compute what leaves the function: blocks that came from Dask go to Dask."""
-        self._force(held, "returned")
-        value = held.value
+        self._force(thunk, "returned")
+        value = thunk.value
         if not isinstance(value, Partitioned) or value.source is not None:
-            return self.force(held, "returned")
+            return self.force(thunk, "returned")
         if value.given is not None:
             return value.given
         fits = value.nbytes <= self.runner.engine.options.budget
         if value.layout != "dense" or (fits and not self.under_dask):
-            return self.force(held, "returned")
+            return self.force(thunk, "returned")
         return value.as_dask()
 
-    def _force(self, held: Held, why: str) -> None:
-        if held.left is not None:
-            self._compute_left(held)
-        elif held.value is None:
-            self._compute([held], why)
+    def _force(self, thunk: Thunk, why: str) -> None:
+        if thunk.origin is not None:
+            self._compute_left(thunk)
+        elif thunk.value is None:
+            self._compute([thunk], why)
 
     def flush(self, why: str) -> None:
         """Compute the waiting arrays that will be read."""
         self._compute([], why)
 
-    def _compute(self, wanted: Sequence[Held], why: str) -> None:
+    def _compute(self, wanted: Sequence[Thunk], why: str) -> None:
         """Compute the region that is being traced, and begin another one."""
         waiting, unread = self._waiting()
         found = [one for one in dict.fromkeys([*wanted, *waiting]) if one.value is None]
         if found:
             self._computed = True
             self._run(self.record, found, why)
-        for held in unread:
-            if held.value is None and held.left is None:
-                assert held.expression is not None
-                held.left, held.epoch = self.record.only(held.expression), -1
+        for thunk in unread:
+            if thunk.value is None and thunk.origin is None:
+                assert thunk.expression is not None
+                thunk.origin, thunk.epoch = self.record.only(thunk.expression), -1
         self.record = Record(self.places)
         self.epoch = next(_epochs)
         self._pending = [one for one in self._pending if _waits(one())]
@@ -320,40 +320,40 @@ class Trace:
         if not self.returned:
             put_in_variables(caller_outside(_is_own), self.code, in_variable)
 
-    def _compute_left(self, held: Held) -> None:
+    def _compute_left(self, thunk: Thunk) -> None:
         """Compute what was left out of its region, from the values that this one read."""
-        assert held.left is not None
-        self._run(held.left, [held], "left out before")
+        assert thunk.origin is not None
+        self._run(thunk.origin, [thunk], "left out before")
 
-    def _run(self, record: Record, wanted: Sequence[Held], why: str) -> None:
-        expressions = tuple([one.told for one in wanted if type(one.told) is Expression])
+    def _run(self, record: Record, wanted: Sequence[Thunk], why: str) -> None:
+        expressions = tuple([one.kind for one in wanted if type(one.kind) is Expression])
         values, taken = self.runner.run(record, expressions, why)
         if self.keeps:
             self.keeps, self.ran = False, (record, tuple(wanted), tuple(taken))
-        for held, expression, value in zip(wanted, expressions, values, strict=True):
+        for thunk, expression, value in zip(wanted, expressions, values, strict=True):
             if not _is_sparse_view(expression):
-                value = own(value, taken)
-            self.settle(held, value)
-            held.own = not _is_sparse_view(expression)
+                value = unshared(value, taken)
+            self.resolve(thunk, value)
+            thunk.owns_entries = not _is_sparse_view(expression)
             taken.append(value)
 
-    def _of_this_region(self, held: Held) -> list[Held]:
+    def _of_this_region(self, thunk: Thunk) -> list[Thunk]:
         """Return what waits in the region that is being traced; what was left out is computed."""
-        if held.value is not None:
+        if thunk.value is not None:
             return []
-        if held.left is None:
-            return [held]
-        self._compute_left(held)
+        if thunk.origin is None:
+            return [thunk]
+        self._compute_left(thunk)
         return []
 
-    def _waiting(self) -> tuple[list[Held], list[Held]]:
+    def _waiting(self) -> tuple[list[Thunk], list[Thunk]]:
         """Return what waits in arrays that will be read; views of memory that is there are settled.
 
         Then that which waits in an array that only local variables hold which are never read again.
         """
         waiting = _waiting_of(self._pending)
-        found: list[Held] = []
-        left: list[Held] = []
+        found: list[Thunk] = []
+        left: list[Thunk] = []
         if not waiting:
             return found, left
         unread: dict[int, int] = {}
@@ -361,19 +361,19 @@ class Trace:
             unread = unread_references(caller_outside(_is_own), self.code)
         while waiting:
             lazy = waiting.pop(0)
-            held, family = lazy._held, lazy._family
+            thunk, family = lazy._thunk, lazy._family
             holders = unread.get(id(lazy), 0)
             # Beside Python's variables: `lazy` here and the argument of getrefcount.
             if holders and sys.getrefcount(lazy) - 2 <= holders:
-                left += [held] if family is None else [held, family.root]
+                left += [thunk] if family is None else [thunk, family.root]
                 continue
             if family is not None and family.array is not None:
-                self.settle(held, lazy._seen_in(family.array))
+                self.resolve(thunk, lazy._seen_in(family.array))
                 continue
             if family is not None:
                 _rebase(lazy, family)
                 found += self._of_this_region(family.root)
-            found += self._of_this_region(held)
+            found += self._of_this_region(thunk)
         return found, left
 
     # -- memory ------------------------------------------------------------------------------
@@ -388,9 +388,9 @@ class Trace:
         loose, family.loose = family.loose, []
         for reference in loose:
             member = reference()
-            if member is not None and not _is_memory(member._held.value, family.array):
-                self.settle(member._held, member._seen_in(family.array))
-        return lazy._held.value
+            if member is not None and not _is_memory(member._thunk.value, family.array):
+                self.resolve(member._thunk, member._seen_in(family.array))
+        return lazy._thunk.value
 
     def writable(self, lazy: LazyArray, why: str) -> Any:
         """Return the memory of a lazy array for writing; whatever waits is computed first."""
@@ -408,11 +408,11 @@ class Trace:
         """End the trace: what still waits and is still held somewhere is computed."""
         if self.closed:
             return
-        if not self.held():
+        if not self.has_living():
             self.closed = True
             return
         try:
-            for lazy in [one for one in self.living() if one._held.value is None]:
+            for lazy in [one for one in self.living() if one._thunk.value is None]:
                 family = lazy._family
                 if family is not None and len(family.living()) > 1:
                     self.memory(lazy, why)
@@ -435,7 +435,7 @@ def _waits(lazy: Any) -> bool:
     """Whether the value, or the memory that it would share with its views, isn't there."""
     if lazy is None:
         return False
-    if lazy._held.value is None:
+    if lazy._thunk.value is None:
         return True
     family = lazy._family
     return family is not None and family.array is None and family.root.value is None
@@ -444,7 +444,7 @@ def _waits(lazy: Any) -> bool:
 def _rebase(lazy: Any, family: Family) -> None:
     """Let the last member of a family be its root: of what it was a view, nobody will see again."""
     if family.array is None and len(family.living()) == 1:
-        family.root, lazy._views = lazy._held, ()
+        family.root, lazy._views = lazy._thunk, ()
 
 
 def _waiting_of(pending: Sequence[weakref.ref[Any]]) -> list[Any]:
@@ -464,13 +464,15 @@ def _is_sparse_view(expression: Expression) -> bool:
     return expression.op == "Input" and expression.layout != "dense"
 
 
-def own(value: Any, taken: Sequence[Any]) -> Any:
+def unshared(value: Any, taken: Sequence[Any]) -> Any:
     """Return a value that shares no memory with others and can be written."""
     if isinstance(value, Partitioned):
         return value.copied() if any(value is other for other in taken) else value
     if is_sparse(value):
-        held = [other.data for other in taken if is_sparse(other)]
-        return value.copy() if any(np.may_share_memory(value.data, one) for one in held) else value
+        entries = [other.data for other in taken if is_sparse(other)]
+        return (
+            value.copy() if any(np.may_share_memory(value.data, one) for one in entries) else value
+        )
     if not isinstance(value, np.ndarray):
         return value
     if memory_pool.is_alone(value):

@@ -18,9 +18,9 @@ from ...graph.graph import Graph
 from ..grow import MOVES, Found
 from ..loops.affine import Affine, Extent, Map
 from ..loops.cells import Access
+from ..loops.kernel_region import Meanings, Region, read_by
 from ..loops.loops import Groups
 from ..loops.lower import MOST_AXES, MOST_LOOPS, Kernel, Shapes, check, flushes, label, named
-from ..loops.region import Meanings, Region, read_by
 from .operator import spelled
 from .text import Between, attention_text, moves, own_place, renamed
 
@@ -50,11 +50,11 @@ def attentions(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
     whole = spelled(meanings, allowed)
     if not whole.parts:
         return _found(meanings, allowed)
-    held = len(meanings.graph.names)
+    value_count = len(meanings.graph.names)
     found: list[Found] = []
     for one in _found(Meanings(whole.graph), {*allowed, *whole.parts}):
-        nodes = whole.own(one.region.nodes)
-        if nodes is not None and all(value < held for value in one.kernel.inputs):
+        nodes = whole.model_nodes(one.region.nodes)
+        if nodes is not None and all(value < value_count for value in one.kernel.inputs):
             read = read_by(meanings.graph, nodes)
             found.append(Found(replace(one.region, nodes=nodes, inputs=read), one.kernel))
     return found

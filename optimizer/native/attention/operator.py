@@ -17,7 +17,7 @@ from onnx import helper
 from ....rules import ABSENT
 from ...graph.graph import Graph, Node, TensorType
 from ..loops.affine import Extent
-from ..loops.region import Meanings
+from ..loops.kernel_region import Meanings
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Spelled:
     graph: Graph
     parts: dict[int, int] = field(default_factory=dict)
 
-    def own(self, nodes: Collection[int]) -> tuple[int, ...] | None:
+    def model_nodes(self, nodes: Collection[int]) -> tuple[int, ...] | None:
         """Return the model's nodes that some are parts of; None where parts of one are missing."""
         whole = {self.parts[number] for number in nodes if number in self.parts}
         wanted = {part for part, number in self.parts.items() if number in whole}

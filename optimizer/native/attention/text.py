@@ -5,8 +5,8 @@ from __future__ import annotations
 from ...fuse.codegen.statements import LoweringError
 from ..loops.affine import Affine, Extent, Map, Ranges
 from ..loops.cells import Access, Cells
+from ..loops.kernel_region import Meanings, Region
 from ..loops.loops import Groups
-from ..loops.region import Meanings, Region
 from ..loops.row_text import Writer
 from .mask import Masks, literal
 

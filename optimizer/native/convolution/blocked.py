@@ -20,9 +20,9 @@ from ...graph.graph import TensorType
 from ...layouts.runtime import NCHWC, block_size
 from ..grow import Found
 from ..loops.affine import Affine, Extent
+from ..loops.kernel_region import Meanings, Region, read_by
 from ..loops.loops import Groups
 from ..loops.lower import Kernel, Laying, Shapes, check, flushes, named
-from ..loops.region import Meanings, Region, read_by
 from .epilogue import bounds_of, end_of
 from .filters import Filters, Merged, Outer, Padded
 from .grouped import Sliding, check_sliding, sliding_text

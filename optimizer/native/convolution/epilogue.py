@@ -13,7 +13,7 @@ import numpy as np
 
 from ....rules import ABSENT
 from ...fuse.codegen.statements import LoweringError, expression
-from ..loops.region import Meanings
+from ..loops.kernel_region import Meanings
 
 # Nodes of an end, and other tensors that it reads, at most.
 MOST_NODES, MOST_READS = 12, 2

@@ -22,9 +22,9 @@ from ...fuse.codegen.statements import LoweringError
 from ...layouts.runtime import NCHWC
 from ..grow import Found
 from ..loops.affine import Affine, Extent
+from ..loops.kernel_region import Meanings, Region, read_by
 from ..loops.loops import Groups
 from ..loops.lower import Kernel, Shapes, check, flushes, named
-from ..loops.region import Meanings, Region, read_by
 from .blocked import activation_text, block_of, numbers_of, pads_of
 from .epilogue import End, bounds_of, end_of, literal
 from .grouped import MOST_TAPS, NARROW, WIDE, Sliding, lines_text, places_at_once
@@ -102,14 +102,14 @@ def _pair(meanings: Meanings, first: int, allowed: Collection[int]) -> Pair:
     if any(value != ABSENT for one in (before, node) for value in one.inputs[3:]):
         raise LoweringError("a convolution with a sum")
     filters = node.inputs[1]
-    given, held, made = (meanings.shape(v) for v in (image, between, node.outputs[0]))
-    sizes = (*given[1:], *held[1:], *made[1:], *meanings.shape(points), *meanings.shape(filters))
+    given, hidden, made = (meanings.shape(v) for v in (image, between, node.outputs[0]))
+    sizes = (*given[1:], *hidden[1:], *made[1:], *meanings.shape(points), *meanings.shape(filters))
     if not all(isinstance(size, int) and size > 0 for size in sizes) or len(sizes) != 17:
         raise LoweringError("convolutions whose sizes aren't known")
-    depth, width = int(given[1]), int(held[1])
+    depth, width = int(given[1]), int(hidden[1])
     own, others = graph.attributes(second), graph.attributes(first)
     taps = tuple(map(int, meanings.shape(filters)[2:]))
-    is_pointwise = meanings.shape(points) == (width, depth, 1, 1) and held[2:] == given[2:]
+    is_pointwise = meanings.shape(points) == (width, depth, 1, 1) and hidden[2:] == given[2:]
     if not is_pointwise or int(others.get("group", 1)) != 1:  # type: ignore[call-overload]
         raise LoweringError("what comes first isn't of points")
     if meanings.shape(filters)[:2] != (width, 1) or own.get("group") != width or made[1] != width:
@@ -130,7 +130,7 @@ def _pair(meanings: Meanings, first: int, allowed: Collection[int]) -> Pair:
         made,
         (taps[0], taps[1]),
         (steps[0], steps[1]),
-        pads_of(own, held, made, (taps[0], taps[1]), (steps[0], steps[1])),
+        pads_of(own, hidden, made, (taps[0], taps[1]), (steps[0], steps[1])),
         block_of(width, depth),
     )
 

@@ -17,7 +17,7 @@ from ....rules import ABSENT
 from ...fuse.codegen.statements import LoweringError
 from ...layouts.runtime import ACTIVATIONS, NCHWC
 from ..grow import Found
-from ..loops.region import Meanings
+from ..loops.kernel_region import Meanings
 from .blocked import Convolution, activation_text, block_of, forms, numbers_of, pads_of
 from .epilogue import End, bounds_of
 from .filters import Merged

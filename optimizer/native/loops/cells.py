@@ -23,7 +23,7 @@ from ....catalog.operators.terms import (
 )
 from ...fuse.codegen.statements import LoweringError
 from .affine import Affine, Map, Ranges, index_of, loop
-from .region import Meanings, Region
+from .kernel_region import Meanings, Region
 
 # Primitives that take much longer than a load or a store.
 SLOW = frozenset(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from ...fuse.codegen.loops import IDENTITY, combine, simd_loop
 from ...fuse.codegen.statements import expression
 from .cells import SLOW_COST, Cells
-from .row_text import ELEMENTS, STREAMS, Writer, held
+from .row_text import ELEMENTS, STREAMS, Writer, local_type
 
 # Rows that are computed at once where their number is known, and cells of a column then.
 FEW_ROWS, FEW_CELLS = 8, 160
@@ -295,7 +295,7 @@ class ColumnWriter(Writer):
             known = {k: self._value(k, copy) for k in cell.operands}
             text = expression(cell.term, "float32", self._reads(self.cells, cell.operands, known))
             self._new.append(one)
-        self._body.append(f"const {held(cell.boolean)} c{one}_{copy} = {text};")
+        self._body.append(f"const {local_type(cell.boolean)} c{one}_{copy} = {text};")
         self._texts[one, copy] = f"c{one}_{copy}"
         return self._texts[one, copy]
 
@@ -313,7 +313,7 @@ class ColumnWriter(Writer):
         else:
             known = {k: self._column(k) for k in cell.operands}
             text = expression(cell.term, "float32", self._reads(self.cells, cell.operands, known))
-        self._body.append(f"const {held(cell.boolean)} c{one} = {text};")
+        self._body.append(f"const {local_type(cell.boolean)} c{one} = {text};")
         self._texts[one, -1] = f"c{one}"
         return self._texts[one, -1]
 

@@ -14,8 +14,8 @@ from ...fuse.codegen.statements import LoweringError
 from .affine import Extent, Map, Ranges, SplitError
 from .cells import Access, Cells
 from .column_text import ColumnWriter
+from .kernel_region import Meanings, Region
 from .loops import Groups, inner_step, merged
-from .region import Meanings, Region
 from .row_text import BLOCK, Writer
 
 # As many as the tables of call.h have room for.

@@ -196,14 +196,14 @@ class Writer:
         lines: list[str] = []
         named: set[int] = set()
         written: set[int] = set()
-        held: set[int] = set()
+        assigned: set[int] = set()
         for stage in range(self._levels(cells)):
             roots = self._roots(cells, stage)
             body: list[str] = []
             texts: dict[int, str] = {}
             new: list[int] = []
             for root in roots:
-                self._cell(cells, root, texts, body, lines, named, written | held, new)
+                self._cell(cells, root, texts, body, lines, named, written | assigned, new)
             folds = []
             for number, reduction in enumerate(cells.reductions):
                 if cells.cells[reduction.body].level == stage:
@@ -212,9 +212,9 @@ class Writer:
                     )
                     folds.append(Fold(part))
             for one in self.kept:
-                if one in new and one not in held:
+                if one in new and one not in assigned:
                     body.append(f"{self._slot(one)}[j] = {texts[one]};")
-                    held.add(one)
+                    assigned.add(one)
             for at, output in enumerate(self._outputs(cells)):
                 if not output.row and cells.cells[output.cell].level == stage:
                     body.append(f"q{at}[j] = {texts[output.cell]};")
@@ -317,12 +317,12 @@ class Writer:
             step = self.steps[number]
             index = "j" if step == 1 else f"{step} * j"
             source = self.pointer(number)
-            body.append(f"const {held(cell.boolean)} c{one} = {source}[{index}];")
+            body.append(f"const {local_type(cell.boolean)} c{one} = {source}[{index}];")
         else:
             for operand in cell.operands:
                 self._cell(cells, operand, texts, body, rows, named, ready, new)
             text = expression(cell.term, "float32", self._reads(cells, cell.operands, texts))
-            body.append(f"const {held(cell.boolean)} c{one} = {text};")
+            body.append(f"const {local_type(cell.boolean)} c{one} = {text};")
             new.append(one)
         texts[one] = f"c{one}"
         return texts[one]
@@ -392,6 +392,6 @@ class _Sizes(dict[str, str | float | bool]):
         raise LoweringError(f"the {key} is no loop's extent")
 
 
-def held(boolean: bool) -> str:
+def local_type(boolean: bool) -> str:
     """Return the type that a cell has inside of a kernel."""
     return "int" if boolean else "float"

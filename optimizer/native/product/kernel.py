@@ -17,6 +17,7 @@ from ...graph.graph import Graph, TensorType
 from ..attention.text import Between
 from ..grow import Found
 from ..loops.affine import Affine, Extent
+from ..loops.kernel_region import Meanings, Region, read_by
 from ..loops.loops import Groups
 from ..loops.lower import (
     MOST_AXES,
@@ -29,7 +30,6 @@ from ..loops.lower import (
     label,
     named,
 )
-from ..loops.region import Meanings, Region, read_by
 from .panels import PANEL, Likeness, Panels, pairs_of
 from .text import EACH, SEVEN, TILES, product_text
 

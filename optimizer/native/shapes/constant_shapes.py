@@ -28,7 +28,7 @@ REASON = "sizes that operands have already"
 COPIED = "copies of what is there already"
 
 
-def settle(graph: Graph) -> list[Step]:
+def resolve_shapes(graph: Graph) -> list[Step]:
     """Infer the types of a graph, its shapes by all that is known of sizes, and say them at once.
 
     Copies go. The graph changes in place. Returns what was done.
@@ -36,7 +36,7 @@ def settle(graph: Graph) -> list[Step]:
     graph.types = infer_types(graph)
     copies = _drop_copies(graph)
     done = [Step("drop copies", (), copies, 0, True, COPIED)] if copies else []
-    return [*done, *_settled(graph)]
+    return [*done, *_resolved(graph)]
 
 
 def _drop_copies(graph: Graph) -> int:
@@ -55,7 +55,7 @@ def _drop_copies(graph: Graph) -> int:
     return dropped
 
 
-def _settled(graph: Graph) -> list[Step]:
+def _resolved(graph: Graph) -> list[Step]:
     if all(_is_static(type_.shape) for type_ in graph.types.values()):
         return []
     followed = Followed(graph)

@@ -91,7 +91,7 @@ class Sizes:
             return None
         text = f"min({number}, {name})"
         self._least[text] = (number, name)
-        return self.settled(text)
+        return self.shape_steps(text)
 
     def is_size(self, size: Extent | None) -> bool:
         """Tell whether it is none that could be negative."""
@@ -120,7 +120,7 @@ class Sizes:
                 found = together
         return found
 
-    def settled(self, size: Extent) -> Extent:
+    def resolved(self, size: Extent) -> Extent:
         """Return the name that a size goes by: another one where it is the same as that."""
         while isinstance(size, str) and size in self._same:
             size = self._same[size]
@@ -135,7 +135,7 @@ class Sizes:
         return None
 
     def _polynomial(self, size: Extent) -> Polynomial:
-        size = self.settled(size)
+        size = self.shape_steps(size)
         if isinstance(size, int):
             return {(): size} if size else {}
         return self._polynomials.get(size, {(size,): 1})

@@ -36,7 +36,7 @@ class Followed:
             self._follow(number)
         for value, type_ in graph.types.items():
             if type_.shape is not None and value not in graph.constants:
-                shape = tuple(map(self.sizes.settled, type_.shape))
+                shape = tuple(map(self.sizes.resolved, type_.shape))
                 graph.types[value] = TensorType(type_.dtype, shape)
 
     def of(self, value: int) -> Elements | None:
@@ -52,7 +52,7 @@ class Followed:
     def shape(self, value: int) -> tuple[Extent, ...] | None:
         """Return a value's shape, equal sizes by one name."""
         shape = self.graph.shape(value)
-        return None if shape is None else tuple(map(self.sizes.settled, shape))
+        return None if shape is None else tuple(map(self.sizes.resolved, shape))
 
     # ---------------------------------------------------------------------------------- nodes
 

@@ -8,7 +8,7 @@ from onnx import helper
 from tensolog.optimizer.graph.convert import load_graph
 from tensolog.optimizer.graph.infer import infer_types
 from tensolog.optimizer.native.attention.kernel import attentions
-from tensolog.optimizer.native.loops.region import Meanings
+from tensolog.optimizer.native.loops.kernel_region import Meanings
 
 from .build import check, model, needs_compiler
 from .test_attention import LOWEST, causal, feeds, normal

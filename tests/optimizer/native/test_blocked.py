@@ -15,7 +15,7 @@ from tensolog.optimizer.native.convolution.shared_blocks import narrow_convoluti
 from tensolog.optimizer.native.embed import embed, place
 from tensolog.optimizer.native.fuse_graph import regions
 from tensolog.optimizer.native.library import build
-from tensolog.optimizer.native.loops.region import Meanings
+from tensolog.optimizer.native.loops.kernel_region import Meanings
 from tensolog.optimizer.native.product.kernel import supply
 from tensolog.optimizer.race.verify import compare
 

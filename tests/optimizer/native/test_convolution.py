@@ -18,7 +18,7 @@ from tensolog.optimizer.native.convolution import blocked as convolution
 from tensolog.optimizer.native.convolution import winograd
 from tensolog.optimizer.native.embed import embed, place
 from tensolog.optimizer.native.library import build
-from tensolog.optimizer.native.loops.region import Meanings
+from tensolog.optimizer.native.loops.kernel_region import Meanings
 from tensolog.optimizer.native.product.kernel import supply
 
 from .build import blocked_model, needs_compiler, opened

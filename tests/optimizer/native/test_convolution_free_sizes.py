@@ -16,9 +16,9 @@ from tensolog.optimizer.native.convolution import blocked as convolution
 from tensolog.optimizer.native.convolution.blocked import convolutions
 from tensolog.optimizer.native.embed import embed, place
 from tensolog.optimizer.native.library import build
-from tensolog.optimizer.native.loops.region import Meanings
+from tensolog.optimizer.native.loops.kernel_region import Meanings
 from tensolog.optimizer.native.product.kernel import supply
-from tensolog.optimizer.native.shapes.constant_shapes import settle
+from tensolog.optimizer.native.shapes.constant_shapes import resolve_shapes
 from tensolog.optimizer.native.shapes.polynomials import Sizes
 from tensolog.optimizer.native.shapes.windows import window_shape
 
@@ -120,7 +120,7 @@ def test_a_network_of_free_sizes_is_computed_in_blocks_by_kernels():
     laid = lay_out(graph_of(proto), Prices(0, in_blocks), sizes=sizes, fold_limit=FOLD_LIMIT)
     graph = laid.graph.copy()
     assert sum(node.op_type == "Add" for node in graph.nodes.values()) == 1  # the guard's
-    settle(graph)
+    resolve_shapes(graph)
     found = convolutions(Meanings(graph), graph.nodes)
     large = [one for one in found if "4x4" in one.kernel.form]
     assert len(large) == 3  # all of 3x3 but the one that steps

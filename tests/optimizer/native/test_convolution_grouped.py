@@ -15,7 +15,7 @@ from tensolog.optimizer.layouts.runtime import NCHWC, activations, block_size
 from tensolog.optimizer.native.convolution import blocked as convolution
 from tensolog.optimizer.native.convolution.blocked import convolutions
 from tensolog.optimizer.native.convolution.grouped import Sliding, check_sliding, sliding_text
-from tensolog.optimizer.native.loops.region import Meanings
+from tensolog.optimizer.native.loops.kernel_region import Meanings
 
 from tests.campaigns import examples
 

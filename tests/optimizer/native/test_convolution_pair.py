@@ -15,7 +15,7 @@ from tensolog.optimizer.layouts.runtime import NCHWC, activations, block_size
 from tensolog.optimizer.native.convolution import blocked as convolution
 from tensolog.optimizer.native.convolution import pair as convolution_pair
 from tensolog.optimizer.native.convolution.pair import pairs
-from tensolog.optimizer.native.loops.region import Meanings
+from tensolog.optimizer.native.loops.kernel_region import Meanings
 
 from .build import blocked_model, needs_compiler, opened, replaced
 from .test_convolution import blocked, normal, plain

@@ -17,8 +17,8 @@ from tensolog.optimizer.native.fuse_graph import regions
 from tensolog.optimizer.native.kernel_trial import KERNEL, OPERATORS
 from tensolog.optimizer.native.kinds import Kind, cover
 from tensolog.optimizer.native.library import DOMAIN
-from tensolog.optimizer.native.loops.region import Meanings
-from tensolog.optimizer.native.shapes.constant_shapes import settle
+from tensolog.optimizer.native.loops.kernel_region import Meanings
+from tensolog.optimizer.native.shapes.constant_shapes import resolve_shapes
 from tensolog.optimizer.phases import Phases
 from tensolog.optimizer.race.contest import Contest, Plan
 from tensolog.optimizer.setting import ALLOWED, KERNELS_TARGET
@@ -352,7 +352,7 @@ def test_kernels_go_into_another_plan_where_that_promises_more():
     workshop = SimpleNamespace(place_file=lambda path, name: placed.append(name))
     own = plan_kernels.Fusing(base, None, workshop, Phases(None), None)
     own.graph = base.graph.copy()
-    settle(own.graph)
+    resolve_shapes(own.graph)
     found = regions(Meanings(own.graph), own.graph.nodes)
     own.kinds = [Kind(found, alone={OPERATORS: lap(1.0), KERNEL: lap(0.5)})]
     own.library = find_kinds.compiled(own.kinds, (native_level(),))

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from tensolog.optimizer.graph.convert import load_graph, to_model
-from tensolog.optimizer.native.shapes.constant_shapes import settle
+from tensolog.optimizer.native.shapes.constant_shapes import resolve_shapes
 from tensolog.optimizer.native.shapes.polynomials import Sizes
 
 from benchmarks.zoo import ARCHITECTURES, build
@@ -76,7 +76,7 @@ def test_sizes_that_may_differ_stay_apart(sizes):
 def test_each_name_is_one_size_and_outputs_stay(name):
     proto = build(name, tiny=True, dynamic=True)
     graph = load_graph(proto)
-    assert settle(graph), "nothing was settled"
+    assert resolve_shapes(graph), "nothing was settled"
     told = {
         graph.names[value]: type_.shape
         for value, type_ in graph.types.items()
@@ -207,7 +207,7 @@ def test_tiles_and_the_last_of_an_axis_have_sizes_that_are_known():
     )
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     settled = load_graph(proto)
-    settle(settled)
+    resolve_shapes(settled)
     known = {settled.names[value]: type_.shape for value, type_ in settled.types.items()}
     assert known["z"] == ("b", 3, "t", 8)
     assert known["r"] == ("b", "3*t", 8)

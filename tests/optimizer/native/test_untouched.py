@@ -6,7 +6,7 @@ from onnx import TensorProto, helper
 from tensolog.optimizer.graph.convert import load_graph
 from tensolog.optimizer.graph.infer import infer_types
 from tensolog.optimizer.native.fuse_graph import regions
-from tensolog.optimizer.native.loops.region import Meanings
+from tensolog.optimizer.native.loops.kernel_region import Meanings
 
 from .build import model
 

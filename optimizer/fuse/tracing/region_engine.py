@@ -60,7 +60,7 @@ class Region:
         return Program(tuple(nodes), tuple(sorted([*self.leaves, *varying])), self.outputs)
 
 
-def _told(value: Any) -> Hashable:
+def _block_layout(value: Any) -> Hashable:
     """Return how a value is held, as far as what runs depends on that."""
     return (value.axis, value.rows) if isinstance(value, Partitioned) else ()
 
@@ -100,17 +100,17 @@ def region(wanted: Sequence[Expression], record: Record) -> Region:
                 continue
         stack.pop()
         operands = tuple([place[id(operand)] for operand in below])
-        told: Hashable = one.attributes
-        name: Hashable = told
+        facts: Hashable = one.attributes
+        name: Hashable = facts
         value: Any = None
         if one.op == "Input":
             value = record.leaves[one.place]
-            told, name = _told(value), one.place
+            facts, name = _block_layout(value), one.place
         elif one.op == "Constant":
             value = number_at(record, one)
             # By its text: 0.0 isn't -0.0, and True isn't 1. Two that come from elsewhere may differ
             # in another call.
-            told, name = (), one.place if one.place >= 0 else repr(value)
+            facts, name = (), one.place if one.place >= 0 else repr(value)
         identity = (one.op, operands, name, one.shape, one.dtype)
         found = known.get(identity)
         if found is None:
@@ -122,7 +122,7 @@ def region(wanted: Sequence[Expression], record: Record) -> Region:
             elif one.op == "Constant":
                 constants[found] = value
             bucket = None if one.nnz is None else round(math.log2(one.nnz + 1))
-            parts.append((one.op, operands, told, one.shape, one.dtype, one.layout, bucket))
+            parts.append((one.op, operands, facts, one.shape, one.dtype, one.layout, bucket))
         place[id(one)] = found
     outputs = tuple([place[id(one)] for one in wanted])
     key = (tuple(parts), outputs)
@@ -267,17 +267,17 @@ class Engine:
             if inputs is not None:
                 return way.prepared, inputs, True
         found = region(wanted, record)
-        told = {at: repr(value) for at, value in found.constants.items()}
+        texts = {at: repr(value) for at, value in found.constants.items()}
         with self._lock:
             structure = self._structures.get(found.key)
             if structure is None:
-                structure = self._structures[found.key] = _Structure(told, frozenset())
+                structure = self._structures[found.key] = _Structure(texts, frozenset())
                 while len(self._structures) > _KEPT:
                     self._structures.popitem(last=False)
             else:
                 self._structures.move_to_end(found.key)
             first = structure.first
-            new = {at for at, text in told.items() if first[at] != text or len(text) > _LITERAL}
+            new = {at for at, text in texts.items() if first[at] != text or len(text) > _LITERAL}
             if not new <= structure.varying:
                 structure.varying |= new
             varying = structure.varying
