@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -13,6 +14,8 @@ from . import completion
 
 if TYPE_CHECKING:
     from ..catalog import Catalog
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 EQUALITIES = ("exact", "rounding", "finite_math")
 
@@ -104,12 +107,33 @@ input_shape_option = click.option(
     callback=_shapes,
     help="Size to measure a dynamic input at; the model stays dynamic. Repeat per input.",
 )
-jobs_option = click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Rules to prove at a time.  [default: all cores]",
-)
+
+
+def jobs_option_of(what: str) -> Callable[[F], F]:
+    """Return the option of how many to prove at a time."""
+    return click.option(
+        "--jobs",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help=f"{what} to prove at a time.  [default: all cores]",
+    )
+
+
+jobs_option = jobs_option_of("Rules")
+
+
+def timeout_option(what: str) -> Callable[[F], F]:
+    """Return the option of the seconds for one thing."""
+    return click.option(
+        "--timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        metavar="S",
+        default=20.0,
+        show_default=True,
+        help=f"Time {what}.",
+    )
+
+
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object on standard output."
 )

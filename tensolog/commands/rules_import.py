@@ -26,14 +26,7 @@ if TYPE_CHECKING:
     help="Write the rules that are proved and of use there.",
 )
 @shared.jobs_option
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="S",
-    default=20.0,
-    show_default=True,
-    help="Time for one proof.",
-)
+@shared.timeout_option("for one proof")
 @shared.json_option
 def import_rules(
     file: Path, out: Path | None, jobs: int | None, timeout: float, as_json: bool

@@ -20,20 +20,8 @@ from .rules_named import chosen, counted, refuse, rules_argument
     help="Mutants to draw.",
 )
 @click.option("--seed", type=int, metavar="S", default=0, show_default=True, help="Other mutants.")
-@click.option(
-    "--jobs",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Mutants to prove at a time.  [default: all cores]",
-)
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="S",
-    default=20.0,
-    show_default=True,
-    help="Time for the proof of one mutant.",
-)
+@shared.jobs_option_of("Mutants")
+@shared.timeout_option("for the proof of one mutant")
 @shared.json_option
 def mutate(
     rules: tuple[str, ...],

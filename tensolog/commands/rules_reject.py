@@ -23,14 +23,7 @@ WIDTH = 98
 @click.command(no_args_is_help=True)
 @click.argument("rule", metavar="FILE.rules|NAME", shell_complete=completion.any_rule)
 @click.option("--why", metavar="TEXT", help="Why, beside the counterexample that is found.")
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="S",
-    default=20.0,
-    show_default=True,
-    help="Time to look for a counterexample.",
-)
+@shared.timeout_option("to look for a counterexample")
 def reject(rule: str, why: str | None, timeout: float) -> None:
     """Move a rule to rejected.rules, its witness in the comment.
 

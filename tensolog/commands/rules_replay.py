@@ -23,14 +23,7 @@ from .rules_named import counted, refuse
     show_default=True,
     help="Who answers.",
 )
-@click.option(
-    "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="S",
-    default=20.0,
-    show_default=True,
-    help="Time for one question.",
-)
+@shared.timeout_option("for one question")
 @click.option(
     "--own",
     is_flag=True,

@@ -12,7 +12,7 @@ from ..tracing.expressions import TRACED, Expression, cast, elementwise
 from ..tracing.marker_types import is_lazy
 from ..tracing.trace import Trace, UnsupportedError
 from . import views
-from .ufuncs import operand
+from .operands import operand
 
 
 def _lazy(value: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..program.evaluate import BINARY, UNARY
 from ..tracing import eager
 from ..tracing.eager import raise_if_errors_are_asked_for
 from ..tracing.expressions import TRACED, Expression, cast, elementwise, remembered
@@ -18,55 +19,18 @@ from . import compositions, reductions, views
 from .operands import FLOATS, made, number, operand
 from .products import product
 
+_EVALUATED: Sequence[tuple[str, Any]] = [*UNARY.items(), *BINARY.items()]
+# What evaluates an operator is traced as that operator; products and logic have their own ways.
 _OPERATORS: Mapping[np.ufunc, str] = {
-    np.add: "Add",
-    np.subtract: "Sub",
-    np.multiply: "Mul",
-    np.divide: "Div",
-    np.power: "Pow",
+    **{
+        function: name
+        for name, function in _EVALUATED
+        if isinstance(function, np.ufunc) and name not in ("MatMul", "And", "Or", "Xor", "Not")
+    },
     np.float_power: "Pow",
     np.remainder: "Mod",
     np.fmod: "Mod",
-    np.maximum: "Max",
-    np.minimum: "Min",
-    np.equal: "Equal",
-    np.greater: "Greater",
-    np.less: "Less",
-    np.greater_equal: "GreaterOrEqual",
-    np.less_equal: "LessOrEqual",
-    np.absolute: "Abs",
     np.fabs: "Abs",
-    np.negative: "Neg",
-    np.sign: "Sign",
-    np.ceil: "Ceil",
-    np.floor: "Floor",
-    np.rint: "Round",
-    np.exp: "Exp",
-    np.log: "Log",
-    np.sqrt: "Sqrt",
-    np.reciprocal: "Reciprocal",
-    np.sin: "Sin",
-    np.cos: "Cos",
-    np.tan: "Tan",
-    np.arcsin: "Asin",
-    np.arccos: "Acos",
-    np.arctan: "Atan",
-    np.sinh: "Sinh",
-    np.cosh: "Cosh",
-    np.tanh: "Tanh",
-    np.arcsinh: "Asinh",
-    np.arccosh: "Acosh",
-    np.arctanh: "Atanh",
-    np.expm1: "Expm1",
-    np.log1p: "Log1p",
-    np.exp2: "Exp2",
-    np.log2: "Log2",
-    np.log10: "Log10",
-    np.hypot: "Hypot",
-    np.logaddexp: "LogAddExp",
-    np.arctan2: "Atan2",
-    np.isnan: "IsNaN",
-    np.isinf: "IsInf",
 }
 
 # On bools; on numbers the bitwise ones are left to NumPy, and the logical ones ask what isn't 0.

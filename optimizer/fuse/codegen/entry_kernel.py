@@ -26,7 +26,7 @@ from .launch import (
     address,
     chunked,
     contiguous,
-    finish,
+    finishes,
     partials,
     prepared,
     row_begins,
@@ -235,18 +235,13 @@ def lower_entries(program: Program, operator: FusedOperator, name: str) -> Entry
     states = _states(program, operator.inputs, covered, axes)
     built = EntryText(program, axes, states, driver, operator.outputs)
     text = built.build(name, [node for node in covered if states[node.id] in ("cell", "aggregate")])
-    finishes = {
-        part.node: finish(program, part.reduction)
-        for part in built.parts
-        if part.reduction is not None
-    }
     return EntryKernel(
         name,
         text,
         program,
         driver,
         built,
-        finishes,
+        finishes(program, {part.node: part.reduction for part in built.parts}),
         tuple(node for node in covered if states[node.id] == "before"),
         tuple(node for node in covered if states[node.id] == "after"),
         operator.outputs,

@@ -310,6 +310,11 @@ def finish(program: Program, reduction: Reduction) -> Finish:
     return made
 
 
+def finishes(program: Program, reductions: Mapping[int, Reduction | None]) -> Mapping[int, Finish]:
+    """Return how the reductions among a kernel's results end, by node."""
+    return {at: finish(program, one) for at, one in reductions.items() if one is not None}
+
+
 def _function(term: Term) -> Callable[[Array], Array]:
     """Return what a term makes of the reduced value."""
     match term:

@@ -30,7 +30,7 @@ from .launch import (
     chunked,
     code,
     contiguous,
-    finish,
+    finishes,
     partials,
     prepared,
     row_begins,
@@ -307,11 +307,6 @@ def _lowered(program: Program, operator: FusedOperator, name: str, seed: Axis) -
         raise LoweringError("a cell that is needed after the last row")
     builder = RowText(program, part, plan, inputs, results)
     text = builder.build(name)
-    finishes = {
-        one.node: finish(program, one.reduction)
-        for one in builder.parts
-        if one.reduction is not None
-    }
     return RowKernel(
         name,
         text,
@@ -320,7 +315,7 @@ def _lowered(program: Program, operator: FusedOperator, name: str, seed: Axis) -
         tuple(builder.operands),
         tuple(builder.sizes),
         tuple(builder.parts),
-        finishes,
+        finishes(program, {one.node: one.reduction for one in builder.parts}),
         builder.widest,
         builder.single,
         tuple(node for node in covered if part.state[node.id] == "before"),

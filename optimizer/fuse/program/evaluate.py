@@ -268,32 +268,14 @@ def _call(node: Node, operands: Sequence[Any]) -> Any:
 
 # Elementwise functions that map 0 to 0, applied to the stored values.
 ZERO_TO_ZERO: Mapping[str, Callable[[Any], Any]] = {
-    "Abs": np.absolute,
-    "Neg": np.negative,
-    "Sign": np.sign,
-    "Ceil": np.ceil,
-    "Floor": np.floor,
-    "Round": np.rint,
-    "Sqrt": np.sqrt,
-    "Sin": np.sin,
-    "Tan": np.tan,
-    "Asin": np.arcsin,
-    "Atan": np.arctan,
-    "Sinh": np.sinh,
-    "Tanh": np.tanh,
-    "Asinh": np.arcsinh,
-    "Atanh": np.arctanh,
-    "Expm1": np.expm1,
-    "Log1p": np.log1p,
+    name: UNARY[name]
+    for name in (
+        *("Abs", "Neg", "Sign", "Ceil", "Floor", "Round", "Sqrt", "Expm1", "Log1p"),
+        *("Sin", "Tan", "Asin", "Atan", "Sinh", "Tanh", "Asinh", "Atanh"),
+    )
 }
-
-
 COMPARED: Mapping[str, Callable[[Any, Any], Any]] = {
-    "Greater": np.greater,
-    "Less": np.less,
-    "GreaterOrEqual": np.greater_equal,
-    "LessOrEqual": np.less_equal,
-    "Equal": np.equal,
+    name: BINARY[name] for name in ("Greater", "Less", "GreaterOrEqual", "LessOrEqual", "Equal")
 }
 
 

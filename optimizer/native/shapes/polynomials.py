@@ -91,7 +91,7 @@ class Sizes:
             return None
         text = f"min({number}, {name})"
         self._least[text] = (number, name)
-        return self.shape_steps(text)
+        return self.resolved(text)
 
     def is_size(self, size: Extent | None) -> bool:
         """Tell whether it is none that could be negative."""
@@ -135,7 +135,7 @@ class Sizes:
         return None
 
     def _polynomial(self, size: Extent) -> Polynomial:
-        size = self.shape_steps(size)
+        size = self.resolved(size)
         if isinstance(size, int):
             return {(): size} if size else {}
         return self._polynomials.get(size, {(size,): 1})

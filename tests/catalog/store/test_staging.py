@@ -69,13 +69,6 @@ def check(path, numbers, measurements):
 
 
 @pytest.fixture
-def path(tmp_path):
-    path = tmp_path / "catalog.duckdb"
-    Catalog(path).close()
-    return path
-
-
-@pytest.fixture
 def impatient(monkeypatch):
     monkeypatch.setattr(database_file, "LOCK_PATIENCE_S", 0.2)
     monkeypatch.setattr(staging, "RUN_PATIENCE_S", 0.2)

@@ -34,13 +34,6 @@ LEAVING = [
 
 
 @pytest.fixture
-def path(tmp_path):
-    path = tmp_path / "catalog.duckdb"
-    Catalog(path).close()
-    return path
-
-
-@pytest.fixture
 def secret(tmp_path):
     (tmp_path / "apart").mkdir()
     (tmp_path / "apart" / "secret.csv").write_text("password\n123456\n")
