@@ -131,7 +131,7 @@ def functor_sql(
     left, right = arguments
     if kind == FLOAT:
         return f"pow({left}, {right})" if name == "^" else f"({left} {name} {right})"
-    return _integer(name, left, right, kind, share, fault)
+    return _integer(node, left, right, kind, share, fault)
 
 
 def structure_sql(name: str, fields: Sequence[tuple[str, str]]) -> str:
@@ -163,7 +163,8 @@ def shape_sql(name: str, value: str) -> str:
     return f"{value} {'=' if name == NIL else '<>'} 'null'::JSON"
 
 
-def _integer(name: str, left: str, right: str, kind: str, share: Share, fault: Fault) -> str:
+def _integer(node: Functor, left: str, right: str, kind: str, share: Share, fault: Fault) -> str:
+    name = node.name
     if name in ("+", "-"):
         return cut(f"{_huge(left)} {name} {_huge(right)}", kind)
     if name == "*":
@@ -173,8 +174,9 @@ def _integer(name: str, left: str, right: str, kind: str, share: Share, fault: F
         return f"(({product}) & 18446744073709551615::UHUGEINT)::UBIGINT"
     if name in ("/", "%"):
         operator = "//" if name == "/" else "%"
-        if re.fullmatch(r"\(?-?[0-9]+\)?::U?BIGINT", right) and not re.match(r"\(?-?0*\)?:", right):
-            if not right.startswith("("):
+        divisor = node.arguments[1]
+        if isinstance(divisor, Number) and divisor.value:
+            if divisor.value > 0:
                 return f"({left} {operator} {right})"
             return cut(f"{_huge(left)} {operator} {_huge(right)}", kind)
         right = share(right)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from tensolog.optimizer.fuse.planning import planner
-from tensolog.optimizer.fuse.tracing import prepare, regions
+from tensolog.optimizer.fuse.tracing import prepare, region_engine
 
 
 @pytest.fixture(autouse=True)
@@ -19,5 +19,5 @@ def node_by_node(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def prepared(program: prepare.Program, options: prepare.Options) -> prepare.Prepared:
         return prepare.Prepared(program, prepare.rewrite(program), options, refusal="a test")
 
-    monkeypatch.setattr(regions, "prepare", prepared)
+    monkeypatch.setattr(region_engine, "prepare", prepared)
     yield

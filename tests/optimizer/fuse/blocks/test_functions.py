@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from tensolog.optimizer.fuse.blocks import passes, plan
-from tensolog.optimizer.fuse.tracing import prepare, regions
+from tensolog.optimizer.fuse.tracing import prepare, region_engine
 
 from tensolog import fuse
 from tests.optimizer.fuse.compare import compare
@@ -50,7 +50,7 @@ def in_blocks_wherever_that_goes(monkeypatch: pytest.MonkeyPatch) -> Iterator[No
         return prepare.Prepared(program, program, options, refusal="a test")
 
     monkeypatch.setattr(passes, "prepare", prepared)
-    monkeypatch.setattr(regions, "prepare", prepared)
+    monkeypatch.setattr(region_engine, "prepare", prepared)
     monkeypatch.setattr(plan, "_here_s", lambda *_: 1e9)
     monkeypatch.setattr(plan, "_plan_s", lambda *_: 0.0)
     yield

@@ -9,7 +9,7 @@ import pytest
 from tensolog.optimizer.fuse.program import evaluate, rules
 from tensolog.optimizer.fuse.program.dag import Program
 from tensolog.optimizer.fuse.program.rules import graph_of, program_of
-from tensolog.optimizer.fuse.tracing import prepare, regions
+from tensolog.optimizer.fuse.tracing import prepare, region_engine
 from tensolog.rules import load_rules
 from tensolog.rules.gate.ledger import ledger
 
@@ -32,7 +32,7 @@ def all_rules_that_suit(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         after, rules = prepare.rewritten(program)
         return prepare.Prepared(program, after, options, rules, refusal="a test")
 
-    monkeypatch.setattr(regions, "prepare", prepared)
+    monkeypatch.setattr(region_engine, "prepare", prepared)
     yield
 
 

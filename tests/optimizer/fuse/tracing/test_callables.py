@@ -95,7 +95,7 @@ def test_what_calls_a_function_returns_what_it_did(at: int) -> None:
 def test_a_partial_is_replayed_with_what_it_was_given() -> None:
     fused = fuse(functools.partial(affine, X))
     fused(W)
-    assert fused._again
+    assert fused._replays
     np.testing.assert_allclose(fused(W * 2), affine(X, W * 2), rtol=1e-12)
 
 

@@ -101,7 +101,7 @@ def test_branches_taken_otherwise_in_later_calls() -> None:
 
 
 def test_a_way_that_is_known_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tensolog.optimizer.fuse.tracing import regions
+    from tensolog.optimizer.fuse.tracing import region_engine
 
     def step(x: Any, w: Any, rate: float) -> Any:
         error = np.maximum(1 - x @ w, 0.0)
@@ -110,7 +110,7 @@ def test_a_way_that_is_known_is_not_looked_at_again(monkeypatch: pytest.MonkeyPa
     fused = fuse(step)
     for rate in (0.1, 0.2):
         fused(X, v, rate)
-    monkeypatch.setattr(regions, "region", None)
+    monkeypatch.setattr(region_engine, "region", None)
     for rate in (0.3, 0.4):
         found, expected = fused(X, v, rate), step(X, v, rate)
         for is_, should in zip(found, expected, strict=True):
@@ -147,9 +147,9 @@ def test_values_are_freed_when_a_region_is_over() -> None:
 
 
 def test_more_kinds_of_values_than_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tensolog.optimizer.fuse.tracing import expressions, regions
+    from tensolog.optimizer.fuse.tracing import expressions, region_engine
 
     monkeypatch.setattr(expressions, "_KINDS", 4)
-    monkeypatch.setattr(regions, "_WAYS", 2)
+    monkeypatch.setattr(region_engine, "_WAYS", 2)
     arguments = [(np.ones(size), np.arange(float(size))) for size in range(2, 12)]
     same(lambda x, y: (x * y).sum() + 1, *arguments)

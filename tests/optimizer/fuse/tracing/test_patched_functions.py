@@ -47,7 +47,7 @@ def test_a_name_that_is_patched_means_what_it_was_patched_with(name: str) -> Non
     plain, fused = functions()[name], fuse(functions()[name])
     for _ in range(3):
         np.testing.assert_allclose(fused(X), plain(X), rtol=1e-12)
-    assert fused._again, "nothing is replayed: the test would see no difference"
+    assert fused._replays, "nothing is replayed: the test would see no difference"
     with mock.patch(*PATCHES[name]):
         expected = plain(X)
         found = [fused(X) for _ in range(3)]
@@ -85,7 +85,7 @@ def test_other_defaults_and_another_body_are_seen() -> None:
             np.testing.assert_allclose(fused(X), plain(X), rtol=1e-12)
 
     agree()
-    assert fused._again
+    assert fused._replays
     inner.__defaults__ = (3.0,)
     agree()
     assert inner.__kwdefaults__ is not None

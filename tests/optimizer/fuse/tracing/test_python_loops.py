@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tensolog.optimizer.fuse.tracing import prepare, regions, trace
+from tensolog.optimizer.fuse.tracing import prepare, region_engine, trace
 
 from tensolog import fuse
 
@@ -143,7 +143,7 @@ def test_a_loop_traces_so_much_and_no_more(at: int, monkeypatch: pytest.MonkeyPa
         return prepared(program, options)
 
     monkeypatch.setattr(trace.Trace, "step", counted_step)
-    monkeypatch.setattr(regions, "prepare", counted)
+    monkeypatch.setattr(region_engine, "prepare", counted)
     fused = fuse(LOOPS[at])
     expected = LOOPS[at](x.copy())
     same(fused(x.copy()), expected)

@@ -20,12 +20,12 @@ from tests.optimizer.fuse.random_programs import random_case
 @given(st.integers(0, 2**31))
 def test_traced_programs_compute_what_numpy_does(seed: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        from tensolog.optimizer.fuse.tracing import prepare, regions
+        from tensolog.optimizer.fuse.tracing import prepare, region_engine
 
         def prepared(program: prepare.Program, options: prepare.Options) -> prepare.Prepared:
             return prepare.Prepared(program, prepare.rewrite(program), options)
 
-        patch.setattr(regions, "prepare", prepared)
+        patch.setattr(region_engine, "prepare", prepared)
         case = random_case(seed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

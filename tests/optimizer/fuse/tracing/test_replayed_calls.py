@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from tensolog.optimizer.fuse.tracing import prepare
-from tensolog.optimizer.fuse.tracing.replay import straight
+from tensolog.optimizer.fuse.tracing.replay import dependencies_of
 
 from tensolog import fuse
 
@@ -106,7 +106,7 @@ def test_as_numpy_each_time(text: str) -> None:
 def test_straight_ones_are_traced_once(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     fused = fuse(made(text))
     fused(*(abs(one) for one in drawn()), 0.5)
-    assert len(fused._again) == 1
+    assert len(fused._replays) == 1
     told = fused.explain()
     assert "run the region at once" in told
     given = [abs(one) for one in drawn()]
@@ -121,7 +121,7 @@ def test_others_are_traced_again(text: str) -> None:
     fused = fuse(made(text))
     for _ in range(2):
         fused(*drawn(), 0.5)
-    assert not fused._again
+    assert not fused._replays
 
 
 def test_results_are_those_that_numpy_would_hand_out() -> None:
@@ -151,7 +151,7 @@ def test_what_a_name_means_counts() -> None:
     plain = made("half(X) + SCALE")
     fused = fuse(plain)
     fused(X, Y, w, v, 0.5)
-    assert fused._again
+    assert fused._replays
     plain.__globals__["SCALE"] = 5.0
     agree(plain, fused, X, Y, w, v, 0.5)
     plain.__globals__["half"] = abs
@@ -165,7 +165,7 @@ def test_errors_that_are_asked_for_are_given() -> None:
     X, Y, w, v = drawn()
     fused = fuse(made("X / w[:, None]"))
     fused(X, Y, w, v, 0.5)
-    assert fused._again
+    assert fused._replays
     with np.errstate(divide="raise"), pytest.raises(FloatingPointError):
         fused(X, Y, w * 0, v, 0.5)
 
@@ -197,16 +197,16 @@ def outer() -> Any:
 
 
 def test_functions_that_are_replayed_and_those_that_are_not() -> None:
-    assert straight(half) is not None
-    assert straight(sigmoid.__wrapped__) is not None
-    assert straight(lambda x: x if x else 0) is None
-    assert straight(lambda x: [one + 1 for one in x]) is None
-    assert straight(lambda x, *rest: x) is None
-    assert straight(lambda x: x.tofile("x")) is None
-    assert straight(lambda x: sys.getsizeof(x)) is None
-    assert straight(lambda x: print(x)) is None
-    assert straight(outer()) is None
-    assert straight(lambda x: (yield x)) is None
+    assert dependencies_of(half) is not None
+    assert dependencies_of(sigmoid.__wrapped__) is not None
+    assert dependencies_of(lambda x: x if x else 0) is None
+    assert dependencies_of(lambda x: [one + 1 for one in x]) is None
+    assert dependencies_of(lambda x, *rest: x) is None
+    assert dependencies_of(lambda x: x.tofile("x")) is None
+    assert dependencies_of(lambda x: sys.getsizeof(x)) is None
+    assert dependencies_of(lambda x: print(x)) is None
+    assert dependencies_of(outer()) is None
+    assert dependencies_of(lambda x: (yield x)) is None
 
 
 def test_what_numpy_does_in_one_pass_counts_as_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -39,7 +39,7 @@ def replayed() -> Any:
     fused = fuse(spread)
     for _ in range(3):
         np.testing.assert_allclose(fused(X), spread(X), rtol=1e-12)
-    assert fused._again
+    assert fused._replays
     return fused
 
 
