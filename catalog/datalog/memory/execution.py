@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from operator import itemgetter
 from typing import Any
 
@@ -34,7 +35,8 @@ from .plan import (
 from .scalars import FUNCTIONS, chosen, closure, signed, taken, unsigned
 
 Rows = dict[Row, None]
-_BATCH = 1_000  # bindings that a step is given at most, so that those of few are held at a time
+_BATCH = 1_000  # bindings that a step is given at most
+_MOST_AT_ONCE = 100_000  # what it makes of them is a list where it can be no more
 
 
 class Evaluator:
@@ -225,23 +227,30 @@ def _reads(steps: Sequence[Step], plan: ProgramPlan) -> tuple[int, ...]:
 
 
 Bindings = list[Row]
-_Ready = Callable[[Bindings, _Tables], Bindings]
+# An iterator where they may be many.
+_Ready = Callable[[Bindings, _Tables], Bindings | Iterator[Row]]
 
 
 def _solutions(bindings: Bindings, steps: Sequence[_Ready], tables: _Tables) -> Iterable[Row]:
     """Return what steps make of bindings: all at once, or batch by batch where they become many."""
     for number, step in enumerate(steps, 1):
-        bindings = step(bindings, tables)
-        if not bindings:
+        made = step(bindings, tables)
+        if not isinstance(made, list) or len(made) > _BATCH:
+            return _by_batches(iter(made), steps[number:], tables)
+        if not made:
             return ()
-        if len(bindings) > _BATCH:
-            return _by_batches(bindings, steps[number:], tables)
+        bindings = made
     return bindings
 
 
-def _by_batches(bindings: Bindings, steps: Sequence[_Ready], tables: _Tables) -> Iterator[Row]:
-    for first in range(0, len(bindings), _BATCH):
-        yield from _solutions(bindings[first : first + _BATCH], steps, tables)
+def _by_batches(bindings: Iterator[Row], steps: Sequence[_Ready], tables: _Tables) -> Iterator[Row]:
+    while batch := list(islice(bindings, _BATCH)):
+        yield from _solutions(batch, steps, tables)
+
+
+def _gathered(bindings: Iterator[Row], most: int) -> Bindings | Iterator[Row]:
+    """Return bindings as a list, unless they may be too many: `most` of them."""
+    return list(bindings) if most <= _MOST_AT_ONCE else bindings
 
 
 def _ready(step: Step, plan: ProgramPlan) -> _Ready:
@@ -260,7 +269,7 @@ def _ready(step: Step, plan: ProgramPlan) -> _Ready:
             return lambda bindings, _: [(*b, value(b)) for b in bindings]
         case Enumerate():
             values = _function(step.value)
-            return lambda bindings, _: [(*b, v) for b in bindings for v in values(b)]
+            return lambda bindings, _: ((*b, v) for b in bindings for v in values(b))
         case AggregateStep():
             return _aggregate(step, plan)
 
@@ -268,37 +277,40 @@ def _ready(step: Step, plan: ProgramPlan) -> _Ready:
 def _scan(step: Scan) -> _Ready:
     relation, columns = step.relation, _row_of(step.columns)
 
-    def scan(bindings: Bindings, tables: _Tables) -> Bindings:
+    def scan(bindings: Bindings, tables: _Tables) -> Bindings | Iterator[Row]:
         rows = tables.latest[relation] if step.latest else tables.rows[relation]
-        return [b + columns(row) for b in bindings for row in rows]
+        made = (b + columns(row) for b in bindings for row in rows)
+        return _gathered(made, len(bindings) * len(rows))
 
     if not step.tested:
         return scan
     tested, wanted = _key_of(step.tested), _key_of(step.slots)
 
-    def select(bindings: Bindings, tables: _Tables) -> Bindings:
+    def select(bindings: Bindings, tables: _Tables) -> Bindings | Iterator[Row]:
         rows = tables.latest[relation] if step.latest else tables.rows[relation]
-        return [
+        made = (
             b + columns(row)
             for b in bindings
             for value in (wanted(b),)
             for row in rows
             if tested(row) == value
-        ]
+        )
+        return _gathered(made, len(bindings) * len(rows))
 
     return select
 
 
 def _probe(step: Probe, index: Index) -> _Ready:
-    number, key = step.index_number, _key_of(step.slots)
+    number, relation, key = step.index_number, index.relation, _key_of(step.slots)
 
-    def probe(bindings: Bindings, tables: _Tables) -> Bindings:
+    def probe(bindings: Bindings, tables: _Tables) -> Bindings | Iterator[Row]:
         values = tables.indexes[number].get
-        return [b + row for b in bindings for row in values(key(b), ())]
+        made = (b + row for b in bindings for row in values(key(b), ()))
+        return _gathered(made, len(bindings) * len(tables.rows[relation]))
 
-    def product(bindings: Bindings, tables: _Tables) -> Bindings:
+    def product(bindings: Bindings, tables: _Tables) -> Bindings | Iterator[Row]:
         rows = tables.indexes[number]
-        return [b + row for b in bindings for row in rows]
+        return _gathered((b + row for b in bindings for row in rows), len(bindings) * len(rows))
 
     return probe if index.keys else product
 
@@ -322,8 +334,8 @@ def _filter(step: Filter) -> _Ready:
     return lambda bindings, _: [b for b in bindings if test(b)]
 
 
-_AGGREGATES: Mapping[str, Callable[[Sequence[Any]], Any]] = {
-    "count": len,
+_AGGREGATES: Mapping[str, Callable[[Iterable[Any]], Any]] = {
+    "count": lambda values: sum(1 for _ in values),
     "min": lambda values: min(values, default=None),
     "max": lambda values: max(values, default=None),
     "number sum": lambda values: signed(sum(values)),
@@ -346,7 +358,7 @@ def _aggregate(step: AggregateStep, plan: ProgramPlan) -> _Ready:
                 for solution in solutions:
                     first.setdefault(distinct(solution), solution)
                 solutions = first.values()
-            value = total([target(solution) for solution in solutions])
+            value = total(map(target, solutions))
             if value is not None:
                 found.append((*binding, value))
         return found

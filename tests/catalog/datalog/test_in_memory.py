@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tensolog.catalog.datalog import DatalogError, derive, explain, parse
-from tensolog.catalog.datalog.memory import derivation
+from tensolog.catalog.datalog.memory import derivation, execution
 from tensolog.catalog.datalog.memory.execution import Evaluator
 from tensolog.catalog.datalog.memory.program_plans import database_only, plan_of
 from tensolog.catalog.kept import load_data
@@ -146,6 +146,41 @@ def test_many_solutions_under_way_go_on_in_batches():
         if any(x + y + z == 40 for x in numbers for y in numbers)
     }
     assert set(derive(program, {"a": [(n,) for n in numbers]})["r"]) == expected
+
+
+def test_no_step_is_given_more_bindings_than_a_batch(monkeypatch):
+    program = parse(
+        ".decl n(x:number) .input n .decl r(x:number) .decl s(x:number, y:number)\n"
+        "r(x) :- x = range(0, 100), x % 30 = 7. r(c) :- c = count : { n(x), n(y), n(z) }.\n"
+        "s(x, y) :- n(x), n(y), n(z), n(v), x + y + z + v = 3, x != y."
+    )
+    numbers, sizes = range(6), []
+    made_ready = execution._ready
+
+    def watched(step, plan):
+        ready = made_ready(step, plan)
+        return lambda bindings, tables: sizes.append(len(bindings)) or ready(bindings, tables)
+
+    monkeypatch.setattr(execution, "_ready", watched)
+    monkeypatch.setattr(execution, "_BATCH", 5)
+    monkeypatch.setattr(execution, "_MOST_AT_ONCE", 8)
+    found = derive(program, {"n": [(number,) for number in numbers]})
+    assert set(found["r"]) == {(7,), (37,), (67,), (97,), (6**3,)}
+    pairs = {(x, y) for x in numbers for y in numbers if x + y <= 3 and x != y}
+    assert set(found["s"]) == pairs
+    assert max(sizes) == 5
+
+
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))
+@given(programs(subsumption=False))
+def test_batches_of_any_size_give_the_same(text):
+    program = checked(text)
+    with (
+        mock.patch.object(execution, "_BATCH", 2),
+        mock.patch.object(execution, "_MOST_AT_ONCE", 3),
+        mock.patch.object(derivation, "_queried", None),
+    ):
+        assert found(program, {}) == reference(text)
 
 
 def test_floats_are_moved_and_compared_in_memory():
