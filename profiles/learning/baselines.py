@@ -176,8 +176,8 @@ def _table(samples: Sequence[Sample], machine: Device, threads: int) -> Array:
 
 
 def _regressions() -> Mapping[str, Regression]:
-    # scikit-learn takes a second to import, and comes with an extra only.
     try:
+        # scikit-learn takes a second to import, and comes with an extra only.
         from sklearn.compose import make_column_transformer
         from sklearn.ensemble import HistGradientBoostingRegressor
         from sklearn.neural_network import MLPRegressor

@@ -331,7 +331,7 @@ class Writer:
         """Write a row's cell before the loop, once."""
         if one in named:
             return f"c{one}"
-        cell, kind = cells.cells[one], held(cells.cells[one].boolean)
+        cell, kind = cells.cells[one], local_type(cells.cells[one].boolean)
         if cell.access >= 0:
             number = self.accesses.index(cells.accesses[cell.access])
             text = f"*{self.pointer(number)}"
