@@ -50,7 +50,7 @@ def value(
     catalog_path: str | None,
     as_json: bool,
 ) -> None:
-    """Say what rules are worth on models: where they match, and what a plan with them gains.
+    """Say what rules gain on models, and where they match.
 
     Each model is optimized with the rules that are named and the shipped ones, all of them proved;
     without names, the shipped ones are looked at. Printed is the time that the winner takes of the

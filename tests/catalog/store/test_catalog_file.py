@@ -270,12 +270,15 @@ BEFORE_6 = "DROP TABLE plan_rule;"
 BEFORE_7 = "".join(
     f"DROP TABLE {name};" for name in ("placement", "placement_operator", "placement_device", "cut")
 )
+BEFORE_8 = "".join(
+    f"DROP TABLE cost_graph{part};" for part in ("", "_node", "_edge", "_configuration")
+)
 
 
 def test_a_catalog_of_version_1_becomes_one_of_the_schema(path):
     with Catalog(path) as catalog:
         expected = catalog.sql(COLUMNS).fetchall()
-        earlier = PROOF_1 + BEFORE_3 + BEFORE_4 + BEFORE_5 + BEFORE_6 + BEFORE_7
+        earlier = PROOF_1 + BEFORE_3 + BEFORE_4 + BEFORE_5 + BEFORE_6 + BEFORE_7 + BEFORE_8
         catalog.connection.execute("DROP TABLE proof;" + earlier)
         catalog.connection.execute("UPDATE catalog_version SET version = 1")
         assert catalog.sql(COLUMNS).fetchall() != expected
