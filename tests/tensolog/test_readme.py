@@ -53,15 +53,29 @@ def split_at(words, sign):
             begin = place + 1
 
 
+def commands(page):
+    """The commands of a page's blocks, of which quotes may hold the end of a line, as words."""
+    for body in blocks(page, "sh"):
+        line = ""
+        for further in body.splitlines():
+            line += further
+            try:
+                yield shlex.split(line, comments=True)
+            except ValueError:  # a quote that is still open
+                line += "\n"
+            else:
+                line = ""
+        assert not line, f"{page.name}: {line}"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_commands_exist(page):
     """Each shown `tensolog` command parses."""
     text = page.read_text(encoding="utf-8")
-    lines = [line for body in blocks(page, "sh") for line in body.splitlines()]
-    lines += re.findall(r"`(tensolog [^`\n]+)`", text)
+    lines = list(commands(page))
+    lines += map(shlex.split, re.findall(r"`(tensolog [^`\n]+)`", text))
     for line in lines:
-        words = shlex.split(line)
-        for command in split_at(words, "&&"):
+        for command in split_at(line, "&&"):
             if command[:1] != ["tensolog"] or command[1:2] == ["COMMAND"]:
                 continue
             current = tensolog
@@ -101,10 +115,10 @@ def test_readme_examples(workplace, cli, capsys):
         exec(compile(code.replace("budget=10", "budget=1"), "README.md", "exec"), scope)
     assert scope["result"].verdict in capsys.readouterr().out
     assert (workplace / "fast" / "model.onnx").exists() and (workplace / "report.html").exists()
-    queries = blocks(ROOT / "README.md", "sh")[2].splitlines()
+    queries = [line for line in commands(ROOT / "README.md") if line[:2] == ["tensolog", "sql"]]
     assert len(queries) >= 3
     for query in queries:
-        outcome = cli(*shlex.split(query)[1:])
+        outcome = cli(*query[1:])
         assert outcome.code == 0, outcome.err
     assert (workplace / "candidates.parquet").exists()
 

@@ -16,6 +16,7 @@ class Fusing:
 
     def __init__(self, base, *_):
         self.base, self.kinds, self.phases = base, [], None
+        self.compiling_s = 0.0
 
     def look(self, budget_s):
         self.looked.append(self.base.name)

@@ -385,12 +385,14 @@ def test_an_interruption_ends_the_processes(strange, monkeypatch):
 
 
 INTERRUPTED = """
-import pickle, sys
+import pickle, signal, sys
 from pathlib import Path
 from tensolog.rules.gate.ledger import Ledger
 from tensolog.rules.gate.parallel import prove_rules
 
 def main():
+    # What a shell starts in the background ignores it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     rules = pickle.loads(Path(sys.argv[1]).read_bytes())
     path = Path(sys.argv[2])
     ledger = Ledger.load(path)
