@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from onnx import helper
+from tensolog.optimizer import setting
 from tensolog.optimizer.fuse.codegen.unit import native_level
 from tensolog.optimizer.native import candidates, kind_race, plan_kernels
 from tensolog.optimizer.native.kernel_trial import KERNEL, OPERATORS
@@ -62,6 +63,7 @@ def stage(monkeypatch, time, ratios, otherwise):
     monkeypatch.setattr(Contest, "seats", 100)  # whatever memory this process holds
     monkeypatch.setattr(kind_race, "measured_forms", measured)
     monkeypatch.setattr(candidates, "PLAIN", native_level())  # compiled for this processor alone
+    monkeypatch.setattr(setting, "GRACE_S", 600.0)  # however busy the machine is
 
 
 @pytest.fixture
