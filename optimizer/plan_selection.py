@@ -79,7 +79,7 @@ def race_newest(state: State, seconds: float) -> Iterator[Plan]:
     short_s = contest.rounds_s(EARLY_ROUNDS)
     news = [plan for plan in state.plans if plan.lap is None and not plan.refusal]
     if news and short_s <= EARLY_SHARE * state.setting.budget:
-        plan = min(news, key=state.promise)
+        plan = min(news, key=state.expected_cost)
         _verify(state, plan, "first race")
         if plan.is_verified:
             raced = [contest.original, plan]
@@ -161,7 +161,7 @@ def race_finalists(state: State, seconds: float) -> Iterator[Plan]:
     if state.schedule.left_s < state.contest.rounds_s(1):
         state.take_incumbent()
         raise OutOfTimeError
-    state.winner = run_final(state.contest, state.finalists, seconds, state.promise)
+    state.winner = run_final(state.contest, state.finalists, seconds, state.expected_cost)
     yield from ()
 
 

@@ -12,7 +12,8 @@ from .graph.graph import Graph
 from .graph.infer import bound_types
 from .lookups import merge_lookups
 from .masked_attention import split_masked_attention
-from .match.rewrite import Matcher, clean, simplify
+from .match.matcher import Matcher
+from .match.rewrite import clean, simplify
 from .match.single_gains import explore
 from .one_matrix import merge_products
 from .phases import Phases

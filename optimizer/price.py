@@ -1,4 +1,8 @@
-"""Prices of nodes: kernels under concrete shapes, measured within a budget, or bounded."""
+"""Prices of nodes and plans: kernels under concrete shapes, measured within a budget, or bounded.
+
+A plan's price is the sum of its kernels' (`Prices.total`, which `State.expected_cost` asks of a
+plan). What it takes as a whole is timed in race/.
+"""
 
 from __future__ import annotations
 

@@ -174,17 +174,17 @@ class State:
         """Give a plan's kernels under the sizes it is measured with."""
         return kernels_of_graph(plan.graph, bound_types(plan.graph, self.sizes))
 
-    def promise(self, plan: Plan) -> tuple[bool, float]:
-        """Add up what a plan's operators cost, less what kernels save: see `shortlist.Promise`.
+    def expected_cost(self, plan: Plan) -> tuple[bool, float]:
+        """Price a plan: what its operators cost, less what kernels save (`race/shortlist.py`).
 
         What kernels save was measured beside what the runtime runs; a sum that some operators are
-        in with no more than their bounds promises anything. Of a plan that was raced already what
-        it took there counts.
+        in with no more than their bounds is a guess. Of a plan that was raced already what it took
+        there counts.
         """
         if plan.lap is not None and plan.lap.samples >= LEAST_ROUNDS and plan is not self.original:
-            return False, self.promise(self.original)[1] * plan.lap.ratio
+            return False, self.expected_cost(self.original)[1] * plan.lap.ratio
         if plan.base is not None:
-            return False, self.promise(plan.base)[1] - plan.gain_ns
+            return False, self.expected_cost(plan.base)[1] - plan.gain_ns
         cost = self.prices.total(list(self.kernels(plan).values()))
         return cost.source == "bound", cost.ns
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .load import load_rules, select_rules
     from .matching.atoms import attribute_text
     from .matching.compile import compile_program
-    from .matching.match import check_conditions, match_of, matches
+    from .matching.match_rows import check_conditions, match_of, matches
     from .matching.near_misses import (
         NearMiss,
         compile_misses,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         nearly,
         why_missed,
     )
-    from .matching.rewrite import instantiate
+    from .matching.replacement import instantiate
     from .matching.view import ABSENT, GraphView, Match, NamedView, NewNode, Reference, Replacement
 
 __all__ = [
@@ -76,17 +76,17 @@ __getattr__, __dir__ = lazily(
         "Rule": ".language.syntax",
         "RuleError": ".language.errors",
         "attribute_text": ".matching.atoms",
-        "check_conditions": ".matching.match",
+        "check_conditions": ".matching.match_rows",
         "compile_misses": ".matching.near_misses",
         "compile_program": ".matching.compile",
         "correction": ".language.promise",
         "describe_miss": ".matching.near_misses",
         "generate": ".generation.run",
-        "instantiate": ".matching.rewrite",
+        "instantiate": ".matching.replacement",
         "is_reported": ".matching.near_misses",
         "load_rules": ".load",
-        "match_of": ".matching.match",
-        "matches": ".matching.match",
+        "match_of": ".matching.match_rows",
+        "matches": ".matching.match_rows",
         "near_misses": ".matching.near_misses",
         "nearly": ".matching.near_misses",
         "parse_rules": ".language.parser",

@@ -162,3 +162,44 @@ def test_every_folder_is_on_the_map():
         folder = path.relative_to(ROOT).parent
         ends = {folder.as_posix(), *("/".join(folder.parts[n:]) for n in range(1, 3))}
         assert ends & named, f"CONTRIBUTING.md's map has no {folder}"
+
+
+MODULE = re.compile(r"[\w./]*\w\.py\b")
+
+
+def named_modules(text: str) -> set[str]:
+    """Give the files of Python that a text names, by the paths it gives them."""
+    return {name for name in MODULE.findall(text) if not name.startswith(("/", "."))}
+
+
+def resolves(name: str, paths: list[str]) -> bool:
+    return any(path == name or path.endswith(f"/{name}") for path in paths)
+
+
+NAMED = [*ORDER, "docs", "tests", "benchmarks", "examples"]
+FILES = [*ROOT.glob("*.py"), *(path for name in NAMED for path in (ROOT / name).rglob("*.py"))]
+PATHS = [path.relative_to(ROOT).as_posix() for path in FILES]
+
+
+def test_a_folder_names_its_own_files():
+    """What a package's docstring names without a folder lies in the package."""
+    named = 0
+    for path in sources():
+        if path.name != "__init__.py":
+            continue
+        docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+        folder = path.parent.relative_to(ROOT).as_posix()
+        here = [other for other in PATHS if other.startswith(f"{folder}/")]
+        for name in named_modules(docstring):
+            named += 1
+            assert resolves(name, here if "/" not in name else PATHS), f"{path}: {name}"
+    assert named > 50
+
+
+@pytest.mark.parametrize("folder", [*ORDER, "docs", "."])
+def test_files_that_texts_name_exist(folder):
+    texts = (ROOT / folder).glob("*.md") if folder == "." else (ROOT / folder).rglob("*")
+    for path in texts:
+        if path.suffix in (".py", ".md", ".h", ".dl", ".ops", ".rules", ".sql"):
+            for name in named_modules(path.read_text(encoding="utf-8")):
+                assert resolves(name, PATHS), f"{path}: {name}"

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from ..graph.graph import Graph, Node
 from .columns import NONE
 from .egraph import EGraph
-from .extraction.costs import givers_of
+from .extraction.e_node_costs import givers_of
 from .extraction.problem import Selection, in_order
 
 

@@ -14,7 +14,7 @@ from .build import build
 from .derivations.derive_all import derive
 from .egraph import EGraph
 from .extraction.alternatives import Alternative, alternatives
-from .extraction.costs import Costs, own_nodes, problem_of
+from .extraction.e_node_costs import Costs, own_nodes, problem_of
 from .extraction.extract import MOST_STEPS, Extraction, extract
 from .extraction.merges import Merged, canonical, merge, pairs_neighbours
 from .extraction.named import name_kernels

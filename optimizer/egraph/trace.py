@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ..match.rewrite import Step
 from .egraph import EGraph
-from .extraction.costs import UNUSABLE, Costs
+from .extraction.e_node_costs import UNUSABLE, Costs
 from .extraction.problem import Selection
 from .provenance import Application
 

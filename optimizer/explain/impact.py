@@ -14,7 +14,7 @@ from ...profiles.machine import cores
 from ...rules import Rule
 from ..graph.free_sizes import guesses, sizes_from
 from ..graph.infer import bound_types, infer_types
-from ..match.rewrite import Matcher
+from ..match.matcher import Matcher
 from ..match.single_gains import judge, order_by_bound, weigh
 from ..phases import Progress
 from ..price import Prices, kernels_of_graph

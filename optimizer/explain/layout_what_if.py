@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..egraph.egraph import EGraph
-from ..egraph.extraction.costs import Costs
+from ..egraph.extraction.e_node_costs import Costs
 from ..egraph.extraction.problem import Problem, Selection
 from ..egraph.saturation.saturate import Growth
 from ..egraph.trace import name_of

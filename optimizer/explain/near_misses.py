@@ -11,7 +11,7 @@ from ...rules import Rule, is_reported, why_missed
 from ...rules import near_misses as read_near_misses
 from ..graph.graph import Graph
 from ..match.clauses import near_clauses, readings
-from ..match.rewrite import tables_of, with_place
+from ..match.matcher import tables_of, with_place
 from .reasons import CONDITION, Reason
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from ...rules import Rule, load_rules
 from ..egraph.derivations.derive_all import derive
 from ..egraph.egraph import EGraph
-from ..egraph.extraction.costs import Costs, own_nodes, problem_of
+from ..egraph.extraction.e_node_costs import Costs, own_nodes, problem_of
 from ..egraph.extraction.extract import extract
 from ..egraph.extraction.merges import merge, pairs_neighbours
 from ..egraph.saturation.saturate import Growth, saturate
@@ -18,7 +18,8 @@ from ..graph.fold import fold_constants
 from ..graph.graph import Graph
 from ..graph.infer import bound_types
 from ..graph.simplify import remove_dead, share_constants, share_subexpressions
-from ..match.rewrite import Matcher, Step
+from ..match.matcher import Matcher
+from ..match.rewrite import Step
 from ..price import Prices, kernel_of
 from ..report.notebook import Text
 from ..setting import OptionError, Setting

@@ -23,7 +23,8 @@ from ..graph.free_sizes import guesses, sizes_from
 from ..graph.graph import Graph
 from ..graph.infer import bound_types, infer_types
 from ..graph.raise_opset import raised_for
-from ..match.rewrite import Matcher, Step, simplify, with_place
+from ..match.matcher import Matcher, with_place
+from ..match.rewrite import Step, simplify
 from ..phases import Progress
 from ..price import Prices, kernels_of_graph
 from ..race.realize import Workshop

@@ -22,7 +22,7 @@ from ...catalog.onnx.writer import skeleton_model
 from ...rules import Rule
 from ..driver import optimize
 from ..graph.infer import infer_types
-from ..match.rewrite import Matcher
+from ..match.matcher import Matcher
 from ..race.contest import ORIGINAL
 from ..race.realize import Workshop
 from ..setting import CLASSES, Setting

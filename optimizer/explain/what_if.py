@@ -13,7 +13,7 @@ import numpy as np
 
 from ..egraph.columns import NONE
 from ..egraph.egraph import EGraph
-from ..egraph.extraction.costs import UNUSABLE, Costs, own_nodes, problem_of
+from ..egraph.extraction.e_node_costs import UNUSABLE, Costs, own_nodes, problem_of
 from ..egraph.extraction.extract import MOST_STEPS, extract
 from ..egraph.extraction.problem import Choice, CycleError, Problem, Selection, cost_of, in_order
 from ..egraph.provenance import Application

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..egraph.extraction.costs import UNUSABLE, Costs
+from ..egraph.extraction.e_node_costs import UNUSABLE, Costs
 from .blocking import Blocking
 from .operators.convolution_epilogues import is_blocked_by_runtime
 from .runtime import NCHWC

@@ -11,7 +11,7 @@ import onnx
 from ...rules import Rule
 from ..egraph.build import build
 from ..egraph.egraph import EGraph
-from ..egraph.extraction.costs import Costs
+from ..egraph.extraction.e_node_costs import Costs
 from ..egraph.extraction.extract import Extraction
 from ..egraph.extraction.merges import canonical, merge_everywhere
 from ..egraph.extraction.problem import Selection

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Sequence
 
 from ..egraph.extraction.alternatives import without
-from ..egraph.extraction.costs import own_nodes
+from ..egraph.extraction.e_node_costs import own_nodes
 from ..egraph.extraction.greedy import Way, cheapest_by_parts
 from ..egraph.extraction.problem import Choice, CycleError, Problem, Selection, cost_of, in_order
 from .blocking import Blocking

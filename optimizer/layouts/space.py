@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ..egraph.egraph import EGraph
 from ..egraph.extraction.alternatives import without
-from ..egraph.extraction.costs import Costs, problem_of
+from ..egraph.extraction.e_node_costs import Costs, problem_of
 from ..egraph.extraction.extract import MOST_STEPS, Extraction, extract
 from ..egraph.extraction.problem import Problem, Selection
 from .blocking import Blocking

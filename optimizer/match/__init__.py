@@ -1,5 +1,7 @@
-"""Where rules match in a graph, derived by Datalog, and what applying a match changes.
+"""Where rules match in a graph, and what applying a match changes: matching carried out.
 
-In: a graph as relations (`relations.py`) and the clauses of rules (`clauses.py`), joined set-wise
-(`joins.py`). Out: steps of a plan. Begin with `rewrite.py`.
+In: a graph as relations (`relations.py`), and the rules' clauses, which `rules/matching/compile.py`
+writes and `clauses.py` prepares. Out: matches, and steps of a plan. Begin with `matcher.py`, which
+has them joined set-wise (`joins.py`); `rewrite.py` applies matches. In an e-graph the same clauses
+are joined by `optimizer/egraph/saturation/e_matching.py`.
 """

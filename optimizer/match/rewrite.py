@@ -12,12 +12,9 @@ from ...rules import (
     ABSENT,
     Match,
     Replacement,
-    Rule,
     RuleError,
-    check_conditions,
     correction,
     instantiate,
-    match_of,
     promise,
 )
 from ..deadline import checkpoint
@@ -32,9 +29,7 @@ from ..graph.simplify import (
     share_constants,
     share_subexpressions,
 )
-from .clauses import derived, readings, stated
-from .joins import Tables
-from .relations import fact_columns
+from .matcher import Matcher
 
 # A rule base whose rules undo one another would run for ever; no real model needs as many rounds.
 ROUNDS = 100
@@ -61,44 +56,6 @@ class Step:
     cost_before_ns: float | None = None
     cost_after_ns: float | None = None
     correction: str = ""
-
-
-class Matcher:
-    """Rules that find their matches in any graph."""
-
-    def __init__(self, rules: Sequence[Rule]) -> None:
-        self.rules = tuple(rules)
-
-    def find(self, graph: Graph) -> list[Match]:
-        """List the matches whose conditions hold, in a deterministic order.
-
-        Only rules whose operators all occur in the graph are looked at.
-        """
-        rules = with_place(self.rules, graph)
-        if not rules:
-            return []
-        tables = tables_of(graph, rules, {})
-        return [
-            match
-            for rule, reading in readings(rules, uses=True).items()
-            for match in (match_of(rule, row) for row in reading.rows(tables, None))
-            if check_conditions(match, graph) is None
-        ]
-
-
-def tables_of(graph: Graph, rules: Sequence[Rule], symbols: dict[str, int]) -> Tables:
-    """What holds for a graph, and what rules state; `symbols` takes up the texts, numbered."""
-    given = fact_columns(graph, symbols)
-    given |= stated(rules, lambda text: symbols.setdefault(text, len(symbols)))
-    return Tables(given, derived(), symbols)
-
-
-def with_place(rules: Sequence[Rule], graph: Graph) -> tuple[Rule, ...]:
-    """Keep the rules for whose every node some operator of the graph would do."""
-    present = {node.operator for node in graph.nodes.values()}
-    return tuple(
-        rule for rule in rules if all(present & set(node.operators) for node in rule.match)
-    )
 
 
 class RewriteError(Exception):

@@ -16,7 +16,8 @@ from ..graph.graph import Graph, TensorType, constant_of
 from ..graph.infer import bind, bound_types, infer_node, sharpen
 from ..graph.simplify import remove_dead
 from ..price import Prices, kernel_of
-from .rewrite import Matcher, RewriteError, Step, apply_match, simplify
+from .matcher import Matcher
+from .rewrite import RewriteError, Step, apply_match, simplify
 
 # A search whose every round finds a gain ends long before; this guards against prices that cycle.
 ROUNDS = 20

@@ -2,4 +2,13 @@
 
 In: a plan. Out: plans in which regions that gain are one operator each, and the library of these
 (`library.py`). Begin with `candidates.py`; regions are found by `grow.py` and `fuse_graph.py`.
+
+| folder | the C text of |
+|---|---|
+| `loops/` | any region: loops over rows (`row_text.py`) or columns (`column_text.py`) |
+| `convolution/`, `attention/`, `product/` | what has an algorithm of its own: `text.py` in each |
+| `headers/` | what kernels call: fixed C |
+
+`library.py` compiles them together, as `optimizer/fuse/codegen/unit.py` does the kernels of NumPy
+functions, whose C text has its own folder: `optimizer/fuse/codegen/`.
 """

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ...profiles.races.race import Lap, verdict
 from .contest import ORIGINAL, Contest, Plan
-from .shortlist import Promise, shortlist
+from .shortlist import ExpectedCost, shortlist
 
 # Of a budget, what is kept for the final.
 FINAL_SHARE = 0.3
@@ -39,14 +39,17 @@ SLOWER_TO_OPEN, FELT_NS, OPENING_SHARE = 0.1, 1e6, 0.1
 
 
 def run_final(
-    contest: Contest, plans: Sequence[Plan], budget_s: float, promise: Promise | None = None
+    contest: Contest,
+    plans: Sequence[Plan],
+    budget_s: float,
+    expected_cost: ExpectedCost | None = None,
 ) -> Plan:
     """Time the plans that are not refused; return the winner, the original where none is sure.
 
     Whoever may be as fast as the one that the heats leave races again beside it, as far as there is
     time: heats drop plans after a few rounds, which may have been unlike the others. One that needs
     options to be fast must not be slower than the original where it is opened without them, and be
-    worth them. `promise` tells whom to leave out where the time is too short for all.
+    worth them. `expected_cost` tells whom to leave out where the time is too short for all.
     """
     end = contest.clock() + budget_s
     original, sound = contest.original, [plan for plan in plans if not plan.refusal]
@@ -54,8 +57,8 @@ def run_final(
         original.lap = contest.time([original], min(budget_s, ALONE_S), phase="racing")[ORIGINAL]
         return original
     reserved = _confirming_s(contest, budget_s)
-    if promise is not None:
-        sound = shortlist(contest, sound, budget_s - reserved, promise)
+    if expected_cost is not None:
+        sound = shortlist(contest, sound, budget_s - reserved, expected_cost)
     share = budget_s - reserved if len(sound) > 1 else budget_s * LOOK_SHARE
     if len(sound) == 1 and contest.rounds_s(CLEAR_ROUNDS) > share:
         # What a look takes would be missing where it counts.

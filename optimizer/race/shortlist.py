@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 from .contest import Contest, Plan
 
-Promise = Callable[[Plan], tuple[bool, float]]
-"""Whether it is a guess what a plan takes, and ns, on a scale that need only order plans."""
+ExpectedCost = Callable[[Plan], tuple[bool, float]]
+"""Plan -> whether its cost is a guess, and ns, on a scale that need only order plans."""
 
 # What the refusal of a plan that was left out begins with.
 NO_TIME = "no time to race it"
@@ -22,7 +22,7 @@ LEAST_ROUNDS, TELLING_ROUNDS, FEWEST = 5, 12, 2
 
 
 def shortlist(
-    contest: Contest, plans: Sequence[Plan], budget_s: float, promise: Promise
+    contest: Contest, plans: Sequence[Plan], budget_s: float, expected_cost: ExpectedCost
 ) -> list[Plan]:
     """The plans for which there is time, in their order; the others are refused, and say so.
 
@@ -35,7 +35,7 @@ def shortlist(
     if count >= len(plans):
         return list(plans)
     # Not `plan in chosen`: plans of equal contents are not the same plan.
-    order = sorted(range(len(plans)), key=lambda at: promise(plans[at]))
+    order = sorted(range(len(plans)), key=lambda at: expected_cost(plans[at]))
     for plan in (plans[at] for at in order[count:]):
         better = plans[order[0]].name
         plan.refusal = f"{NO_TIME}, and {better} promises more: give a larger budget"

@@ -24,7 +24,7 @@ from ..language.conditions import FLOATS, conditions, types_of
 from ..language.syntax import Rule
 from ..matching.bindings import Bindings
 from ..matching.model_view import ModelView, dtype_name
-from ..matching.rewrite import instantiate
+from ..matching.replacement import instantiate
 from ..matching.view import Reference
 from ..sampling.instances import REJECTED, Instance, instances
 from ..sampling.sampler import PARAMETERS, Sampler

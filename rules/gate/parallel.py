@@ -18,7 +18,7 @@ from typing import IO, Self
 
 from ..language.syntax import Rule
 from .cpu_limit import FLOATING_MORE_S, FLOATING_TIMES, PROOF_MORE_S, PROOF_TIMES
-from .prove import INFER_S, SEARCH_S, TIMEOUT_S
+from .gate import INFER_S, SEARCH_S, TIMEOUT_S
 from .verdict import Verdict
 
 # What a rule may take in real time, beyond the processor time that all of its parts keep to by

@@ -19,7 +19,7 @@ def main() -> None:
     # What solvers print must not come between the answers.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    from .prove import prove_rule
+    from .gate import prove_rule
 
     def answer(what: object) -> None:
         pickle.dump(what, answers)

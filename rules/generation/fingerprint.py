@@ -1,10 +1,10 @@
 """Characteristic vectors: what terms compute on random operands, in a prime field.
 
 An operation's meaning is its specification's index notation, evaluated by the gate's own grid
-(rules/gate/grid.py) with one index more: the number of the term. So the terms of one operation are
-computed together, under one assignment of sizes after the other. Terms that are equal as functions
-have equal vectors; of two that differ, a rational one shows it almost surely. Operands are small
-halves, so that signs, orders and roundings are those of numbers and not of residues.
+(gate/evaluation/evaluate.py) with one index more: the number of the term. So the terms of one
+operation are computed together, under one assignment of sizes after the other. Terms that are equal
+as functions have equal vectors; of two that differ, a rational one shows it almost surely. Operands
+are small halves, so that signs, orders and roundings are those of numbers and not of residues.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from ..language.rank_bounds import Within
 from ..language.syntax import Name, Rule
 from .bindings import Bindings
 from .compile import Clause, clause_of, compile_program, remainder
-from .match import Rows, match_of, matches
+from .match_rows import Rows, match_of, matches
 from .view import ABSENT, Match, NamedView
 
 # A literal or a fixed attribute tells which operation is meant: an Add of something else than 0 is

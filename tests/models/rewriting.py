@@ -6,7 +6,8 @@ import functools
 
 from tensolog.optimizer.graph.convert import load_graph, to_model
 from tensolog.optimizer.graph.infer import infer_types
-from tensolog.optimizer.match.rewrite import Matcher, apply_all, simplify
+from tensolog.optimizer.match.matcher import Matcher
+from tensolog.optimizer.match.rewrite import apply_all, simplify
 from tensolog.optimizer.setting import Setting
 from tensolog.rules import load_rules
 

@@ -37,7 +37,7 @@ from tensolog.rules.language.conditions import (
     conditions,
 )
 from tensolog.rules.matching.compile import clause_of
-from tensolog.rules.matching.match import check_all
+from tensolog.rules.matching.match_rows import check_all
 from tensolog.rules.matching.model_view import ModelView
 from tensolog.rules.matching.near_misses import IDENTIFYING, failed_conditions, is_reported
 from tensolog.rules.sampling.instances import instances

@@ -19,7 +19,7 @@ from ...graph.graph import Shape, TensorType, constant_of
 from ...graph.infer import bind, sharpen
 from ..columns import NONE
 from ..egraph import UNTYPED, EGraph
-from ..extraction.costs import givers_of
+from ..extraction.e_node_costs import givers_of
 from ..provenance import Application
 from ..vocabulary import Attributes
 

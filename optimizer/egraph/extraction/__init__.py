@@ -1,6 +1,7 @@
 """The cheapest program of an e-graph, the next best ones, and what else each could have been.
 
-In: an e-graph and what e-nodes cost (`costs.py`), as a problem of choices (`problem.py`). Out:
-selections of e-nodes. Begin with `extract.py`: regions decided one by one, by branch and bound.
-`merges.py` and `named.py` go on from what was selected, `standing.py` tells of one node.
+In: an e-graph and what e-nodes cost (`e_node_costs.py`), as a problem of choices (`problem.py`).
+Out: selections of e-nodes. Begin with `extract.py`: regions (`regions.py`) decided one by one, by
+branch and bound (`bound.py`). `merges.py` and `named.py` go on from what was selected,
+`alternatives.py` gives the next best plans.
 """

@@ -22,9 +22,9 @@ from ..columns import NONE
 from ..egraph import EGraph
 from ..provenance import Application
 from ..saturation.application import apply_matches
-from ..saturation.matching import ANY, Patterns, operators_in, reachable
+from ..saturation.e_matching import ANY, Patterns, operators_in, reachable
 from ..saturation.view import View
-from .costs import UNUSABLE, Costs, free_classes
+from .e_node_costs import UNUSABLE, Costs, free_classes
 from .problem import Choice, CycleError, Selection, cost_of, in_order
 
 # Candidates that are made; how much dearer than the best one they may be to lead on, and how many

@@ -18,8 +18,8 @@ from ..columns import NONE
 from ..egraph import EGraph
 from ..provenance import Application
 from ..saturation.application import apply_matches
-from ..saturation.matching import Patterns, operators_in, reachable
-from .costs import UNUSABLE, Costs, free_classes
+from ..saturation.e_matching import Patterns, operators_in, reachable
+from .e_node_costs import UNUSABLE, Costs, free_classes
 from .extract import extract
 from .merges import Signature, canonical, choice_of, matches_in, signature
 from .problem import Choice, Problem, Selection

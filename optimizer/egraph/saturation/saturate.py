@@ -12,7 +12,7 @@ from ..egraph import EGraph
 from ..provenance import Application
 from .application import apply_matches
 from .chains import Chains
-from .matching import EMatcher, operators_in, reachable
+from .e_matching import EMatcher, operators_in, reachable
 
 SATURATED = "saturated"
 OUT_OF_TIME = "the time for it is over"

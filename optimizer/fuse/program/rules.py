@@ -83,7 +83,8 @@ def _round(
     refused: set[tuple[str, tuple[int, ...]]],
 ) -> Program | None:
     """Apply the first match that pays; None where none does."""
-    from ...match.rewrite import Matcher, RewriteError, apply_match, with_place
+    from ...match.matcher import Matcher, with_place
+    from ...match.rewrite import RewriteError, apply_match
 
     graph = graph_of(program)
     for match in Matcher(with_place(rules, graph)).find(graph):

@@ -124,7 +124,7 @@ class Between:
     def mask(self, names: list[str], steps: list[int]) -> tuple[str, str] | None:
         """Return the text of an element's mask, and of the factor of its score.
 
-        None where no mask is told by loads alone (attention_mask.py), or it is one for a whole row.
+        None where no mask is told by loads alone (mask.py), or it is one for a whole row.
         """
         changing = False
 

@@ -3,7 +3,7 @@
 They take the place of ONNX Runtime's own Conv of its blocked layout (optimizer/layouts), with the
 bias, the sum and the activation that it has: image and result lie in memory as they did. A tile
 whose result isn't finite is computed again, multiplied out, so that what is no number spoils no
-neighbour. Groups have one form more, which multiplies out (convolution_apart.py), by any steps.
+neighbour. Groups have one form more, which multiplies out (grouped.py), by any steps.
 """
 
 from __future__ import annotations

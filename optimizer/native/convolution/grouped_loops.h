@@ -1,4 +1,4 @@
-/* One convolution in groups: convolution_apart.py puts its numbers, its tiles and its name in front. */
+/* One convolution in groups: grouped.py puts its numbers, its tiles and its name in front. */
 static void NAME(i64 *given) {
   enum { NUMBERS };
   const task *own = (const task *)given;

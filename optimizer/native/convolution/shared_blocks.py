@@ -1,7 +1,7 @@
 """Convolutions in groups that share blocks, between two that are computed in blocks.
 
 ONNX Runtime has no kernel for these in blocks: images leave them before, and enter them behind. A
-kernel of ours (convolution.py) reads and writes blocks. Minimal filtering does so by filters that
+kernel of ours (blocked.py) reads and writes blocks. Minimal filtering does so by filters that
 are 0 on the channels of the other groups in a block; where something isn't finite it multiplies out
 what belongs together, so that an infinity meets none of these zeros.
 """

@@ -1,5 +1,5 @@
 """A region of a graph as loops over cells, and the C text of these loops.
 
-In: a region (`region.py`), read from the operators' specifications (`affine.py`, `cells.py`).
-Out: a kernel (`lower.py`) with its text (`row_text.py`, `column_text.py`).
+In: a region (`kernel_region.py`), read from the operators' specifications (`affine.py`,
+`cells.py`). Out: a kernel (`lower.py`) with its text (`row_text.py`, `column_text.py`).
 """

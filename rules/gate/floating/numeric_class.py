@@ -15,7 +15,7 @@ from dataclasses import replace
 from ...language.promise import promise
 from ...language.syntax import Rule
 from ..cpu_limit import FLOATING_MORE_S, FLOATING_TIMES, OutOfTimeError, limited
-from ..prove import TIMEOUT_S
+from ..gate import TIMEOUT_S
 from ..verdict import FloatingRecord, Verdict
 from .record import floating_record
 

@@ -12,7 +12,7 @@ from tensolog.catalog.datalog.language.parser import parse_block
 from tensolog.catalog.datalog.language.unparse import clause_text
 from tensolog.optimizer.egraph.egraph import EGraph
 from tensolog.optimizer.egraph.saturation.application import apply_matches
-from tensolog.optimizer.egraph.saturation.matching import (
+from tensolog.optimizer.egraph.saturation.e_matching import (
     ANY,
     EMatcher,
     Patterns,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from tensolog.optimizer.egraph.egraph import EGraph
-from tensolog.optimizer.egraph.saturation.matching import EMatcher
+from tensolog.optimizer.egraph.saturation.e_matching import EMatcher
 from tensolog.optimizer.egraph.saturation.saturate import Budget, saturate
 from tensolog.rules import parse_rules
 

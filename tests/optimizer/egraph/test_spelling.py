@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 from tensolog.optimizer.egraph.build import build
 from tensolog.optimizer.egraph.egraph import EGraph
-from tensolog.optimizer.egraph.extraction.costs import own_nodes, problem_of
+from tensolog.optimizer.egraph.extraction.e_node_costs import own_nodes, problem_of
 from tensolog.optimizer.egraph.saturation.saturate import saturate
 from tensolog.optimizer.graph.convert import to_model
 from tensolog.rules import parse_rules

@@ -5,7 +5,7 @@ from collections import defaultdict
 import pytest
 from hypothesis import HealthCheck, given, settings
 from tensolog.optimizer.explain.nearest import nearest
-from tensolog.optimizer.match.rewrite import Matcher
+from tensolog.optimizer.match.matcher import Matcher
 from tensolog.rules import load_rules, parse_rules
 
 from benchmarks.zoo import build

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from tensolog.optimizer.egraph.egraph import EGraph
-from tensolog.optimizer.egraph.extraction.costs import Costs
+from tensolog.optimizer.egraph.extraction.e_node_costs import Costs
 from tensolog.optimizer.egraph.saturation.saturate import saturate
 from tensolog.optimizer.explain.node_story import Question, about, answer
 from tensolog.optimizer.explain.what_if import Asker, tried

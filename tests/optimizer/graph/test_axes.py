@@ -11,7 +11,8 @@ from tensolog.optimizer.fuse.codegen.unit import native_level
 from tensolog.optimizer.graph.axes import from_the_front
 from tensolog.optimizer.graph.convert import load_graph, to_model
 from tensolog.optimizer.graph.infer import infer_types
-from tensolog.optimizer.match.rewrite import Matcher, simplify
+from tensolog.optimizer.match.matcher import Matcher
+from tensolog.optimizer.match.rewrite import simplify
 from tensolog.optimizer.native.fuse_graph import fused_graph
 from tensolog.optimizer.race.realize import Workshop
 from tensolog.profiles.sessions.execution import Execution

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import helper
 from tensolog.optimizer.egraph.egraph import EGraph
-from tensolog.optimizer.egraph.extraction.costs import Costs
+from tensolog.optimizer.egraph.extraction.e_node_costs import Costs
 from tensolog.optimizer.egraph.search import search
 from tensolog.optimizer.graph.convert import to_model
 from tensolog.optimizer.graph.signature import signature
@@ -16,7 +16,8 @@ from tensolog.optimizer.layouts.layout import Layout
 from tensolog.optimizer.layouts.plans import joint_space, lay_out_jointly
 from tensolog.optimizer.layouts.runtime import NCHWC, block_size
 from tensolog.optimizer.layouts.space import space_of
-from tensolog.optimizer.match.rewrite import Matcher, RewriteError, apply_match, clean
+from tensolog.optimizer.match.matcher import Matcher
+from tensolog.optimizer.match.rewrite import RewriteError, apply_match, clean
 from tensolog.optimizer.setting import Setting
 
 from benchmarks.zoo import build as build_architecture

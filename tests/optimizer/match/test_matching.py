@@ -6,8 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from tensolog.catalog.datalog import evaluate, parse
 from tensolog.optimizer.explain.near_misses import near_misses
+from tensolog.optimizer.match.matcher import Matcher, with_place
 from tensolog.optimizer.match.relations import COLUMNS, graph_facts
-from tensolog.optimizer.match.rewrite import Matcher, with_place
 from tensolog.rules import check_conditions, compile_misses, compile_program, load_rules, matches
 from tensolog.rules import near_misses as read_near_misses
 

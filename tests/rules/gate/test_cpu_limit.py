@@ -5,9 +5,9 @@ import threading
 import time
 
 import pytest
-from tensolog.rules.gate import prove as module
+from tensolog.rules.gate import gate as module
 from tensolog.rules.gate.cpu_limit import OutOfTimeError, limited
-from tensolog.rules.gate.prove import prove_rule
+from tensolog.rules.gate.gate import prove_rule
 from tensolog.rules.load import load_rules
 from tensolog.rules.prover.cases import case_split
 
@@ -63,7 +63,7 @@ def test_a_verdict_stands_while_conditions_are_sought(monkeypatch):
 
     monkeypatch.setattr(preconditions, "infer_conditions", forever)
     monkeypatch.setattr(
-        module._Gate, "verdict", lambda gate: gate.conditional(gate.answer("refuted"))
+        module._Gate, "verdict", lambda gate: gate.with_conditions_sought(gate.answer("refuted"))
     )
     monkeypatch.setattr(module, "PROOF_MORE_S", 0.05)
     assert prove_rule(RULE, 0.02).status == "refuted"

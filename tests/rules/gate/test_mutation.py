@@ -5,9 +5,9 @@ import random
 import pytest
 from tensolog.rules import load_rules, parse_rules
 from tensolog.rules.gate import mutation_campaign as mutate_module
+from tensolog.rules.gate.gate import prove_rule
 from tensolog.rules.gate.mutants import mutants, mutants_of
 from tensolog.rules.gate.mutation_campaign import against, mutate
-from tensolog.rules.gate.prove import prove_rule
 from tensolog.rules.gate.verdict import Counterexample, Verdict
 from tensolog.rules.language.canonical_text import rule_text
 

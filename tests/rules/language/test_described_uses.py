@@ -3,7 +3,7 @@
 import pytest
 from onnx import TensorProto, helper
 from tensolog.rules.language.parser import parse_rules
-from tensolog.rules.matching.match import check_all
+from tensolog.rules.matching.match_rows import check_all
 from tensolog.rules.matching.model_view import ModelView
 
 (POOL,) = parse_rules(

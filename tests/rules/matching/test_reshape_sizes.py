@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper, shape_inference
 from tensolog.rules.language.parser import parse_rules
-from tensolog.rules.matching.match import check_all
+from tensolog.rules.matching.match_rows import check_all
 from tensolog.rules.matching.model_view import ModelView
 
 (JOIN,) = parse_rules(

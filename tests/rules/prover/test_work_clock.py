@@ -7,7 +7,7 @@ from itertools import count
 
 import pytest
 from tensolog.rules import load_rules
-from tensolog.rules.gate.prove import prove_rule
+from tensolog.rules.gate.gate import prove_rule
 from tensolog.rules.prover import work_clock
 from tensolog.rules.prover.cases.case_split import statements
 from tensolog.rules.prover.prove import prove

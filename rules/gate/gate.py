@@ -104,40 +104,40 @@ class _Gate:
         from .static_checks import static_problem
 
         if problem := static_problem(self.rule):
-            return self.conditional(self.answer("refused", problem))
+            return self.with_conditions_sought(self.answer("refused", problem))
         try:
             stated = list(statements(self.rule))
         except IllTyped as error:
-            return self.conditional(self.answer("refused", str(error)))
+            return self.with_conditions_sought(self.answer("refused", str(error)))
         except UndescribedError as error:
             return self.answer("unknown", str(error))
         if not stated:
             return self.answer("refused", "its conditions can't hold: it speaks of nothing")
         if self.rule.equal == "partial" and self.rule.region is None:
-            return self.regional()
+            return self.with_region_sought()
         outcomes: list[Outcome] = []
         look_at = now() + _LONG_S
         for statement in stated:
-            outcome = self.prove(statement, _FIRST_S)
+            outcome = self.prove_statement(statement, _FIRST_S)
             found = None
             if _is_open(outcome):
-                found = self.look(stated, outcome, _LOOK_S)
+                found = self.seek_difference(stated, outcome, _LOOK_S)
                 if found is None and self.remaining() > 0:
                     self.cases.pop()
-                    outcome = self.prove(statement, _STATEMENT_S)
+                    outcome = self.prove_statement(statement, _STATEMENT_S)
             elif now() > look_at:
                 look_at = float("inf")
-                found = self.look(stated, outcome, _GLANCE_S)
+                found = self.seek_difference(stated, outcome, _GLANCE_S)
             outcomes.append(outcome)
             if found is not None:
                 return self.refuted(found)
             if _is_open(outcome):
-                return self.open(stated, outcomes)
+                return self.not_proved(stated, outcomes)
         if all(outcome.vacuous for outcome in outcomes):
             return self.answer("refused", "its conditions can't hold together: it says nothing")
         if self.speaks_of_no_values(stated, outcomes):
             return self.answer("refused", "its left side never has a value: it says nothing")
-        return self.closed(stated, outcomes)
+        return self.all_proved(stated, outcomes)
 
     @staticmethod
     def speaks_of_no_values(stated: Sequence[Statement], outcomes: Sequence[Outcome]) -> bool:
@@ -145,7 +145,7 @@ class _Gate:
         pairs = zip(stated, outcomes, strict=True)
         return all(outcome.vacuous or has_no_value(one) for one, outcome in pairs)
 
-    def look(
+    def seek_difference(
         self, stated: Sequence[Statement], outcome: Outcome, seconds: float
     ) -> Counterexample | None:
         """Look for numbers for a moment, before more time goes into a proof that may not exist."""
@@ -155,9 +155,9 @@ class _Gate:
 
     def refuted(self, found: Counterexample) -> Verdict:
         verdict = replace(self.answer("refuted", found.summary), counterexample=found)
-        return self.conditional(verdict)
+        return self.with_conditions_sought(verdict)
 
-    def prove(self, statement: Statement, seconds: float) -> Outcome:
+    def prove_statement(self, statement: Statement, seconds: float) -> Outcome:
         from ..prover.diagnostics import worded
         from ..prover.prove import prove
         from ..prover.statement import Outcome
@@ -177,7 +177,7 @@ class _Gate:
         return outcome
 
     # ---- where every statement is proved
-    def closed(self, stated: Sequence[Statement], outcomes: Sequence[Outcome]) -> Verdict:
+    def all_proved(self, stated: Sequence[Statement], outcomes: Sequence[Outcome]) -> Verdict:
         from ..prover.ranks.induction import lift
         from ..prover.solve.recheck import TIMEOUT_S, cvc5_release, recheck_all, z3_release
         from ..prover.solve.smt_scripts import canonical, script_hash
@@ -231,15 +231,15 @@ class _Gate:
         return replace(verdict, status=status, ranks=lifted.ranks, within=lifted.within)
 
     # ---- where one stays open
-    def open(self, stated: Sequence[Statement], outcomes: Sequence[Outcome]) -> Verdict:
+    def not_proved(self, stated: Sequence[Statement], outcomes: Sequence[Outcome]) -> Verdict:
         last = outcomes[-1]
         reason = f"{stated[len(outcomes) - 1].title}: {last.reason}".removeprefix(": ")
         verdict = self.answer("unknown", reason)
         found = _counterexample(self.rule, stated, self.search, last)
-        return self.conditional(verdict) if found is None else self.refuted(found)
+        return self.with_conditions_sought(verdict) if found is None else self.refuted(found)
 
     # ---- where the region of a partial equivalence is not given
-    def regional(self) -> Verdict:
+    def with_region_sought(self) -> Verdict:
         """Look for the region, and prove the rule with it: its author has to write it down."""
         from .inference.region import with_region
 
@@ -256,7 +256,7 @@ class _Gate:
         reason = f"its region is not given; with `equal {condition}` it is {verdict.status}"
         return replace(self.answer("unknown", reason), conditions=(condition,))
 
-    def conditional(self, verdict: Verdict) -> Verdict:
+    def with_conditions_sought(self, verdict: Verdict) -> Verdict:
         """Add the conditions under which a rule that isn't proved is, by this very gate."""
         if not self.infer:
             return verdict

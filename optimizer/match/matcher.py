@@ -1,0 +1,49 @@
+"""Where rules match in a graph: the relations that stand for it joined by the rules' clauses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...rules import Match, Rule, check_conditions, match_of
+from ..graph.graph import Graph
+from .clauses import derived, readings, stated
+from .joins import Tables
+from .relations import fact_columns
+
+
+class Matcher:
+    """Rules that find their matches in any graph."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.rules = tuple(rules)
+
+    def find(self, graph: Graph) -> list[Match]:
+        """List the matches whose conditions hold, in a deterministic order.
+
+        Only rules whose operators all occur in the graph are looked at.
+        """
+        rules = with_place(self.rules, graph)
+        if not rules:
+            return []
+        tables = tables_of(graph, rules, {})
+        return [
+            match
+            for rule, reading in readings(rules, uses=True).items()
+            for match in (match_of(rule, row) for row in reading.rows(tables, None))
+            if check_conditions(match, graph) is None
+        ]
+
+
+def tables_of(graph: Graph, rules: Sequence[Rule], symbols: dict[str, int]) -> Tables:
+    """What holds for a graph, and what rules state; `symbols` takes up the texts, numbered."""
+    given = fact_columns(graph, symbols)
+    given |= stated(rules, lambda text: symbols.setdefault(text, len(symbols)))
+    return Tables(given, derived(), symbols)
+
+
+def with_place(rules: Sequence[Rule], graph: Graph) -> tuple[Rule, ...]:
+    """Keep the rules for whose every node some operator of the graph would do."""
+    present = {node.operator for node in graph.nodes.values()}
+    return tuple(
+        rule for rule in rules if all(present & set(node.operators) for node in rule.match)
+    )
