@@ -5,7 +5,8 @@
 #include <cpuid.h>
 static int enabled(unsigned wanted) {
   unsigned a, b, c, d, low, high;
-  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & 1u << 27) || !(c & 1u << 12)) return 0; /* OSXSAVE, FMA */
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & 1u << 27)) return 0; /* OSXSAVE */
+  if (!(c & 1u << 12) || !(c & 1u << 29)) return 0;                  /* FMA, F16C */
   __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
   return (low & wanted) == wanted;
 }

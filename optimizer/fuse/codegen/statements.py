@@ -37,6 +37,7 @@ VECTOR = frozenset(
         *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
         *("exp2", "log2", "log10", "hypot", "logaddexp", "atan2"),
         "exp_below",  # exp of what is not positive, in kernels of models (brief.h)
+        *("rounded_float16", "rounded_bfloat16", "saturated"),  # there, too (elements.h)
     )
 )
 # Those of the C library: compilers make instructions of some and leave the others as calls.

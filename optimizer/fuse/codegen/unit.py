@@ -15,8 +15,8 @@ from .compiler import Compiler
 
 # Instruction sets of x86-64 by level, best first. "plain" is what every processor has, of any kind.
 LEVELS = {
-    "avx512": "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma",
-    "avx2": "avx2,fma",
+    "avx512": "avx512f,avx512dq,avx512vl,avx512bw,avx2,fma,f16c",
+    "avx2": "avx2,fma,f16c",
     "plain": "",
 }
 
@@ -36,7 +36,7 @@ def native_level() -> str:
     features = importlib.import_module(f"{module}._multiarray_umath").__cpu_features__
     if features.get("AVX512_SKX"):
         return "avx512"
-    if features.get("AVX2") and features.get("FMA3"):
+    if all(features.get(name) for name in ("AVX2", "FMA3", "F16C")):
         return "avx2"
     return "plain"
 

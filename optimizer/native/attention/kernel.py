@@ -81,7 +81,7 @@ def _match(meanings: Meanings, softmax: int, allowed: Collection[int]) -> Match 
     if node.operator != "Softmax" or softmax not in allowed or not meanings.has(softmax):
         return None
     shape = graph.shape(node.inputs[0])
-    if shape is None or graph.opset() < 13:
+    if shape is None or graph.opset() < 13 or not meanings.is_full(softmax):
         return None
     if graph.attribute(softmax, "axis") not in (-1, len(shape) - 1):
         return None
@@ -106,7 +106,11 @@ def _match(meanings: Meanings, softmax: int, allowed: Collection[int]) -> Match 
             if scores is not None and scores != producer:
                 return None
             scores = producer
-        elif meanings.kind(producer) == "elementwise" and meanings.has(producer):
+        elif (
+            meanings.kind(producer) == "elementwise"
+            and meanings.has(producer)
+            and meanings.is_full(producer)
+        ):
             chain.add(producer)
             inside.add(producer)
             waiting += graph.nodes[producer].inputs

@@ -13,7 +13,10 @@ enum {
   CONTEXT_OUTPUT = 91, RELEASE_SHAPE = 99, PARALLEL_FOR = 274
 };
 enum { STATUS_FAIL = 1, STATUS_INVALID_ARGUMENT = 2 };
-enum { ELEMENT_FLOAT = 1, ELEMENT_BOOL = 9 };
+enum {
+  ELEMENT_FLOAT = 1, ELEMENT_UINT8 = 2, ELEMENT_INT8 = 3, ELEMENT_UINT16 = 4, ELEMENT_INT16 = 5, ELEMENT_BOOL = 9,
+  ELEMENT_FLOAT16 = 10, ELEMENT_BFLOAT16 = 16
+};
 
 /* All objects of the runtime are opaque; a status is NULL where all is well. */
 #define STATUS void *

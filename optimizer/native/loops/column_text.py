@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from ...fuse.codegen.loops import IDENTITY, combine, simd_loop
 from ...fuse.codegen.statements import expression
 from .cells import SLOW_COST, Cells
-from .row_text import ELEMENTS, STREAMS, Writer, local_type
+from .elements import C_TYPES, stored
+from .row_text import STREAMS, Writer, local_type
 
 # Rows that are computed at once where their number is known, and cells of a column then.
 FEW_ROWS, FEW_CELLS = 8, 160
@@ -142,12 +143,12 @@ class ColumnWriter(Writer):
                 if self._runs(number, group)
             )
             steps += f" + {self.steps[number]} * from" if self.steps[number] else ""
-            kind = ELEMENTS[access.dtype]
+            kind = C_TYPES[access.dtype]
             lines.append(f"    const {kind} *restrict p{number} = a{number}{steps};")
         for at, output in enumerate(self._outputs(self.cells)):
             without = self.reduced if output.row else -1
             steps = "".join(f" + i{g} * {self._behind(g, without)}" for g in outer)
-            kind = ELEMENTS[self.made[at]]
+            kind = C_TYPES[self.made[at]]
             lines.append(f"    {kind} *restrict q{at} = ({kind} *)c->out[{at}]{steps} + from;")
         return lines
 
@@ -168,11 +169,12 @@ class ColumnWriter(Writer):
         body = self._begin()
         for at, output in enumerate(self._outputs(cells)):
             if output.row:
-                body.append(f"q{at}[j] = {self._column(output.cell)};")
+                body.append(f"q{at}[j] = {stored(self._column(output.cell), self.made[at])};")
                 continue
             for copy in range(rows):
                 place = f"{copy} * {self._behind(self.reduced, -1)} + j"
-                body.append(f"q{at}[{place}] = {self._value(output.cell, copy)};")
+                value = stored(self._value(output.cell, copy), self.made[at])
+                body.append(f"q{at}[{place}] = {value};")
         return self._loop_over_columns(body, "    ")
 
     def _passes(self) -> list[str]:
@@ -191,7 +193,7 @@ class ColumnWriter(Writer):
                 body.append(f"y{one}[j] = {self._column(one)};")
         for at, output in enumerate(self._outputs(self.cells)):
             if output.row and self.cells.cells[output.cell].level == level:
-                body.append(f"q{at}[j] = {self._column(output.cell)};")
+                body.append(f"q{at}[j] = {stored(self._column(output.cell), self.made[at])};")
         self._ready |= {one for one in self._stored if self.cells.cells[one].level == level}
         return self._loop_over_columns(body, "    ") if body else []
 
@@ -247,7 +249,8 @@ class ColumnWriter(Writer):
             for at, output in enumerate(self._outputs(cells)):
                 if not output.row and cells.cells[output.cell].level == stage:
                     place = f"(r + {copy}) * {self._behind(self.reduced, -1)} + j"
-                    body.append(f"q{at}[{place}] = {self._value(output.cell, copy)};")
+                    value = stored(self._value(output.cell, copy), self.made[at])
+                    body.append(f"q{at}[{place}] = {value};")
         for n in folded:
             kind, of = cells.reductions[n].kind, cells.reductions[n].body
             folded_rows = _tree(kind, [self._value(of, copy) for copy in range(copies)])

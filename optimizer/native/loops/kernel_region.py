@@ -14,10 +14,9 @@ from ....rules import ABSENT
 from ...fuse.codegen.statements import LoweringError
 from ...graph.graph import Graph
 from .affine import Extent
+from .elements import C_TYPES, FULL, as_numbers
 from .reshape import expanded_reshape
 
-# Element types that kernels read; what they compute is float32, or a truth value on the way.
-READ = ("float32", "bool")
 LARGEST = float(np.finfo(np.float32).max)
 # The operator set from which on Clip may lack a bound; before, these are attributes with defaults.
 BOUNDS_ARE_INPUTS = 11
@@ -116,6 +115,14 @@ class Meanings:
         spec = self.specification(number)
         return "opaque" if spec is None else spec.kind
 
+    def is_full(self, number: int) -> bool:
+        """Tell whether all that a node reads and gives is float32, truth values, or known."""
+        graph, node = self.graph, self.graph.nodes[number]
+        spec = self.specification(number)
+        known = set() if spec is None else set(spec.known_inputs)
+        read = [v for at, v in enumerate(node.inputs) if v != ABSENT and at not in known]
+        return all(graph.dtype(value) in FULL for value in (*read, *node.outputs))
+
     def shape(self, value: int) -> tuple[Extent, ...]:
         """Give a value's shape; raise LoweringError where it isn't known."""
         shape = self.graph.shape(value)
@@ -126,7 +133,7 @@ class Meanings:
     def scalar(self, value: int) -> float | bool | None:
         """Give the number that a constant of one element is, None for anything else."""
         constant = self.graph.constants.get(value)
-        if constant is None or constant.type.dtype not in READ or constant.type.shape is None:
+        if constant is None or constant.type.dtype not in C_TYPES or constant.type.shape is None:
             return None
         if any(size != 1 for size in constant.type.shape):
             return None
@@ -140,11 +147,14 @@ class Meanings:
             raise LoweringError(f"{node.operator} has no meaning that a kernel computes")
         if node.operator == "ReduceLogSumExp":
             raise LoweringError("ReduceLogSumExp overflows if it is computed as it is written")
-        if any(value == ABSENT or graph.dtype(value) not in READ for value in node.outputs):
-            raise LoweringError(f"{node.operator} gives something else than float32")
+        made = ["" if value == ABSENT else graph.dtype(value) or "" for value in node.outputs]
+        if any(dtype not in C_TYPES for dtype in made):
+            raise LoweringError(f"{node.operator} gives something else than kernels do")
         shapes: list[Sequence[Extent] | None] = []
         values: dict[int, object] = {}
+        given: list[str | None] = []
         for at, value in enumerate(node.inputs):
+            given.append(None if value == ABSENT else graph.dtype(value))
             if value == ABSENT:
                 shapes.append(None)
                 continue
@@ -154,7 +164,7 @@ class Meanings:
                 if known is None:
                     raise LoweringError(f"{node.operator}: its input {at} is not known")
                 values[at] = known.tolist()
-            elif graph.dtype(value) not in READ:
+            elif graph.dtype(value) not in C_TYPES:
                 raise LoweringError(f"{node.operator} of {graph.dtype(value)}")
         attributes = graph.attributes(number)
         if node.op_type == "Reshape" and (kept := self._reshaped(number, spec)) is not None:
@@ -164,6 +174,7 @@ class Meanings:
             raise LoweringError(f"{node.operator}: {expansion.requirements[0][1]} is not known")
         if len(expansion.outputs) != len(node.outputs):
             raise LoweringError(f"{node.operator}: not all outputs are specified")
+        expansion = as_numbers(node.op_type, expansion, given, made)
         if node.operator == "Clip" and graph.opset() >= BOUNDS_ARE_INPUTS:
             return _bounded(expansion)
         return expansion

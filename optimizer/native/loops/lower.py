@@ -14,9 +14,10 @@ from ...fuse.codegen.statements import LoweringError
 from .affine import Extent, Map, Ranges, SplitError
 from .cells import Access, Cells
 from .column_text import ColumnWriter
+from .elements import FULL, HALVES
 from .kernel_region import Meanings, Region
 from .loops import Groups, inner_step, merged
-from .row_text import BLOCK, Writer
+from .row_text import Writer
 
 # As many as the tables of call.h have room for.
 MOST_OPERANDS, MOST_LOOPS, MOST_AXES, MOST_ACCESSES = 24, 8, 8, 40
@@ -25,13 +26,27 @@ MOST_PARTS = 8
 GRAIN = 16384.0
 # Operators that tell subnormal numbers from zero, or make large ones of them.
 MAGNIFYING = frozenset(
-    {"Log", "Sqrt", "Reciprocal", "Div", "Pow", "Sign", "Mod", "Asin", "Atanh", "Sinh", "Tan"}
+    {
+        "Log",
+        "Sqrt",
+        "Reciprocal",
+        "Div",
+        "QuantizeLinear",
+        "Pow",
+        "Sign",
+        "Mod",
+        "Asin",
+        "Atanh",
+        "Sinh",
+        "Tan",
+    }
     | {"Equal", "Greater", "Less", "GreaterOrEqual", "LessOrEqual"}
     | {"LpNormalization", "ReduceLogSum", "ReduceLogSumExp", "ReduceL2"}
 )
 # A number by which dividing doesn't count as that.
 LEAST_DIVISOR = 1e-3
 # Functions that are shorter where subnormal numbers don't count (brief.h).
+_CONVERSION = re.compile(r"\b(rounded_b?float16|saturated)_32\(")
 _BRIEF = re.compile(r"\b(exp|exp_below|sigmoid|tanh|softplus|erf)_32\(")
 
 
@@ -115,6 +130,8 @@ def lower_region(meanings: Meanings, region: Region) -> Kernel:
     what = ("NAME", parts, bounds, accesses, inputs, steps, groups, extents, made)
     columns = None
     if reduced and len(extents) - 1 not in reduced:
+        if HALVES.intersection((*made, *(one.dtype for one in accesses))):
+            raise LoweringError("columns of numbers of 16 bits")
         columns = ColumnWriter(*what, reduced=groups.of[min(reduced)])
     writer = columns or Writer(*what)
     text = writer.text()
@@ -137,13 +154,20 @@ def lower_region(meanings: Meanings, region: Region) -> Kernel:
             shapes,
             inputs,
             region.outputs,
-            block=0 if writer.reduces else BLOCK,
+            block=writer.block,
             grain=max(1024, int(GRAIN / max(1.0, cost / 4))),
             slots=0 if columns else writer.slots,
+            room=0 if columns else writer.room,
+            support=_support(text, (*made, *(one.dtype for one in accesses))),
             flushes=flushes(meanings, region.nodes),
             columns=columns.arranges if columns else (),
         )
     )
+
+
+def _support(text: str, dtypes: Iterable[str]) -> str:
+    """Name the file that conversions of elements are in, where there are any."""
+    return "elements.h" if set(dtypes) - FULL or _CONVERSION.search(text) else ""
 
 
 def flushes(meanings: Meanings, nodes: Iterable[int]) -> bool:
@@ -153,7 +177,11 @@ def flushes(meanings: Meanings, nodes: Iterable[int]) -> bool:
         if node.op_type not in MAGNIFYING:
             continue
         second = meanings.scalar(node.inputs[1]) if len(node.inputs) > 1 else None
-        divides = node.op_type == "Div" and second is not None and abs(second) >= LEAST_DIVISOR
+        divides = (
+            node.op_type in ("Div", "QuantizeLinear")
+            and second is not None
+            and abs(second) >= LEAST_DIVISOR
+        )
         grows = node.op_type == "Pow" and second is not None and second >= 1
         if not divides and not grows:
             return False

@@ -9,7 +9,7 @@ scratch memory. So the output's memory is fetched while something is computed.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ....catalog.operators.terms import Read
@@ -18,17 +18,17 @@ from ...fuse.codegen.loops import IDENTITY, Fold, combine, simd_loop
 from ...fuse.codegen.statements import LoweringError, expression
 from .affine import Extent
 from .cells import SLOW_COST, Access, Cells
+from .elements import C_TYPES, HALVES, stored
 from .loops import Groups
 
 # A cell that costs less than this is computed anew: a load and a store are 1 each.
 KEPT_COST = 2.0
-# Cells of a row that are computed at a time, where nothing is reduced along it.
-BLOCK = 4096
+# Cells of a row that are computed at a time, where nothing is reduced along it; fewer where they
+# are converted before and after, and lie in the first cache meanwhile.
+BLOCK, CONVERTED_BLOCK = 4096, 1024
 # Sums of a row that are added up side by side, where adding takes longer than the cells.
 STREAMS = 4
 MOST_FOLDS = 1000
-# Elements in memory.
-ELEMENTS = {"float32": "float", "bool": "uint8_t"}
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,33 @@ class Writer:
     @property
     def slots(self) -> int:
         """How many rows of scratch memory it needs."""
-        return len(self.kept) - len(self.lent)
+        return len(self.kept) - len(self.lent) + (len(self._converted) if self.reduces else 0)
+
+    @property
+    def room(self) -> int:
+        """How many bytes of it beside these."""
+        return 0 if self.reduces else len(self._converted) * CONVERTED_BLOCK * 4
+
+    @property
+    def block(self) -> int:
+        """How many cells of a row are computed at a time, 0 where it is needed as a whole."""
+        if self.reduces:
+            return 0
+        return CONVERTED_BLOCK if self._converted else BLOCK
+
+    @property
+    def _converted(self) -> list[str]:
+        """The pointers whose elements are converted before or after, along a row."""
+        first = self.parts[0]
+        read = [f"p{n}" for n in range(len(self.accesses)) if self._is_widened(n)]
+        rows = [output.row for output in self._outputs(first)]
+        return read + [
+            f"q{at}" for at, row in enumerate(rows) if not row and self.made[at] in HALVES
+        ]
+
+    def _is_widened(self, number: int) -> bool:
+        """Tell whether an access reads numbers along a row that are converted first."""
+        return self.accesses[number].dtype in HALVES and self.steps[number] != 0
 
     @property
     def reduces(self) -> bool:
@@ -74,13 +100,15 @@ class Writer:
         first = self.parts[0]
         self.kept = self._kept(first) if self.reduces else []
         outer = self.groups.count - 1
-        lines = self._head()
-        for slot, one in enumerate(one for one in self.kept if one not in self.lent):
-            place = f"(float *)own->scratch + {slot} * ((inner + 15) / 16 * 16)"
-            lines.append(f"  float *restrict x{one} = {place};")
+        lines = [*self._head(), *self._scratch()]
         lines.append("  for (i64 unit = own->first; unit < own->end; unit++) {")
         if self.reduces:
             lines.append("    const i64 row = unit, from = 0, to = inner;")
+        elif self._converted:
+            lines += [
+                f"    const i64 row = unit / c->blocks, base = unit % c->blocks * {self.block};",
+                f"    const i64 from = 0, to = LEAST({self.block}, inner - base);",
+            ]
         else:
             lines += [
                 f"    const i64 row = unit / c->blocks, from = unit % c->blocks * {BLOCK};",
@@ -93,24 +121,65 @@ class Writer:
             else:
                 extent = self._extent(group)
                 lines.append(f"    const i64 i{group} = rest % {extent}; rest /= {extent};")
+        lines += self._pointers()
+        if len(self.parts) == 1:
+            lines += self._widened(range(len(self.accesses)), "from", "to")
+            lines += self._stages(first)
+        else:
+            for part, (start, end) in zip(self.parts, self.bounds, strict=True):
+                lines += self._part(part, start, end)
+        for at, dtype in enumerate(self.made):
+            if f"q{at}" in self._converted:
+                lines.append(f"    narrow_to_{dtype}(q{at} + from, m{at} + from, to - from);")
+        return "\n".join([*lines, "  }", "}"])
+
+    def _scratch(self) -> list[str]:
+        """Declare the rows of scratch memory: kept cells, and converted elements."""
+        rows = [f"x{one}" for one in self.kept if one not in self.lent]
+        apart = "((inner + 15) / 16 * 16)" if self.reduces else CONVERTED_BLOCK
+        return [
+            f"  float *restrict {name} = (float *)own->scratch + {slot} * {apart};"
+            for slot, name in enumerate((*rows, *self._converted))
+        ]
+
+    def _pointers(self) -> list[str]:
+        """Point to a unit's part of each operand: p and q to numbers, n and m to halves of them."""
+        lines, outer = [], self.groups.count - 1
+        shifted = bool(self._converted) and not self.reduces
         for number, access in enumerate(self.accesses):
-            kind = ELEMENTS[access.dtype]
+            kind = C_TYPES[access.dtype]
             steps = "".join(
                 f" + i{group} * c->stride[{number}][{group}]"
                 for group in range(outer)
                 if any(index.loops & set(self.groups.loops(group)) for index in access.map)
             )
-            lines.append(f"    const {kind} *restrict p{number} = a{number}{steps};")
-        for at, output in enumerate(self._outputs(first)):
-            place = "row" if output.row else "row * inner"
-            kind = ELEMENTS[self.made[at]]
-            lines.append(f"    {kind} *restrict q{at} = ({kind} *)c->out[{at}] + {place};")
-        if len(self.parts) == 1:
-            lines += self._stages(first)
-        else:
-            for part, (start, end) in zip(self.parts, self.bounds, strict=True):
-                lines += self._part(part, start, end)
-        return "\n".join([*lines, "  }", "}"])
+            if shifted and self.steps[number]:
+                steps += f" + {self.steps[number]} * base"
+            if access.dtype not in HALVES:
+                lines.append(f"    const {kind} *restrict p{number} = a{number}{steps};")
+            elif self._is_widened(number):
+                lines.append(f"    const {kind} *n{number} = a{number}{steps};")
+            else:
+                lines.append(
+                    f"    const float p{number}[] = {{wide_{access.dtype}(*(a{number}{steps}))}};"
+                )
+        for at, output in enumerate(self._outputs(self.parts[0])):
+            place = "row" if output.row else "row * inner" + " + base" * shifted
+            kind = C_TYPES[self.made[at]]
+            name = f"{'m' if self.made[at] in HALVES else 'q'}{at}"
+            lines.append(f"    {kind} *restrict {name} = ({kind} *)c->out[{at}] + {place};")
+        return lines
+
+    def _widened(self, accesses: Iterable[int], start: str, stop: str) -> list[str]:
+        """Convert what is read along a row, from one cell to another."""
+        lines = []
+        for number in accesses:
+            if self._is_widened(number):
+                step, dtype = self.steps[number], self.accesses[number].dtype
+                read = f"n{number} + {step} * {start}"
+                to = f"p{number} + {start}"
+                lines.append(f"    widen_{dtype}({read}, {step}, {to}, {stop} - {start});")
+        return lines
 
     def _head(self) -> list[str]:
         """Open the function, with a pointer to each operand."""
@@ -121,7 +190,7 @@ class Writer:
             f"  const i64 inner = {self._extent(self.groups.count - 1)};",
         ]
         for number, access in enumerate(self.accesses):
-            kind = ELEMENTS[access.dtype]
+            kind = C_TYPES[access.dtype]
             operand = self.inputs.index(access.value)
             base = f"(const {kind} *)c->in[{operand}] + c->offset[{number}]"
             lines.append(f"  const {kind} *a{number} = {base};")
@@ -177,7 +246,7 @@ class Writer:
         free = [
             at
             for at, one in enumerate(cells.outputs)
-            if not cells.cells[one].row and self.made[at] == "float32"
+            if not cells.cells[one].row and self.made[at] in ("float32", *HALVES)
         ]
         found: dict[int, int] = {}
         for one, stage in last.items():
@@ -217,14 +286,18 @@ class Writer:
                     assigned.add(one)
             for at, output in enumerate(self._outputs(cells)):
                 if not output.row and cells.cells[output.cell].level == stage:
-                    body.append(f"q{at}[j] = {texts[output.cell]};")
+                    body.append(f"q{at}[j] = {stored(texts[output.cell], self.made[at])};")
                     written.add(output.cell)
             cost = max((cells.cells[one].cost for one in roots), default=0.0)
             lines += self._loop(body, folds, cost)
         for at, output in enumerate(self._outputs(cells)):
             if output.row:
                 text = self._row(cells, output.cell, lines, named)
-                lines.append(f"    q{at}[0] = {text};")
+                dtype = self.made[at]
+                if dtype in HALVES:
+                    lines.append(f"    m{at}[0] = narrow_{dtype}({text});")
+                else:
+                    lines.append(f"    q{at}[0] = {stored(text, dtype)};")
         return lines
 
     def _loop(self, body: Sequence[str], folds: Sequence[Fold], cost: float) -> list[str]:
@@ -280,10 +353,15 @@ class Writer:
         named: set[int] = set()
         for one in cells.outputs:
             self._cell(cells, one, texts, body, rows, named, set(), [])
-        body += [f"q{at}[j] = {texts[one]};" for at, one in enumerate(cells.outputs)]
-        stop = "to" if end is None else f"LEAST(to, {end})"
-        lines = ["    {", *rows, f"    const i64 start = from > {start} ? from : {start};"]
+        for at, one in enumerate(cells.outputs):
+            body.append(f"q{at}[j] = {stored(texts[one], self.made[at])};")
+        back = " - base" if self._converted else ""
+        stop = "to" if end is None else f"LEAST(to, {end}{back})"
+        lines = ["    {", *rows, f"    const i64 begin = {start}{back};"]
+        lines += ["    const i64 start = from > begin ? from : begin;"]
         lines += [f"    const i64 stop = {stop};"]
+        used = [self.accesses.index(access) for access in cells.accesses]
+        lines += self._widened(used, "start", "stop")
         return [*lines, *simd_loop("j", "start", "stop", body, [], "    "), "    }"]
 
     # ---------------------------------------------------------------------------------- cells
@@ -315,7 +393,7 @@ class Writer:
         elif cell.access >= 0:
             number = self.accesses.index(cells.accesses[cell.access])
             step = self.steps[number]
-            index = "j" if step == 1 else f"{step} * j"
+            index = "j" if step == 1 or self._is_widened(number) else f"{step} * j"
             source = self.pointer(number)
             body.append(f"const {local_type(cell.boolean)} c{one} = {source}[{index}];")
         else:

@@ -9,7 +9,11 @@ from .lower import Kernel
 
 # The level of instructions that every processor has, and what people call the others.
 PLAIN, SPOKEN = "plain", {"avx512": "AVX-512", "avx2": "AVX2"}
-TYPES = {"float32": "ELEMENT_FLOAT", "bool": "ELEMENT_BOOL"}
+TYPES = {
+    "float32": "ELEMENT_FLOAT",
+    **{name: f"ELEMENT_{name.upper()}" for name in ("bool", "float16", "bfloat16")},
+    **{name: f"ELEMENT_{name.upper()}" for name in ("int8", "uint8", "int16", "uint16")},
+}
 
 
 def operation(kernel: Kernel) -> str:

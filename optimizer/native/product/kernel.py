@@ -201,7 +201,7 @@ def _joined(
     """Return the shape that is gone on with where a node may be computed on the way out."""
     graph = meanings.graph
     node = graph.nodes[number]
-    if len(node.outputs) != 1 or not meanings.has(number):
+    if len(node.outputs) != 1 or not meanings.has(number) or not meanings.is_full(number):
         return None
     own = graph.shape(node.outputs[0])
     if meanings.kind(number) == "elementwise":
