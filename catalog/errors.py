@@ -13,5 +13,9 @@ class ModelError(TensologError):
     """A model is missing, damaged, invalid or not supported."""
 
 
-class CatalogWarning(UserWarning):
+class TensologWarning(UserWarning):
+    """Base of what a command tells in a line, and goes on."""
+
+
+class CatalogWarning(TensologWarning):
     """What was measured is not in the catalog, or not yet; the result is what it would be."""

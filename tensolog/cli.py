@@ -67,8 +67,8 @@ def run(arguments: Sequence[str], *, last: bool = False) -> int:
 
 @contextmanager
 def _notes() -> Iterator[None]:
-    """Print what warnings say of the catalog, each on a line, once no progress is shown."""
-    from .catalog.errors import CatalogWarning
+    """Print each warning of ours on a line; those of the catalog once no progress is shown."""
+    from .catalog.errors import CatalogWarning, TensologWarning
 
     notes: list[str] = []
     with warnings.catch_warnings():
@@ -77,16 +77,22 @@ def _notes() -> Iterator[None]:
         def note(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
             if issubclass(category, CatalogWarning):
                 notes.append(str(message))
+            elif issubclass(category, TensologWarning):
+                _note(str(message))
             else:
                 show(message, category, *where, **more)
 
         warnings.showwarning = note
-        warnings.simplefilter("always", CatalogWarning)
+        warnings.simplefilter("always", TensologWarning)
         try:
             yield
         finally:
             for text in notes:
-                print(f"note: {one_line(' '.join(text.split()))}", file=sys.stderr)
+                _note(text)
+
+
+def _note(text: str) -> None:
+    print(f"note: {one_line(' '.join(text.split()))}", file=sys.stderr, flush=True)
 
 
 def _report(error: Exception) -> int:

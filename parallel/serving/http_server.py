@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...catalog.errors import TensologError
 from ...optimizer.result.summary import version_of
 from ..choosing.deployment import Deployment
+from ..choosing.settings import Setting
 from .instance import RunError
 from .open_inference import HEADER, ProtocolError, metadata, read_request, write_answer
 from .pool import ClosedError, FeedError, FullError, ParallelSession
@@ -22,7 +24,8 @@ try:
     import uvicorn
     from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
-    from starlette.requests import Request
+    from starlette.exceptions import HTTPException
+    from starlette.requests import ClientDisconnect, Request
     from starlette.responses import JSONResponse, Response
     from starlette.routing import Route
 except ImportError as error:
@@ -30,6 +33,7 @@ except ImportError as error:
         f"serving over HTTP needs starlette and uvicorn ({error}): pip install 'tensolog[serve]'"
     ) from error
 
+_LOG = logging.getLogger("uvicorn.error")
 MOST_BYTES = 1 << 30
 # Tensors as text take milliseconds to read: others are not to wait for that.
 _LARGE_BYTES = 1 << 16
@@ -43,7 +47,18 @@ class ServingError(TensologError):
 
 def application(session: ParallelSession, name: str | None = None) -> Starlette:
     """Make the ASGI application that answers for one model, which goes by `name`."""
-    return Starlette(routes=_Endpoints(session, name or session.plan.name).routes())
+    endpoints = _Endpoints(session, name_to_serve(session.plan, name))
+    return Starlette(routes=endpoints.routes(), exception_handlers={HTTPException: _no_such_path})
+
+
+def name_to_serve(plan: Deployment, name: str | None = None) -> str:
+    """Return a model's name in addresses, by default its folder's; ServingError for no name."""
+    shown = plan.name if name is None else name
+    if not shown or "/" in shown or not shown.isprintable():
+        raise ServingError(
+            f"{shown!r} can't be part of an address: give the model another name with --name"
+        )
+    return shown
 
 
 class _Endpoints:
@@ -85,6 +100,12 @@ class _Endpoints:
                 return _error(503, str(error))
             except TensologError as error:
                 return _error(500, str(error))
+            except ClientDisconnect:
+                return Response(status_code=400)  # nobody is there to read it
+            except Exception as error:  # ours, or memory that is used up: others are served on
+                told = f"{type(error).__name__}: {' '.join(str(error).split())}"
+                _LOG.error("a request could not be answered: %s", told)
+                return _error(500, told)
             return response
 
         return guarded
@@ -147,8 +168,15 @@ class _Endpoints:
         return Response(content, headers=headers, media_type="application/octet-stream")
 
 
-def _error(status: int, message: str, headers: dict[str, str] | None = None) -> Response:
+def _error(status: int, message: str, headers: Mapping[str, str] | None = None) -> Response:
     return JSONResponse({"error": message}, status, headers)
+
+
+def _no_such_path(request: Request, error: Exception) -> Response:
+    """Answer for a path or method that there is not, as for all else that is wrong."""
+    assert isinstance(error, HTTPException)
+    what = f"{error.detail}: {request.method} {request.url.path}"
+    return _error(error.status_code, what, error.headers)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -162,7 +190,7 @@ def listen(host: str, port: int) -> socket.socket:
         except BaseException:
             opened.close()
             raise
-    except (OSError, OverflowError) as error:
+    except (OSError, OverflowError, ValueError) as error:  # ValueError: no name of a host at all
         reason = getattr(error, "strerror", None) or str(error)
         raise ServingError(
             f"can't serve at {host}, port {port} ({reason}): name others with --host and --port"
@@ -175,12 +203,12 @@ def serve(
     place: socket.socket,
     name: str | None = None,
     *,
-    started: Callable[[], object] | None = None,
+    started: Callable[[Setting], object] | None = None,
 ) -> None:
     """Serve a deployment until the calling thread is interrupted; then answer what waits.
 
     The server runs in a thread of its own, so that signals reach the caller. `started` is called
-    once requests are taken.
+    with the setting that fits here once requests are taken.
     """
     with contextlib.closing(place), ParallelSession(plan) as session:
         config = uvicorn.Config(application(session, name), log_level="warning", lifespan="off")
@@ -194,7 +222,7 @@ def serve(
                 if server.started and not told:
                     told = True
                     if started is not None:
-                        started()
+                        started(session.setting)
         finally:
             server.should_exit = True
             thread.join(_STOP_S)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -79,7 +80,7 @@ def read_request(body: bytes, header_length: str | None) -> InferenceRequest:
                 raise ProtocolError(f"the input {name!r} has no data")
             feeds[name] = _of_json(name, dtype, shape, entry["data"])
             continue
-        if not isinstance(size, int) or size < 0 or place + size > len(binary):
+        if type(size) is not int or size < 0 or place + size > len(binary):
             raise ProtocolError(f"the input {name!r} has binary data of {size} bytes: not there")
         feeds[name] = _of_bytes(name, dtype, shape, binary[place : place + size])
         place += size
@@ -93,7 +94,7 @@ def read_request(body: bytes, header_length: str | None) -> InferenceRequest:
         raise ProtocolError("outputs is a list of objects with a name")
     asked = outputs or []
     request_id = values.get("id")
-    if request_id is not None and not isinstance(request_id, str):
+    if request_id is not None and not (isinstance(request_id, str) and _is_text(request_id)):
         raise ProtocolError("the id of a request is a string")
     return InferenceRequest(
         feeds,
@@ -141,7 +142,7 @@ def _divided(body: bytes, header_length: str | None) -> tuple[Any, memoryview]:
     """Divide a body into its JSON and the binary data after it."""
     length = len(body)
     if header_length is not None:
-        if not header_length.isdecimal() or int(header_length) > len(body):
+        if not re.fullmatch("[0-9]{1,15}", header_length) or int(header_length) > len(body):
             raise ProtocolError(f"{HEADER} is {header_length!r}, and the body {len(body)} bytes")
         length = int(header_length)
     try:
@@ -154,7 +155,7 @@ def _described(entry: Any) -> tuple[str, str, tuple[int, ...]]:
     if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
         raise ProtocolError("an input is an object with a name")
     name, dtype, shape = entry["name"], entry.get("datatype"), entry.get("shape")
-    if dtype not in _DTYPES:
+    if not isinstance(dtype, str) or dtype not in _DTYPES:
         known = ", ".join(_DTYPES)
         raise ProtocolError(f"the input {name!r} has the datatype {dtype!r}; known: {known}")
     if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
@@ -181,9 +182,9 @@ def _of_json(name: str, dtype: str, shape: tuple[int, ...], data: Any) -> Array:
             f"the input {name!r} has {read.size} values: its shape {list(shape)} asks for {count}"
         )
     if dtype == "object":
-        if not all(isinstance(item, str) for item in read.ravel()):
+        if not all(isinstance(item, str) and _is_text(item) for item in read.ravel()):
             raise ProtocolError(f"the data of the input {name!r} are no strings, as BYTES are")
-        return read.reshape(shape)
+        return _shaped(name, read, shape)
     wanted = np.dtype(dtype)
     if count and read.dtype.kind not in _ACCEPTED[wanted.kind]:
         raise ProtocolError(f"the data of the input {name!r} are no {_NAMES[dtype]}")
@@ -192,20 +193,28 @@ def _of_json(name: str, dtype: str, shape: tuple[int, ...], data: Any) -> Array:
         if int(read.min()) < limits.min or int(read.max()) > limits.max:
             raise ProtocolError(f"the data of the input {name!r} are beyond {_NAMES[dtype]}")
     with np.errstate(over="ignore"):
-        return read.astype(wanted).reshape(shape)
+        return _shaped(name, read.astype(wanted), shape)
 
 
 def _of_bytes(name: str, dtype: str, shape: tuple[int, ...], data: memoryview) -> Array:
     count = math.prod(shape)
     if dtype == "object":
-        return _strings(name, data, count).reshape(shape)
+        return _shaped(name, _strings(name, data, count), shape)
     wanted = np.dtype(dtype).newbyteorder("<")
     if len(data) != wanted.itemsize * count:
         raise ProtocolError(
             f"the input {name!r} has {len(data)} bytes: {list(shape)} of {_NAMES[dtype]} are "
             f"{wanted.itemsize * count}"
         )
-    return np.frombuffer(data, wanted).astype(np.dtype(dtype), copy=False).reshape(shape)
+    return _shaped(name, np.frombuffer(data, wanted).astype(np.dtype(dtype), copy=False), shape)
+
+
+def _shaped(name: str, array: Array, shape: tuple[int, ...]) -> Array:
+    """Give as many numbers as a shape asks for that shape, if any array can have it."""
+    try:
+        return array.reshape(shape)
+    except (ValueError, OverflowError) as error:  # too many axes, or sizes beside a 0
+        raise ProtocolError(f"the input {name!r} can't have {list(shape)}: {error}") from error
 
 
 def _strings(name: str, data: memoryview, count: int) -> Array:
@@ -232,6 +241,15 @@ def _bytes_of(array: Array) -> bytes:
         words = [str(_text(item)).encode() for item in array.ravel()]
         return b"".join(struct.pack("<I", len(word)) + word for word in words)
     return array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+
+
+def _is_text(text: str) -> bool:
+    """Tell whether a string has a form in UTF-8: JSON can spell halves of a letter."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _text(item: Any) -> str:

@@ -20,7 +20,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ...catalog.errors import TensologError
+from ...catalog.errors import TensologError, TensologWarning
 from ...profiles.machine import cores
 from ..choosing.deployment import Deployment, read_deployment
 from ..choosing.settings import Setting
@@ -395,6 +395,7 @@ def fitted(setting: Setting) -> Setting:
         warnings.warn(
             f"the plan was made for {setting}, and {allowed} cores may be used here: it runs with "
             f"{shrunk}; deploy the model here to have it measured",
+            TensologWarning,
             stacklevel=2,
         )
     return shrunk

@@ -18,9 +18,20 @@ testclient = pytest.importorskip("starlette.testclient")
 
 from onnx import TensorProto, helper  # noqa: E402
 from tensolog.parallel.choosing.settings import Setting  # noqa: E402
+from tensolog.parallel.serving import http_server  # noqa: E402
 from tensolog.parallel.serving import pool as pool_module  # noqa: E402
-from tensolog.parallel.serving.http_server import ServingError, application, listen  # noqa: E402
-from tensolog.parallel.serving.open_inference import HEADER, ProtocolError, read_request  # noqa: E402
+from tensolog.parallel.serving.http_server import (  # noqa: E402
+    ServingError,
+    application,
+    listen,
+    name_to_serve,
+)
+from tensolog.parallel.serving.open_inference import (  # noqa: E402
+    HEADER,
+    ProtocolError,
+    read_request,
+    write_answer,
+)
 
 from tensolog import open_parallel  # noqa: E402
 
@@ -128,6 +139,9 @@ def test_other_models_and_ways_are_not_there(client):
     assert client.get("/v2/models/other").status_code == 404
     assert client.post("/v2/models/small/versions/2/infer", json={}).status_code == 404
     assert client.get(URL).status_code == 405
+    for path in ("/", "/v2/models/small/infer/more"):
+        answer = client.get(path)
+        assert answer.status_code == 404 and path in answer.json()["error"]
 
 
 @pytest.mark.parametrize(
@@ -166,6 +180,56 @@ def test_both_forms_of_a_tensor_are_read_alike(datatype, numbers):
         np.testing.assert_array_equal(read.feeds["x"], array)
 
 
+def values():
+    """JSON of any kind, much of it what a request may have somewhere else."""
+    edges = [-1, 0, 1, 2**31, 2**63, 10**30, 1e308, "", "x", "BYTES", "FP32", "\ud800", [0, 10**30]]
+    leaves = st.sampled_from([None, True, *edges, [1] * 70, [1] * 70 + [0]]) | st.integers()
+    return st.recursive(
+        leaves | st.floats() | st.text(max_size=3),
+        lambda some: st.lists(some, max_size=3) | st.dictionaries(st.text(max_size=3), some),
+        max_leaves=6,
+    )
+
+
+@given(st.data())
+def test_a_request_with_any_value_anywhere_is_read_or_refused(data):
+    entry = {"name": "x", "shape": [0], "datatype": "BYTES", "data": []}
+    request = {"inputs": [entry], "id": "1", "parameters": {}, "outputs": [{"name": "y"}]}
+    for _ in range(data.draw(st.integers(1, 2))):
+        place = data.draw(st.sampled_from([request, entry]))
+        key = data.draw(st.sampled_from([*place, "parameters"]))
+        place[key] = data.draw(values())
+    try:
+        read = read_request(json.dumps(request).encode(), None)
+    except ProtocolError as error:
+        assert "\n" not in str(error)
+    else:
+        write_answer(read, "small", [], [])
+
+
+@pytest.mark.parametrize("length", ["9" * 5000, "-1", "²", "1e3", " 2", ""])
+def test_a_length_that_is_no_number_is_refused(length):
+    with pytest.raises(ProtocolError, match=HEADER):
+        read_request(b"{}", length)
+
+
+def test_whatever_breaks_is_an_answer_in_a_line(client, monkeypatch, caplog):
+    def broken(body, length):
+        raise MemoryError("no\nroom")
+
+    monkeypatch.setattr(http_server, "read_request", broken)
+    answer = client.post(URL, json={})
+    assert (answer.status_code, answer.json()) == (500, {"error": "MemoryError: no room"})
+    assert caplog.messages == ["a request could not be answered: MemoryError: no room"]
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "a\x1b[31m"])
+def test_a_name_that_no_address_can_have_is_refused(tmp_path, name):
+    plan = deployed(layer(), tmp_path)
+    with pytest.raises(ServingError, match="can't be part of an address"):
+        name_to_serve(plan, name)
+
+
 @given(st.binary(max_size=60), st.none() | st.text(max_size=3))
 def test_any_body_is_read_or_refused(body, length):
     with pytest.raises(ProtocolError):
@@ -199,8 +263,14 @@ def test_a_port_that_is_taken_is_told():
             listen("127.0.0.1", place.getsockname()[1])
 
 
+@pytest.mark.parametrize("host", ["", "a" * 300, "a\0b"])
+def test_what_is_no_host_is_told(host):
+    with pytest.raises(ServingError, match="name others with --host and --port"):
+        listen(host, 0)
+
+
 def test_the_command_serves_until_it_is_interrupted(tmp_path):
-    plan = deployed(layer(), tmp_path, Setting(1, 1, 4))
+    plan = deployed(layer(), tmp_path, Setting(1, 10_000, 4))  # more than fits here
     command = [sys.executable, "-m", "tensolog", "serve", plan.folder, "--port", "0"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, **pipes) as server:
@@ -212,4 +282,5 @@ def test_the_command_serves_until_it_is_interrupted(tmp_path):
             server.send_signal(signal.SIGINT)
         _, told = server.communicate(timeout=60)
     assert server.returncode == 130
-    assert told == "interrupted; the server has stopped\n"
+    assert told.splitlines()[-1] == "interrupted; the server has stopped"
+    assert "note: the plan was made for 1 instance x 10000 threads" in told
