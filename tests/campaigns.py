@@ -14,7 +14,7 @@ from typing import Any
 # Set in the environment by conftest.py, so that workers know of it.
 SLICED = "TENSOLOG_SLICED"
 WHOLE = "TENSOLOG_CAMPAIGNS"
-ALL = SLICED not in os.environ
+ALL = SLICED not in os.environ  # conftest.py decides, in a process that is no worker
 # One case of so many is tried; a test with fewer cases or examples than these is no campaign.
 SHARE, LEAST_EXAMPLES, LEAST_CASES = 12, 3, 5
 

@@ -40,15 +40,16 @@ def kernels_where_they_are_tested(request, monkeypatch):
 def pytest_configure(config):
     """Slice campaigns in a run that names nothing; workers are told by the environment."""
     gc.disable()  # until all is collected: it makes objects that stay
-    from .campaigns import SLICED, WHOLE
+    from . import campaigns
 
     if not hasattr(config, "workerinput"):
-        os.environ.pop(SLICED, None)
+        os.environ.pop(campaigns.SLICED, None)
         asked = config.option.keyword or config.option.markexpr
         named = config.args_source is not pytest.Config.ArgsSource.TESTPATHS
-        if not (asked or named or os.environ.get(WHOLE)):
-            os.environ[SLICED] = "1"
-    if SLICED in os.environ and not config.getoption("--hypothesis-profile"):
+        if not (asked or named or os.environ.get(campaigns.WHOLE)):
+            os.environ[campaigns.SLICED] = "1"
+    campaigns.ALL = campaigns.SLICED not in os.environ
+    if not campaigns.ALL and not config.getoption("--hypothesis-profile"):
         settings.load_profile("sliced")
 
 

@@ -4,6 +4,9 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -20,31 +23,82 @@ def sources():
     return [path for folder in ORDER for path in sorted((ROOT / folder).rglob("*.py"))]
 
 
-def folder_imported(path: Path, node: ast.ImportFrom) -> list[str]:
+@dataclass(frozen=True)
+class Import:
+    """An import statement; a plain `import` gives its modules as names, of level 0."""
+
+    line: int
+    level: int
+    module: str
+    names: tuple[str, ...]
+    is_plain: bool
+    within_function: bool
+    for_types: bool  # within `if TYPE_CHECKING`
+
+
+@cache
+def imports(path: Path) -> tuple[Import, ...]:
+    """Give the import statements of a module; a file is parsed once for all tests."""
+    return tuple(_imports(ast.parse(path.read_text(encoding="utf-8")).body, False, False))
+
+
+def _imports(
+    statements: list[ast.stmt], within_function: bool, for_types: bool
+) -> Iterator[Import]:
+    for node in statements:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names = tuple(alias.name for alias in node.names)
+            is_plain = isinstance(node, ast.Import)
+            level, module = (0, "") if is_plain else (node.level, node.module or "")
+            yield Import(node.lineno, level, module, names, is_plain, within_function, for_types)
+            continue
+        inside = within_function or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        typed = for_types or (
+            isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        )
+        for block in (node, *getattr(node, "handlers", ()), *getattr(node, "cases", ())):
+            for field in ("body", "orelse", "finalbody"):
+                yield from _imports(getattr(block, field, []), inside, typed)
+
+
+def test_every_import_is_found(tmp_path):
+    """Wherever a statement may stand; and the sources have as many as their syntax trees."""
+    blocks = ["if a:", "else:", "for a in b:", "else:", "while a:", "with a:", "class A:"]
+    blocks += ["try:", "except A:", "else:", "finally:", "match a:\n case 1:", "def f():"]
+    blocks += ["async def f():\n async with a:", "async def f():\n async for a in b:"]
+    path = tmp_path / "module.py"
+    path.write_text("".join(f"{block}\n  from .a import b\n" for block in blocks))
+    assert len(imports(path)) == len(blocks)
+    assert [found.within_function for found in imports(path)] == [False] * 12 + [True] * 3
+    for path in sources()[::20]:
+        nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        lines = sorted(n.lineno for n in nodes if isinstance(n, ast.Import | ast.ImportFrom))
+        assert sorted(found.line for found in imports(path)) == lines
+
+
+def folder_imported(path: Path, found: Import) -> list[str]:
     """Name the top folders that a relative import reaches from `path`."""
     package = list(path.relative_to(ROOT).parent.parts)
     if package[0] == "tensolog":
         package = package[1:]
-    base = package[: len(package) - (node.level - 1)] if node.level > 1 else package
-    module = base + (node.module or "").split(".") if node.module else base
+    base = package[: len(package) - (found.level - 1)] if found.level > 1 else package
+    module = base + found.module.split(".") if found.module else base
     if module:
         return [module[0]]
-    return [alias.name for alias in node.names]
+    return list(found.names)
 
 
 @pytest.mark.parametrize("path", sources(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_imports_run_one_way(path):
     own = ORDER.index(path.relative_to(ROOT).parts[0])
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            for folder in folder_imported(path, node):
+    for found in imports(path):
+        if found.level:
+            for folder in folder_imported(path, found):
                 if folder in ORDER:
-                    assert ORDER.index(folder) <= own, f"{path}:{node.lineno} imports {folder}"
-        if isinstance(node, ast.ImportFrom) and not node.level:
-            assert (node.module or "").split(".")[0] not in ORDER, f"{path}:{node.lineno}"
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                assert alias.name.split(".")[0] not in ORDER, f"{path}:{node.lineno}"
+                    assert ORDER.index(folder) <= own, f"{path}:{found.line} imports {folder}"
+        else:
+            for name in found.names if found.is_plain else [found.module]:
+                assert name.split(".")[0] not in ORDER, f"{path}:{found.line}"
 
 
 def modules_imported(path: Path, modules: set[str]) -> set[str]:
@@ -58,22 +112,14 @@ def modules_imported(path: Path, modules: set[str]) -> set[str]:
     packages = [relative.parent.parts]
     if relative.parts[0] == "tensolog":
         packages.append(relative.parent.parts[1:])
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    named = {
-        inner
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for inner in ast.walk(node)
-        if path.name != "__init__.py"
-    }
-    found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.level and node not in named:
+    reached = set()
+    for found in imports(path):
+        if found.level and (path.name == "__init__.py" or not found.for_types):
             for package in packages:
-                base = [*package[: len(package) - node.level + 1], *(node.module or "").split(".")]
+                base = [*package[: len(package) - found.level + 1], *found.module.split(".")]
                 target = ".".join(part for part in base if part)
-                found |= {f"{target}.{alias.name}" for alias in node.names} & modules or {target}
-    return found & modules
+                reached |= {f"{target}.{name}" for name in found.names} & modules or {target}
+    return reached & modules
 
 
 # Whoever opens a catalog for writing merges the files that runs left beside it: those are catalogs.
@@ -110,14 +156,11 @@ def unexplained_imports(path: Path) -> list[int]:
     if re.search(r"^# .*is imported within functions|^# Imported within functions: ", text, re.M):
         return []
     unexplained: list[int] = []
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            inner = [n for n in ast.walk(node) if isinstance(n, ast.Import | ast.ImportFrom)]
-            for first in (n.lineno for n in inner):
-                while "import " in lines[first - 1] and "#" not in lines[first]:
-                    first -= 1
-                if "#" not in lines[first] and not lines[first - 1].strip().startswith("#"):
-                    unexplained.append(first)
+    for first in (found.line for found in imports(path) if found.within_function):
+        while "import " in lines[first - 1] and "#" not in lines[first]:
+            first -= 1
+        if "#" not in lines[first] and not lines[first - 1].strip().startswith("#"):
+            unexplained.append(first)
     return unexplained
 
 
