@@ -20,9 +20,10 @@ from ..errors import CatalogError
 from ..interruption import endable
 from . import migrations
 from .database_file import (
+    Opening,
     connect_memory,
     damaged,
-    make_empty,
+    make_file,
     not_ours,
     one_writer,
     open_file,
@@ -87,9 +88,8 @@ class Catalog:
             self.connection = connect_memory(allow_files=allow_files)
         else:
             file = Path(self.path)
-            if not (read_only or file.exists()):
-                self._make(Path(os.path.realpath(file)))
-            self.connection, opening = open_file(
+            made = None if read_only or file.exists() else self._make(Path(os.path.realpath(file)))
+            self.connection, opening = made or open_file(
                 file, read_only=read_only, allow_files=allow_files, patience_s=patience_s
             )
             self._release = weakref.finalize(self, release, self.path, opening)
@@ -103,9 +103,10 @@ class Catalog:
             self.close()
             raise
 
-    def _make(self, path: Path) -> None:
-        """Make the file."""
+    def _make(self, path: Path) -> tuple[duckdb.DuckDBPyConnection, Opening] | None:
+        """Make the file; return its connection where it is open by that."""
         _create(path)
+        return None
 
     def _prepare(self) -> None:
         """Make the tables, or bring them up to date."""
@@ -235,6 +236,13 @@ class Catalog:
         return f"Catalog({self.path!r}{', read_only=True' if self.read_only else ''})"
 
 
+class _NewCatalog(Catalog):
+    """A catalog while it is made, in a folder of its own."""
+
+    def _make(self, path: Path) -> tuple[duckdb.DuckDBPyConnection, Opening]:
+        return make_file(path)
+
+
 def _roomy(kind: pa.DataType) -> pa.DataType:
     # 32-bit offsets would limit the constants of one insert to 2 GB.
     return {pa.binary(): pa.large_binary(), pa.string(): pa.large_string()}.get(kind, kind)
@@ -266,8 +274,7 @@ def _create(path: Path) -> None:
     try:
         with tempfile.TemporaryDirectory(prefix=f"{path.name}.", dir=path.parent) as folder:
             made = Path(folder) / "catalog.duckdb"
-            make_empty(made)
-            with Catalog(made):
+            with _NewCatalog(made):
                 pass
             with suppress(FileExistsError):  # who came first has made the same
                 _move_to_new(made, path)

@@ -18,7 +18,7 @@ import duckdb
 
 from ..errors import CatalogError
 from . import migrations
-from .schema_check import deviation, disguise
+from .schema_check import disguise, table_deviation
 
 LOCK_PATIENCE_S = 10.0  # those who write hold the file for a moment only
 _RETRY_S = 0.05
@@ -81,12 +81,17 @@ def open_file(
     return _connect(path, real, opening, patience_s), _held(real, opening)
 
 
-def make_empty(path: Path) -> None:
-    """Make a database without tables. Raises CatalogError where it can't be made."""
+def make_file(path: Path) -> tuple[duckdb.DuckDBPyConnection, Opening]:
+    """Make a database without tables, open for writing; `release` it when it is closed.
+
+    The name is one that nobody else gives. Raises CatalogError where it can't be made.
+    """
+    real = os.path.realpath(path)
     try:
-        duckdb.connect(str(path), config=dict(SANDBOX)).close()
+        connection = duckdb.connect(real, config=dict(SANDBOX))
     except duckdb.Error as error:
         raise damaged(path, error) from error
+    return connection, _held(real, Opening(threading.get_ident(), False, False))
 
 
 def connect_memory(*, allow_files: bool = False) -> duckdb.DuckDBPyConnection:
@@ -146,7 +151,7 @@ def _check(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
             f"the catalog {path} has schema version {version}, this release knows {newest}: "
             "upgrade tensolog, or give another file with --catalog PATH; it was left as it is"
         )
-    if version == newest and (problem := deviation(connection)) is not None:
+    if version == newest and (problem := table_deviation(connection)) is not None:
         raise not_ours(path, problem)
 
 

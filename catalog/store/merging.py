@@ -175,7 +175,7 @@ def _replace_proofs(source: Catalog, target: Catalog) -> None:
     with registered(target, found):
         hashes = [row[0] for row in target.connection.execute(_OLDER).fetchall()]
     here = "WHERE rule_hash IN (SELECT unnest(?::VARCHAR[]))"
-    for table in PROOFS:
+    for table in PROOFS if hashes else ():
         target.connection.execute(f"DELETE FROM {table} {here}", [hashes])
         insert_rows(target, table, source.sql(f"FROM {table} {here}", [hashes]).to_arrow_table())
     unproved = "rule_hash NOT IN (SELECT rule_hash FROM proof)"
@@ -189,7 +189,7 @@ def _replace_generations(source: Catalog, target: Catalog) -> None:
     rows = source.connection.execute("SELECT run_hash FROM generation_run").fetchall()
     hashes = [row[0] for row in rows]
     here = "WHERE run_hash IN (SELECT unnest(?::VARCHAR[]))"
-    for table in GENERATIONS:
+    for table in GENERATIONS if hashes else ():
         target.connection.execute(f"DELETE FROM {table} {here}", [hashes])
         insert_rows(target, table, source.sql(f"FROM {table}").to_arrow_table())
 

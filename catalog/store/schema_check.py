@@ -120,18 +120,21 @@ def disguise(connection: duckdb.DuckDBPyConnection) -> str | None:
 
 def deviation(connection: duckdb.DuckDBPyConnection) -> str | None:
     """Say in what an open file differs from schema.sql; None where it holds all of its tables."""
-    if (problem := disguise(connection)) is not None:
-        return problem
+    return disguise(connection) or table_deviation(connection)
+
+
+def table_deviation(connection: duckdb.DuckDBPyConnection) -> str | None:
+    """Say in what the tables of a file that disguises nothing differ from schema.sql."""
     stored = stored_tables(connection)
     for name, expected in schema_tables().items():
         if name not in stored:
             return f"it has no table {name}"
-        if (problem := _table_deviation(name, stored[name], expected)) is not None:
+        if (problem := _difference(name, stored[name], expected)) is not None:
             return problem
     return None
 
 
-def _table_deviation(name: str, stored: Table, expected: Table) -> str | None:
+def _difference(name: str, stored: Table, expected: Table) -> str | None:
     if stored == expected:
         return None
     columns = {column.name: column for column in stored.columns}

@@ -32,8 +32,9 @@ from .catalog import Catalog, default_path, has_tables, installed_release
 from .database_file import (
     LockedError,
     NewerError,
+    Opening,
     is_open_here,
-    make_empty,
+    make_file,
     not_ours,
     one_writer,
     opening_here,
@@ -72,8 +73,8 @@ _KNOWN = {
 class StageFile(Catalog):
     """A file of rows that are not in the shared catalog yet."""
 
-    def _make(self, path: Path) -> None:
-        make_empty(path)
+    def _make(self, path: Path) -> tuple[duckdb.DuckDBPyConnection, Opening]:
+        return make_file(path)
 
     def _prepare(self) -> None:
         """Make the tables, without what only people look up: comments and operators."""
