@@ -13,7 +13,7 @@ from .graph.infer import bound_types
 from .lookups import merge_lookups
 from .masked_attention import split_masked_attention
 from .match.matcher import Matcher
-from .match.rewrite import clean, simplify
+from .match.rewrite import Step, clean, simplify
 from .match.single_gains import explore
 from .one_matrix import merge_products
 from .phases import Phases
@@ -37,10 +37,14 @@ class Planner:
         rules: Sequence[Rule],
         original: Graph,
         prices: Prices,
+        given: Sequence[Step] = (),
     ) -> None:
-        """Choose the rules that may be applied to this model at all."""
+        """Choose the rules that may be applied to this model at all.
+
+        `original` is the graph that plans are derived from, `given` what was done to it before.
+        """
         self.setting, self.phases, self.prices = setting, phases, prices
-        self.original, self.base = original, tuple(rules)
+        self.original, self.base, self.given = original, tuple(rules), tuple(given)
         self.always = setting.select(rules, original, "always")
         explorative = setting.select(rules, original, "explore")
         # Kernels that a rule names hide operators from layouts and from fused kernels: one plan of
@@ -73,7 +77,7 @@ class Planner:
         chosen = [rule for rule in self.always if rules is None or rule in rules]
         plan = Plan(name, self.original.copy())
         with self.phases("rewriting", name):
-            plan.steps = simplify(
+            plan.steps = list(self.given) + simplify(
                 plan.graph,
                 self._matcher(chosen),
                 fold_limit=self.setting.fold_limit,

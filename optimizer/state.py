@@ -19,8 +19,8 @@ from ..rules import Rule
 from ..rules.gate.ledger.catalog_rows import store_ledger
 from .graph.free_sizes import sizes_from
 from .graph.infer import bound_types, infer_types
-from .graph.raise_opset import raised_for
 from .graph.signature import signature
+from .in_float32 import basis_of
 from .match.rewrite import Step
 from .native.candidates import KernelPlans
 from .phases import Phases
@@ -97,7 +97,10 @@ class State:
         self._kernel_plans: KernelPlans | None = None
         self._known = {
             (signature(graph), self.original.execution)
-            for graph in (self.original.graph, self.planner.original)
+            for graph in (
+                self.original.graph,
+                *([] if self.planner.given else [self.planner.original]),
+            )
         }
 
     @property
@@ -159,9 +162,9 @@ class State:
         if first is not None:
             return first
         basis = self.planner.original
-        if basis.opset() == self.original.graph.opset():
+        if basis.opset() == self.original.graph.opset() and not self.planner.given:
             return self.original
-        return Plan(self.original.name, basis.copy())
+        return Plan(self.original.name, basis.copy(), steps=list(self.planner.given))
 
     def propose(self, plan: Plan) -> None:
         """Let a plan take part if it changes anything that another one does not."""
@@ -236,7 +239,7 @@ def read(
         # What runs, runs as it is written.
         as_written = CostModel(catalog, threads=setting.threads, configuration=AS_WRITTEN.level)
         run_prices = Prices(as_written, budget_s=0.0, fused=prices.fused)
-    basis = raised_for(graph, setting, rules)
+    basis, given = basis_of(graph, setting, rules)
     return State(
         catalog=catalog,
         setting=setting,
@@ -249,6 +252,6 @@ def read(
         sizes=sizes_from(graph, setting.input_shapes),
         prices=prices,
         run_prices=run_prices,
-        planner=Planner(setting, phases, rules, basis, prices),
+        planner=Planner(setting, phases, rules, basis, prices, given),
         schedule=Schedule(setting.budget, end=phases.start + setting.most_s),
     )

@@ -99,6 +99,12 @@ UNPROVED = (
         "tests/optimizer/test_lookups.py::test_the_same_rows_are_found",
     ),
     Unproved(
+        "ComputeInFloat32",
+        "a model in float16 is what it is in float32, its inputs widened and its outputs rounded",
+        "it changes the types of a whole graph, and numbers are rounded at its outputs alone",
+        "tests/optimizer/test_in_float32.py::test_it_computes_what_the_runtime_does",
+    ),
+    Unproved(
         "MergeProductsOfOneMatrix",
         "products of several operands with one matrix are parts of one product of all their rows",
         f"{_MANY}; two by two, as MergeMatMulsSharingRight states it, may not pay where all do",

@@ -22,7 +22,7 @@ from ..graph.fold import FOLD_LIMIT
 from ..graph.free_sizes import guesses, sizes_from
 from ..graph.graph import Graph
 from ..graph.infer import bound_types, infer_types
-from ..graph.raise_opset import raised_for
+from ..in_float32 import basis_of
 from ..match.matcher import Matcher, with_place
 from ..match.rewrite import Step, simplify
 from ..phases import Progress
@@ -63,10 +63,10 @@ def explain_model(
         graph.types = infer_types(graph)
         sizes_from(graph, input_shapes or {})
         in_file = graph.opset()
-        graph = raised_for(graph, setting, base)
+        graph, given = basis_of(graph, setting, base)
         always = setting.select(base, graph, "always")
         explorative = setting.select(base, graph, "explore")
-        fired = simplify(graph, Matcher(always), fold_limit=FOLD_LIMIT)
+        fired = given + simplify(graph, Matcher(always), fold_limit=FOLD_LIMIT)
         weighed = [
             Step(
                 rule=match.rule.name,
@@ -143,7 +143,7 @@ def explain_node(
         graph.types = infer_types(graph)
         sizes = next(guesses(graph, sizes_from(graph, input_shapes or {})))
         asked = Question(setting, applicable() if rules is None else tuple(rules), sizes)
-        graph = raised_for(graph, setting, asked.rules)
+        graph, _ = basis_of(graph, setting, asked.rules)
         story = answer(graph, name, asked, _stored_prices(catalog, setting))
     return story if rule is None else about(story, _named((*asked.rules, *load_rules()), rule))
 
@@ -155,7 +155,7 @@ def explain_node_of(
     with Workshop(catalog) as workshop:
         graph = workshop.read(skeleton_model(catalog, model_id))
         graph.types = infer_types(graph)
-        graph = raised_for(graph, asked.setting, asked.rules)
+        graph, _ = basis_of(graph, asked.setting, asked.rules)
         prices = _stored_prices(catalog, asked.setting)
         return answer(graph, name, asked, prices, steps)
 
