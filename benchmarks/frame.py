@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -23,15 +23,23 @@ Steps = Iterator[tuple[str, Mapping[str, Any]]]
 """The steps of a row: the name of the next one, and what the last one found."""
 
 
-def options(command: str, about: str | None, threads: Sequence[int]) -> argparse.ArgumentParser:
-    """Return a parser of the options that all commands have; rows are kept in COMMAND.json."""
+def options(
+    command: str,
+    about: str | None,
+    threads: Sequence[int],
+    names: Collection[str] = ARCHITECTURES,
+) -> argparse.ArgumentParser:
+    """Return a parser of the options that all commands have; rows are kept in COMMAND.json.
+
+    `names` are those of models that may be asked for.
+    """
     parser = argparse.ArgumentParser(
         prog=f"python -m benchmarks.{command}",
         description=about,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--quick", action="store_true", help="tiny models, little time for each")
-    parser.add_argument("--only", nargs="+", choices=ARCHITECTURES, metavar="NAME")
+    parser.add_argument("--only", nargs="+", choices=names, metavar="NAME")
     parser.add_argument("--threads", nargs="+", type=int, default=list(threads))
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no row after")
     parser.add_argument("--out", type=rows_file, default=results(command))

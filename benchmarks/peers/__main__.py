@@ -3,6 +3,8 @@
 python -m benchmarks.peers                       all architectures and all peers that are installed
 python -m benchmarks.peers --minutes 20 --resume   what can be had in that time, and on from there
 python -m benchmarks.peers --only dlrm --quick   a tiny one and a short race: a check that it works
+python -m benchmarks.peers --second              the second list, which nothing is tuned for
+python -m benchmarks.peers --second --small      the same in small
 
 Ratios are times over ONNX Runtime's full optimization of the same model: below 1 is faster. Results
 are written after each model. A peer that fails, or has no time left, is listed with its reason.
@@ -22,8 +24,9 @@ from rich.console import Console
 from tensolog.profiles.sessions.deployed import model_file
 
 from ..child import StepError, run_step
+from ..environment import results
 from ..frame import Row, Steps, collect, options
-from ..zoo import ARCHITECTURES
+from ..zoo import ARCHITECTURES, SECOND
 from . import PEERS, REFERENCE, TARGETS, WORTH, installed
 from .report import table, write_results
 from .rewriters import REWRITERS, TUNERS
@@ -41,11 +44,12 @@ def main() -> None:
     asked = {REFERENCE, *(arguments.peers or PEERS)}
     chosen = [name for name in FIRST if name in asked and name in installed()]
     chosen += [name for name in installed() if name in asked and name not in FIRST]
+    listed = SECOND if arguments.second else sorted(ARCHITECTURES, key=WORTH.index)
     missing = [name for name in arguments.peers or PEERS if name not in installed()]
     if missing:
         message = f"not installed: {', '.join(missing)} (pip install -e '.[peers]')"
         Console(stderr=True).print(message)
-    names = arguments.only or sorted(ARCHITECTURES, key=WORTH.index)
+    names = arguments.only or listed
     cases = [{"name": name, "threads": count} for count in arguments.threads for name in names]
 
     def write(rows: Sequence[Row]) -> None:
@@ -55,12 +59,19 @@ def main() -> None:
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = options("peers", __doc__, threads=(2, 1))
+    parser = options("peers", __doc__, threads=(2, 1), names=[*ARCHITECTURES, *SECOND])
     parser.add_argument("--peers", nargs="+", choices=PEERS, metavar="PEER")
     parser.add_argument("--budget", type=float, help="seconds tensolog may measure")
     parser.add_argument("--race", type=float, default=20.0, help="seconds of each race")
     parser.add_argument("--limit", type=float, default=180.0, help="seconds of each row at most")
-    return parser.parse_args()
+    parser.add_argument("--second", action="store_true", help="the second list of models")
+    parser.add_argument("--small", action="store_true", help="models in small")
+    parser.set_defaults(out=None)
+    arguments = parser.parse_args()
+    if arguments.out is None:
+        kind = "second" if arguments.second else "peers"
+        arguments.out = results(f"{kind}-small" if arguments.small else kind)
+    return arguments
 
 
 def measure(arguments: argparse.Namespace, chosen: Sequence[str], case: Row) -> Steps:
@@ -77,7 +88,7 @@ class Entries:
         from ..models import sources_of
 
         self.name, self.threads, self.folder = name, threads, folder
-        self.tiny: bool = arguments.quick
+        self.tiny: bool = arguments.quick or arguments.small
         self.budget: float | None = 2.0 if arguments.quick else arguments.budget
         self.race_s: float = 2.0 if arguments.quick else arguments.race
         self.source = sources_of(name)[-1]

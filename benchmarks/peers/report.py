@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..rows import write_rows
+from ..zoo import SECOND
 from . import PEERS, REFERENCE, TARGETS, WORTH
 
 # Outputs off by more than this, relative to their scale, are called wrong instead of fast.
@@ -89,7 +90,8 @@ def write_results(rows: Sequence[dict[str, Any]], path: Path) -> None:
 
     Rows are in the order in which a run takes them, whenever they were measured.
     """
-    rows = sorted(rows, key=lambda row: (-row["threads"], WORTH.index(row["name"])))
+    order = [*WORTH, *SECOND]
+    rows = sorted(rows, key=lambda row: (-row["threads"], order.index(row["name"])))
     explained = (
         "Time over ONNX Runtime's full optimization (its time is given), all of a row in one"
         " interleaved race; below 1 is faster; the best that computes the same is bold. A question"

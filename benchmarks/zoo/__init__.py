@@ -1,4 +1,7 @@
-"""Sixteen architectures with random weights, built from nothing but onnx and numpy."""
+"""Sixteen architectures with random weights, built from nothing but onnx and numpy.
+
+A second list, of what they leave out, in two sizes, is in second.py.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,11 @@ import onnx
 from .convolutional import inception, mobilenetv3, resnet50, squeezenet
 from .feeds import DISTRIBUTIONS, random_feeds
 from .modern import convnext, efficientnet, nasnet, resnext50, unet
+from .second import SECOND, SIZES, build_second
 from .sequence import dlrm, nasrnn, t5
 from .transformer import bert, gpt2, llama, vit
 
-__all__ = ["ARCHITECTURES", "DISTRIBUTIONS", "Architecture", "build", "random_feeds"]
+__all__ = ["ARCHITECTURES", "DISTRIBUTIONS", "SECOND", "Architecture", "build", "random_feeds"]
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,12 @@ ARCHITECTURES: Mapping[str, Architecture] = {
 def build(
     name: str, *, tiny: bool = False, dynamic: bool = False, **arguments: Any
 ) -> onnx.ModelProto:
-    """Build an architecture by name; further arguments are its builder's (opset, seed, sizes)."""
+    """Build an architecture by name; further arguments are its builder's (opset, seed, sizes).
+
+    Of the second list, `tiny` is the small one, and no size is free.
+    """
+    if name in SECOND and not dynamic:
+        return build_second(name, SIZES[0] if tiny else SIZES[1], **arguments)
     architecture = ARCHITECTURES[name]
     chosen: dict[str, Any] = dict(architecture.tiny) if tiny else {}
     if dynamic:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import onnx
 
-from . import ARCHITECTURES, build
+from . import ARCHITECTURES, SECOND, build
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.zoo", description=__doc__)
-    parser.add_argument("name", choices=ARCHITECTURES)
+    parser.add_argument("name", choices=[*ARCHITECTURES, *SECOND])
     parser.add_argument("-o", "--out", type=Path)
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--dynamic", action="store_true")

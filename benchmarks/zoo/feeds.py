@@ -9,6 +9,8 @@ import numpy.typing as npt
 import onnx
 from onnx import helper
 
+from .network import INDEX
+
 Array = npt.NDArray[np.generic]
 DISTRIBUTIONS = ("normal", "uniform", "wide", "sparse", "zeros")
 
@@ -62,7 +64,10 @@ def _floats(random: np.random.Generator, shape: tuple[int, ...], distribution: s
 
 
 def _table_length(model: onnx.ModelProto, name: str) -> int:
-    """Return the length of the shortest table that the input indexes, or 2."""
+    """Return the length of the shortest table that the input indexes, or 2; or what is told."""
+    told = next((e.value for e in model.metadata_props if e.key == f"{INDEX}{name}"), None)
+    if told is not None:
+        return int(told)
     lengths = {tensor.name: tensor.dims[0] for tensor in model.graph.initializer if tensor.dims}
     gathered = [
         lengths[node.input[0]]

@@ -13,6 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 Array = npt.NDArray[np.generic]
 Dimension = int | str
+# Metadata that say how long what an input indexes is.
+INDEX = "indexes:"
 
 
 class Network:
@@ -32,6 +34,10 @@ class Network:
         self._inputs: list[onnx.ValueInfoProto] = []
         self._outputs: list[onnx.ValueInfoProto] = []
         self._used: dict[str, int] = {}
+        self._domains: set[str] = set()
+        self.shape_of: dict[str, Sequence[Dimension]] = {}
+        # inputs that index something, and how long that is, where no table in the model says so
+        self.indices: dict[str, int] = {}
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
@@ -42,6 +48,7 @@ class Network:
 
     def input(self, name: str, shape: Sequence[Dimension], dtype: int = TensorProto.FLOAT) -> str:
         self._inputs.append(helper.make_tensor_value_info(name, dtype, shape))
+        self.shape_of[name] = shape
         return name
 
     def output(self, value: str, name: str, shape: Sequence[Dimension]) -> None:
@@ -50,6 +57,7 @@ class Network:
             node.output[:] = [name if output == value else output for output in node.output]
             node.input[:] = [name if input_ == value else input_ for input_ in node.input]
         self._outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
+        self.shape_of[name] = shape
 
     def op(self, op_type: str, *inputs: str, **attributes: Any) -> str:
         """Append a node of one output and return that output."""
@@ -57,6 +65,7 @@ class Network:
 
     def ops(self, op_type: str, *inputs: str, outputs: int, **attributes: Any) -> list[str]:
         """Append a node of several outputs and return them."""
+        self._domains.add(attributes.get("domain", ""))
         name = self._fresh("/" + "/".join([*self._scopes, op_type]))
         results = [f"{name}_output_{position}" for position in range(outputs)]
         self._nodes.append(helper.make_node(op_type, inputs, results, name=name, **attributes))
@@ -92,10 +101,15 @@ class Network:
         )
         model = helper.make_model(
             graph,
-            opset_imports=[helper.make_opsetid("", self.opset)],
+            opset_imports=[
+                helper.make_opsetid("", self.opset),
+                *(helper.make_opsetid(domain, 3) for domain in sorted(self._domains - {""})),
+            ],
             ir_version=8 if self.opset < 19 else 10,
             producer_name="tensolog-zoo",
         )
+        for name, length in self.indices.items():
+            model.metadata_props.add(key=f"{INDEX}{name}", value=str(length))
         onnx.checker.check_model(model)
         return model
 

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import pytest
 
-from benchmarks.zoo import ARCHITECTURES, build, random_feeds
+from benchmarks.zoo import ARCHITECTURES, SECOND, build, random_feeds
 
 from .agreement import disagreement, run
 
@@ -31,6 +31,17 @@ def test_equal_seeds_make_equal_models(name):
     first, second = (build(name, tiny=True, seed=7) for _ in range(2))
     assert first == second
     assert first != build(name, tiny=True, seed=8)
+
+
+@pytest.mark.parametrize("name", SECOND)
+def test_the_second_list_runs_and_keeps_its_scale(name):
+    model = build(name, tiny=True)
+    onnx.checker.check_model(model)
+    kinds = {tensor.data_type for tensor in model.graph.initializer}
+    assert (onnx.TensorProto.INT8 in kinds) == name.endswith("_qdq")
+    assert (onnx.TensorProto.FLOAT16 in kinds) == name.endswith("_half")
+    for output in run(model, random_feeds(model)):
+        assert 1e-3 < output.astype(np.float32).std() < 1e3
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)

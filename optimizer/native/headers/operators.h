@@ -24,6 +24,8 @@ static inline int flush_begin(void) { return 0; }
 static inline void flush_end(int old) { (void)old; }
 #endif
 
+/* numbers of a matrix that take as long to read as a task takes to be dispatched several times */
+#define PRODUCT_READ (32 << 10)
 /* float32 numbers that rows of columns hold at most while they are gone through again */
 #define COLUMNS_HELD (48 << 10)
 
@@ -271,7 +273,8 @@ static void arrange_product(call *c, i64 grain) {
   c->block = pieces ? ((c->rows + pieces - 1) / pieces + 7) / 8 * 8 : 8;
   c->units = (c->rows + c->block - 1) / c->block * c->blocks;
   c->tasks = LEAST(c->units / 4 > 4 ? c->units / 4 : 4, MOST_TASKS);
-  c->tasks = LEAST(LEAST(c->tasks, c->units), c->rows * columns * depth / grain);
+  const i64 worth = c->rows * columns * depth / grain + columns * depth / PRODUCT_READ;
+  c->tasks = LEAST(LEAST(c->tasks, c->units), worth);
   if (c->tasks < 1) c->tasks = 1;
   c->share = (i64)sizeof(float) * c->block * PRODUCT_PANEL;
 }
