@@ -42,6 +42,8 @@ from ..catalog.errors import TensologError
 
 _GIB = 2**30
 _MOST_DEVICES = 512
+_MOST_COUNTED = 2**31
+_MOST_BYTES = 2**62  # what the catalog can hold
 _DEVICE_KEYS = frozenset(
     {"name", "nodes", "count", "kind", "cores", "processor", "memory_gib", "gflops_per_s",
      "memory_gb_per_s", "launch_us", "fingerprint"}
@@ -195,7 +197,7 @@ def parse_cluster(text: str, where: str = "the cluster") -> Cluster:
     """Read a description of devices from TOML text; `where` begins the errors that it raises."""
     try:
         data = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError, or numbers of too many digits
         raise ClusterError(f"{where} is not TOML: {error}") from error
     try:
         return _cluster(data, Path(where).stem)
@@ -338,7 +340,7 @@ def _flag(entry: Mapping[str, Any], key: str, where: str) -> bool | None:
 
 def _whole(entry: Mapping[str, Any], key: str, least: int, where: str) -> int:
     value = entry.get(key, least)
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    if type(value) is not int or not least <= value < _MOST_COUNTED:
         raise ClusterError(f"{where}: {key} is no whole number of at least {least}")
     return value
 
@@ -362,8 +364,12 @@ def _number(
     value = entry[key]
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ClusterError(f"{where}: {key} is no number")
+    try:
+        value = float(value)
+    except OverflowError:  # a whole number that no float has
+        value = math.inf
     _check_number(value, f"{where}: {key}", least=0)
-    return value * factor if factor != 1 else float(value)
+    return value * factor
 
 
 def _check_number(value: float, what: str, least: float | None) -> None:
@@ -380,6 +386,8 @@ def _check_device(device: Device) -> None:
         (device.memory_bytes_per_s, "memory_gb_per_s"),
     ):
         _check_number(value, f"{where}: {key}", least=None)
+    if device.memory_bytes > _MOST_BYTES:
+        raise ClusterError(f"{where} has {device.memory_bytes:g} bytes of memory: too many")
     _check_number(device.launch_s, f"{where}: launch_us", least=0)
 
 

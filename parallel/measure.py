@@ -49,8 +49,8 @@ def measure_machine(
     processes = processes or allowed // threads
     if processes < 1 or threads < 1 or processes * threads > allowed:
         raise ClusterError(
-            f"{processes} processes of {threads} threads are more than the {allowed} cores that "
-            "may be used: ask for fewer"
+            f"{max(1, processes)} processes of {threads} threads are more than the {allowed} cores "
+            "that may be used: ask for fewer"
         )
     places = here(processes, threads)
     nodes = {processor.number: processor.node for processor in topology(processors())}

@@ -15,10 +15,11 @@ from functools import cache
 from pathlib import Path
 
 from ...catalog import Catalog
+from ...catalog.errors import ModelError
 from ...optimizer.result.summary import version_of
 from ...profiles.machine import cores as usable_cores
 from ...profiles.machine import identity
-from ...profiles.sessions.deployed import MODEL, model_file
+from ...profiles.sessions.deployed import MODEL, MODEL_FOLDER, model_file
 from ...profiles.sessions.session import runtime_version
 from ..devices import ClusterError, read_cluster
 from ..serving.instance import Array, Slot
@@ -26,7 +27,6 @@ from .batches import BatchAxis, drawn_feeds, find_batch_axis
 from .choose import Choice, choose
 from .crews import Crews
 from .deployment import (
-    MODEL_FOLDER,
     Deployment,
     check_target,
     files_beside,
@@ -148,6 +148,12 @@ class _Question:
         self._tell("opening", str(model))
         with Crews(model_file(model), self.cores) as crews:
             instance = crews.first()
+            for slot in instance.outputs:
+                if not slot.dtype:
+                    raise ModelError(
+                        f"the output {slot.name!r} is no tensor of a type that numpy has: it can't "
+                        "be served"
+                    )
             sizes = self._sizes
             feeds = drawn_feeds(instance.inputs, sizes, None)
             self._tell("checking the batch", str(model))

@@ -6,11 +6,14 @@ against what; `model/` holds the model and all that belongs to it. The folder ca
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import json
 import secrets
 import shutil
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+import tempfile
+from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +23,18 @@ from ...catalog.errors import ModelError, TensologError
 from ...catalog.files import put_in_place
 from ...catalog.onnx.source import open_source
 from ...catalog.tensors import model_tensors
-from ...profiles.sessions.deployed import AS_A_WHOLE, MODEL, model_file
+from ...profiles.sessions.deployed import AS_A_WHOLE, MODEL, MODEL_FOLDER, model_file
 from ...profiles.sessions.execution import embedded
 from ..serving.instance import Slot
 from .batches import BatchAxis
-from .settings import Goal, Measured, Setting, measured_from_json
+from .settings import Goal, Measured, Setting, measured_from_json, read_limit
+from .typed_values import read_as
 
-PLAN, MODEL_FOLDER = "plan.json", "model"
+PLAN = "plan.json"
 FORMAT, VERSION = "tensolog.deployment", 1
 # What lies in a folder that may be replaced.
 _NAMES = frozenset({PLAN, MODEL_FOLDER})
+_HEAD_BYTES = 200  # of plan.json, which says in its first lines what it is
 
 
 class DeploymentError(TensologError):
@@ -101,6 +106,8 @@ class Deployment:
         """
         target = check_target(target)
         made = target.with_name(f".{target.name[:40]}.{secrets.token_hex(4)}.tmp")
+        remove = partial(shutil.rmtree, made, ignore_errors=True)
+        atexit.register(remove)  # a second interrupt ends the process before the block ends
         try:
             copy_model(source, made / MODEL_FOLDER)
             text = json.dumps(self.to_json(), indent=2)
@@ -109,12 +116,15 @@ class Deployment:
         except OSError as error:
             raise DeploymentError(f"can't write {target}: {error.strerror or error}") from error
         finally:
-            shutil.rmtree(made, ignore_errors=True)
+            remove()
+            atexit.unregister(remove)
         return target
 
 
 _PLAIN = ("model", "goal", "delay_ms", "queue", "deadline_s", "complete", "variant", "machine",
           "versions", "measuring_s")  # fmt: skip
+# For more seconds, or ms, the system does not wait at a time.
+_LONGEST_WAIT = 1e6
 
 
 def read_deployment(path: str | Path) -> Deployment:
@@ -127,44 +137,53 @@ def read_deployment(path: str | Path) -> Deployment:
         state = "has no" if folder.is_dir() else "is no folder with a"
         raise DeploymentError(f"{folder} {state} {PLAN}: make it with tensolog deploy MODEL -o DIR")
     try:
-        values = json.loads(file.read_text(encoding="utf-8"))
-        if values["format"] != FORMAT:
-            raise DeploymentError(f"{file} is a plan of another kind: {values['format']!r}")
-        if values["version"] != VERSION:
+        values = read_as(dict[str, Any], json.loads(file.read_text(encoding="utf-8")))
+        kind, version = values.pop("format", None), values.pop("version", None)
+        if kind != FORMAT:
             raise DeploymentError(
-                f"{file} is of version {values['version']}, and this tensolog reads {VERSION}"
+                f"{file} is a plan of another kind: {kind!r}; name a folder that deploy wrote"
             )
-        read = Deployment(
-            **{key: values[key] for key in _PLAIN},
-            limits=tuple(values["limits"]),
-            setting=Setting(**values["setting"]),
-            batch=BatchAxis(**values["batch"]),
-            inputs=tuple(_slot(entry) for entry in values["inputs"]),
-            outputs=tuple(_slot(entry) for entry in values["outputs"]),
-            chosen=measured_from_json(values["chosen"]),
-            baseline=measured_from_json(values["baseline"]),
-            measured=tuple(map(measured_from_json, values["measured"])),
-            reasons=tuple(values["reasons"]),
-            folder=folder,
-        )
-    except (OSError, UnicodeDecodeError) as error:
-        raise DeploymentError(f"{file} can't be read: {error}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if version != VERSION:
+            raise DeploymentError(
+                f"{file} is of version {version!r}, and this tensolog reads {VERSION}: deploy the "
+                "model again"
+            )
+        read = replace(_plan_of(values), folder=folder)
+        inside = read.model_path.resolve().is_relative_to(folder.resolve())
+    except OSError as error:
+        raise DeploymentError(f"{file} can't be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
         raise DeploymentError(f"{file} is damaged ({error}): deploy the model again") from error
-    _check(read, file)
+    if not inside or not read.model_path.is_file():
+        raise DeploymentError(
+            f"{file} names {read.model!r}, which is missing: move the whole folder"
+        )
     return read
 
 
-def _check(plan: Deployment, file: Path) -> None:
-    setting = plan.setting
-    counts = (setting.instances, setting.threads, setting.batch, plan.queue)
-    times = (plan.delay_ms, plan.deadline_s)
-    sound = all(isinstance(count, int) and count >= 1 for count in counts)
-    if not sound or not all(isinstance(time, int | float) and time >= 0 for time in times):
-        raise DeploymentError(f"{file} is damaged ({setting}): deploy the model again")
-    inside = plan.model_path.resolve().is_relative_to(plan.folder.resolve())
-    if not inside or not plan.model_path.is_file():
-        raise DeploymentError(f"{file} names {plan.model}, which is missing: move the whole folder")
+def _plan_of(values: dict[str, Any]) -> Deployment:
+    """Read what `to_json` gave; ValueError for a value that no deployment has."""
+    for name in ("chosen", "baseline"):
+        values[name] = measured_from_json(values.get(name), name)
+    values["measured"] = [
+        measured_from_json(entry, f"measured[{number}]")
+        for number, entry in enumerate(read_as(tuple[Any, ...], values.get("measured"), "measured"))
+    ]
+    plan = read_as(Deployment, values)
+    timed = (plan.chosen, plan.baseline, *plan.measured)
+    for setting in (plan.setting, *(entry.setting for entry in timed)):
+        if min(setting.instances, setting.threads, setting.batch) < 1:
+            raise ValueError(f"{setting} is no setting")
+    if min(entry.rows_per_s for entry in timed) <= 0:
+        raise ValueError("rows_per_s is not above 0")
+    if plan.queue < 1:
+        raise ValueError(f"queue is {plan.queue}")
+    for name, time in (("delay_ms", plan.delay_ms), ("deadline_s", plan.deadline_s)):
+        if not 0 <= time <= _LONGEST_WAIT:
+            raise ValueError(f"{name} is {time:g}")
+    for text in plan.limits:
+        read_limit(text)
+    return plan
 
 
 def is_deployment(path: Path) -> bool:
@@ -178,15 +197,39 @@ def check_target(target: Path) -> Path:
     if not target.parent.is_dir():
         raise DeploymentError(f"can't write {target}: {target.parent} is no folder")
     if target.is_dir():
-        names = {entry.name for entry in target.iterdir()}
-        if names and not (names <= _NAMES and PLAN in names):
-            other = ", ".join(sorted(names - _NAMES)[:3]) or MODEL_FOLDER
+        if other := _not_ours(target):
             raise DeploymentError(
                 f"{target} is a folder, and no deployment ({other}): name another one"
             )
     elif target.exists():
         raise DeploymentError(f"{target} is a file: name a folder")
+    try:  # before anything is measured: what permissions say is not all that counts
+        Path(tempfile.mkdtemp(prefix=".tensolog-", dir=target.parent)).rmdir()
+    except OSError as error:
+        raise DeploymentError(f"can't write {target}: {error.strerror or error}") from error
     return target
+
+
+def _not_ours(folder: Path) -> str:
+    """Name what a folder holds that deploy did not write; "" where it may be replaced."""
+    names = {entry.name for entry in folder.iterdir()}
+    if not names:
+        return ""
+    if names - _NAMES or PLAN not in names:
+        return ", ".join(sorted(names - _NAMES)[:3]) or MODEL_FOLDER
+    try:
+        with (folder / PLAN).open("rb") as file:
+            is_marked = json.dumps(FORMAT).encode() in file.read(_HEAD_BYTES)
+    except OSError:
+        is_marked = False
+    if not is_marked:
+        return PLAN
+    inside = folder / MODEL_FOLDER
+    files = {path.relative_to(inside).as_posix() for path in inside.rglob("*") if path.is_file()}
+    if others := files - {MODEL}:
+        with contextlib.suppress(TensologError, OSError):  # what a damaged model needs nobody knows
+            others -= set(files_beside(inside / MODEL))
+    return ", ".join(f"{MODEL_FOLDER}/{name}" for name in sorted(others)[:3])
 
 
 def copy_model(source: Path, folder: Path) -> None:
@@ -226,7 +269,3 @@ def files_beside(file: Path) -> list[str]:
 
 def _slot_json(slot: Slot) -> dict[str, Any]:
     return {"name": slot.name, "dtype": slot.dtype, "shape": list(slot.shape)}
-
-
-def _slot(values: Mapping[str, Any]) -> Slot:
-    return Slot(values["name"], values["dtype"], tuple(values["shape"]))

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 import numpy as np
 
 from ...catalog.errors import TensologError
+from .typed_values import read_as
 
 Goal = Literal["throughput", "latency"]
 GOALS: tuple[Goal, ...] = ("throughput", "latency")
@@ -68,11 +69,12 @@ class Measured:
         return {**values.pop("setting"), **values}
 
 
-def measured_from_json(values: dict[str, Any]) -> Measured:
-    """Read what `Measured.to_json` gave. Raises KeyError, TypeError where it did not."""
-    rest = dict(values)
-    setting = Setting(*(int(rest.pop(key)) for key in ("instances", "threads", "batch")))
-    return Measured(setting, **rest)
+def measured_from_json(values: Any, place: str = "") -> Measured:
+    """Read what `Measured.to_json` gave; ValueTypeError, which names the place, for another."""
+    rest = read_as(dict[str, Any], values, place)
+    names = {field.name for field in fields(Setting)}
+    setting = {name: rest.pop(name) for name in names & rest.keys()}
+    return read_as(Measured, {**rest, "setting": setting}, place)
 
 
 def summarize(

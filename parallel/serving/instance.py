@@ -9,10 +9,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -55,6 +56,11 @@ class Slot:
     dtype: str
     shape: tuple[int | str | None, ...]
 
+    def __post_init__(self) -> None:
+        """Raise ValueError for a type that no tensor has here."""
+        if self.dtype and self.dtype not in _DTYPES.values():
+            raise ValueError(f"{self.name!r} has the type {self.dtype!r}")
+
 
 @dataclass(frozen=True)
 class Start:
@@ -82,6 +88,7 @@ class Instance:
                 "instances are processes that inherit descriptors, which Windows does not know: "
                 "use tensolog.open_session here"
             )
+        self._model = start.model
         self._inputs, self._outputs = SharedMemory(), SharedMemory()
         here, there = socket.socketpair()
         passed = (there.fileno(), self._inputs.descriptor, self._outputs.descriptor)
@@ -96,7 +103,7 @@ class Instance:
         }
         code = _CODE.format(package=__package__)
         try:
-            with there:
+            with there, _interrupts_wait():
                 self._process = subprocess.Popen(
                     [sys.executable, "-c", code, json.dumps(arguments)],
                     stdin=subprocess.DEVNULL,
@@ -123,7 +130,7 @@ class Instance:
             details = self._receive(START_S)
         except RunError as error:
             self.close()
-            raise ModelError(f"ONNX Runtime can't open the model: {error}") from error
+            raise ModelError(f"ONNX Runtime can't open {self._model}: {error}") from error
         self.inputs, self.outputs = (
             tuple(Slot(name, dtype_of(type_), shape) for name, type_, shape in details[side])
             for side in ("inputs", "outputs")
@@ -207,6 +214,19 @@ class Instance:
             return "an instance closed its pipe"
         ended = f"by signal {-code}" if code < 0 else f"with exit code {code}"
         return f"the process of an instance ended {ended}"
+
+
+@contextlib.contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Start a process in which Ctrl-C waits, as long as it can't say yet what it makes of it.
+
+    Ctrl-C reaches all processes of a terminal; one that loads Python would print a traceback.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 _DTYPES = {

@@ -22,7 +22,7 @@ import numpy as np
 
 from ...catalog.errors import TensologError, TensologWarning
 from ...profiles.machine import cores
-from ..choosing.deployment import Deployment, read_deployment
+from ..choosing.deployment import Deployment, DeploymentError, read_deployment
 from ..choosing.settings import Setting
 from .instance import Array, Instance, InstanceError, RunError, Slot, Start
 from .pinning import here
@@ -78,6 +78,7 @@ class ParallelSession:
         try:
             for driver in self._drivers:
                 driver.opened.result()
+            self._check_model()
         except BaseException:
             self.close()
             raise
@@ -172,6 +173,18 @@ class ParallelSession:
     def __exit__(self, *raised: object) -> None:
         """Close it."""
         self.close()
+
+    def _check_model(self) -> None:
+        """Raise DeploymentError where the model is not the one that the plan was made for."""
+        instance = self._drivers[0].instance
+        if instance is None:
+            return
+        for found, planned in ((instance.inputs, self.inputs), (instance.outputs, self.outputs)):
+            if [(s.name, s.dtype) for s in found] != [(s.name, s.dtype) for s in planned]:
+                raise DeploymentError(
+                    f"{self.plan.model_path} takes or gives {', '.join(s.name for s in found)}, "
+                    f"and the plan says {', '.join(s.name for s in planned)}: deploy it again"
+                )
 
     # ------------------------------------------------------------------------------ requests
 

@@ -130,6 +130,7 @@ def _line(error: Exception) -> str:
 def _end_with_parent() -> None:
     """Have the system end this process with the one that started it, even while it is stopped."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group: who asks decides
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # it waited, see instance.py
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)

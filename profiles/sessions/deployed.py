@@ -23,6 +23,7 @@ from .execution import Execution, ExecutionError, embedded
 # How the domains of operators begin that come with a result: each library has one of its own.
 DOMAIN = "tensolog.kernels."
 MODEL = "model.onnx"
+MODEL_FOLDER = "model"  # within a deployment
 LIBRARY = "kernels.dll" if os.name == "nt" else "kernels.so"
 NOTE = "README.txt"
 # What a folder of ours may hold: one that holds anything else is never replaced.
@@ -39,6 +40,9 @@ def model_file(path: Path) -> Path:
         return path
     file = path / MODEL
     if not file.is_file():
+        inside = path / MODEL_FOLDER
+        if (inside / MODEL).is_file():
+            raise ModelError(f"{path} is a folder that tensolog deploy wrote: name {inside}")
         raise ModelError(f"{path} is a folder without {MODEL}: {AS_A_WHOLE}")
     return file
 

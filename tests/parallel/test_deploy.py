@@ -3,11 +3,15 @@
 import json
 import os
 import shutil
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 from tensolog.catalog.errors import ModelError
 from tensolog.parallel.choosing import deploy as deploy_module
@@ -22,6 +26,7 @@ from tensolog.parallel.serving.instance import Instance, Start
 import tensolog
 
 from .plans import FEATURES, deployed, layer, model
+from .test_typed_values import JSON as ANY_VALUE
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="instances need a POSIX system")
 
@@ -151,6 +156,32 @@ def test_an_older_deployment_is_replaced_and_nothing_else(plan, tmp_path):
     assert {entry.name for entry in tmp_path.iterdir()} == {"plan"}
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "held"),
+    [
+        ("plan.json", '{"format": "of another program"}', r"plan\.json"),
+        ("model/mine.onnx", "", r"model/mine\.onnx"),
+        ("model/deeper/notes.txt", "", r"model/deeper/notes\.txt"),
+    ],
+)
+def test_what_deploy_did_not_write_is_never_replaced(plan, tmp_path, name, text, held):
+    older = tmp_path / "plan"
+    shutil.copytree(plan.folder, older)
+    (older / name).parent.mkdir(exist_ok=True)
+    (older / name).write_text(text)
+    with pytest.raises(DeploymentError, match=rf"no deployment \({held}\)"):
+        plan.write(plan.model_path, older)
+    assert (older / name).read_text() == text
+
+
+def test_a_damaged_deployment_may_be_replaced(plan, tmp_path):
+    older = tmp_path / "plan"
+    shutil.copytree(plan.folder, older)
+    (older / "plan.json").write_bytes((older / "plan.json").read_bytes()[:150])
+    (older / "model" / "model.onnx").write_bytes(b"damaged")
+    assert read_deployment(plan.write(plan.model_path, older)).setting == plan.setting
+
+
 def test_a_model_that_lacks_a_file_leaves_no_deployment(tmp_path):
     big = numpy_helper.from_array(np.ones((FEATURES, FEATURES), np.float32), "w")
     proto = layer()
@@ -179,7 +210,17 @@ def test_a_model_that_lacks_a_file_leaves_no_deployment(tmp_path):
         (lambda values: values["setting"].update(instances=0), "damaged"),
         (lambda values: values["setting"].update(threads="2"), "damaged"),
         (lambda values: values.update(deadline_s=None), "damaged"),
-        (lambda values: values.update(measured=[{}]), "damaged"),
+        (lambda values: values.update(measured=[{}]), r"measured\[0\]\.rows_per_s is missing"),
+        (lambda values: values.update(model=None), "model is None, not text"),
+        (lambda values: values.update(model="a\0b"), "damaged"),
+        (lambda values: values.update(machine=[]), "machine is no object"),
+        (lambda values: values.update(goal="speed"), "goal is 'speed'"),
+        (lambda values: values.update(limits=["p99 < 5"]), "can't be read: write"),
+        (lambda values: values.update(deadline_s=1e300), "deadline_s is 1e\\+300"),
+        (lambda values: values["chosen"].update(p50_ms="1"), r"chosen\.p50_ms is '1'"),
+        (lambda values: values["baseline"].update(rows_per_s=0), "rows_per_s is not above 0"),
+        (lambda values: values["inputs"][0].update(dtype="float33"), "has the type 'float33'"),
+        (lambda values: values.update(surprise=1), "surprise is not known"),
     ],
 )
 def test_damaged_plans_are_refused(plan, tmp_path, change, why):
@@ -192,8 +233,30 @@ def test_damaged_plans_are_refused(plan, tmp_path, change, why):
         read_deployment(tmp_path / "plan")
 
 
-def test_what_is_no_deployment_is_refused(tmp_path):
-    (tmp_path / "plan.json").write_text("[1]")
+@given(st.data())
+def test_a_plan_with_any_value_anywhere_is_read_and_told_or_refused(plan, data):
+    values = place = json.loads((plan.folder / "plan.json").read_text())
+    while True:
+        key = data.draw(st.sampled_from(sorted(place) if isinstance(place, dict) else [0]))
+        if not (isinstance(place[key], dict | list) and place[key] and data.draw(st.booleans())):
+            break
+        place = place[key]
+    place[key] = data.draw(ANY_VALUE)
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "model").mkdir()
+        (Path(folder) / "model" / "model.onnx").touch()
+        (Path(folder) / "plan.json").write_text(json.dumps(values))
+        try:
+            read = read_deployment(folder)
+        except DeploymentError as error:
+            assert "\n" not in str(error)
+        else:
+            deployment_text(read)
+
+
+@pytest.mark.parametrize("text", ["[1]", "[" * 100_000, "1" * 5000, '{"format":', ""])
+def test_what_is_no_deployment_is_refused(tmp_path, text):
+    (tmp_path / "plan.json").write_text(text)
     for path, why in ((tmp_path, "damaged"), (tmp_path / "none", "is no folder with a plan.json")):
         with pytest.raises(DeploymentError, match=why):
             read_deployment(path)
@@ -206,13 +269,34 @@ def test_what_is_no_deployment_is_refused(tmp_path):
         ({"limits": ["p99 < 5"]}, LimitError, "can't be read"),
         ({"cores": 10_000}, LimitError, "cores can't be used"),
         ({"most_rows": 0}, LimitError, "at least 1 row"),
+        ({"output": "/proc/plan"}, DeploymentError, "can't write /proc/plan: No such file"),
     ],
 )
 def test_options_are_refused_before_anything_is_measured(tmp_path, monkeypatch, options, kind, why):
     monkeypatch.setattr(deploy_module, "Crews", None)
     onnx.save(layer(), tmp_path / "model.onnx")
     with pytest.raises(kind, match=why):
-        deploy(tmp_path / "model.onnx", tmp_path / "plan", **options)
+        deploy(tmp_path / "model.onnx", **{"output": tmp_path / "plan", **options})
+    assert not (tmp_path / "plan").exists()
+
+
+def test_a_deployment_is_no_model(plan):
+    with pytest.raises(ModelError, match=r"tensolog deploy wrote: name .*/model$"):
+        deploy(plan.folder, plan.folder)
+
+
+def test_a_model_whose_outputs_are_no_tensors_is_not_deployed(tmp_path):
+    made = helper.make_tensor_sequence_value_info("y", FLOAT, None)
+    graph = helper.make_graph(
+        [node("SequenceConstruct", "x")],
+        "small",
+        [helper.make_tensor_value_info("x", FLOAT, FREE)],
+        [made],
+    )
+    proto = helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+    onnx.save(proto, tmp_path / "model.onnx")
+    with pytest.raises(ModelError, match="the output 'y' is no tensor"):
+        deploy(tmp_path / "model.onnx", tmp_path / "plan")
     assert not (tmp_path / "plan").exists()
 
 

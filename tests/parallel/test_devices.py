@@ -87,6 +87,11 @@ def test_the_first_link_that_fits_counts():
         (ONE + LINK + 'between = ["a"]\n', "is no pair of names"),
         (ONE + LINK + 'source = "a"\ntarget = "z"\n', "names the device z"),
         (ONE + LINK + "shared = 1\n", "neither true nor false"),
+        (f"cores = {'9' * 5000}", "is not TOML: Exceeds the limit"),
+        (f"name = {'[' * 5000}", "is not TOML: maximum recursion"),
+        (ONE + f"cores = {'9' * 30}\n", "cores is no whole number"),
+        (ONE.replace("= 100", f"= {'9' * 400}"), "gflops_per_s is inf"),
+        (ONE.replace("memory_gib = ", "memory_gib = 9e15"), "bytes of memory: too many"),
     ],
 )
 def test_what_is_not_understood_is_told(text, message):

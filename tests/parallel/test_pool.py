@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 from tensolog.catalog.errors import ModelError
@@ -20,7 +21,7 @@ from tensolog.parallel.choosing.batches import BatchAxis
 from tensolog.parallel.choosing.deployment import DeploymentError
 from tensolog.parallel.choosing.settings import Setting
 from tensolog.parallel.serving import pool as pool_module
-from tensolog.parallel.serving.instance import InstanceError, RunError
+from tensolog.parallel.serving.instance import Instance, InstanceError, RunError, Start
 from tensolog.parallel.serving.pool import ClosedError, FeedError, FullError
 
 from tensolog import open_parallel
@@ -301,11 +302,26 @@ def test_a_plan_for_more_cores_than_there_are_is_shrunk(plan, monkeypatch):
         assert opened.setting == Setting(1, 1, 4) and len(opened.pids) == 1
 
 
+def test_a_model_that_the_plan_was_not_made_for_is_refused(tmp_path):
+    made = deployed(layer(), tmp_path, Setting(1, 1, 4))
+    onnx.save(division(), made.model_path)
+    with pytest.raises(DeploymentError, match="gives a, b, and the plan says x: deploy it again"):
+        open_parallel(made)
+
+
+def test_an_interrupt_while_a_worker_starts_is_not_its_own(plan, capfd):
+    instance = Instance(Start(plan.model_path, 1))
+    os.kill(instance.pid, signal.SIGINT)
+    instance.ready()
+    instance.close()
+    assert capfd.readouterr().err == ""
+
+
 def test_a_model_that_cannot_be_opened_leaves_no_process(tmp_path):
     made = deployed(layer(), tmp_path, TWO)
     made.model_path.write_bytes(b"\x08\x08")
     with pytest.raises(ModelError):
         open_parallel(made)
     made.model_path.unlink()
-    with pytest.raises(DeploymentError, match=r"model\.onnx, which is missing"):
+    with pytest.raises(DeploymentError, match=r"model\.onnx', which is missing"):
         open_parallel(made.folder)
