@@ -89,7 +89,7 @@ def main() -> None:
         print(
             f"{name:<22}{len(graph.nodes):>7}{len(columns.living()):>9}{columns.classes:>9}"
             f"{len(found.growth.sizes):>7}{seconds[0]:>8.2f}{seconds[1]:>8.2f}"
-            f"{found.extraction.gap:>7.1%}{found.cost_ns / found.own_cost_ns:>7.3f}"
+            f"{found.extraction.gap:>7.1%}{found.cost_ns / found.original_cost_ns:>7.3f}"
             f"  {found.growth.ended}",
             flush=True,
         )

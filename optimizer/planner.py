@@ -22,7 +22,7 @@ from .race.contest import Plan
 from .setting import Setting
 
 if TYPE_CHECKING:
-    from .egraph.search import Found
+    from .egraph.search import SearchResult
 
 # Imported within functions: the searches, each for the phase that the budget lets begin.
 
@@ -52,7 +52,7 @@ class Planner:
         self.naming = [rule for rule in explorative if is_naming(rule)]
         self.explorative = [rule for rule in explorative if not is_naming(rule)]
         # What `grow` found and from which plan, until its layouts are chosen.
-        self.held: tuple[Plan, Found] | None = None
+        self.held: tuple[Plan, SearchResult] | None = None
 
     def assuming_finite(self, plan: Plan) -> set[str]:
         """Name the rules of a plan that promise their equality for finite numbers only."""
@@ -124,8 +124,8 @@ class Planner:
         there may be several at all. `kept` is a file that the e-graph is written to; with `hold` it
         is held for `lay_out_jointly`.
         """
-        from .egraph.keep import keep
         from .egraph.search import search
+        from .egraph.search_tables import write_search
         from .explain.what_if import tried
 
         naming = self.naming if count > 1 else []  # each plan more takes loading
@@ -142,7 +142,7 @@ class Planner:
                 progress=self.phases.tell,
             )
             if kept is not None:
-                keep(found, kept)
+                write_search(found, kept)
             left = tried(found.egraph, found.growth, found.costs)
         self.held = (start, found) if hold else None
         plans = []
@@ -191,7 +191,7 @@ class Planner:
         rules have made convolutions that these may compute, else None. `kept` is a file that the
         e-graph is written to, blocked classes included.
         """
-        from .egraph.keep import keep
+        from .egraph.search_tables import write_search
         from .layouts.plans import lay_out_jointly
         from .native.convolution.blocked import TILES
 
@@ -204,7 +204,7 @@ class Planner:
                 found, (*self.always, *self.explorative), forbidden, filters
             )
             if laid is not None and kept is not None:
-                keep(found, kept, laid.account())
+                write_search(found, kept, laid.account())
         first, second = (
             None if made is None else Plan(each, made.graph, steps=[*start.steps, *made.steps])
             for each, made in ((name, laid), (f"{name} for kernels", further))

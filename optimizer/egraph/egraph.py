@@ -127,7 +127,7 @@ class EGraph:
         self.origin.update(zip(nodes.tolist(), numbers, strict=True))
         self.spellings.update((int(nodes[place]), {row: None}) for place, row in written)
         self.columns.union(np.empty(0, np.int64), np.empty(0, np.int64))
-        self.settle()
+        self.rebuild()
 
     def _load_leaves(self) -> None:
         graph, vocabulary = self.graph, self.vocabulary
@@ -168,7 +168,7 @@ class EGraph:
         if len(fitting) == 1:
             (place,) = fitting
             width = len(self.vocabulary.attributes[rows[place][1]].present)
-            node, is_new = self.columns.intern_one(rows[place], width)
+            node, is_new = self.columns.intern_row(rows[place], width)
             if is_new:
                 self._analyse(node)
             result[place] = node
@@ -264,7 +264,7 @@ class EGraph:
 
     # ------------------------------------------------------------------------------- settling
 
-    def settle(self) -> None:
+    def rebuild(self) -> None:
         """Close under congruence, and bring the analysis of all classes up to date."""
         while True:
             self._absorb(self.columns.rebuild())

@@ -16,7 +16,7 @@ class Application:
 
     rule: str
     nodes: tuple[int, ...]
-    made: list[int] = field(default_factory=list)
+    target_nodes: list[int] = field(default_factory=list)
     united: list[tuple[int, int]] = field(default_factory=list)
     refusal: str = ""
     equal: str = "exact"

@@ -14,9 +14,9 @@ from .build import build
 from .derivations.derive_all import derive
 from .egraph import EGraph
 from .extraction.alternatives import Alternative, alternatives
-from .extraction.e_node_costs import Costs, own_nodes, problem_of
+from .extraction.e_node_costs import Costs, original_selection, problem_of
 from .extraction.extract import MOST_STEPS, Extraction, extract
-from .extraction.merges import Merged, canonical, merge, pairs_neighbours
+from .extraction.merges import MergeResult, canonical, merge, pairs_neighbours
 from .extraction.named import name_kernels
 from .extraction.problem import Choice, Problem, Selection, cost_of
 from .naming import is_naming
@@ -42,17 +42,17 @@ class Derived:
 
 
 @dataclass
-class Found:
+class SearchResult:
     """The plans, the cheapest one first, and what is known of how good it is.
 
     `named` is one that is cheaper still by kernels which take in their neighbours, if there is one.
     """
 
     plans: list[Derived]
-    own_cost_ns: float
+    original_cost_ns: float
     growth: Growth
     extraction: Extraction
-    merged: Merged
+    merged: MergeResult
     egraph: EGraph
     costs: Costs = field(repr=False)
     named: Derived | None = None
@@ -92,7 +92,7 @@ def search(
     count: int = 1,
     contributed: bool = False,
     progress: Report | None = None,
-) -> Found:
+) -> SearchResult:
     """Find the cheapest programs that the rules reach from a graph, within the budgets.
 
     Kernels count with their bounds until they are measured; what the cheapest program needs is
@@ -136,8 +136,8 @@ def search(
     named = None
     if naming.cost < merged.cost:
         named = _derived(egraph, costs, growth, naming.selection, naming.cost, ())
-    costs.withhold(naming.made)
-    return Found(
+    costs.withhold(naming.new_nodes)
+    return SearchResult(
         plans,
         own,
         growth,
@@ -161,7 +161,7 @@ def _favouring(
     One kernel in the place of ten saves what no kernel shows, and alone takes about as long as they
     do: a race has to decide.
     """
-    made = {node for application in derived for node in application.made}
+    made = {node for application in derived for node in application.target_nodes}
     costs.measure(sorted(made), _measuring(progress))
     problem = problem_of(egraph, costs)
     choices = {
@@ -169,7 +169,7 @@ def _favouring(
         for class_, offered in problem.choices.items()
     }
     free = replace(problem, choices=choices)
-    selection = extract(free, own_nodes(egraph, free), steps // FAVOURED).selection
+    selection = extract(free, original_selection(egraph, free), steps // FAVOURED).selection
     return {
         class_: next(c for c in problem.choices[class_] if c.node == choice.node)
         for class_, choice in selection.items()
@@ -243,7 +243,7 @@ def _measuring(progress: Report | None) -> Progress | None:
 
 def _extracted(egraph: EGraph, costs: Costs, steps: int) -> tuple[Problem, Selection, Extraction]:
     problem = problem_of(egraph, costs)
-    own = own_nodes(egraph, problem)
+    own = original_selection(egraph, problem)
     return problem, own, extract(problem, own, steps)
 
 
@@ -264,7 +264,9 @@ def _others(
     found: list[Alternative] = []
     for _ in range(2):
         problem = problem_of(egraph, costs)
-        found = alternatives(problem, own_nodes(egraph, problem), best, rule_of, count, steps)
+        found = alternatives(
+            problem, original_selection(egraph, problem), best, rule_of, count, steps
+        )
         nodes = {c.node for other in found for c in other.extraction.selection.values()}
         measured = costs.measure(sorted(nodes), _measuring(progress))
         if not measured and not costs.unmeasured(sorted(nodes)):

@@ -79,7 +79,7 @@ class Spelling:
         if form is None:
             return row
         given = self.egraph.vocabulary.attributes[attributes]
-        if given.own is not None or not (given.protos or form.inputs):
+        if given.identity is not None or not (given.protos or form.inputs):
             return row
         key = self._key(form, row)
         if key not in self._spelled:
@@ -96,7 +96,7 @@ class Spelling:
     def remember(self, row: Row, canonical: Row) -> None:
         """Note how the model spells an e-node; of several spellings the first one counts."""
         form = self._form(row[0])
-        if form is not None and self.egraph.vocabulary.attributes[row[1]].own is None:
+        if form is not None and self.egraph.vocabulary.attributes[row[1]].identity is None:
             self._written.setdefault(self._key(form, canonical), row)
 
     def written(self, row: Row) -> Row:

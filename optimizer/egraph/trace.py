@@ -40,7 +40,7 @@ def _unions(
     found = []
     chosen = {choice.node for choice in selection.values()}
     for application in applications:
-        if application.refusal or application.made:
+        if application.refusal or application.target_nodes:
             continue
         gone = [n for n in application.nodes if n in egraph.origin and n not in chosen]
         ends = [egraph.find(old) for old, _ in application.united]
@@ -51,7 +51,7 @@ def _unions(
 
 def _step(egraph: EGraph, chosen: set[int], application: Application, costs: Costs) -> Step:
     before = [node for node in dict.fromkeys(application.nodes) if node not in chosen]
-    after = [node for node in dict.fromkeys(application.made) if node in chosen]
+    after = [node for node in dict.fromkeys(application.target_nodes) if node in chosen]
     return Step(
         rule=application.rule,
         nodes=tuple(name_of(egraph, node) for node in application.nodes),
@@ -71,7 +71,7 @@ def correction_text(application: Application, price: Callable[[int], float]) -> 
     """Say where a partial equivalence differs, what makes it whole, and what that costs."""
     if not application.correction:
         return ""
-    cost = sum(price(node) for node in application.made[-application.corrected :])
+    cost = sum(price(node) for node in application.target_nodes[-application.corrected :])
     told = f"{cost / 1000:.1f} µs" if cost < UNUSABLE else "cost not known"
     return f"{application.correction} ({told})"
 

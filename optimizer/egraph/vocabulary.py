@@ -43,12 +43,12 @@ class Operator:
 class Attributes:
     """The attributes of an e-node, which outputs it has, and what tells it from its equals.
 
-    `own` is set where equal operands don't mean equal results, or for a leaf.
+    `identity` is set where equal operands don't mean equal results, or for a leaf.
     """
 
     protos: Mapping[str, onnx.AttributeProto]
     present: tuple[bool, ...]
-    own: object = None
+    identity: object = None
 
     @property
     def values(self) -> dict[str, object]:
@@ -81,7 +81,7 @@ class Vocabulary:
                 for name, proto in attributes.protos.items()
             )
         )
-        key = (spelled, attributes.present, attributes.own)
+        key = (spelled, attributes.present, attributes.identity)
         if key not in self._attributes:
             self._attributes[key] = len(self.attributes)
             self.attributes.append(attributes)

@@ -10,7 +10,7 @@ from ..egraph.extraction.problem import Problem, Selection
 from ..egraph.saturation.saturate import Growth
 from ..egraph.trace import name_of
 from ..layouts.runtime import block_size
-from ..layouts.selection import cheapest_ways
+from ..layouts.selection import cheapest_choices
 from ..layouts.space import Space, space_of
 from ..layouts.values import ENTER, LEAVE
 from .reasons import Laying, Standing
@@ -29,7 +29,7 @@ def laid_standing(egraph: EGraph, growth: Growth, costs: Costs, number: int) -> 
         return None
     asker = Asker(egraph, growth.applications, costs, space.price, space.first)
     made_by = egraph.made_by
-    laid = {made for one in space.blocking.values.applications for made in one.made}
+    laid = {made for one in space.blocking.values.applications for made in one.target_nodes}
     converted = [made_by[made].nodes for made in sorted(asker.taken & laid)]
     asker.taken |= {node for nodes in converted for node in nodes}
     node, names = asker.named(number)
@@ -61,7 +61,7 @@ def _laying(
         note = "it can be brought there, not computed there"
     elif not is_chosen:
         problem = Problem({**asker.problem.choices, class_: tuple(computing)}, (class_,))
-        rest: Selection = cheapest_ways(problem, space.blocking)
+        rest: Selection = cheapest_choices(problem, space.blocking)
         more = asker.needing(class_, computing, rest) if class_ in rest else None
         note = "" if more is not None else "no plan: it would need its own result"
     ways = asker.ways(class_, name) if reorder == ENTER else []

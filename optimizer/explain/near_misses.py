@@ -11,13 +11,13 @@ from ...rules import Rule, is_reported, why_missed
 from ...rules import near_misses as read_near_misses
 from ..graph.graph import Graph
 from ..match.clauses import near_clauses, readings
-from ..match.matcher import tables_of, with_place
+from ..match.matcher import tables_of, with_present_operators
 from .reasons import CONDITION, Reason
 
 
 def near_misses(rules: Sequence[Rule], graph: Graph) -> list[Reason]:
     """List the places in a graph where all conditions of a rule hold but one."""
-    possible = [rule for rule in with_place(rules, graph) if is_reported(rule)]
+    possible = [rule for rule in with_present_operators(rules, graph) if is_reported(rule)]
     if not possible:
         return []
     relations = _Nearly(possible, graph)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from ...rules import Rule, load_rules
 from ..egraph.derivations.derive_all import derive
 from ..egraph.egraph import EGraph
-from ..egraph.extraction.e_node_costs import Costs, own_nodes, problem_of
+from ..egraph.extraction.e_node_costs import Costs, original_selection, problem_of
 from ..egraph.extraction.extract import extract
 from ..egraph.extraction.merges import merge, pairs_neighbours
 from ..egraph.saturation.saturate import Growth, saturate
@@ -180,7 +180,7 @@ def _merges(
     """
     (node,) = (e_node for e_node, own in egraph.origin.items() if own == number)
     problem = problem_of(egraph, costs)
-    best = extract(problem, own_nodes(egraph, problem))
+    best = extract(problem, original_selection(egraph, problem))
     merged = merge(egraph, rules, costs, best.selection)
     growth.applications += merged.applications
     why = "not tried, since no plan with it promised to be cheaper"
@@ -191,7 +191,7 @@ def _merges(
             WITHOUT_USE,
             why,
         )
-        for match in merged.left
+        for match in merged.untried
         if node in match.nodes.values()
     ]
 

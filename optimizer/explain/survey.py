@@ -23,7 +23,7 @@ from ..graph.free_sizes import guesses, sizes_from
 from ..graph.graph import Graph
 from ..graph.infer import bound_types, infer_types
 from ..in_float32 import basis_of
-from ..match.matcher import Matcher, with_place
+from ..match.matcher import Matcher, with_present_operators
 from ..match.rewrite import Step, simplify
 from ..phases import Progress
 from ..price import Prices, kernels_of_graph
@@ -86,7 +86,7 @@ def explain_model(
         barred = {known.name: setting.bar(known, graph.opset()) for known in base}
         idle = [known.name for known in base if not barred[known.name] and known.name not in seen]
         barred = {name: why for name, why in barred.items() if why}
-        at_home = {known.name for known in with_place(base, graph)}
+        at_home = {known.name for known in with_present_operators(base, graph)}
         foreign = [name for name in idle if name not in at_home]
         explanation = Explanation(
             _name_of(model),

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..egraph.columns import NONE
 from ..egraph.egraph import EGraph
-from ..egraph.extraction.e_node_costs import UNUSABLE, Costs, own_nodes, problem_of
+from ..egraph.extraction.e_node_costs import UNUSABLE, Costs, original_selection, problem_of
 from ..egraph.extraction.extract import MOST_STEPS, extract
 from ..egraph.extraction.problem import Choice, CycleError, Problem, Selection, cost_of, in_order
 from ..egraph.provenance import Application
@@ -57,7 +57,7 @@ class Asker:
         self.egraph, self.applications, self.costs = egraph, applications, costs
         self.price = costs if price is None else price
         self.problem = problem_of(egraph, self.price)
-        self.own = own_nodes(egraph, self.problem)
+        self.own = original_selection(egraph, self.problem)
         self.first = self.own if first is None else first(self.problem)
         self.best = extract(self.problem, self.first)
         self.taken = {choice.node for choice in self.best.selection.values()}
@@ -89,17 +89,17 @@ class Asker:
         places: dict[str, list[Application]] = {}
         used: set[str] = set()
         for application in self.applications:
-            made = {now[node] for node in application.made}
+            made = {now[node] for node in application.target_nodes}
             if made & taken:
                 used.add(application.rule)
-            elif application.made and not application.refusal:
+            elif application.target_nodes and not application.refusal:
                 places.setdefault(application.rule, []).append(application)
         steps = []
         open_ = [(rule, found) for rule, found in places.items() if rule not in used]
         for rule, found in open_[:most]:
             first = found[0]
             names = tuple(name_of(self.egraph, now[node]) for node in first.nodes)
-            judged = self._judged(first, names, {now[node] for node in first.made}, taken)
+            judged = self._judged(first, names, {now[node] for node in first.target_nodes}, taken)
             if judged.more_ns is None or judged.more_ns <= 0:
                 continue
             steps.append(
@@ -107,7 +107,7 @@ class Asker:
                     rule=rule,
                     nodes=names,
                     removed=0,
-                    added=len(first.made),
+                    added=len(first.target_nodes),
                     accepted=False,
                     reason=f"higher cost: the plan would take {judged.more_ns / 1000:.1f} µs more"
                     + (f" at the first of {len(found)} places" if len(found) > 1 else ""),
@@ -122,7 +122,7 @@ class Asker:
 
     def _now_all(self) -> dict[int, int]:
         """E-node -> the living one that it has come to equal, for all that matches touched."""
-        flat = sorted({n for a in self.applications for n in (*a.nodes, *a.made)})
+        flat = sorted({n for a in self.applications for n in (*a.nodes, *a.target_nodes)})
         current = self.egraph.columns.current(np.array(flat, np.int64)).tolist()
         return dict(zip(flat, current, strict=True))
 
@@ -233,7 +233,7 @@ class Asker:
             if node not in nodes:
                 continue
             names = tuple(name_of(self.egraph, n) for n in nodes)
-            made = {now[n] for n in application.made}
+            made = {now[n] for n in application.target_nodes}
             key = (application.rule, names)
             if key not in found or found[key].outcome != IN_PLAN:
                 judged = self._judged(application, names, made, self.taken)

@@ -50,7 +50,7 @@ def grow(blocking: Blocking) -> None:
                 _convert(blocking, operation, forms, convolving, elementwise)
             except UnfitError as error:  # it stays as it is
                 blocking.refuse(node, str(error))
-        blocking.values.settle()
+        blocking.values.unite_pairs()
         if blocking.count == before:
             return
 

@@ -15,9 +15,9 @@ from ..egraph.extraction.e_node_costs import Costs
 from ..egraph.extraction.extract import Extraction
 from ..egraph.extraction.merges import canonical, merge_everywhere
 from ..egraph.extraction.problem import Selection
-from ..egraph.keep import Account
 from ..egraph.provenance import Application
-from ..egraph.search import Found, roots_of
+from ..egraph.search import SearchResult, roots_of
+from ..egraph.search_tables import LayoutSearch
 from ..egraph.trace import name_of, steps_of
 from ..graph.convert import type_proto
 from ..graph.graph import Graph
@@ -53,10 +53,10 @@ class Laid:
         """What the plan is expected to take."""
         return self.extraction.cost
 
-    def account(self) -> Account:
+    def account(self) -> LayoutSearch:
         """What the layouts of values add to what is told of a search."""
         blocking = self.space.blocking
-        return Account(
+        return LayoutSearch(
             {value: (plain, layout.name) for plain, layout, value in blocking.values.every()},
             blocking.unconverted(),
             blocking.values.applications,
@@ -120,7 +120,7 @@ def _for_kernels(
 
 
 def lay_out_jointly(
-    found: Found,
+    found: SearchResult,
     rules: Sequence[Rule],
     forbidden: Collection[str] = (),
     filters: Collection[tuple[int, int]] = (),
@@ -144,7 +144,7 @@ def lay_out_jointly(
 
 
 def joint_space(
-    found: Found, rules: Sequence[Rule], forbidden: Collection[str] = ()
+    found: SearchResult, rules: Sequence[Rule], forbidden: Collection[str] = ()
 ) -> Space | None:
     """The e-graph of a search with its values in any layout, to be searched from its plans."""
     egraph, best = found.egraph, found.plans[0].selection

@@ -26,7 +26,7 @@ def promising(blocking: Blocking, filters: Collection[tuple[int, int]]) -> set[i
     for application in blocking.values.applications:
         if application.rule != CONVOLVE:
             continue
-        for node in application.made:
+        for node in application.target_nodes:
             if _is_promising(egraph, blocking.operation(node), filters):
                 found.add(node)
     return found
@@ -41,12 +41,12 @@ def frees(
     a rewrite pays.
     """
     for application in applications:
-        if application.refusal or not application.made:
+        if application.refusal or not application.target_nodes:
             continue
         before = [operation_of(egraph, node) for node in application.nodes]
         before = [operation for operation in before if operation.name == "Conv"]
         if before and not any(_is_promising(egraph, each, filters) for each in before):
-            after = (operation_of(egraph, node) for node in application.made)
+            after = (operation_of(egraph, node) for node in application.target_nodes)
             if any(_is_promising(egraph, each, filters) for each in after if each.name == "Conv"):
                 return True
     return False

@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Sequence
 
 from ..egraph.extraction.alternatives import without
-from ..egraph.extraction.e_node_costs import own_nodes
-from ..egraph.extraction.greedy import Way, cheapest_by_parts
+from ..egraph.extraction.e_node_costs import original_selection
+from ..egraph.extraction.greedy import PaidChoice, cheapest_by_parts
 from ..egraph.extraction.problem import Choice, CycleError, Problem, Selection, cost_of, in_order
 from .blocking import Blocking
 from .costs import REORDERS
@@ -18,15 +18,15 @@ def first_selection(
 ) -> Selection:
     """The cheapest of the model's own, of `others`, and of what is better by far mostly."""
     ways = [_within(problem, other) for other in others]
-    ways.append(cheapest_ways(problem, blocking))
-    candidates: list[Selection] = [own_nodes(blocking.egraph, problem)]
+    ways.append(cheapest_choices(problem, blocking))
+    candidates: list[Selection] = [original_selection(blocking.egraph, problem)]
     for way in ways:
         with contextlib.suppress(CycleError, KeyError):
             candidates.append({c: way[c] for c in in_order(way, problem.roots)})
     return min(candidates, key=lambda selection: cost_of(selection, selection))
 
 
-def cheapest_ways(problem: Problem, blocking: Blocking) -> dict[int, Choice]:
+def cheapest_choices(problem: Problem, blocking: Blocking) -> dict[int, Choice]:
     """Each class as cheaply as can be, where what several operators read is charged in parts.
 
     A value is charged to each of its readers in equal parts: what a network's layers share in one
@@ -36,13 +36,13 @@ def cheapest_ways(problem: Problem, blocking: Blocking) -> dict[int, Choice]:
     egraph = blocking.egraph
     counts = readers_of(blocking)
     names = egraph.vocabulary.operators
-    ways: dict[int, list[Way]] = {}
+    ways: dict[int, list[PaidChoice]] = {}
     for class_, offered in problem.choices.items():
         ways[class_] = []
         for choice in offered:
             is_reorder = names[egraph.columns.operator(choice.node)].op_type in REORDERS
             paid = tuple((n, 1 if is_reorder else counts.get(n, 1)) for n in choice.needs)
-            ways[class_].append(Way(choice, paid))
+            ways[class_].append(PaidChoice(choice, paid))
     return cheapest_by_parts(ways)
 
 
@@ -73,7 +73,9 @@ def narrowed(problem: Problem, selection: Selection, blocking: Blocking) -> Prob
     The model's own stay, so that there is something to start from.
     """
     nodes = {choice.node for choice in selection.values()} | set(blocking.egraph.origin)
-    laid = {node for application in blocking.values.applications for node in application.made}
+    laid = {
+        node for application in blocking.values.applications for node in application.target_nodes
+    }
     made_by = blocking.egraph.made_by
 
     def is_left_out(node: int) -> bool:

@@ -232,7 +232,7 @@ class BlockedValues:
         application = Application(
             rule,
             sources,
-            made=made,
+            target_nodes=made,
             united=united,
             equal="rounding",
             summary=SUMMARIES.get(rule, ""),
@@ -244,10 +244,10 @@ class BlockedValues:
                 self.egraph.made_by.setdefault(node, application)
 
     def unite(self, pairs: list[tuple[int, int]]) -> None:
-        """State that classes are one, from the next `settle` on."""
+        """State that classes are one, from the next `unite_pairs` on."""
         self._pairs += pairs
 
-    def settle(self) -> None:
+    def unite_pairs(self) -> None:
         """Let what is one class be one; constants in new orders are known."""
         pairs = np.array(self._pairs, np.int64).reshape(-1, 2)
         self._pairs = []

@@ -67,7 +67,7 @@ def mixed(numbers: NDArray[Any]) -> Keys:
     return x ^ (x >> np.uint64(31))
 
 
-def mixed_one(number: int) -> int:
+def mixed_number(number: int) -> int:
     """What `mixed` makes of one integer."""
     x = (number + int(_GOLDEN)) & MASK
     x = ((x ^ (x >> 30)) * int(_FIRST)) & MASK

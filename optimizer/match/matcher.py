@@ -22,7 +22,7 @@ class Matcher:
 
         Only rules whose operators all occur in the graph are looked at.
         """
-        rules = with_place(self.rules, graph)
+        rules = with_present_operators(self.rules, graph)
         if not rules:
             return []
         tables = tables_of(graph, rules, {})
@@ -41,7 +41,7 @@ def tables_of(graph: Graph, rules: Sequence[Rule], symbols: dict[str, int]) -> T
     return Tables(given, derived(), symbols)
 
 
-def with_place(rules: Sequence[Rule], graph: Graph) -> tuple[Rule, ...]:
+def with_present_operators(rules: Sequence[Rule], graph: Graph) -> tuple[Rule, ...]:
     """Keep the rules for whose every node some operator of the graph would do."""
     present = {node.operator for node in graph.nodes.values()}
     return tuple(

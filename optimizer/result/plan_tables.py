@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ...catalog import Catalog
 from ...profiles.machine import device
-from ..egraph.keep import write_tables
+from ..egraph.search_tables import write_tables
 from ..match.rewrite import Step
 from ..race.contest import Plan
 from ..race.verify import Deviation

@@ -10,7 +10,7 @@ import pytest
 import tensolog.optimizer
 from onnx import helper, numpy_helper
 from tensolog.catalog.errors import TensologError
-from tensolog.optimizer.egraph.keep import write_tables
+from tensolog.optimizer.egraph.search_tables import write_tables
 
 from .commandline import leftovers, model_proto
 

@@ -65,7 +65,7 @@ def fuse_attention(derivation: Derivation) -> None:
                 made = _made(derivation, shape, scores, product.operands[1])
                 if made:
                     _state(derivation, class_, shape, made, nodes, moved)
-    derivation.settle()
+    derivation.unite_pairs()
 
 
 def _is_over_last(derivation: Derivation, softmax: Giver) -> bool:

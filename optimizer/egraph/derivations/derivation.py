@@ -147,7 +147,7 @@ class Derivation:
         application = Application(
             rule,
             tuple(sources),
-            made=list(made),
+            target_nodes=list(made),
             united=[(old, new)],
             equal="rounding",
             summary=summary,
@@ -158,10 +158,10 @@ class Derivation:
                 self.egraph.made_by.setdefault(node, application)
         self._pairs.append((old, new))
 
-    def settle(self) -> None:
+    def unite_pairs(self) -> None:
         """Let what is equal be one class."""
         pairs = np.array(self._pairs, np.int64).reshape(-1, 2)
         self._pairs = []
         self.egraph.unite(pairs[:, 0], pairs[:, 1])
-        self.egraph.settle()
+        self.egraph.rebuild()
         self._givers = givers_of(self.egraph)

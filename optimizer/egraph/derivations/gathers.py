@@ -18,7 +18,7 @@ def gather_slices(derivation: Derivation) -> None:
     for class_, gather in list(derivation.every("GatherElements")):
         for expand in list(derivation.givers(gather.operands[1], "Expand")):
             _gather(derivation, class_, gather, expand)
-    derivation.settle()
+    derivation.unite_pairs()
 
 
 def _gather(derivation: Derivation, class_: int, gather: Giver, expand: Giver) -> None:

@@ -35,7 +35,7 @@ def split_narrow(derivation: Derivation) -> None:
     if derivation.egraph.graph.opset() >= _FIRST_OPSET:
         for class_, conv in list(derivation.every("Conv")):
             _split(derivation, class_, conv)
-        derivation.settle()
+        derivation.unite_pairs()
 
 
 def _split(derivation: Derivation, class_: int, conv: Giver) -> None:

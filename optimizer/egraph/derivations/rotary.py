@@ -35,10 +35,10 @@ def fuse_rotary(derivation: Derivation) -> None:
             for found in _rotations(derivation, straight, turned):
                 _state(derivation, class_, total, found, halves)
                 break
-    derivation.settle()
+    derivation.unite_pairs()
     for class_, kernel in list(derivation.every(KERNEL)):
         _before_heads(derivation, class_, kernel)
-    derivation.settle()
+    derivation.unite_pairs()
 
 
 def _rotations(

@@ -14,11 +14,11 @@ from dataclasses import replace
 from itertools import chain, combinations
 
 from ...deadline import checkpoint
-from .alike import Decisions
-from .bound import Decision
+from .branch_and_bound import Decision
 from .greedy import computed, value_of
 from .problem import Choice, Problem, cost_of, reduced
 from .regions import Region, parents_of, regions_of
+from .repeated_regions import Decisions
 
 # Classes from which a region is cut, the most that it is cut by, and how much of it may be left in
 # one part.

@@ -95,7 +95,7 @@ class Costs:
         return cost.ns + cost.spread_ns
 
     def _is_opaque(self, node: int) -> bool:
-        own = self.egraph.vocabulary.attributes[self.egraph.columns.attribute(node)].own
+        own = self.egraph.vocabulary.attributes[self.egraph.columns.attribute(node)].identity
         return own is not None
 
     def measure(self, nodes: Iterable[int], progress: Progress | None = None) -> bool:
@@ -181,7 +181,7 @@ def free_classes(egraph: EGraph) -> set[int]:
     return {*columns.gives(leaves)[2].tolist(), *columns.canonical(known).tolist()}
 
 
-def own_nodes(egraph: EGraph, problem: Problem) -> dict[int, Choice]:
+def original_selection(egraph: EGraph, problem: Problem) -> dict[int, Choice]:
     """The model itself as a selection: for each class its first e-node in the model's order.
 
     What that e-node reads is computed before it, so the selection is acyclic.

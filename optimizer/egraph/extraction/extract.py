@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...deadline import checkpoint
-from .alike import Decisions
 from .cutset import decide_cut
 from .problem import Choice, Problem, Selection, cost_of, in_order, reduced
 from .regions import regions_of
+from .repeated_regions import Decisions
 
 # Choices tried in one region, and in all of them together: counts, so that every run decides alike.
 STEPS, MOST_STEPS = 4_000, 40_000

@@ -98,23 +98,25 @@ def shared_out(region: Region) -> dict[int, Choice]:
         for choice in offered:
             for need in region.near(choice):
                 users.setdefault(need, set()).add(class_)
-    ways: dict[int, list[Way]] = {}
+    ways: dict[int, list[PaidChoice]] = {}
     for class_ in sorted(region.choices):
         ways[class_] = []
         for choice in region.choices[class_]:
             decided = [need for need in choice.needs if need in region.choices]
-            ways[class_].append(Way(choice, tuple((need, len(users[need])) for need in decided)))
+            ways[class_].append(
+                PaidChoice(choice, tuple((need, len(users[need])) for need in decided))
+            )
     return cheapest_by_parts(ways)
 
 
-class Way(NamedTuple):
+class PaidChoice(NamedTuple):
     """A choice, and into how many parts the cost of each class is divided that it pays for."""
 
     choice: Choice
     paid: tuple[tuple[int, int], ...]
 
 
-def cheapest_by_parts(ways: Mapping[int, Sequence[Way]]) -> dict[int, Choice]:
+def cheapest_by_parts(ways: Mapping[int, Sequence[PaidChoice]]) -> dict[int, Choice]:
     """Choose per class what costs least with its parts of what it needs, to a fixed point.
 
     A class without a way that can be paid is left out. The selection may be cyclic.

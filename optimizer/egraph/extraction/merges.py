@@ -44,17 +44,17 @@ class _State:
 
 
 @dataclass
-class Merged:
+class MergeResult:
     """The best program found, the matches that were applied, and how many candidates were made.
 
-    `left` are matches that no candidate was made of, since none promised to be cheaper.
+    `untried` are matches that no candidate was made of, since none promised to be cheaper.
     """
 
     selection: dict[int, Choice]
     cost: float
     applications: list[Application]
-    made: int
-    left: list[Match]
+    candidates: int
+    untried: list[Match]
 
 
 def merge(
@@ -63,7 +63,7 @@ def merge(
     costs: Costs,
     selection: Selection,
     pops: int = POPS,
-) -> Merged:
+) -> MergeResult:
     """Apply rules of several outputs to a selection as long as that leads to cheaper programs."""
     chosen = reachable([rule for rule in rules if len(rule.outputs) > 1], operators_in(egraph))
     start = _State(dict(selection), cost_of(selection, selection))
@@ -71,7 +71,9 @@ def merge(
     if chosen:
         search.run(start, pops)
     best = _State(canonical(egraph, costs, search.best.selection), search.best.cost)
-    return Merged(best.selection, best.cost, search.applications, search.made, search.left)
+    return MergeResult(
+        best.selection, best.cost, search.applications, search.candidates, search.untried
+    )
 
 
 @cache
@@ -164,7 +166,7 @@ class _Search:
         self.patterns = Patterns(egraph, rules)
         self.best = start
         self.applications: list[Application] = []
-        self.made = self.tickets = 0
+        self.candidates = self.tickets = 0
         self.detours = DETOURS
         # What a match of a rule on nodes of these kernels was found to gain.
         self.gains: dict[Signature, float] = {}
@@ -175,14 +177,14 @@ class _Search:
         self.known: Known = {}
 
     @property
-    def left(self) -> list[Match]:
+    def untried(self) -> list[Match]:
         """The matches that were seen and not tried."""
         return [match for key, match in self.queued.items() if key not in self.tried]
 
     def run(self, start: _State, pops: int) -> None:
         """Make the most promising candidate and queue what it leads to, until none promises."""
         self._expand(start)
-        while self.queue and self.made < pops:
+        while self.queue and self.candidates < pops:
             checkpoint()
             promised, _, parent, found = heapq.heappop(self.queue)
             if promised > SLACK * self.best.cost:
@@ -191,7 +193,7 @@ class _Search:
             if estimate > promised:  # its like was made in the meantime
                 self._push(parent, found)
                 continue
-            self.made += 1
+            self.candidates += 1
             self.tried.update(map(_place, found))
             state = self._make(parent, found)
             if len(found) == 1:
@@ -255,7 +257,9 @@ class _Search:
             return None
         self.applications += applied
         selection = canonical(self.egraph, self.costs, parent.selection)
-        made = _current(self.egraph, [node for application in applied for node in application.made])
+        made = _current(
+            self.egraph, [node for application in applied for node in application.target_nodes]
+        )
         self.costs.measure(made)
         ends = {self.egraph.find(old) for a in applied for old, _ in a.united}
         free = free_classes(self.egraph)

@@ -29,13 +29,13 @@ SHARE = 0.5
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedPlan:
     """A plan with such kernels: what is selected, its cost, the matches, and the e-nodes made."""
 
     selection: Selection
     cost: float
     applications: list[Application]
-    made: list[int]
+    new_nodes: list[int]
 
 
 def name_kernels(
@@ -45,7 +45,7 @@ def name_kernels(
     start: Selection,
     steps: int,
     progress: Progress | None,
-) -> Named:
+) -> NamedPlan:
     """Find the cheapest plan by naming kernels; it costs what `start` does where none of them pays.
 
     They stand for what `start` selects. Of those that are alike one is made, and the others where
@@ -55,7 +55,7 @@ def name_kernels(
     egraph.columns.now += 1
     own = canonical(egraph, costs, start)
     applications = _applied(egraph, rules, costs, own, progress)
-    made = [n for one in applications for n in one.made if egraph.made_by.get(n) is one]
+    made = [n for one in applications for n in one.target_nodes if egraph.made_by.get(n) is one]
     own = canonical(egraph, costs, own)
     choices: dict[int, tuple[Choice, ...]] = {c: (choice,) for c, choice in own.items()}
     free = free_classes(egraph)
@@ -67,7 +67,7 @@ def name_kernels(
     roots = dict.fromkeys(egraph.find(value) for value in egraph.graph.graph_outputs)
     problem = Problem(choices, tuple(root for root in roots if root in choices))
     extraction = extract(problem, own, steps)
-    return Named(extraction.selection, extraction.cost, applications, made)
+    return NamedPlan(extraction.selection, extraction.cost, applications, made)
 
 
 def _applied(
@@ -93,7 +93,7 @@ def _applied(
     for match in {(m.rule.name, tuple(m.nodes.values())): m for m in found}.values():
         alike.setdefault(signature(match, costs), []).append(match)
     applications = apply_matches(egraph, [matches[0] for matches in alike.values()])
-    costs.measure_within(SHARE, [n for one in applications for n in one.made], progress)
+    costs.measure_within(SHARE, [n for one in applications for n in one.target_nodes], progress)
     pays = [_pays(application, costs) for application in applications]
     others = [matches[1:] for matches, does in zip(alike.values(), pays, strict=True) if does]
     return applications + apply_matches(egraph, [match for rest in others for match in rest])
@@ -112,7 +112,7 @@ def _fits(egraph: EGraph, match: Match, readers: Mapping[int, set[int]]) -> bool
 
 def _pays(application: Application, costs: Costs) -> bool:
     """Whether what a match made is measured, and costs less than all that it stands for."""
-    if application.refusal or costs.unmeasured(application.made):
-        costs.withhold(application.made)
+    if application.refusal or costs.unmeasured(application.target_nodes):
+        costs.withhold(application.target_nodes)
         return False
-    return sum(map(costs, application.made)) < sum(map(costs, set(application.nodes)))
+    return sum(map(costs, application.target_nodes)) < sum(map(costs, set(application.nodes)))

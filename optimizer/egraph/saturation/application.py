@@ -62,7 +62,7 @@ def apply_matches(egraph: EGraph, found: Sequence[Match]) -> list[Application]:
     for entry in pending:
         if not entry.application.refusal:
             _unite(egraph, entry)
-    egraph.settle()
+    egraph.rebuild()
     return applied
 
 
@@ -98,7 +98,7 @@ def _make_level(egraph: EGraph, pending: Sequence[_Pending], level: int) -> None
             entry.application.refusal = f"{entry.application.rule}: {new.op_type} is ill-typed"
             continue
         entry.local.update(zip(new.outputs, egraph.columns.outputs(node), strict=True))
-        entry.application.made.append(node)
+        entry.application.target_nodes.append(node)
         if node >= before:
             egraph.made_by.setdefault(node, entry.application)
 

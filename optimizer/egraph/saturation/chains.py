@@ -198,7 +198,7 @@ def _unite(egraph: EGraph, pairs: Sequence[tuple[int, int]]) -> None:
     if pairs:
         array = np.array(pairs, np.int64)
         egraph.columns.union(array[:, 0], array[:, 1])
-        egraph.settle()
+        egraph.rebuild()
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ class _Tree:
             return None
         if node >= before:
             egraph.made_by[node] = self.application
-        self.application.made.append(node)
+        self.application.target_nodes.append(node)
         return egraph.columns.outputs(node)[0]
 
 

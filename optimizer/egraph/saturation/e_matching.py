@@ -18,7 +18,7 @@ from ...match.clauses import Row, derived, readings, stated
 from ...match.joins import Tables
 from ..egraph import EGraph
 from .facts import Facts
-from .news import Places
+from .rule_triggers import RuleTriggers
 from .view import View
 
 ANY = -1  # since when a rule is asked for matches, if it is for all there are
@@ -124,7 +124,7 @@ class EMatcher:
 
     def _due(self, round_: int) -> dict[Rule, int]:
         """The rules that may have new matches since their last turn, or had some left over."""
-        places = Places(self.egraph)
+        places = RuleTriggers(self.egraph)
         due: dict[Rule, int] = {}
         for rule in self.rules:
             ration, since = self._rations[rule.name], self._asked[rule.name]
@@ -132,7 +132,7 @@ class EMatcher:
                 continue
             if ration.paused_until:
                 ration.paused_until, since = 0, ANY
-            if places.has_news(rule, since):
+            if places.may_match_anew(rule, since):
                 due[rule] = since
         return due
 

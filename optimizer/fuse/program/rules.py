@@ -83,11 +83,11 @@ def _round(
     refused: set[tuple[str, tuple[int, ...]]],
 ) -> Program | None:
     """Apply the first match that pays; None where none does."""
-    from ...match.matcher import Matcher, with_place
+    from ...match.matcher import Matcher, with_present_operators
     from ...match.rewrite import RewriteError, apply_match
 
     graph = graph_of(program)
-    for match in Matcher(with_place(rules, graph)).find(graph):
+    for match in Matcher(with_present_operators(rules, graph)).find(graph):
         key = (match.rule.name, tuple(sorted(match.nodes.values())))
         if key in refused:
             continue

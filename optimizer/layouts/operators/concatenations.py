@@ -111,5 +111,5 @@ def push(blocking: Blocking, operations: Sequence[Operation]) -> list[int]:
         values.note(PUSH, (whole.node, operation.node), [*parts, together], united)
         values.unite(united)
         made += [*parts, together]
-    values.settle()
+    values.unite_pairs()
     return list(dict.fromkeys(made))

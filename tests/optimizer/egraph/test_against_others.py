@@ -302,7 +302,7 @@ def test_constants_of_a_sum_are_brought_together():
         constants,
     )
     result, found = searched(built, (), price=lambda kernel: 1.0)
-    assert found.cost_ns == 2.0 and found.own_cost_ns == 3.0
+    assert found.cost_ns == 2.0 and found.original_cost_ns == 3.0
     assert [step.rule for step in found.steps] == ["reorder sum"]
     feeds = {"x": np.ones(3, np.float32), "y": np.full(3, 5, np.float32)}
     assert np.array_equal(run(result, feeds)[0], run(built, feeds)[0])

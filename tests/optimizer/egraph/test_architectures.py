@@ -37,7 +37,7 @@ def test_an_architecture_agrees_without_rules_with_half_of_them_and_with_all(nam
     half = half_of(shipped_rules(), random.Random(name))
     for seed, rules, count in ((1, (), 1), (2, half, 1), (3, shipped_rules(), 3)):
         _, found = searched(model, rules, seed=seed, count=count)
-        assert found.cost_ns <= found.own_cost_ns
+        assert found.cost_ns <= found.original_cost_ns
         assert found.extraction.bound <= found.extraction.cost
         assert [plan.cost_ns for plan in found.plans] == sorted(p.cost_ns for p in found.plans)
         for plan in found.plans:

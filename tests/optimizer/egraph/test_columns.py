@@ -94,7 +94,7 @@ def played(events):
         if kind == "intern":
             nodes = columns.intern(Rows.of(rows), np.array(widths))[0].tolist()
         else:
-            nodes = [columns.intern_one(*given)[0] for given in zip(rows, widths, strict=True)]
+            nodes = [columns.intern_row(*given)[0] for given in zip(rows, widths, strict=True)]
         expected = [naive.intern(*row) for row in rows]
         for node, outputs in zip(nodes, expected, strict=True):
             assert columns.outputs(node) == tuple(naive.find(value) for value in outputs)

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from tensolog.optimizer.egraph.extraction import bound, cutset
+from tensolog.optimizer.egraph.extraction import branch_and_bound, cutset
 from tensolog.optimizer.egraph.extraction.extract import extract
 from tensolog.optimizer.egraph.extraction.problem import (
     Choice,
@@ -180,7 +180,7 @@ def test_equal_questions_have_equal_answers(problem):
 @pytest.fixture
 def all_regions_large(monkeypatch):
     """Costs are shared out in regions of any size, as they are in those too large to be greedy."""
-    monkeypatch.setattr(bound, "MOST_CLASSES", 0)
+    monkeypatch.setattr(branch_and_bound, "MOST_CLASSES", 0)
 
 
 @settings(

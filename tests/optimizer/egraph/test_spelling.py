@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from onnx import helper, numpy_helper
 from tensolog.optimizer.egraph.build import build
 from tensolog.optimizer.egraph.egraph import EGraph
-from tensolog.optimizer.egraph.extraction.e_node_costs import own_nodes, problem_of
+from tensolog.optimizer.egraph.extraction.e_node_costs import original_selection, problem_of
 from tensolog.optimizer.egraph.saturation.saturate import saturate
 from tensolog.optimizer.graph.convert import to_model
 from tensolog.rules import parse_rules
@@ -160,7 +160,7 @@ def test_a_plan_keeps_the_spelling_of_the_model():
     graph = graph_of(built)
     egraph = EGraph(graph)
     problem = problem_of(egraph, lambda node: 1.0)
-    selection = own_nodes(egraph, problem)
+    selection = original_selection(egraph, problem)
     plan = to_model(build(egraph, selection, problem.roots))
     assert [node.attribute[0] for node in plan.graph.node] == [
         node.attribute[0] for node in built.graph.node

@@ -6,8 +6,8 @@ import duckdb
 import numpy as np
 import pytest
 from onnx import helper
-from tensolog.optimizer.egraph.keep import keep
 from tensolog.optimizer.egraph.search import search
+from tensolog.optimizer.egraph.search_tables import write_search
 from tensolog.optimizer.explain.node_story import Question, answer
 from tensolog.optimizer.layouts.plans import lay_out_jointly
 from tensolog.optimizer.match.rewrite import Step
@@ -137,7 +137,7 @@ def test_blocked_classes_and_reorders_are_rows(tmp_path):
                    fold_limit=FOLD_LIMIT)  # fmt: skip
     laid, _ = lay_out_jointly(found, ())
     path = tmp_path / "search.duckdb"
-    keep(found, path, laid.account())
+    write_search(found, path, laid.account())
     with duckdb.connect(str(path), read_only=True) as tables:
 
         def rows(text):

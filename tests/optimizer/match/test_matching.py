@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from tensolog.catalog.datalog import evaluate, parse
 from tensolog.optimizer.explain.near_misses import near_misses
-from tensolog.optimizer.match.matcher import Matcher, with_place
+from tensolog.optimizer.match.matcher import Matcher, with_present_operators
 from tensolog.optimizer.match.relations import COLUMNS, graph_facts
 from tensolog.rules import check_conditions, compile_misses, compile_program, load_rules, matches
 from tensolog.rules import near_misses as read_near_misses
@@ -40,7 +40,7 @@ def evaluated(text, graph, only):
 
 def compare_matches(graph):
     """Both engines find the same matches; returns how many."""
-    rules = with_place(load_rules(), graph)
+    rules = with_present_operators(load_rules(), graph)
     relations = evaluated(compile_program(rules), graph, [f"match_{rule.name}" for rule in rules])
     expected = [
         match
@@ -66,7 +66,7 @@ def test_the_same_places_in_random_graphs(graph):
 @pytest.mark.parametrize("name", ["mobilenetv3"])
 def test_the_same_near_misses(name):
     graph = graph_of(build(name, tiny=True))
-    rules = with_place(load_rules(), graph)
+    rules = with_present_operators(load_rules(), graph)
     misses = read_near_misses(rules, evaluated(compile_misses(rules), graph, None), graph)
     expected = {
         (miss.rule.name, tuple(map(graph.node_name, miss.match.nodes.values())), miss.condition)

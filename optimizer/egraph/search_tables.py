@@ -15,7 +15,7 @@ from .columns import NONE
 from .extraction.merges import canonical
 from .extraction.problem import Selection
 from .provenance import Application
-from .search import Found
+from .search import SearchResult
 from .trace import name_of
 
 Rows = Sequence[Mapping[str, object]]
@@ -42,11 +42,11 @@ COMMENT ON COLUMN e_class.plain_id IS 'Class of the same value outside of blocks
 CREATE OR REPLACE TABLE e_refusal (node_id BIGINT, reason VARCHAR);
 COMMENT ON TABLE e_refusal IS 'E-nodes that are not computed in blocks, and why.';
 CREATE OR REPLACE TABLE e_match (
-    match_id BIGINT, rule VARCHAR, nodes BIGINT[], made BIGINT[], refusal VARCHAR
+    match_id BIGINT, rule VARCHAR, nodes BIGINT[], target_nodes BIGINT[], refusal VARCHAR
 );
 COMMENT ON TABLE e_match IS 'Matches that were applied, in order.';
 COMMENT ON COLUMN e_match.nodes IS 'E-nodes matched.';
-COMMENT ON COLUMN e_match.made IS 'E-nodes of the right side, new ones or not.';
+COMMENT ON COLUMN e_match.target_nodes IS 'E-nodes of the right side, new ones or not.';
 COMMENT ON COLUMN e_match.refusal IS 'Why it was not applied; empty where it was.';
 CREATE OR REPLACE TABLE e_plan (
     rank INTEGER, cost_ns DOUBLE, bound_ns DOUBLE, without VARCHAR[], laid_out BOOLEAN
@@ -63,7 +63,7 @@ COMMENT ON TABLE e_choice IS 'Of each plan the e-node that each class is compute
 
 
 @dataclass(frozen=True)
-class Account:
+class LayoutSearch:
     """What the layouts of values add to a search: classes, matches, costs, and the plan laid out.
 
     `layouts` maps blocked classes to the class of the same value outside, and how channels lie.
@@ -79,7 +79,7 @@ class Account:
     without: tuple[str, ...]
 
 
-def keep(found: Found, path: Path, laid: Account | None = None) -> None:
+def write_search(found: SearchResult, path: Path, laid: LayoutSearch | None = None) -> None:
     """Write a search to a DuckDB file, in the place of what an earlier one left there.
 
     `laid` is what came of it when layouts were chosen. Raises TensologError where the file can't be
@@ -88,7 +88,7 @@ def keep(found: Found, path: Path, laid: Account | None = None) -> None:
     write_tables(path, SCHEMA, _tables(found, laid))
 
 
-def _tables(found: Found, laid: Account | None) -> dict[str, list[dict[str, object]]]:
+def _tables(found: SearchResult, laid: LayoutSearch | None) -> dict[str, list[dict[str, object]]]:
     egraph, columns = found.egraph, found.egraph.columns
     price: Callable[[int], float] = found.costs if laid is None else laid.price
     nodes: list[dict[str, object]] = []
@@ -131,7 +131,7 @@ def _tables(found: Found, laid: Account | None) -> dict[str, list[dict[str, obje
             "match_id": number,
             "rule": application.rule,
             "nodes": list(application.nodes),
-            "made": application.made,
+            "target_nodes": application.target_nodes,
             "refusal": application.refusal,
         }
         for number, application in enumerate(applications)
@@ -149,7 +149,7 @@ def _tables(found: Found, laid: Account | None) -> dict[str, list[dict[str, obje
     }
 
 
-def _plans(found: Found, laid: Account | None) -> dict[str, list[dict[str, object]]]:
+def _plans(found: SearchResult, laid: LayoutSearch | None) -> dict[str, list[dict[str, object]]]:
     """Every plan that was taken out, and what it computes each class by."""
     plans: list[dict[str, object]] = []
     chosen: list[dict[str, object]] = []

@@ -27,7 +27,7 @@ def links(rule: Rule) -> tuple[tuple[Operators, Operators], ...]:
     )
 
 
-class Places:
+class RuleTriggers:
     """When operators, and pairs of them that follow one another, last appeared or changed."""
 
     def __init__(self, egraph: EGraph) -> None:
@@ -58,7 +58,7 @@ class Places:
             for pair, latest in _latest(pairs, np.maximum(stamps[above], stamps[below])).items()
         }
 
-    def has_news(self, rule: Rule, since: int) -> bool:
+    def may_match_anew(self, rule: Rule, since: int) -> bool:
         """Whether a rule may match, and may match something that changed at `since` or later."""
         latest = -1
         for node in rule.match:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
-from .bound import Decision, decide
+from .branch_and_bound import Decision, decide
 from .problem import Choice, Selection
 from .regions import Region
 
