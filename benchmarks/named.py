@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from tensolog.optimizer.race.openings import FUSIONS
+from tensolog.optimizer.race.session_options import FUSIONS
 from tensolog.profiles.races.race import Lap, race
 from tensolog.profiles.sessions.execution import DEFAULTS
 from tensolog.profiles.sessions.operators_run import operators_run

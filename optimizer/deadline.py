@@ -36,6 +36,6 @@ def checkpoint() -> None:
         raise OutOfTimeError
 
 
-def left_s() -> float:
+def remaining_s() -> float:
     """Return the seconds that the block has left; infinity where nothing cuts it."""
     return max(0.0, _end.get() - time.monotonic())

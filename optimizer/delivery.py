@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..profiles.sessions.deployed import LIBRARY
-from .deadline import OutOfTimeError, left_s
+from .deadline import OutOfTimeError, remaining_s
 from .fuse.codegen.compiler import CompilerError
 from .fuse.codegen.unit import native_level
 from .native.loops.tables import PLAIN, SPOKEN
@@ -47,7 +47,7 @@ def deliver_kernels(state: State) -> None:
     if state.winner is state.original:
         return
     (path,) = plan.execution.libraries
-    state.libraries[LIBRARY] = state.workshop.file(path.name)
+    state.libraries[LIBRARY] = state.candidate_files.file(path.name)
     plan.execution = replace(plan.execution, libraries=(Path(LIBRARY),))
 
 
@@ -55,11 +55,11 @@ def _for_all(state: State, raced: Plan) -> Plan:
     contest = state.contest
     with state.phases("compiling", raced.name):
         plan = state.kernel_plans.delivered(raced)
-        if contest.verifying_s > left_s():
+        if contest.verifying_s > remaining_s():
             raise OutOfTimeError
         contest.verify(plan)
     if plan is not raced:
         state.plans = [plan if other is raced else other for other in state.plans]
-        plan = run_final(contest, [plan], min(contest.rounds_s(ENOUGH_ROUNDS), left_s()))
+        plan = run_final(contest, [plan], min(contest.rounds_s(ENOUGH_ROUNDS), remaining_s()))
     state.winner = state.original if plan.refusal else plan
     return plan

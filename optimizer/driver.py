@@ -19,7 +19,7 @@ from .graph.torch_modules import export_module, is_module
 from .native.library import require_compiler
 from .passes import run_passes
 from .phases import Phases, Progress
-from .race.realize import Workshop
+from .race.candidate_files import CandidateFiles
 from .result.conclude import conclude
 from .result.optimization import Optimization
 from .setting import BUDGET_S, CLASSES, SEARCHES, OptionError, Setting, allowed
@@ -152,14 +152,14 @@ def _run(
     *,
     keeps: bool,
 ) -> Optimization:
-    with Workshop(catalog) as workshop:
+    with CandidateFiles(catalog) as candidate_files:
         state = read(
             source,
             catalog=catalog,
             setting=setting,
             phases=phases,
             rules=rules,
-            workshop=workshop,
+            candidate_files=candidate_files,
             kept=kept,
         )
         try:

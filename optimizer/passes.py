@@ -93,7 +93,11 @@ PASSES = (
         applies=derivation.may_lay_out,
         measures=True,
     ),
-    Pass("deriving what no rule can say", derivation.derive_apart, applies=derivation.may_round),
+    Pass(
+        "deriving what no rule can say",
+        derivation.derive_beyond_rules,
+        applies=derivation.may_round,
+    ),
     # Of these the few that are right, and may be the fastest.
     Pass("asking what runs", selection.ask_runtime, share=0.02, most=0.06),
     Pass("predicting", selection.predict, share=0.06, most=0.16, measures=True),

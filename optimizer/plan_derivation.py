@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from .layouts.blocking import BLOCKED
-from .layouts.plans import LEAST_MOVES, is_news, moves
+from .layouts.plans import LEAST_MOVES, moves, reorders_less
 from .layouts.runtime import NCHWC
 from .race.contest import Plan
 from .race.nonfinite import losing_rules, refused_steps
@@ -35,7 +35,7 @@ def leave_out_losing(state: State, seconds: float) -> Iterator[Plan]:
     first = state.first
     losing = state.planner.assuming_finite(first)
     try:
-        losing = losing_rules(state.planner, state.contest, state.workshop, first, losing)
+        losing = losing_rules(state.planner, state.contest, state.candidate_files, first, losing)
     finally:
         if losing:
             state.planner.forbid(losing)
@@ -47,7 +47,7 @@ def leave_out_losing(state: State, seconds: float) -> Iterator[Plan]:
 
 def search(state: State, seconds: float) -> Iterator[Plan]:
     """Derive plans by what kernels cost: of single rewrites that gain, and of an e-graph."""
-    state.prices.left_s = seconds
+    state.prices.remaining_s = seconds
     start, planner = state.first, state.planner
     state.explored = planner.explore("explored", start, state.sizes)
     yield state.explored
@@ -61,13 +61,13 @@ def search(state: State, seconds: float) -> Iterator[Plan]:
 
 def screen_rules(state: State, seconds: float) -> Iterator[Plan]:
     """Try rules one by one, end to end; no plan comes of that yet."""
-    state.screening = screen(state.planner, state.contest, state.workshop, seconds)
+    state.screening = screen(state.planner, state.contest, state.candidate_files, seconds)
     yield from ()
 
 
 def choose_rules(state: State, seconds: float) -> Iterator[Plan]:
     """Derive a plan without the rules that did harm, and with those that helped."""
-    state.prices.left_s = seconds
+    state.prices.remaining_s = seconds
     state.start = select(state.planner, state.contest, state.screening)
     yield state.start
 
@@ -87,12 +87,12 @@ def lay_out(state: State, seconds: float) -> Iterator[Plan]:
     often = moves(run) > LEAST_MOVES
     if not often:
         if not planner.frees_convolutions():
-            planner.held = None
+            planner.last_search = None
         if not state.setting.fuses:
             return
-    state.prices.left_s = seconds / 2
+    state.prices.remaining_s = seconds / 2
     laid, *state.laid = planner.lay_out("laid out", state.start or state.first, sizes)
-    state.prices.left_s += seconds / 2
+    state.prices.remaining_s += seconds / 2
     harmful = state.screening.harmful()
     joint, further = planner.lay_out_jointly("laid out with rules", harmful, state.kept)
     if further is not None:
@@ -102,11 +102,11 @@ def lay_out(state: State, seconds: float) -> Iterator[Plan]:
             continue
         if any(node.domain == NCHWC for node in plan.graph.nodes.values()):
             state.laid.append(plan)
-        if often and is_news(plan.graph, run):
+        if often and reorders_less(plan.graph, run):
             yield plan
 
 
-def derive_apart(state: State, seconds: float) -> Iterator[Plan]:
+def derive_beyond_rules(state: State, seconds: float) -> Iterator[Plan]:
     """Derive what has a number in it that depends on the model: blocks, tables, rows merged."""
     planner, first = state.planner, state.first
     yield planner.attend("by blocks", (*state.plans[::-1], state.original))

@@ -12,14 +12,14 @@ from functools import partial
 from ..catalog.errors import ModelError
 from ..profiles.sessions.deployed import DOMAIN
 from ..profiles.sessions.session import reason_of
-from .deadline import OutOfTimeError, left_s
+from .deadline import OutOfTimeError, remaining_s
 from .delivery import deliver_kernels
 from .graph.free_sizes import not_given
 from .layouts.blocking import BLOCKED
 from .race.contest import ORIGINAL, Contest, Plan
 from .race.final import ENOUGH_ROUNDS, FINAL_SHARE, run_final
-from .race.openings import alternatives, promising
 from .race.qualifying import qualify
+from .race.session_options import alternatives, promising
 from .race.shortlist import LEAST_ROUNDS, NO_TIME
 from .race.verify import EndlessError, NoTimeError
 from .setting import Setting
@@ -51,7 +51,7 @@ def run_original(state: State, seconds: float) -> Iterator[Plan]:
                 state.phases,
                 given=state.sizes,
                 size_bytes=size_bytes,
-                widened=partial(state.workshop.place_widened, state.skeleton, size_bytes),
+                widened=partial(state.candidate_files.place_widened, state.skeleton, size_bytes),
                 end=state.schedule.end,
             )
         except EndlessError:
@@ -83,7 +83,7 @@ def race_newest(state: State, seconds: float) -> Iterator[Plan]:
         _verify(state, plan, "first race")
         if plan.is_verified:
             raced = [contest.original, plan]
-            contest.time_what_runs(raced, short_s, phase="first race", reference=ORIGINAL)
+            contest.time_runnable(raced, short_s, phase="first race", reference=ORIGINAL)
     yield from ()
 
 
@@ -107,14 +107,14 @@ def ask_runtime(state: State, seconds: float) -> Iterator[Plan]:
     """Let the runtime say which kernels it runs for the original and for each plan."""
     state.rivals = _derived(state)
     for plan in state.rivals:
-        state.workshop.placed(plan)
+        state.candidate_files.placed(plan)
     state.prediction.ask([state.original, *state.rivals], seconds)
     yield from ()
 
 
 def predict(state: State, seconds: float) -> Iterator[Plan]:
     """Measure these kernels; refuse plans that surely take longer, leave out what runs the same."""
-    state.run_prices.left_s = seconds
+    state.run_prices.remaining_s = seconds
     state.rivals = state.prediction.rivals(_derived(state))
     yield from ()
 
@@ -148,7 +148,7 @@ def fuse(state: State, seconds: float) -> Iterator[Plan]:
 def open_otherwise(state: State, seconds: float) -> Iterator[Plan]:
     """Race the finalists opened in other ways: without some of the runtime's own fusions."""
     contest = state.contest
-    state.run_prices.left_s = MEASURING_WAYS * seconds
+    state.run_prices.remaining_s = MEASURING_WAYS * seconds
     plans = [contest.original, *(plan for plan in state.finalists if plan.base is None)]
     sound = promising(state.prediction, plans, _alike(state), ASKING_WAYS * seconds)
     for plan in alternatives(contest, sound, seconds * (1 - ASKING_WAYS - MEASURING_WAYS)):
@@ -158,7 +158,7 @@ def open_otherwise(state: State, seconds: float) -> Iterator[Plan]:
 
 def race_finalists(state: State, seconds: float) -> Iterator[Plan]:
     """Let the finalists race the original, and the best one of them race it again."""
-    if state.schedule.left_s < state.contest.rounds_s(1):
+    if state.schedule.remaining_s < state.contest.rounds_s(1):
         state.take_incumbent()
         raise OutOfTimeError
     state.winner = run_final(state.contest, state.finalists, seconds, state.expected_cost)
@@ -176,7 +176,7 @@ def deliver(state: State, seconds: float) -> Iterator[Plan]:
 
 def predict_winner(state: State, seconds: float) -> Iterator[Plan]:
     """Say what runs for the winner, and what that costs."""
-    state.run_prices.left_s = seconds
+    state.run_prices.remaining_s = seconds
     state.prediction.ask([state.winner], seconds)
     state.prediction.measure([state.winner])
     yield from ()
@@ -211,19 +211,19 @@ def _mostly_convolves(state: State) -> bool:
 
 def _alike(state: State) -> list[Plan]:
     """Plans that run what another one runs: they may differ opened otherwise, or with kernels."""
-    return [plan for plan in state.plans if plan.like and plan.is_verified]
+    return [plan for plan in state.plans if plan.same_kernels_as and plan.is_verified]
 
 
 def _verify(state: State, plan: Plan, phase: str = "verifying") -> None:
     """Verify a plan unless that was done, where the pass has the time for it."""
     if plan.refusal or plan.is_verified:
         return
-    if state.contest.verifying_s > left_s():
+    if state.contest.verifying_s > remaining_s():
         plan.refusal = f"{NO_TIME}: give a larger budget"
         plan.lacks_s = state.contest.verifying_s + state.contest.rounds_s(LEAST_ROUNDS)
         return
     with state.phases(phase, plan.name):
-        state.contest.verify(state.workshop.placed(plan))
+        state.contest.verify(state.candidate_files.placed(plan))
 
 
 def _not_run(state: State, error: Exception) -> str:

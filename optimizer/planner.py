@@ -52,7 +52,7 @@ class Planner:
         self.naming = [rule for rule in explorative if is_naming(rule)]
         self.explorative = [rule for rule in explorative if not is_naming(rule)]
         # What `grow` found and from which plan, until its layouts are chosen.
-        self.held: tuple[Plan, SearchResult] | None = None
+        self.last_search: tuple[Plan, SearchResult] | None = None
 
     def assuming_finite(self, plan: Plan) -> set[str]:
         """Name the rules of a plan that promise their equality for finite numbers only."""
@@ -126,7 +126,7 @@ class Planner:
         """
         from .egraph.search import search
         from .egraph.search_tables import write_search
-        from .explain.what_if import tried
+        from .explain.node_options import steps_not_in_plan
 
         naming = self.naming if count > 1 else []  # each plan more takes loading
         with self.phases("searching", name):
@@ -143,8 +143,8 @@ class Planner:
             )
             if kept is not None:
                 write_search(found, kept)
-            left = tried(found.egraph, found.growth, found.costs)
-        self.held = (start, found) if hold else None
+            left = steps_not_in_plan(found.egraph, found.growth, found.costs)
+        self.last_search = (start, found) if hold else None
         plans = []
         every = [*found.plans, *([found.named] if found.named else ())]
         for place, derived in enumerate(every):
@@ -195,9 +195,9 @@ class Planner:
         from .layouts.plans import lay_out_jointly
         from .native.convolution.blocked import TILES
 
-        if self.held is None:
+        if self.last_search is None:
             return None, None
-        (start, found), self.held = self.held, None
+        (start, found), self.last_search = self.last_search, None
         filters = TILES if self.setting.fuses else ()
         with self.phases("searching", name):
             laid, further = lay_out_jointly(
@@ -216,9 +216,9 @@ class Planner:
         from .layouts.promising import frees
         from .native.convolution.blocked import TILES
 
-        if self.held is None or not self.setting.fuses:
+        if self.last_search is None or not self.setting.fuses:
             return False
-        _, found = self.held
+        _, found = self.last_search
         return frees(found.egraph, found.growth.applications, TILES)
 
     def attend(self, name: str, starts: Sequence[Plan]) -> Plan:

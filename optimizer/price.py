@@ -29,7 +29,7 @@ class Prices:
         self, model: CostModel, *, budget_s: float, fused: dict[str, Cost] | None = None
     ) -> None:
         self.model = model
-        self.left_s = budget_s
+        self.remaining_s = budget_s
         self.spent_s = 0.0
         self.measured = 0
         # What fused kernels cost, by their operators' names: they run with their library only.
@@ -38,14 +38,14 @@ class Prices:
     def measure(self, kernels: Iterable[Kernel], progress: Progress | None = None) -> None:
         """Measure what has no stored cost yet, in the order given, while the budget lasts."""
         todo = [kernel for kernel in dict.fromkeys(kernels) if self._is_open(kernel)]
-        if not todo or self.left_s <= 0:
+        if not todo or self.remaining_s <= 0:
             return
         start = time.monotonic()
         try:
-            self.measured += self.model.measure(todo, budget_s=self.left_s, progress=progress)
+            self.measured += self.model.measure(todo, budget_s=self.remaining_s, progress=progress)
         finally:
             self.spent_s += (took_s := time.monotonic() - start)
-            self.left_s -= took_s
+            self.remaining_s -= took_s
 
     def unmeasured(self, kernels: Iterable[Kernel]) -> list[Kernel]:
         """List the kernels that can be measured and have not been, each once, in their order."""

@@ -30,7 +30,7 @@ class Schedule:
         self._clock = clock
 
     @property
-    def left_s(self) -> float:
+    def remaining_s(self) -> float:
         """Seconds until the end."""
         return max(0.0, self.end - self._clock())
 
@@ -41,8 +41,8 @@ class Schedule:
         too near for all shares, as much less of each.
         """
         wanted_s = max(share_s, min(most_s, self.seconds - self.spent_s - kept_s))
-        even_s = self.left_s * share_s / (share_s + kept_s) if share_s else 0.0
-        return min(wanted_s, max(even_s, self.left_s - kept_s))
+        even_s = self.remaining_s * share_s / (share_s + kept_s) if share_s else 0.0
+        return min(wanted_s, max(even_s, self.remaining_s - kept_s))
 
     def cut(self, kept_s: float) -> float:
         """Give the time of the clock at which a pass is cut, however much it still has to do.
@@ -50,7 +50,7 @@ class Schedule:
         That is when it would take what is kept for those after it, but not before half of the time
         is over.
         """
-        return self.end - min(kept_s, self.left_s / 2)
+        return self.end - min(kept_s, self.remaining_s / 2)
 
     def charge(self, seconds: float) -> None:
         """Take what a pass took out of what is left for the others."""

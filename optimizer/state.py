@@ -26,9 +26,9 @@ from .native.candidates import KernelPlans
 from .phases import Phases
 from .planner import Planner
 from .price import Prices, kernels_of_graph
+from .race.candidate_files import CandidateFiles
 from .race.contest import ORIGINAL, Contest, Plan
 from .race.prediction import Prediction
-from .race.realize import Workshop
 from .race.screening import Screening
 from .race.shortlist import LEAST_ROUNDS
 from .schedule import Schedule
@@ -66,7 +66,7 @@ class State:
     catalog: Catalog
     setting: Setting
     phases: Phases
-    workshop: Workshop
+    candidate_files: CandidateFiles
     kept: Path | None
     model_id: int
     skeleton: onnx.ModelProto
@@ -130,7 +130,7 @@ class State:
         """Plans with kernels, and what these were measured to take."""
         if self._kernel_plans is None:
             self._kernel_plans = KernelPlans(
-                self.contest, self.workshop, self.phases, self.prices.fused
+                self.contest, self.candidate_files, self.phases, self.prices.fused
             )
         return self._kernel_plans
 
@@ -222,7 +222,7 @@ def read(
     setting: Setting,
     phases: Phases,
     rules: Sequence[Rule],
-    workshop: Workshop,
+    candidate_files: CandidateFiles,
     kept: Path | None,
 ) -> State:
     """Read a model: the state that the first pass finds."""
@@ -230,11 +230,11 @@ def read(
         store_ledger(catalog, rules)
         model_id = read_model(catalog, source)
         skeleton = skeleton_model(catalog, model_id)
-        graph = workshop.read(skeleton)
+        graph = candidate_files.read(skeleton)
         graph.types = infer_types(graph)
         original = Plan(ORIGINAL, graph, nodes_in_file=len(skeleton.graph.node))
         # Like the plans, so that the same weights are mapped and nothing else tells them apart.
-        original.source = workshop.place(ORIGINAL, skeleton)
+        original.source = candidate_files.place(ORIGINAL, skeleton)
         prices = Prices(CostModel(catalog, threads=setting.threads), budget_s=0.0)
         # What runs, runs as it is written.
         as_written = CostModel(catalog, threads=setting.threads, configuration=AS_WRITTEN.level)
@@ -244,7 +244,7 @@ def read(
         catalog=catalog,
         setting=setting,
         phases=phases,
-        workshop=workshop,
+        candidate_files=candidate_files,
         kept=kept,
         model_id=model_id,
         skeleton=skeleton,

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from ..match.rewrite import Step
 from ..report.notebook import Text
 from ..report.schema import steps_json
+from .reason_text import explanation_text
 from .reasons import Reason
-from .text import explanation_text
 
 
 @dataclass

@@ -18,17 +18,17 @@ from ..match.matcher import Matcher
 from ..match.single_gains import judge, order_by_bound, weigh
 from ..phases import Progress
 from ..price import Prices, kernels_of_graph
-from ..race.realize import Workshop
+from ..race.candidate_files import CandidateFiles
 from ..setting import Setting
 from ..target import AUTO, for_rules
-from .near_misses import near_misses
+from .graph_near_misses import near_misses
 
 if TYPE_CHECKING:
     from ..driver import Source
 
 
 @dataclass(frozen=True)
-class Place:
+class RulePlace:
     """Where a rule fires: the nodes it takes, and what they and their successors cost.
 
     Costs are None where a shape is not known; `measured` tells them from bounds.
@@ -52,7 +52,7 @@ class Impact:
 
     model: str
     nodes: int
-    places: tuple[Place, ...]
+    places: tuple[RulePlace, ...]
     near_misses: tuple[str, ...]
     model_ns: float
     why_not: str = ""
@@ -91,10 +91,10 @@ def impact_of(
     """
     tell = progress or (lambda phase, done, total, detail: None)
     setting = Setting(target=for_rules(target), threads=cores() if threads is None else threads)
-    with Catalog(":memory:") as scratch, Workshop(scratch) as workshop:
+    with Catalog(":memory:") as scratch, CandidateFiles(scratch) as candidate_files:
         model_id = read_model(scratch, model)
         skeleton = skeleton_model(scratch, model_id)
-        graph, nodes = workshop.read(skeleton), len(skeleton.graph.node)
+        graph, nodes = candidate_files.read(skeleton), len(skeleton.graph.node)
         graph.types = infer_types(graph)
         sizes = next(guesses(graph, sizes_from(graph, input_shapes or {})))
         types = bound_types(graph, sizes)
@@ -115,11 +115,13 @@ def impact_of(
         for match, trial in trials:
             names = tuple(graph.node_name(number) for number in match.nodes.values())
             if trial is None:
-                places.append(Place(names, len(match.nodes), len(rule.rewrite) + len(rule.correct)))
+                places.append(
+                    RulePlace(names, len(match.nodes), len(rule.rewrite) + len(rule.correct))
+                )
                 continue
             step = judge(trial, prices)
             places.append(
-                Place(
+                RulePlace(
                     names,
                     trial.removed,
                     trial.added,

@@ -23,20 +23,20 @@ from ..match.rewrite import Step
 from ..price import Prices, kernel_of
 from ..report.notebook import Text
 from ..setting import OptionError, Setting
-from .near_misses import near_misses
+from .graph_near_misses import near_misses
 from .nearest import nearest
+from .node_options import Asker
+from .reason_text import story_text
 from .reasons import (
     IN_PLAN,
     NOT_ALLOWED,
     PATTERN,
     WITHOUT_USE,
-    Laying,
+    LayoutOption,
+    NodeOption,
+    NodeOptions,
     Reason,
-    Standing,
-    Way,
 )
-from .text import story_text
-from .what_if import Asker
 
 # Imported within functions: layouts, for the targets that have any.
 
@@ -61,10 +61,10 @@ class NodeStory:
     plan_ns: float | None
     own_ns: float | None
     steps: list[Step] = field(default_factory=list)
-    ways: list[Way] = field(default_factory=list)
+    ways: list[NodeOption] = field(default_factory=list)
     matches: list[Reason] = field(default_factory=list)
     refusals: list[Reason] = field(default_factory=list)
-    layouts: list[Laying] = field(default_factory=list)
+    layouts: list[LayoutOption] = field(default_factory=list)
     beside: tuple[str, ...] = ()
     refusal: str = ""
     growth: str = ""
@@ -86,7 +86,7 @@ class NodeStory:
             "ways": [asdict(way) for way in self.ways],
             "uses": [reason.match_json() for reason in self.matches],
             "refusals": [reason.refusal_json() for reason in self.refusals],
-            "layouts": [asdict(laying) for laying in self.layouts],
+            "layouts": [asdict(option) for option in self.layouts],
         }
 
 
@@ -214,14 +214,18 @@ def _lacking(graph: Graph, number: int, rules: Sequence[Rule]) -> list[Reason]:
 
 def _standing(
     story: NodeStory, egraph: EGraph, growth: Growth, costs: Costs, number: int, setting: Setting
-) -> Standing:
+) -> NodeOptions:
     """Ask with layouts where the target has any, else without."""
-    from .layout_what_if import laid_standing
+    from .layout_options import options_in_layouts
 
     if setting.contributes:
-        found = laid_standing(egraph, growth, costs, number)
+        found = options_in_layouts(egraph, growth, costs, number)
         if found is not None:
-            story.layouts, story.refusal, story.beside = found.layings, found.refusal, found.beside
+            story.layouts, story.refusal, story.beside = (
+                found.layout_options,
+                found.refusal,
+                found.beside,
+            )
             return found
     return Asker(egraph, growth.applications, costs).answer(number)
 
@@ -279,7 +283,7 @@ def _cleaned(graph: Graph, number: int, fold_limit: int) -> str:
     return "" if number in graph.nodes else "dropped, since no output depends on it"
 
 
-def _fate(story: NodeStory, found: Standing) -> str:
+def _fate(story: NodeStory, found: NodeOptions) -> str:
     others = [name for name in story.beside if name != story.node]
     if story.beside:
         one = f", in one with {', '.join(others)}" if others else ""

@@ -1,8 +1,8 @@
 """The one model of reasons: why a rule was applied at a place, or what kept it from that.
 
 Whatever looks for an answer gives reasons: the matcher (conditions that fail), the search for
-parts of a pattern, the e-graph (what a plan would cost more), and the options. `text.py` lays them
-out for people, the methods of Reason as plain values.
+parts of a pattern, the e-graph (what a plan would cost more), and the options. `reason_text.py`
+lays them out for people, the methods of Reason as plain values.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Reason:
 
 
 @dataclass(frozen=True)
-class Way:
+class NodeOption:
     """One e-node that gives a value of a node: its cost, and what the plan would cost more.
 
     `source` says whether the cost is measured or a bound; `more_ns` is None where that is not
@@ -78,7 +78,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Laying:
+class LayoutOption:
     """A layout of a value: what gives the value there, and what the plan would take more.
 
     `ways` are left out for the value outside of blocks, where they are those of the node.
@@ -89,26 +89,26 @@ class Laying:
 
     value: str
     layout: str
-    ways: list[Way]
+    ways: list[NodeOption]
     is_chosen: bool
     more_ns: float | None
     note: str
 
 
 @dataclass(frozen=True)
-class Standing:
+class NodeOptions:
     """How a node stands in an e-graph: ways to compute it, matches at it, whether it is needed.
 
-    `layings` are the layouts that its values could have, where the model can be laid out in blocks
-    at all; `beside` names what the plan computes in one with it there, itself among it, and
+    `layout_options` are the layouts that its values could have, where the model can be laid out in
+    blocks at all; `beside` names what the plan computes in one with it there, itself among it, and
     `refusal` says why it can't be there. Costs are those of plans, in nanoseconds.
     """
 
-    ways: list[Way]
+    ways: list[NodeOption]
     matches: list[Reason]
     is_needed: bool
     plan_ns: float
     own_ns: float
-    layings: list[Laying] = field(default_factory=list)
+    layout_options: list[LayoutOption] = field(default_factory=list)
     beside: tuple[str, ...] = ()
     refusal: str = ""

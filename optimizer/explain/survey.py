@@ -27,11 +27,11 @@ from ..match.matcher import Matcher, with_present_operators
 from ..match.rewrite import Step, simplify
 from ..phases import Progress
 from ..price import Prices, kernels_of_graph
-from ..race.realize import Workshop
+from ..race.candidate_files import CandidateFiles
 from ..setting import CLASSES, OptionError, Setting, allowed
 from ..target import AUTO, for_rules
 from .explanation import Explanation
-from .near_misses import near_misses
+from .graph_near_misses import near_misses
 from .nearest import nearest
 from .node_story import NodeStory, Question, about, answer
 
@@ -57,9 +57,9 @@ def explain_model(
     base = applicable() if rules is None else tuple(rules)
     if rule is not None:
         _named(base, rule)
-    with Catalog(":memory:") as catalog, Workshop(catalog) as workshop:
+    with Catalog(":memory:") as catalog, CandidateFiles(catalog) as candidate_files:
         model_id = read_model(catalog, model)
-        graph = workshop.read(skeleton_model(catalog, model_id))
+        graph = candidate_files.read(skeleton_model(catalog, model_id))
         graph.types = infer_types(graph)
         sizes_from(graph, input_shapes or {})
         in_file = graph.opset()
@@ -137,9 +137,9 @@ def explain_node(
         allow=allowed(allow),
         threads=cores() if threads is None else threads,
     )
-    with Catalog(":memory:") as scratch, Workshop(scratch) as workshop:
+    with Catalog(":memory:") as scratch, CandidateFiles(scratch) as candidate_files:
         model_id = read_model(scratch, model)
-        graph = workshop.read(skeleton_model(scratch, model_id))
+        graph = candidate_files.read(skeleton_model(scratch, model_id))
         graph.types = infer_types(graph)
         sizes = next(guesses(graph, sizes_from(graph, input_shapes or {})))
         asked = Question(setting, applicable() if rules is None else tuple(rules), sizes)
@@ -152,8 +152,8 @@ def explain_node_of(
     catalog: Catalog, model_id: int, name: str, asked: Question, steps: Sequence[Step]
 ) -> NodeStory:
     """Say the same of a model that a catalog holds, with the steps of its plan."""
-    with Workshop(catalog) as workshop:
-        graph = workshop.read(skeleton_model(catalog, model_id))
+    with CandidateFiles(catalog) as candidate_files:
+        graph = candidate_files.read(skeleton_model(catalog, model_id))
         graph.types = infer_types(graph)
         graph, _ = basis_of(graph, asked.setting, asked.rules)
         prices = _stored_prices(catalog, asked.setting)
@@ -228,9 +228,9 @@ def kernels_of_model(
 
     Raises ModelError for a model that can't be read, or where no shape is known.
     """
-    with Catalog(":memory:") as scratch, Workshop(scratch) as workshop:
+    with Catalog(":memory:") as scratch, CandidateFiles(scratch) as candidate_files:
         model_id = read_model(scratch, model)
-        graph = workshop.read(skeleton_model(scratch, model_id))
+        graph = candidate_files.read(skeleton_model(scratch, model_id))
         graph.types = infer_types(graph)
         return _kernels(graph, sizes_from(graph, input_shapes or {}))
 

@@ -24,7 +24,7 @@ from ..graph.graph import Graph
 from ..match.rewrite import Step, clean
 from ..native.shapes.shapes import Followed
 from ..price import Prices
-from .costs import REORDERS
+from .blocked_costs import REORDERS
 from .filters import FILTERS, computed
 from .guard import guard
 from .promising import PROMISE, frees, promising
@@ -40,7 +40,7 @@ LEAST_MOVES = 2
 
 
 @dataclass(frozen=True)
-class Laid:
+class LaidOutPlan:
     """A plan with blocked values: its graph, the steps to it, and what was taken out of `space`."""
 
     graph: Graph
@@ -70,7 +70,7 @@ class Laid:
 
 def lay_out(
     graph: Graph, prices: Prices, *, sizes: Mapping[str, int], fold_limit: int
-) -> Laid | None:
+) -> LaidOutPlan | None:
     """Find the cheapest way to compute a graph as it is when values may lie in blocks.
 
     None where nothing would, or the runtime has no such kernels. What the plan needs is measured
@@ -86,7 +86,7 @@ def lay_out_for_kernels(
     *,
     sizes: Mapping[str, int],
     fold_limit: int,
-) -> tuple[Laid | None, Laid | None]:
+) -> tuple[LaidOutPlan | None, LaidOutPlan | None]:
     """Lay a graph out as `lay_out` does, and once more for kernels of convolutions.
 
     These count less there, by filters of some sizes. The second is None as well where the same is
@@ -109,7 +109,7 @@ def _for_kernels(
     extraction: Extraction,
     filters: Collection[tuple[int, int]],
     applications: Sequence[Application],
-) -> Laid | None:
+) -> LaidOutPlan | None:
     """Take out what is the cheapest where convolutions that kernels may compute count less."""
     parts = dict.fromkeys(promising(space.blocking, filters), PROMISE)
     if not parts:
@@ -124,7 +124,7 @@ def lay_out_jointly(
     rules: Sequence[Rule],
     forbidden: Collection[str] = (),
     filters: Collection[tuple[int, int]] = (),
-) -> tuple[Laid | None, Laid | None]:
+) -> tuple[LaidOutPlan | None, LaidOutPlan | None]:
     """Find the cheapest way to compute what a search found when values may lie in blocks.
 
     Everything that rules made is a choice beside every layout: a rewrite that pays in blocks alone
@@ -158,7 +158,7 @@ def joint_space(
 
 def _taken_out(
     space: Space, extraction: Extraction, applications: Sequence[Application]
-) -> Laid | None:
+) -> LaidOutPlan | None:
     selection, egraph = extraction.selection, space.egraph
     if not space.is_blocked(selection):
         return None
@@ -167,7 +167,7 @@ def _taken_out(
     steps = steps_of(egraph, selection, every, space.costs)
     if not finished(laid, egraph.fold_limit, space.blocking.values.block):
         return None
-    return Laid(laid, steps, space, extraction)
+    return LaidOutPlan(laid, steps, space, extraction)
 
 
 def _names(space: Space, selection: Selection) -> dict[int, str]:
@@ -235,7 +235,7 @@ def moves(run: Counter[str]) -> int:
     return sum(run[name] for name in MOVES)
 
 
-def is_news(graph: Graph, run: Counter[str]) -> bool:
+def reorders_less(graph: Graph, run: Counter[str]) -> bool:
     """Whether a plan reorders less often than the runtime does where it lays the model out itself.
 
     `run` counts the operators that it runs then. Else the plan is what the runtime makes anyway.

@@ -9,8 +9,8 @@ from ..egraph.extraction.alternatives import without
 from ..egraph.extraction.e_node_costs import original_selection
 from ..egraph.extraction.greedy import PaidChoice, cheapest_by_parts
 from ..egraph.extraction.problem import Choice, CycleError, Problem, Selection, cost_of, in_order
+from .blocked_costs import REORDERS
 from .blocking import Blocking
-from .costs import REORDERS
 
 
 def first_selection(

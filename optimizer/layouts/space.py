@@ -10,8 +10,8 @@ from ..egraph.extraction.alternatives import without
 from ..egraph.extraction.e_node_costs import Costs, problem_of
 from ..egraph.extraction.extract import MOST_STEPS, Extraction, extract
 from ..egraph.extraction.problem import Problem, Selection
+from .blocked_costs import BlockedCosts
 from .blocking import Blocking
-from .costs import BlockedCosts
 from .growing import grow
 from .runtime import NCHWC
 from .selection import first_selection, narrowed

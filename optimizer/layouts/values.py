@@ -60,7 +60,7 @@ class BlockedValues:
     applications: list[Application] = field(default_factory=list)
     # class -> the e-nodes that lead into its plain layout and out of it
     entering: dict[int, int] = field(default_factory=dict)
-    leaving: dict[int, int] = field(default_factory=dict)
+    leave_nodes: dict[int, int] = field(default_factory=dict)
     _made: dict[Row, int] = field(default_factory=dict)
     _pairs: list[tuple[int, int]] = field(default_factory=list)
 
@@ -205,9 +205,9 @@ class BlockedValues:
             self._pairs.append((known[layout], output))
         else:
             known[layout] = output
-        if is_left and layout.is_plain and class_ not in self.leaving:
+        if is_left and layout.is_plain and class_ not in self.leave_nodes:
             type_pair = self.types(class_, layout.channels)
-            self.leaving[class_] = self.leave(class_, output, layout, type_pair)
+            self.leave_nodes[class_] = self.leave(class_, output, layout, type_pair)
 
     def leave(
         self,
@@ -260,7 +260,7 @@ class BlockedValues:
                 own.setdefault(layout, find(value))
         self.blocked = merged
         self.entering = {find(c): node for c, node in self.entering.items()}
-        self.leaving = {find(c): node for c, node in self.leaving.items()}
+        self.leave_nodes = {find(c): node for c, node in self.leave_nodes.items()}
 
     def constant(self, kind: str, source: int, shape: Shape, attributes: Mapping[str, Any]) -> int:
         """The class of a constant that is computed from another one when the plan is written."""

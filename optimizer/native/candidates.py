@@ -23,8 +23,8 @@ from ..fuse.codegen.unit import native_level
 from ..graph.graph import Graph
 from ..layouts.runtime import NCHWC
 from ..phases import Phases
+from ..race.candidate_files import CandidateFiles
 from ..race.contest import Contest, Plan
-from ..race.realize import Workshop
 from .embed import embed
 from .find_kinds import compiled
 from .kernel_trial import KERNEL
@@ -53,11 +53,15 @@ class KernelPlans:
     """
 
     def __init__(
-        self, contest: Contest, workshop: Workshop, phases: Phases, costs: dict[str, Cost]
+        self,
+        contest: Contest,
+        candidate_files: CandidateFiles,
+        phases: Phases,
+        costs: dict[str, Cost],
     ) -> None:
-        self.contest, self.workshop, self.phases = contest, workshop, phases
+        self.contest, self.candidate_files, self.phases = contest, candidate_files, phases
         self._costs = costs
-        self._alone = Alone(contest, workshop, phases)
+        self._alone = Alone(contest, candidate_files, phases)
         self._first: Fusing | None = None
         self._first_s = 0.0
         self._compiling_s = 0.0
@@ -115,8 +119,10 @@ class KernelPlans:
 
     def _fused(self, base: Plan, budget_s: float, suffix: str = "") -> Fusing:
         """Find the kinds of regions of a plan, and race them alone."""
-        placed = self.workshop.placed(base)
-        fusing = Fusing(placed, self.contest, self.workshop, self.phases, self._alone, suffix)
+        placed = self.candidate_files.placed(base)
+        fusing = Fusing(
+            placed, self.contest, self.candidate_files, self.phases, self._alone, suffix
+        )
         fusing.look(budget_s * ALONE_SHARE)
         self._compiling_s = max(self._compiling_s, fusing.compiling_s)
         for kind in fusing.kinds:
@@ -143,12 +149,12 @@ class KernelPlans:
         plan.graph = embed(plan.graph, library.domain, raced.name.removesuffix(SUFFIX))
         plan.execution = replace(plan.execution, libraries=(Path(library.name),))
         plan.source = b""
-        self.workshop.place_file(library.path, library.name)
-        return self.workshop.placed(plan)
+        self.candidate_files.place_file(library.path, library.name)
+        return self.candidate_files.placed(plan)
 
     def _without_refused(self, plan: Plan) -> Plan:
         assert plan.base is not None
-        fusing = Fusing(plan.base, self.contest, self.workshop, self.phases, self._alone)
+        fusing = Fusing(plan.base, self.contest, self.candidate_files, self.phases, self._alone)
         made = fusing.rebuilt(plan)
         if made is None:
             raise CompilerError("the compiler refuses its kernels for other processors")
@@ -192,7 +198,7 @@ def _verified(fusing: Fusing, plan: Plan) -> Iterator[Plan]:
     """Verify a plan; where convolutions round too much, with one that does less after it."""
     for _ in range(1 + MOST_MILDER):
         with fusing.phases("verifying", plan.name):
-            fusing.contest.verify(fusing.workshop.placed(plan))
+            fusing.contest.verify(fusing.candidate_files.placed(plan))
         yield plan
         milder = fusing.milder(plan) if plan.refusal else None
         if milder is None:

@@ -8,8 +8,8 @@ from ...profiles.races.race import Lap
 from ..graph.graph import Graph, TensorType
 from ..graph.infer import bound_types
 from ..phases import Phases
+from ..race.candidate_files import CandidateFiles
 from ..race.contest import Contest
-from ..race.realize import Workshop
 from .kernel_trial import measured_forms
 from .kinds import Kind
 from .library import Library
@@ -26,8 +26,8 @@ class Alone:
     Plans of one model share it: what has been raced for one counts for the next.
     """
 
-    def __init__(self, contest: Contest, workshop: Workshop, phases: Phases) -> None:
-        self.contest, self.workshop, self.phases = contest, workshop, phases
+    def __init__(self, contest: Contest, candidate_files: CandidateFiles, phases: Phases) -> None:
+        self.contest, self.candidate_files, self.phases = contest, candidate_files, phases
         self._laps: dict[str, dict[str, Lap] | None] = {}
 
     def race(self, graph: Graph, kinds: Sequence[Kind], library: Library, budget_s: float) -> None:
@@ -47,7 +47,7 @@ class Alone:
                     types,
                     threads=self.contest.setting.threads,
                     budget_s=max(LEAST_S, budget_s / len(groups)),
-                    place=self.workshop.place,
+                    place=self.candidate_files.place,
                 )
             self._laps |= {kernel.name: laps.get(kernel.name) for kernel in kernels}
         for kind in kinds:

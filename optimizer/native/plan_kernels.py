@@ -21,9 +21,9 @@ from ..layouts.plans import sources
 from ..layouts.runtime import NCHWC
 from ..match.rewrite import Step
 from ..phases import Phases
+from ..race.candidate_files import CandidateFiles
 from ..race.contest import Contest, Plan
 from ..race.qualifying import is_roomy
-from ..race.realize import Workshop
 from .embed import embed, place
 from .find_kinds import EVERYTHING, OTHERS, compiled, kinds_of
 from .fuse_graph import by_kernel, regions
@@ -53,7 +53,7 @@ class Fusing:
 
     base: Plan
     contest: Contest
-    workshop: Workshop
+    candidate_files: CandidateFiles
     phases: Phases
     alone: Alone
     suffix: str = ""
@@ -230,8 +230,8 @@ class Fusing:
         if not placed:
             return
         for plan in placed:
-            self.workshop.placed(plan)
-        laps = self.contest.time_what_runs(
+            self.candidate_files.placed(plan)
+        laps = self.contest.time_runnable(
             [self.base, *placed], max(0.0, budget_s), phase="screening", reference=self.base.name
         )
         for at, kind in enumerate(kinds):
@@ -256,7 +256,7 @@ class Fusing:
                     steps.append(step)
         if not steps:
             return None
-        self.workshop.place_file(library.path, library.name)
+        self.candidate_files.place_file(library.path, library.name)
         opened = replace(self.base.execution, libraries=(Path(library.name),))
         self.used[name] = list(kinds)
         return Plan(

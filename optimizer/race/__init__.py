@@ -1,5 +1,5 @@
 """Plans against the original: verified on generated inputs, predicted, and timed end to end.
 
-In: plans, written out by `realize.py`. Out: the fastest of those that compute the same.
+In: plans, written out by `candidate_files.py`. Out: the fastest of those that compute the same.
 Begin with `contest.py`; the last word has `final.py`.
 """

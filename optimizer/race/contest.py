@@ -30,7 +30,7 @@ from ..graph.infer import bound_types
 from ..match.rewrite import Step
 from ..phases import BEST, Phases
 from ..setting import Setting
-from .isolated_run import is_risky, try_apart
+from .isolated_run import is_risky, run_isolated
 from .verify import (
     LEAST_RUN_S,
     Array,
@@ -68,10 +68,10 @@ class Plan:
     """One way to compute the model: its graph, the steps to it, and what was found out about it.
 
     `execution` is how its session is opened; `naive` the same plan opened as the runtime does by
-    itself, where that is another one. `run` are the kernels that the runtime runs for it, `like`
-    names another plan with the same ones. `base` is the plan that `kernels` were put
-    into, and `gain_ns` what these save, each timed beside the operators that it replaces. `gap` is
-    the share of its cost by which the search that chose it can't rule out a cheaper plan.
+    itself, where that is another one. `run` are the kernels that the runtime runs for it,
+    `same_kernels_as` names another plan with the same ones. `base` is the plan that `kernels` were
+    put into, and `gain_ns` what these save, each timed beside the operators that it replaces. `gap`
+    is the share of its cost by which the search that chose it can't rule out a cheaper plan.
     `nodes_in_file` is set of the original, whose file isn't written from the graph. What
     `is_verified` was found to compute what the original does. `lacks_s` are the seconds that
     verifying it or racing it would have taken, where it is refused since there was no time for
@@ -88,7 +88,7 @@ class Plan:
     refusal: str = ""
     lap: Lap | None = None
     run: Counter[Kernel] | None = None
-    like: str = ""
+    same_kernels_as: str = ""
     predicted_ns: float | None = None
     base: Plan | None = None
     gain_ns: float = 0.0
@@ -257,7 +257,7 @@ class Contest:
         elif known is not None:
             self.phases.tell(BEST, 0, 0, "")
 
-    def time_what_runs(
+    def time_runnable(
         self,
         plans: Sequence[Plan],
         budget_s: float,
@@ -396,7 +396,7 @@ class Contest:
         graph = self.original.graph
         if is_risky(graph, bound_types(graph, sizes)):
             limit_s = max(LEAST_RUN_S, self._end - time.monotonic())
-            try_apart(self.original.source, list(feeds.values()), self.setting.threads, limit_s)
+            run_isolated(self.original.source, list(feeds.values()), self.setting.threads, limit_s)
         return Verifier(
             self.original.source,
             feeds,

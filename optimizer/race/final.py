@@ -106,13 +106,13 @@ def _with_recalled(
         if plan.lap is not None and plan.lap.ratio < min(reached, SMALL_GAIN)
         if plan.naive is None
     ]
-    left_s = end - contest.clock()
-    if not recalled or contest.affordable(left_s, CONTENDING_ROUNDS) < 2:
+    remaining_s = end - contest.clock()
+    if not recalled or contest.affordable(remaining_s, CONTENDING_ROUNDS) < 2:
         return winner
     again = [behind[place] for _, place in sorted(recalled)[:MOST_CONTENDERS]]
     if winner is contest.original:
-        return _confirmed(contest, again, placing, left_s, winner)
-    best = _confirmed(contest, [winner, *again], placing, left_s, winner)
+        return _confirmed(contest, again, placing, remaining_s, winner)
+    best = _confirmed(contest, [winner, *again], placing, remaining_s, winner)
     if best is contest.original:
         winner.lap, winner.refusal = known, ""
         return winner

@@ -68,7 +68,7 @@ def _may_be_empty(type_: TensorType | None) -> bool:
     return any(not isinstance(size, int) or size == 0 for size in type_.shape)
 
 
-def try_apart(
+def run_isolated(
     source: Path | bytes, runs: list[Mapping[str, Array]], threads: int, limit_s: float = math.inf
 ) -> None:
     """Run a model on each of `runs` in another process; ModelError where that process dies.

@@ -15,8 +15,8 @@ from dataclasses import replace
 from ..match.rewrite import Step
 from ..planner import Planner
 from ..setting import FINITE_MATH
+from .candidate_files import CandidateFiles
 from .contest import Contest, Plan
-from .realize import Workshop
 
 REASON = (
     "NaN or infinities among the inputs come out otherwise than the original gives them, "
@@ -25,19 +25,25 @@ REASON = (
 
 
 def losing_rules(
-    planner: Planner, contest: Contest, workshop: Workshop, plan: Plan, suspects: Collection[str]
+    planner: Planner,
+    contest: Contest,
+    candidate_files: CandidateFiles,
+    plan: Plan,
+    suspects: Collection[str],
 ) -> set[str]:
     """Name those rules of a plan that lose NaN or infinities on drawn inputs, among some of them.
 
     All of them where none does alone, and together they do.
     """
-    if not suspects or contest.keeps_nonfinite(workshop.placed(plan)):
+    if not suspects or contest.keeps_nonfinite(candidate_files.placed(plan)):
         return set()
     bare = planner.simplify("no rules", rules=())
     forced = (
         planner.force(rule.name, bare, [rule]) for rule in planner.always if rule.name in suspects
     )
-    losing = {one.name for one in forced if not contest.keeps_nonfinite(workshop.placed(one))}
+    losing = {
+        one.name for one in forced if not contest.keeps_nonfinite(candidate_files.placed(one))
+    }
     return losing or set(suspects)
 
 

@@ -95,7 +95,7 @@ class Prediction:
         if plan.run is None:
             return True
         same = self._seen.setdefault(_key(plan.run), plan)
-        plan.like = "" if same is plan else same.name
+        plan.same_kernels_as = "" if same is plan else same.name
         return same is plan
 
     def _least_ns(self, plan: Plan) -> float:
@@ -113,7 +113,7 @@ class Prediction:
         """Measure up to `count` kernels, those of the largest bounds first; tell if any were."""
         costs = {kernel: self.prices.cost(kernel).ns * often for kernel, often in run.items()}
         open_ = self.prices.unmeasured(sorted(run, key=lambda kernel: -costs[kernel]))[:count]
-        if not open_ or self.prices.left_s <= 0:
+        if not open_ or self.prices.remaining_s <= 0:
             return False
         with self.phases("measuring"):
             self.prices.measure(

@@ -29,7 +29,7 @@ def qualify(contest: Contest, plans: Sequence[Plan], budget_s: float) -> list[Pl
             return sound
         worst = sorted(expected)[FINALISTS - 1]
         return [plan for plan in sound if (plan.predicted_ns or 0.0) <= worst]
-    laps = contest.time_what_runs(
+    laps = contest.time_runnable(
         [contest.original, *sound],
         budget_s,
         phase="qualifying",

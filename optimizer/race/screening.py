@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from ...profiles.races.race import Lap, verdict
 from ...rules import Rule
 from ..planner import Planner
+from .candidate_files import CandidateFiles
 from .contest import Contest, Plan
-from .realize import Workshop
 
 # More rules than this share too little time to be told apart; the first ones are tried, as many as
 # have time for so many rounds. Where those are few of them, as in large models, it is better spent
@@ -37,7 +37,9 @@ class Screening:
         return {name for name, lap in self.laps.items() if verdict(lap) == "faster"}
 
 
-def screen(planner: Planner, contest: Contest, workshop: Workshop, budget_s: float) -> Screening:
+def screen(
+    planner: Planner, contest: Contest, candidate_files: CandidateFiles, budget_s: float
+) -> Screening:
     """Race a plan for each rule that has a place in the model, applied wherever it matches.
 
     First the rules that are always applied, against the plan with no rule; then those that cost
@@ -46,12 +48,12 @@ def screen(planner: Planner, contest: Contest, workshop: Workshop, budget_s: flo
     """
     bare = planner.simplify(BASE, rules=())
     always = _affordable(contest, planner.matching(bare, planner.always), budget_s / 2)
-    first = _race_alone(planner, contest, workshop, bare, always, budget_s / 2)
+    first = _race_alone(planner, contest, candidate_files, bare, always, budget_s / 2)
     kept = [rule for rule in planner.always if rule.name not in Screening(first).harmful()]
     start = planner.simplify(BASE, rules=kept)
-    left_s = budget_s / 2 if always else budget_s
-    explorative = _affordable(contest, planner.matching(start, planner.explorative), left_s)
-    second = _race_alone(planner, contest, workshop, start, explorative, left_s)
+    remaining_s = budget_s / 2 if always else budget_s
+    explorative = _affordable(contest, planner.matching(start, planner.explorative), remaining_s)
+    second = _race_alone(planner, contest, candidate_files, start, explorative, remaining_s)
     return Screening({**first, **second})
 
 
@@ -65,7 +67,7 @@ def _affordable(contest: Contest, rules: Sequence[Rule], budget_s: float) -> Seq
 def _race_alone(
     planner: Planner,
     contest: Contest,
-    workshop: Workshop,
+    candidate_files: CandidateFiles,
     base: Plan,
     rules: Sequence[Rule],
     budget_s: float,
@@ -74,8 +76,8 @@ def _race_alone(
         return {}
     field = [base, *(planner.force(rule.name, base, [rule]) for rule in rules)]
     for plan in field:
-        workshop.placed(plan)
-    laps = contest.time_what_runs(field, budget_s, phase="screening", reference=BASE)
+        candidate_files.placed(plan)
+    laps = contest.time_runnable(field, budget_s, phase="screening", reference=BASE)
     return {rule.name: laps[rule.name] for rule in rules if rule.name in laps}
 
 

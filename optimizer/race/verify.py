@@ -284,8 +284,8 @@ class Verifier:
 
     def _limit_s(self) -> float | None:
         """Give the seconds that a run may take now; None where nothing bounds it."""
-        left_s = self._end - time.monotonic()
-        return None if math.isinf(left_s) else max(LEAST_RUN_S, RUN_SHARE * left_s)
+        remaining_s = self._end - time.monotonic()
+        return None if math.isinf(remaining_s) else max(LEAST_RUN_S, RUN_SHARE * remaining_s)
 
     def _check_time(self) -> None:
         """Raise NoTimeError where verifying a plan and racing it takes longer than there is."""

@@ -14,9 +14,9 @@ from ...catalog.store.constants import LARGE_BYTES
 from ...profiles.sessions.execution import embed
 from ..deadline import cut_at
 from ..delivery import deliver_kernels
-from ..explain.near_misses import near_misses
+from ..explain.graph_near_misses import near_misses
 from ..explain.node_story import Question
-from ..explain.verdict import candidate_of, more_time, processors, time_over, verdict_of
+from ..explain.outcome import candidate_of, more_time, processors, time_over, verdict_of
 from ..graph.infer import bound_types
 from ..match.rewrite import Step
 from ..race.contest import Plan
@@ -59,7 +59,7 @@ def conclude(state: State, choice: TargetChoice) -> Optimization:
     with state.phases("recording"), state.catalog.transaction():
         result_id = state.model_id
         if winner is not original:
-            skeleton = state.workshop.skeleton(winner.graph)
+            skeleton = state.candidate_files.skeleton(winner.graph)
             embed(skeleton, winner.execution)
             result_id = store_model(state.catalog, skeleton, parent_model_id=state.model_id)
         plan_id = record_plan(

@@ -72,7 +72,7 @@ class Optimization:
 
     def _repr_html_(self) -> str:
         """Show in a notebook how it ended, what was raced, and what was done why."""
-        from ..explain.text import explain_text
+        from ..explain.reason_text import explain_text
 
         rows = [
             (
@@ -199,7 +199,7 @@ class Optimization:
         With `node`, the name of a node of the model that was read, say what became of that one:
         see `story`.
         """
-        from ..explain.text import explain_text, read_as
+        from ..explain.reason_text import explain_text, read_as
 
         if node is not None:
             return Text(self.story(node).text())

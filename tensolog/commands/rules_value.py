@@ -12,7 +12,7 @@ from . import options as shared
 from .rules_named import chosen, rules_argument
 
 if TYPE_CHECKING:
-    from ..optimizer.explain.value import Interval, ModelValue
+    from ..optimizer.explain.rule_value import Interval, ModelValue
     from ..rules import Rule
 
 
@@ -65,7 +65,7 @@ def value(
       tensolog rules value SplitMaxPoolByAxis --models yolo.onnx --json
     """
     from ..catalog.store.staging import stage
-    from ..optimizer.explain.value import value_of
+    from ..optimizer.explain.rule_value import value_of
     from ..progress import Progress
     from ..rules.gate.ledger.admission import applicable
 

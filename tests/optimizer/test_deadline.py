@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 from tensolog.catalog import Catalog
 from tensolog.optimizer import ORIGINAL
-from tensolog.optimizer.deadline import OutOfTimeError, checkpoint, cut_at, left_s
+from tensolog.optimizer.deadline import OutOfTimeError, checkpoint, cut_at, remaining_s
 from tensolog.optimizer.egraph.egraph import EGraph
 from tensolog.optimizer.egraph.saturation.saturate import OUT_OF_TIME, saturate
 from tensolog.optimizer.fuse.codegen import compiler
@@ -32,10 +32,10 @@ PAST, FUTURE = 0.0, 1e12
 def test_a_block_is_cut_at_the_first_checkpoint_after_its_time():
     checkpoint()
     with pytest.raises(OutOfTimeError), cut_at(PAST):
-        assert left_s() == 0
+        assert remaining_s() == 0
         checkpoint()
     checkpoint()
-    assert left_s() == float("inf")
+    assert remaining_s() == float("inf")
 
 
 def test_an_inner_block_has_no_more_time_than_the_outer_one():
@@ -73,7 +73,7 @@ def small(power=0.5):
 
 
 def test_an_e_graph_without_time_ends_after_a_round_and_says_so(monkeypatch):
-    monkeypatch.setattr("tensolog.optimizer.egraph.saturation.saturate.left_s", lambda: 0.0)
+    monkeypatch.setattr("tensolog.optimizer.egraph.saturation.saturate.remaining_s", lambda: 0.0)
     growth = saturate(EGraph(graph_of(small()), {}, 1024), shipped_rules())
     assert growth.ended == OUT_OF_TIME and len(growth.sizes) == 1
 

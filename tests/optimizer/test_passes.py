@@ -8,8 +8,8 @@ from tensolog.optimizer import passes as module
 from tensolog.optimizer.deadline import checkpoint
 from tensolog.optimizer.passes import PASSES, Pass, run_passes
 from tensolog.optimizer.phases import Phases
+from tensolog.optimizer.race.candidate_files import CandidateFiles
 from tensolog.optimizer.race.contest import Plan
-from tensolog.optimizer.race.realize import Workshop
 from tensolog.optimizer.setting import KERNELS_TARGET, Setting
 from tensolog.optimizer.state import read
 
@@ -20,14 +20,14 @@ from .builders import model, value
 def state():
     built = model([("Neg", ["x"], ["y"])], [value("x", [2, 3])], [value("y", [2, 3])])
     setting = Setting(target=KERNELS_TARGET, budget=10.0)
-    with Catalog(":memory:") as catalog, Workshop(catalog) as workshop:
+    with Catalog(":memory:") as catalog, CandidateFiles(catalog) as candidate_files:
         yield read(
             built,
             catalog=catalog,
             setting=setting,
             phases=Phases(),
             rules=(),
-            workshop=workshop,
+            candidate_files=candidate_files,
             kept=None,
         )
 

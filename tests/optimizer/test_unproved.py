@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tensolog.optimizer.egraph.saturation.chains import OPERATIONS
-from tensolog.optimizer.explain.text import explain_text
-from tensolog.optimizer.explain.verdict import verdict_of
+from tensolog.optimizer.explain.outcome import verdict_of
+from tensolog.optimizer.explain.reason_text import explain_text
 from tensolog.optimizer.layouts.values import SUMMARIES
 from tensolog.optimizer.match.rewrite import _BY_CODE, Step
 from tensolog.optimizer.race.contest import Plan

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 from tensolog.catalog import Catalog
-from tensolog.optimizer.explain import value as value_module
+from tensolog.optimizer.explain import rule_value as value_module
 from tensolog.optimizer.match.rewrite import Step
 from tensolog.optimizer.result.candidate import Candidate
 from tensolog.rules import load_rules

@@ -1,8 +1,8 @@
 """The summary, from made-up results."""
 
 import pytest
+from tensolog.optimizer.explain.reason_text import explain_text
 from tensolog.optimizer.explain.reasons import CONDITION, Reason
-from tensolog.optimizer.explain.text import explain_text
 
 from tensolog.printing import one_line
 from tensolog.summary import columns, kernels_text, summary_text

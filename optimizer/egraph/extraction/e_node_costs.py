@@ -104,7 +104,7 @@ class Costs:
         Tells whether there were any, and a budget to measure them with.
         """
         open_ = self.unmeasured(nodes)
-        if not open_ or self.prices.left_s <= 0:
+        if not open_ or self.prices.remaining_s <= 0:
             return False
         self.prices.measure(open_, progress)
         self._found = {}
@@ -114,10 +114,10 @@ class Costs:
         self, share: float, nodes: Iterable[int], progress: Progress | None = None
     ) -> None:
         """Measure the kernels of e-nodes within a share of what is left of the budget."""
-        kept_s = self.prices.left_s * (1 - share)
-        self.prices.left_s -= kept_s
+        kept_s = self.prices.remaining_s * (1 - share)
+        self.prices.remaining_s -= kept_s
         self.measure(nodes, progress)
-        self.prices.left_s += kept_s
+        self.prices.remaining_s += kept_s
 
     def unmeasured(self, nodes: Iterable[int]) -> list[Kernel]:
         """The kernels of e-nodes that nobody measured yet, those of the largest bounds first."""

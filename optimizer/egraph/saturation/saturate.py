@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ....rules import Rule
-from ...deadline import left_s
+from ...deadline import remaining_s
 from ..egraph import EGraph
 from ..provenance import Application
 from .application import apply_matches
@@ -73,7 +73,7 @@ def saturate(
     matcher = EMatcher(egraph, reachable(rules, operators_in(egraph)), budget.matches)
     most = max(budget.nodes, budget.factor * egraph.columns.size)
     deadline = time.process_time() + budget.seconds
-    late = time.monotonic() + budget.share * left_s()
+    late = time.monotonic() + budget.share * remaining_s()
 
     def is_late() -> bool:
         return time.process_time() > deadline or time.monotonic() > late

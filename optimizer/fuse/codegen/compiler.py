@@ -31,7 +31,7 @@ from pathlib import Path
 from ....catalog.errors import TensologError
 from ....catalog.files import make_private, writable_by_others
 from ....catalog.kept import cache_path
-from ...deadline import checkpoint, left_s
+from ...deadline import checkpoint, remaining_s
 
 TEXT = "#include <math.h>\n#include <stdlib.h>\n#include <string.h>\n#include <immintrin.h>\n"
 # Libraries that a process compiles before it compiles the header.
@@ -296,7 +296,7 @@ def _header(compiler: Compiler, flags: Sequence[str], folder: Path) -> tuple[str
 
 
 def _run(compiler: Compiler, command: Sequence[str]) -> subprocess.CompletedProcess[str]:
-    limit_s = min(_TIMEOUT_S, left_s())
+    limit_s = min(_TIMEOUT_S, remaining_s())
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=limit_s)
     except (OSError, subprocess.SubprocessError) as error:

@@ -18,7 +18,7 @@ class Prices:
     """A cost for each kernel, drawn from its hash and a seed; all of them count as measured."""
 
     def __init__(self, seed=0, price=None):
-        self.seed, self.price, self.left_s = seed, price or self.drawn, 1.0
+        self.seed, self.price, self.remaining_s = seed, price or self.drawn, 1.0
         self.model = self
 
     def drawn(self, kernel):

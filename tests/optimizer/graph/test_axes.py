@@ -14,7 +14,7 @@ from tensolog.optimizer.graph.infer import infer_types
 from tensolog.optimizer.match.matcher import Matcher
 from tensolog.optimizer.match.rewrite import simplify
 from tensolog.optimizer.native.fuse_graph import fused_graph
-from tensolog.optimizer.race.realize import Workshop
+from tensolog.optimizer.race.candidate_files import CandidateFiles
 from tensolog.profiles.sessions.execution import Execution
 from tensolog.rules import load_rules
 
@@ -107,10 +107,10 @@ def test_everything_else_stays_as_it_is(built, rule):
     assert from_the_front(graph) is graph
 
 
-def written_by(workshop, graph, *libraries):
+def written_by(candidate_files, graph, *libraries):
     """A session of a plan as it is written where the runtime opens it."""
     options = onnxruntime.SessionOptions()
-    path = workshop.place_graph("plan", graph)
+    path = candidate_files.place_graph("plan", graph)
     Execution(libraries=tuple(one.path for one in libraries)).apply(options, path.parent)
     return onnxruntime.InferenceSession(path, options)
 
@@ -125,10 +125,10 @@ def test_what_a_rule_makes_of_a_model_takes_an_empty_batch_as_the_model_did(batc
     x = normal(batch, 4, 8)
     (wanted,) = run(built, {"x": x})
     assert wanted.shape == (batch, 4)
-    with Catalog(":memory:") as catalog, Workshop(catalog) as workshop:
+    with Catalog(":memory:") as catalog, CandidateFiles(catalog) as candidate_files:
         for session in (
-            written_by(workshop, graph),
-            onnxruntime.InferenceSession(workshop.skeleton(graph).SerializeToString()),
+            written_by(candidate_files, graph),
+            onnxruntime.InferenceSession(candidate_files.skeleton(graph).SerializeToString()),
         ):
             (found,) = session.run(None, {"x": x})
             np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
@@ -154,7 +154,7 @@ def test_a_kernel_behind_a_reduction_takes_an_empty_batch(batch):
     assert [node.op_type for node in fused.nodes.values() if not node.domain] == ["ArgMax", "Cast"]
     x = normal(batch, 4, 8)
     (wanted,) = run(built, {"x": x})
-    with Catalog(":memory:") as catalog, Workshop(catalog) as workshop:
-        workshop.place_file(library.path, library.name)
-        (found,) = written_by(workshop, fused, library).run(None, {"x": x})
+    with Catalog(":memory:") as catalog, CandidateFiles(catalog) as candidate_files:
+        candidate_files.place_file(library.path, library.name)
+        (found,) = written_by(candidate_files, fused, library).run(None, {"x": x})
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)

@@ -345,15 +345,15 @@ def test_only_a_plan_that_reorders_less_than_the_runtime_is_news():
     model = two_convolutions()
     laid = load_graph(laid_out(model))
     own = sum(node.op_type.startswith("Reorder") for node in laid.nodes.values())
-    assert plans.is_news(laid, Counter(ReorderOutput=own + 1))
-    assert not plans.is_news(laid, Counter(ReorderInput=own))
-    assert not plans.is_news(load_graph(model), Counter(ReorderInput=9))
+    assert plans.reorders_less(laid, Counter(ReorderOutput=own + 1))
+    assert not plans.reorders_less(laid, Counter(ReorderInput=own))
+    assert not plans.reorders_less(load_graph(model), Counter(ReorderInput=9))
 
 
 class HalfMeasured(Prices):
     """What is blocked was measured; of anything else the bound is known, and no time is left."""
 
-    left_s = 0.0
+    remaining_s = 0.0
 
     def cost(self, kernel):
         is_measured = kernel.domain == NCHWC and kernel.op_type == "Conv"

@@ -43,8 +43,8 @@ def test_kernels_are_chosen_anew_only_where_there_is_time(later, budget_s, looke
     monkeypatch.setattr(Fusing, "looked", [])
     monkeypatch.setattr(candidates, "_verified", lambda fusing, plan: [plan])
     known = {name: Plan(name, None) for name in ("first", "other")}
-    workshop = SimpleNamespace(placed=lambda plan: plan)
-    made = KernelPlans(SimpleNamespace(original=Plan("original", None)), workshop, None, {})
+    candidate_files = SimpleNamespace(placed=lambda plan: plan)
+    made = KernelPlans(SimpleNamespace(original=Plan("original", None)), candidate_files, None, {})
     for plan in made.first_plans(known["first"], 5.0):
         now[0] += 2.0
         assert plan.name == "kernels on first"

@@ -349,8 +349,8 @@ def test_kernels_go_into_another_plan_where_that_promises_more():
     base, shorter, longer = (mish_after(["Round"] * count) for count in (2, 1, 3))
     bare = Plan("bare", shorter.graph)
     placed = []
-    workshop = SimpleNamespace(place_file=lambda path, name: placed.append(name))
-    own = plan_kernels.Fusing(base, None, workshop, Phases(None), None)
+    candidate_files = SimpleNamespace(place_file=lambda path, name: placed.append(name))
+    own = plan_kernels.Fusing(base, None, candidate_files, Phases(None), None)
     own.graph = base.graph.copy()
     resolve_shapes(own.graph)
     found = regions(Meanings(own.graph), own.graph.nodes)

@@ -8,7 +8,7 @@ from tensolog.optimizer.graph.convert import load_graph
 from tensolog.optimizer.graph.infer import infer_types
 from tensolog.optimizer.phases import Phases
 from tensolog.optimizer.race.contest import ORIGINAL, Contest, Plan
-from tensolog.optimizer.race.openings import opened
+from tensolog.optimizer.race.session_options import with_execution
 from tensolog.optimizer.setting import Setting
 from tensolog.profiles.sessions.execution import Execution
 
@@ -49,7 +49,7 @@ def test_what_runs_is_what_the_runtime_makes_of_a_plan(contest):
     assert contest.operators_run(contest.original) == operators(run)
     contest.original.run = run
     assert contest.operators_run(contest.original) == operators(run)
-    plain = contest.kernels_run(opened(contest.original, Execution("disabled")))
+    plain = contest.kernels_run(with_execution(contest.original, Execution("disabled")))
     assert operators(plain) == {"MatMul": 1, "Add": 1, "Relu": 1}
 
 

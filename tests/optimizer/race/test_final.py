@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from tensolog.optimizer.race.contest import ORIGINAL, Plan
 from tensolog.optimizer.race.final import options_in_vain, run_final
-from tensolog.optimizer.race.openings import opened
+from tensolog.optimizer.race.session_options import with_execution
 from tensolog.profiles.races.race import Lap, race
 from tensolog.profiles.sessions.execution import DEFAULTS, Execution
 
@@ -218,7 +218,7 @@ def test_without_plans_the_original_is_timed_for_the_record():
 def test_what_wins_by_its_options_races_its_rivals_again():
     contest = OnTrack({ORIGINAL: 60, "plan": 55, "other": 58, "plan (level basic)": 40})
     plan, other = Plan("plan", None), Plan("other", None)
-    way = opened(plan, Execution("basic"))
+    way = with_execution(plan, Execution("basic"))
     assert run_final(contest, [plan, other, way], 20.0) is way
     assert contest.phases[1] == ("confirming", [ORIGINAL, way.name, "plan"])
 
@@ -228,7 +228,7 @@ def test_options_must_not_be_needed(naive, chosen):
     """A model that is slower where nobody knows its options loses to one that has none."""
     contest = OnTrack({ORIGINAL: 60, "plan": naive, "other": 45, "plan (level basic)": 40})
     plan, other = Plan("plan", None), Plan("other", None)
-    way = opened(plan, Execution("basic"))
+    way = with_execution(plan, Execution("basic"))
     assert run_final(contest, [plan, other, way], 20.0).name == chosen
     assert bool(way.refusal) == (chosen == "other")
 
@@ -271,7 +271,7 @@ def test_the_first_run_may_make_up_for_opening(opening_ms, chosen):
 
 def test_options_must_be_worth_it():
     plan, other = Plan("selected", graph=None, lap=lap(0.8)), Plan("explored", None, lap=lap(0.7))
-    way = opened(plan, DEFAULTS.without("SkipLayerNormFusion"))
+    way = with_execution(plan, DEFAULTS.without("SkipLayerNormFusion"))
     for ratio, rivals, reason in (
         (0.7, [plan], ""),
         (0.79, [plan], "hardly faster"),

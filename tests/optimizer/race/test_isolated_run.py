@@ -8,7 +8,7 @@ from tensolog.optimizer import optimize
 from tensolog.optimizer.graph.convert import load_graph
 from tensolog.optimizer.graph.fold import fold_constants
 from tensolog.optimizer.graph.infer import infer_types
-from tensolog.optimizer.race.isolated_run import is_risky, try_apart
+from tensolog.optimizer.race.isolated_run import is_risky, run_isolated
 
 from tests.optimizer.builders import INT64, model, value
 
@@ -58,8 +58,8 @@ def test_a_size_that_is_not_known_may_be_zero():
 def test_a_process_that_dies_is_an_error():
     feeds = {"x": np.zeros(1, np.int64)}
     with pytest.raises(ModelError, match="ends the process"):
-        try_apart(dividing(-1).SerializeToString(), [feeds], 1)
-    try_apart(dividing(-1, dividend=5).SerializeToString(), [feeds], 1)
+        run_isolated(dividing(-1).SerializeToString(), [feeds], 1)
+    run_isolated(dividing(-1, dividend=5).SerializeToString(), [feeds], 1)
 
 
 def test_the_optimizer_outlives_such_a_model():

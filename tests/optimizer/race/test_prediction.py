@@ -6,8 +6,8 @@ import pytest
 from tensolog.optimizer.phases import Phases
 from tensolog.optimizer.price import Prices
 from tensolog.optimizer.race.contest import ORIGINAL, Plan
-from tensolog.optimizer.race.openings import PLAIN_LEVEL, promising
 from tensolog.optimizer.race.prediction import HOPELESS, Prediction
+from tensolog.optimizer.race.session_options import PLAIN_LEVEL, promising
 from tensolog.profiles.kernel import Kernel, TensorSpec
 from tensolog.profiles.kernels.costs import Cost
 from tensolog.profiles.sessions.execution import DEFAULTS
@@ -74,7 +74,7 @@ def test_what_runs_the_same_is_raced_once():
     runs = {ORIGINAL: "aab", "first": "aba", "second": "abb", "third": "bba"}
     _, plans, rivals, *_ = predict(runs, {"a": 10, "b": 9})
     assert names(rivals) == ["second"]
-    assert [plan.like for plan in plans] == [ORIGINAL, "", "second"]
+    assert [plan.same_kernels_as for plan in plans] == [ORIGINAL, "", "second"]
     assert not any(plan.refusal for plan in plans)
 
 
@@ -134,7 +134,7 @@ def test_of_the_winner_all_is_measured():
     ns = {"a": 10, "b": 1, "c": 1}
     prediction, (plan,), *_, costs = predict({ORIGINAL: "a", "less": "bc"}, ns, measuring_s=0.0)
     assert plan.predicted_ns is None
-    prediction.prices.left_s = 1.0
+    prediction.prices.remaining_s = 1.0
     prediction.measure([plan])
     assert plan.predicted_ns == 2 and costs.measured == "bc"
 

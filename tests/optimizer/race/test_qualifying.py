@@ -18,7 +18,7 @@ class Contest:
         self.original, self.seats = Plan("original", None), seats
         self.ratios, self.asked = ratios, []
 
-    def time_what_runs(self, plans, budget_s, *, phase, reference, finalists):
+    def time_runnable(self, plans, budget_s, *, phase, reference, finalists):
         assert finalists == FINALISTS
         names = [plan.name for plan in plans]
         self.asked.append((phase, reference, names, budget_s))

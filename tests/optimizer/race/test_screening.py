@@ -45,7 +45,7 @@ class Planner:
 
 
 class Contest:
-    time_what_runs = contest.Contest.time_what_runs
+    time_runnable = contest.Contest.time_runnable
 
     def __init__(self, refused=()):
         self.sizes = {}
@@ -79,7 +79,7 @@ def test_nothing_is_forced_where_nothing_helped():
 @pytest.mark.parametrize("refused", [(), ("b",), ("a", "b"), ("no rules",)])
 def test_a_plan_that_the_runtime_refuses_hides_no_other(refused):
     field = [Plan("no rules", None), Plan("a", None), Plan("b", None)]
-    laps = Contest(refused).time_what_runs(field, 1.0, phase="screening", reference=screening.BASE)
+    laps = Contest(refused).time_runnable(field, 1.0, phase="screening", reference=screening.BASE)
     known = {"no rules", "a", "b"} - set(refused)
     assert set(laps) == (known if "no rules" in known else set())
 
@@ -106,8 +106,8 @@ class Raced(Planner):
 
 @pytest.mark.parametrize(("budget_s", "raced"), [(0.0, 0), (0.9, 0), (1.0, 1), (2.0, 2), (4.0, 4)])
 def test_rules_are_tried_as_far_as_time_goes_or_not_at_all(budget_s, raced):
-    class Workshop:
+    class CandidateFiles:
         def placed(self, plan):
             return plan
 
-    assert len(screening.screen(Raced(), Roomy(), Workshop(), budget_s).laps) == raced
+    assert len(screening.screen(Raced(), Roomy(), CandidateFiles(), budget_s).laps) == raced

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from onnx import helper
-from tensolog.optimizer.explain.text import explain_text
+from tensolog.optimizer.explain.reason_text import explain_text
 from tensolog.rules import correction, instantiate, parse_rules, promise, select_rules
 from tensolog.rules.gate.quick_check import quick_check
 from tensolog.rules.sampling.instances import instances

@@ -13,13 +13,15 @@ from ..layouts.runtime import block_size
 from ..layouts.selection import cheapest_choices
 from ..layouts.space import Space, space_of
 from ..layouts.values import ENTER, LEAVE
-from .reasons import Laying, Standing
-from .what_if import Asker
+from .node_options import Asker
+from .reasons import LayoutOption, NodeOptions
 
 OUTSIDE = "outside of blocks"
 
 
-def laid_standing(egraph: EGraph, growth: Growth, costs: Costs, number: int) -> Standing | None:
+def options_in_layouts(
+    egraph: EGraph, growth: Growth, costs: Costs, number: int
+) -> NodeOptions | None:
     """Ask an e-graph about the model's node of a number, its values in any layout.
 
     The e-graph grows by its blocked classes. None where nothing would lie in blocks.
@@ -33,22 +35,24 @@ def laid_standing(egraph: EGraph, growth: Growth, costs: Costs, number: int) -> 
     converted = [made_by[made].nodes for made in sorted(asker.taken & laid)]
     asker.taken |= {node for nodes in converted for node in nodes}
     node, names = asker.named(number)
-    layings = []
+    layout_options = []
     for plain, name in names.items():
         known = [(layout, c) for p, layout, c in space.blocking.values.every() if p == plain]
         if known:
-            layings.append(_laying(space, asker, plain, name, OUTSIDE, LEAVE))
-        layings += [_laying(space, asker, c, name, f"as {own.name}", ENTER) for own, c in known]
+            layout_options.append(_layout_option(space, asker, plain, name, OUTSIDE, LEAVE))
+        layout_options += [
+            _layout_option(space, asker, c, name, f"as {own.name}", ENTER) for own, c in known
+        ]
     refusal = space.blocking.unconverted().get(node, "")
     own = next((nodes for nodes in converted if node in nodes), ())
     beside = tuple(name_of(egraph, other) for other in own)
     found = asker.answer(number)
-    return replace(found, layings=layings, beside=beside, refusal=refusal)
+    return replace(found, layout_options=layout_options, beside=beside, refusal=refusal)
 
 
-def _laying(
+def _layout_option(
     space: Space, asker: Asker, class_: int, name: str, layout: str, reorder: str
-) -> Laying:
+) -> LayoutOption:
     """Ask about one layout; what `reorder` makes brings a value there, and doesn't compute it."""
     made_by = space.egraph.made_by
     offered = asker.problem.choices.get(class_, ())
@@ -65,4 +69,4 @@ def _laying(
         more = asker.needing(class_, computing, rest) if class_ in rest else None
         note = "" if more is not None else "no plan: it would need its own result"
     ways = asker.ways(class_, name) if reorder == ENTER else []
-    return Laying(name, layout, ways, is_chosen, more, note)
+    return LayoutOption(name, layout, ways, is_chosen, more, note)

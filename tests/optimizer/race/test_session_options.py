@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tensolog.optimizer.graph.graph import Graph
 from tensolog.optimizer.race.contest import ORIGINAL, Contest, Plan
-from tensolog.optimizer.race.openings import FUSIONS, alternatives
+from tensolog.optimizer.race.session_options import FUSIONS, alternatives
 from tensolog.profiles.races.race import Lap
 from tensolog.profiles.sessions.execution import DEFAULTS, Execution, embedded
 from tensolog.profiles.sessions.operators_run import operators_run
@@ -34,7 +34,7 @@ class Simulated:
     def operators_run(self, plan):
         return self.run
 
-    def time_what_runs(self, plans, budget_s, *, phase, reference):
+    def time_runnable(self, plans, budget_s, *, phase, reference):
         self.raced = plans[1:]
         known = {p.name: self.speeds[p.execution] for p in plans if p.execution in self.speeds}
         return {name: lap(speed / known[reference]) for name, speed in known.items()}

@@ -23,8 +23,8 @@ from ...rules import Rule
 from ..driver import optimize
 from ..graph.infer import infer_types
 from ..match.matcher import Matcher
+from ..race.candidate_files import CandidateFiles
 from ..race.contest import ORIGINAL
-from ..race.realize import Workshop
 from ..setting import CLASSES, Setting
 from ..target import AUTO, for_rules
 
@@ -122,8 +122,8 @@ def value_of(
 
 def _places(rules: Sequence[Rule], model: Source, setting: Setting) -> dict[str, int]:
     """Count the matches of rules that may be applied to a model, as it is read."""
-    with Catalog(":memory:") as scratch, Workshop(scratch) as workshop:
-        graph = workshop.read(skeleton_model(scratch, read_model(scratch, model)))
+    with Catalog(":memory:") as scratch, CandidateFiles(scratch) as candidate_files:
+        graph = candidate_files.read(skeleton_model(scratch, read_model(scratch, model)))
         graph.types = infer_types(graph)
         allowed = [rule for rule in rules if not setting.bar(rule, graph.opset())]
         return Counter(match.rule.name for match in Matcher(allowed).find(graph))

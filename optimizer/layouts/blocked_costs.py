@@ -41,7 +41,7 @@ class BlockedCosts:
             columns = blocking.egraph.columns
             ends = (
                 blocking.values.entering.get(find(columns.operands(node)[0])),
-                blocking.values.leaving.get(find(columns.outputs(node)[0])),
+                blocking.values.leave_nodes.get(find(columns.outputs(node)[0])),
             )
             within = self._cost(twin) + sum(self._cost(end) for end in ends if end is not None)
             return within if within < UNUSABLE else self.costs(node)

@@ -7,8 +7,8 @@ import pytest
 from tensolog.optimizer.egraph.egraph import EGraph
 from tensolog.optimizer.egraph.extraction.e_node_costs import Costs
 from tensolog.optimizer.egraph.saturation.saturate import saturate
+from tensolog.optimizer.explain.node_options import Asker, steps_not_in_plan
 from tensolog.optimizer.explain.node_story import Question, about, answer
-from tensolog.optimizer.explain.what_if import Asker, tried
 from tensolog.optimizer.setting import OptionError, Setting
 from tensolog.rules import load_rules
 
@@ -34,7 +34,7 @@ def asked(operator, prices, rules=small_rules):
     costs = Costs(egraph, Prices(price=lambda kernel: prices[kernel.op_type]))
     (number,) = (n for n, node in graph.nodes.items() if node.op_type == operator)
     answer = Asker(egraph, growth.applications, costs).answer(number)
-    return answer, tried(egraph, growth, costs)
+    return answer, steps_not_in_plan(egraph, growth, costs)
 
 
 def test_the_way_not_taken_costs_what_the_plan_would_take_more():

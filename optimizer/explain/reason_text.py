@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..match.rewrite import Step
 from ..report.notebook import Text
 from ..unproved import marked
-from .reasons import COSTS_MORE, NOT_ALLOWED, Laying, Reason, Way
+from .reasons import COSTS_MORE, NOT_ALLOWED, LayoutOption, NodeOption, Reason
 
 if TYPE_CHECKING:
     from .explanation import Explanation
@@ -103,7 +103,7 @@ def story_text(story: NodeStory) -> str:
 def _layout_lines(story: NodeStory) -> list[str]:
     if story.refusal:
         return [f"  it stays outside of blocks: {story.refusal}"]
-    return [line for laying in story.layouts for line in _laying_lines(laying)]
+    return [line for option in story.layouts for line in _option_lines(option)]
 
 
 def _shortened(title: str, lines: Sequence[str]) -> str:
@@ -119,18 +119,18 @@ def _step_line(step: Step) -> str:
     return f"  {marked(step.rule)}: {state}{step.reason}{change}{_corrected(step.correction)}"
 
 
-def _way_line(way: Way) -> str:
+def _way_line(way: NodeOption) -> str:
     maker = f"by {marked(way.rule)}" if way.rule else "the model's own"
     cost = _cost(way.cost_ns, way.source) if way.cost_ns is not None else "no cost"
     mark = "* " if way.is_chosen else "  "
     return f"{mark}{way.operator} {maker}, {cost}{_more(way.more_ns, way.note, way.is_chosen)}"
 
 
-def _laying_lines(laying: Laying) -> list[str]:
-    mark = "* " if laying.is_chosen else "  "
-    more = _more(laying.more_ns, laying.note, laying.is_chosen)
-    ways = [f"    {_way_line(way)}" for way in laying.ways]
-    return [f"{mark}{laying.value} {laying.layout}{more}", *ways]
+def _option_lines(option: LayoutOption) -> list[str]:
+    mark = "* " if option.is_chosen else "  "
+    more = _more(option.more_ns, option.note, option.is_chosen)
+    ways = [f"    {_way_line(way)}" for way in option.ways]
+    return [f"{mark}{option.value} {option.layout}{more}", *ways]
 
 
 def _match_line(match: Reason) -> str:

@@ -62,8 +62,8 @@ def _verdict(plan: Plan, *, winner: bool) -> str:
         return "the reference"
     if plan.refusal:
         return f"refused: {plan.refusal}"
-    if plan.like:
-        return f"runs what {plan.like} runs"
+    if plan.same_kernels_as:
+        return f"runs what {plan.same_kernels_as} runs"
     if plan.lap is None:
         return "beaten" if plan.is_verified else "not raced"
     if plan.lap.verdict == "noise" and plan.lap.samples < FEW_ROUNDS:

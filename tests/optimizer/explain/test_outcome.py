@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tensolog.optimizer.explain.verdict import candidate_of, more_time, rounds_to_decide, verdict_of
+from tensolog.optimizer.explain.outcome import candidate_of, more_time, rounds_to_decide, verdict_of
 from tensolog.optimizer.graph.graph import Graph
 from tensolog.optimizer.race.contest import ORIGINAL, Plan
 from tensolog.optimizer.race.shortlist import NO_TIME

@@ -67,7 +67,7 @@ def promising(
     Of those in `like`, which run what another one runs by default, only such take part as run
     something else at the plain level, and don't clearly lose by it.
     """
-    plain = {plan.name: opened(plan, Execution(PLAIN_LEVEL)) for plan in (*plans, *like)}
+    plain = {plan.name: with_execution(plan, Execution(PLAIN_LEVEL)) for plan in (*plans, *like)}
     prediction.ask(list(plain.values()), budget_s)
     rivals = prediction.rivals(list(plain.values()))
     sound = [*plans, *(plan for plan in like if plain[plan.name] in rivals)]
@@ -85,7 +85,7 @@ def _of_one(contest: Contest, plan: Plan, budget_s: float) -> list[Plan]:
     ways = ways[: max(1, int(budget_s / max(contest.entry_s, LEAST_ENTRY_S)) - 2)]
     if not ways:
         return []
-    laps = contest.time_what_runs([plan, *ways], budget_s, phase="opening", reference=plan.name)
+    laps = contest.time_runnable([plan, *ways], budget_s, phase="opening", reference=plan.name)
     timed = [way for way in ways if way.name in laps]
     best = min(timed, key=lambda way: laps[way.name].ratio, default=plan)
     # The race is too short to be sure; what is not worth its options anyway may not take part.
@@ -93,7 +93,7 @@ def _of_one(contest: Contest, plan: Plan, budget_s: float) -> list[Plan]:
         return []
     faster = [way for way in timed if verdict(laps[way.name]) == "faster"]
     left_out = [name for way in faster for name in way.execution.left_out]
-    together = opened(plan, plan.execution.without(*left_out)) if left_out else best
+    together = with_execution(plan, plan.execution.without(*left_out)) if left_out else best
     return [best] if together.execution == best.execution else [best, together]
 
 
@@ -104,12 +104,12 @@ def _ways(contest: Contest, plan: Plan) -> Iterator[Plan]:
         made = run - Counter(node.op_type for node in plan.graph.nodes.values())
         often = (name for name, _ in made.most_common() if name in FUSIONS)
         left_out = dict.fromkeys(FUSIONS[name] for name in often)
-        yield opened(plan, Execution(PLAIN_LEVEL))
+        yield with_execution(plan, Execution(PLAIN_LEVEL))
         for transformers in left_out:
-            yield opened(plan, DEFAULTS.without(*transformers))
+            yield with_execution(plan, DEFAULTS.without(*transformers))
 
 
-def opened(plan: Plan, execution: Execution) -> Plan:
+def with_execution(plan: Plan, execution: Execution) -> Plan:
     """Make the plan that is the same model opened another way."""
     return Plan(
         f"{plan.name} ({execution.describe()})",

@@ -20,7 +20,16 @@ from ..egraph.provenance import Application
 from ..egraph.saturation.saturate import Growth
 from ..egraph.trace import correction_text, name_of
 from ..match.rewrite import Step
-from .reasons import COSTS_MORE, IN_PLAN, NOT_MEASURED, REFUSED, WITHOUT_USE, Reason, Standing, Way
+from .reasons import (
+    COSTS_MORE,
+    IN_PLAN,
+    NOT_MEASURED,
+    REFUSED,
+    WITHOUT_USE,
+    NodeOption,
+    NodeOptions,
+    Reason,
+)
 
 # What is said of an e-node whose kernel nobody measured.
 UNMEASURED = "not measured within the budget"
@@ -30,13 +39,13 @@ MOST_PROGRAMS = 40
 MOST_RULES, MOST_CLASSES = 12, 60_000
 
 
-def tried(egraph: EGraph, growth: Growth, costs: Costs) -> list[Step]:
+def steps_not_in_plan(egraph: EGraph, growth: Growth, costs: Costs) -> list[Step]:
     """What was applied and is not in the cheapest plan: a step a rule, at the first of its places.
 
     Says what the plan would take more, for as many rules as that takes little time for.
     """
     asker = Asker(egraph, growth.applications, costs)
-    return asker.left(min(MOST_RULES, MOST_CLASSES // max(1, len(asker.problem.choices))))
+    return asker.not_in_plan(min(MOST_RULES, MOST_CLASSES // max(1, len(asker.problem.choices))))
 
 
 class Asker:
@@ -63,11 +72,11 @@ class Asker:
         self.taken = {choice.node for choice in self.best.selection.values()}
         self.asked: dict[tuple[int, int], float | None] = {}
 
-    def answer(self, number: int) -> Standing:
+    def answer(self, number: int) -> NodeOptions:
         """Look at the classes that the node gives, and at the matches it takes part in."""
         node, names = self.named(number)
         ways = [way for class_, name in names.items() for way in self.ways(class_, name)]
-        return Standing(
+        return NodeOptions(
             ways,
             self._matches(node),
             any(class_ in self.best.selection for class_ in names),
@@ -83,7 +92,7 @@ class Asker:
         outputs = zip(graph.nodes[number].outputs, self.egraph.columns.outputs(node), strict=True)
         return node, {c: graph.value_name(value) for value, c in outputs if c != NONE}
 
-    def left(self, most: int) -> list[Step]:
+    def not_in_plan(self, most: int) -> list[Step]:
         """The rules that the plan does without, dearest last."""
         now, taken = self._now_all(), self.taken
         places: dict[str, list[Application]] = {}
@@ -128,7 +137,7 @@ class Asker:
 
     # -------------------------------------------------------------------------------- ways
 
-    def ways(self, class_: int, name: str) -> list[Way]:
+    def ways(self, class_: int, name: str) -> list[NodeOption]:
         """What can compute a class, cheapest first."""
         offered = {c.node: c for c in self.problem.choices.get(class_, ())}
         living = self.egraph.columns.living()
@@ -140,14 +149,14 @@ class Asker:
     def _is_virtual(self, node: int) -> bool:
         return self.egraph.vocabulary.operators[self.egraph.columns.operator(node)].is_virtual
 
-    def _way(self, class_: int, name: str, node: int, choice: Choice | None) -> Way:
+    def _way(self, class_: int, name: str, node: int, choice: Choice | None) -> NodeOption:
         chosen = self.best.selection.get(class_)
         is_chosen = chosen is not None and chosen.node == node
         more, note = (0.0, "") if is_chosen else self._more(class_, node, choice)
         made = self.egraph.made_by.get(node)
         kernel = self.costs.kernel(node)
         cost = None if kernel is None else self.costs.prices.model.cost(kernel)
-        return Way(
+        return NodeOption(
             name,
             self.egraph.vocabulary.operators[self.egraph.columns.operator(node)].name,
             made.rule if made else "",

@@ -28,7 +28,7 @@ SHELF, WIDENED = "shelf.bin", "widened.bin"
 WIDENED_BYTES = 448 << 20
 
 
-class Workshop:
+class CandidateFiles:
     """A temporary folder with the candidates of one optimization."""
 
     def __init__(self, catalog: Catalog) -> None:
