@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .errors import CatalogError, ModelError, TensologError
-from .lazily import lazily
+from .lazy_imports import lazily
 
 if TYPE_CHECKING:
     from .store.catalog import Catalog

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..catalog.lazily import lazily
+from ..catalog.lazy_imports import lazily
 
 if TYPE_CHECKING:
     from .driver import optimize

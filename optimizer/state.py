@@ -16,7 +16,7 @@ from ..profiles.kernel import Kernel
 from ..profiles.kernels.costs import CostModel
 from ..profiles.sessions.execution import AS_WRITTEN
 from ..rules import Rule
-from ..rules.gate.ledger.catalog_rows import store_ledger
+from ..rules.gate.ledger.proof_tables import store_ledger
 from .graph.free_sizes import sizes_from
 from .graph.infer import bound_types, infer_types
 from .graph.signature import signature

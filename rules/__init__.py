@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..catalog.lazily import lazily
+from ..catalog.lazy_imports import lazily
 
 if TYPE_CHECKING:
-    from .catalog_rows import rule_rows, store_rules
     from .generation.run import generate
     from .language.errors import RuleError
     from .language.parser import parse_rules
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     )
     from .matching.replacement import instantiate
     from .matching.view import ABSENT, GraphView, Match, NamedView, NewNode, Reference, Replacement
+    from .rule_tables import rule_rows, store_rules
 
 __all__ = [
     "ABSENT",
@@ -91,9 +91,9 @@ __getattr__, __dir__ = lazily(
         "nearly": ".matching.near_misses",
         "parse_rules": ".language.parser",
         "promise": ".language.promise",
-        "rule_rows": ".catalog_rows",
+        "rule_rows": ".rule_tables",
         "select_rules": ".load",
-        "store_rules": ".catalog_rows",
+        "store_rules": ".rule_tables",
         "why_missed": ".matching.near_misses",
     },
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..lazily import lazily
+from ..lazy_imports import lazily
 
 if TYPE_CHECKING:
     from .language.syntax import DatalogError

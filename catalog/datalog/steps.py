@@ -150,12 +150,12 @@ class Numbered:
 class Loop:
     """A semi-naive iteration that one query can't express: subsumption, choices, limits of size.
 
-    Each round runs `derive`, then `settle`; it ends when `count` gives 0, or `full` something true.
+    Each round runs `derive`, then `merge`; it ends when `count` gives 0, or `full` something true.
     """
 
     start: tuple[Statement, ...]
     derive: tuple[Statement, ...]
-    settle: tuple[Statement, ...]
+    merge: tuple[Statement, ...]
     count: str
     finish: tuple[str, ...]
     full: str | None = None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import onnx
 
-from ..text import attribute_text, attribute_type
+from ..attribute_text import attribute_text, attribute_type
 
 _TYPE = onnx.AttributeProto
 

@@ -11,10 +11,10 @@ import onnx.defs
 import onnx.shape_inference
 from google.protobuf.message import DecodeError, EncodeError
 
+from ..attribute_text import attribute_type
 from ..errors import ModelError
 from ..operators import first_version, schema_for
 from ..tensors import attribute_tensors
-from ..text import attribute_type
 
 _CHECK_ERROR = onnx.checker.ValidationError
 _INFERENCE_ERROR = onnx.shape_inference.InferenceError

@@ -11,7 +11,7 @@ import onnx
 import onnx.defs
 import onnx.helper
 
-from ..text import attribute_text
+from ..attribute_text import attribute_text
 from .classes import Classification, classifications
 from .contributed import register, schema
 

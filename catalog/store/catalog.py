@@ -112,7 +112,7 @@ class Catalog:
         """Make the tables, or bring them up to date."""
         if self.read_only and self.path != ":memory:":
             return
-        from ..operators.table import fill_operators
+        from ..operators.operator_tables import fill_operators
         from .staging import adopt
 
         with one_writer:

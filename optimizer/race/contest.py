@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...profiles.kernel import Kernel
-from ...profiles.kernels.as_run import as_run
+from ...profiles.kernels.runtime_kernels import runtime_kernels
 from ...profiles.machine import memory_bytes
 from ...profiles.races.opening_time import race_openings
 from ...profiles.races.race import Lap, RaceError, race, verdict
@@ -304,7 +304,7 @@ class Contest:
     def kernels_run(self, plan: Plan) -> Counter[Kernel] | None:
         """Count the kernels that the runtime runs for a plan; None where not all can be known."""
         try:
-            run = as_run(
+            run = runtime_kernels(
                 plan.source,
                 self.feeds("normal"),
                 threads=self.setting.threads,
@@ -314,7 +314,7 @@ class Contest:
             return None
         finally:
             trim_memory()
-        return None if run.left_out else run.counts
+        return None if run.unknown_operators else run.counts
 
     @property
     def asking_s(self) -> float:

@@ -1,9 +1,9 @@
 """What plans are expected to take: the kernels that the runtime runs for each, measured, added up.
 
 A plan's own nodes are not what runs: the runtime fuses them, lays convolutions out anew, drops what
-it can. What it makes of a plan it says itself (profiles/kernels/as_run.py). Plans that run the same
-kernels as another are the same to the clock, and those that surely take longer are no rivals:
-neither is raced. Measuring is for what may still be either.
+it can. What it makes of a plan it says itself (profiles/kernels/runtime_kernels.py). Plans that run
+the same kernels as another are the same to the clock, and those that surely take longer are no
+rivals: neither is raced. Measuring is for what may still be either.
 """
 
 from __future__ import annotations

@@ -18,9 +18,9 @@ from ...catalog import Catalog
 from ...profiles.kernel import Kernel, Opaque, TensorSpec, TensorValue
 from ...rules import Rule, RuleError, parse_rules
 from ...rules.gate.ledger.admission import proved
-from ...rules.gate.ledger.catalog_rows import store_verdicts
 from ...rules.gate.ledger.fingerprints import normaliser
 from ...rules.gate.ledger.ledger import ADMITTED
+from ...rules.gate.ledger.proof_tables import store_verdicts
 from ...rules.gate.parallel import prove_rules
 from ...rules.gate.verdict import Verdict
 from ...rules.language.rank_bounds import Within

@@ -1,8 +1,9 @@
 """How well sums of kernel costs predict whole models: kernels and model timed in the same rounds.
 
-The kernels are those that the runtime runs (as_run.py), each alone, weighed by how often it occurs.
-Machines have moods, so nothing is compared over minutes: kernels are timed in small batches, the
-model with each, and what is added up is each kernel's share of the model's time in its own rounds.
+The kernels are those that the runtime runs (runtime_kernels.py), each alone, weighed by how often
+it occurs. Machines have moods, so nothing is compared over minutes: kernels are timed in small
+batches, the model with each, and what is added up is each kernel's share of the model's time in its
+own rounds.
 The model is timed as races time it, in laps after a warm-up; since the speed of small models
 depends on where a session's memory lies, these and their kernels are opened several times.
 """
@@ -23,7 +24,7 @@ from ..kernel import Kernel, KernelError
 from ..races.heats import warm
 from ..sessions.denormals import flushed_denormals
 from ..sessions.session import DEFAULTS, BoundRun, Execution, open_session, trim_memory
-from .as_run import as_run
+from .runtime_kernels import runtime_kernels
 from .timing import Probe, SessionRunner
 
 Array = np.ndarray[Any, Any]
@@ -78,7 +79,7 @@ def accuracy(
 
     So many rounds are run of each opening, and more where a model is opened once.
     """
-    run = as_run(source, feeds, threads=threads, execution=execution)
+    run = runtime_kernels(source, feeds, threads=threads, execution=execution)
     counts = run.counts
     runner = SessionRunner(threads, _AS_THEY_ARE, run.constant_bytes)
     order = random.Random(seed)

@@ -241,7 +241,7 @@ class _Gate:
     # ---- where the region of a partial equivalence is not given
     def with_region_sought(self) -> Verdict:
         """Look for the region, and prove the rule with it: its author has to write it down."""
-        from .inference.region import with_region
+        from .inference.partial_region import with_region
 
         changed = with_region(self.rule, max(self.remaining(), 1.0))
         if changed is None:
@@ -261,7 +261,7 @@ class _Gate:
         if not self.infer:
             return verdict
         self.known = verdict
-        from .inference.candidates import with_conditions
+        from .inference.condition_candidates import with_conditions
         from .inference.preconditions import infer_conditions
 
         found = infer_conditions(self.rule, self.infer)

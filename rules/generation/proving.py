@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from ..gate.inference.candidates import with_conditions
+from ..gate.inference.condition_candidates import with_conditions
 from ..gate.parallel import Provers
 from ..gate.verdict import Verdict
 from ..language import schemas

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from ..gate.ledger.catalog_rows import store_verdicts
+from ..gate.ledger.proof_tables import store_verdicts
 from ..language.parser import parse_rules
 from ..language.syntax import Rule
 from .candidates import BESIDE

@@ -2,5 +2,5 @@
 
 In goes the text of a rule file; out come rules as syntax trees (syntax.py), and all conditions
 under which each applies (conditions.py). Begin at parser.py: grammar.lark and reader.py make a rule
-of a text, check.py refuses what can't mean anything, and layout.py lays a file out.
+of a text, check.py refuses what can't mean anything, and formatter.py lays a file out.
 """

@@ -26,7 +26,7 @@ from ..language.syntax import Binary, Call, Expression, ListOf, Literal, Name, R
 Atoms = tuple[list[Part], bool]
 """Atoms that follow from an expression, and whether they imply it."""
 
-LEFT_OVER: Atoms = ([], False)
+NOT_IN_DATALOG: Atoms = ([], False)
 
 
 @dataclass(frozen=True)
@@ -75,18 +75,18 @@ class Terms:
             case Binary("or", left, right):
                 first, second = self.comparison(left), self.comparison(right)
                 if not (first[1] and second[1]):
-                    return LEFT_OVER
+                    return NOT_IN_DATALOG
                 return [either([first[0], second[0]])], True
             case Binary("in", left, ListOf(items)):
                 cases = [self.comparison(Binary("=", left, item)) for item in items]
                 if not cases or not all(complete for _, complete in cases):
-                    return LEFT_OVER
+                    return NOT_IN_DATALOG
                 return [either(atoms for atoms, _ in cases)], True
             case Call("fits", (Name(c), Name(target))) if self._beside(c, target):
                 return [atom("fits", f"v_{c}", f"v_{target}")], True
             case Binary("=", Call("shape", (Name(a),)), Call("shape", (Name(b),))):
                 if not self._beside(a, b):
-                    return LEFT_OVER
+                    return NOT_IN_DATALOG
                 there = atom("fits", f"v_{a}", f"v_{b}")
                 return [there, atom("fits", f"v_{b}", f"v_{a}")], True
             case Binary("=", Call("dtype", (Name(a),)), Call("dtype", (Name(b),))):
@@ -94,7 +94,7 @@ class Terms:
                 return [*types, comparison(f"t_{a}", "=", f"t_{b}")], True
             case Binary("=" | "!=" | "<" | "<=" | ">" | ">=" as operator, left, right):
                 return self._compared(operator, self.term(left), self.term(right))
-        return LEFT_OVER
+        return NOT_IN_DATALOG
 
     def _beside(self, a: str, b: str) -> bool:
         """Whether two values meet at a node: graph.dl derives `fits` for those only."""
@@ -107,11 +107,11 @@ class Terms:
 
     def _compared(self, operator: str, left: Term | None, right: Term | None) -> Atoms:
         if left is None or right is None:
-            return LEFT_OVER
+            return NOT_IN_DATALOG
         if left.real != right.real:
             left, right = _as_real(left), _as_real(right)
             if left is None or right is None:
-                return LEFT_OVER
+                return NOT_IN_DATALOG
         atoms = [*left.atoms, *right.atoms]
         if operator != "=" or not (left.plain and right.plain):
             atoms += [*left.guards, *right.guards]

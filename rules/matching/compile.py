@@ -53,7 +53,7 @@ class Clause:
 
     rule: Rule
     parts: list[Part] = field(default_factory=list)
-    left_over: tuple[Condition, ...] = ()
+    not_in_datalog: tuple[Condition, ...] = ()
     sizes: list[str] = field(default_factory=list)
 
     def columns(self) -> tuple[str, ...]:
@@ -176,7 +176,7 @@ class ClauseBuilder:
             if not complete:
                 left.append(condition)
         self._add_sizes(clause)
-        clause.left_over = tuple(left)
+        clause.not_in_datalog = tuple(left)
         return clause
 
     # ------------------------------------------------------------------------- structure
@@ -421,4 +421,4 @@ def columns(rule: Rule) -> tuple[str, ...]:
 @cache
 def remainder(rule: Rule) -> tuple[Condition, ...]:
     """The conditions that the Datalog clause leaves to `check_conditions`."""
-    return clause_of(rule).left_over
+    return clause_of(rule).not_in_datalog

@@ -105,7 +105,7 @@ def file_of(rule: Rule) -> Path:
 
 def source_text(rule: Rule) -> str:
     """Give a rule as its author wrote it, comment included."""
-    from ..rules.language.layout import cut_rule
+    from ..rules.language.formatter import cut_rule
 
     return cut_rule(file_of(rule).read_text(encoding="utf-8"), rule)[0]
 

@@ -169,8 +169,8 @@ def _prove(
     from ..catalog.store.staging import stage
     from ..profiles.machine import cores
     from ..progress import Progress
-    from ..rules.gate.ledger.catalog_rows import store_verdicts
     from ..rules.gate.ledger.ledger import Ledger
+    from ..rules.gate.ledger.proof_tables import store_verdicts
     from ..rules.gate.ledger.renewal import orphans, renew, shipped_path
     from ..rules.gate.parallel import prove_rules
     from .rules_shown import verdict_text

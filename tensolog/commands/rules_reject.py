@@ -80,7 +80,7 @@ def _move(rule: Rule, path: Path, target: Path, witness: list[str]) -> None:
     """Write both files beside the old ones, then let both take their places."""
     from ..catalog.files import replace_together
     from ..rules import parse_rules
-    from ..rules.language.layout import cut_rule
+    from ..rules.language.formatter import cut_rule
 
     block, rest = cut_rule(path.read_text(encoding="utf-8"), rule)
     head = len(rule.comment.splitlines())

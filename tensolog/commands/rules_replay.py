@@ -103,7 +103,7 @@ def replay(
 def _stored(
     names: tuple[str, ...], own: bool, catalog_path: str | None
 ) -> Iterable[tuple[str, str]]:
-    from ..rules.gate.ledger.replay import scripts_beside, stored, stored_in
+    from ..rules.gate.ledger.replay import scripts_path, stored, stored_in
 
     if own or catalog_path is not None:
         with shared.open_to_read(catalog_path) as catalog:
@@ -114,4 +114,4 @@ def _stored(
     from ..rules.prover.solve.smt_scripts import Scripts
 
     path = Path(str(resources.files("tensolog.rules"))) / "ledger.jsonl"
-    return list(stored(shipped(), Scripts.read(scripts_beside(path)), names))
+    return list(stored(shipped(), Scripts.read(scripts_path(path)), names))

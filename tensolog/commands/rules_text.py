@@ -94,7 +94,7 @@ def format_files(files: tuple[str, ...], check: bool) -> None:
       tensolog rules format --check rules/*.rules
     """
     from ..catalog.files import replacing
-    from ..rules.language.layout import format_file
+    from ..rules.language.formatter import format_file
 
     changed = []
     for name in files:

@@ -7,7 +7,7 @@ from importlib import resources
 import pytest
 from tensolog.rules import load_rules
 from tensolog.rules.gate.counterexample.refute import refute
-from tensolog.rules.language.layout import format_file
+from tensolog.rules.language.formatter import format_file
 from tensolog.rules.load import _read, _shipped, _version, load_rejected
 from tensolog.rules.prover.cases.case_split import IllTyped, statements
 from tensolog.rules.prover.prove import prove

@@ -232,7 +232,7 @@ def test_format_spells_rules_and_keeps_the_rest(cli, tmp_path):
 
 @pytest.mark.parametrize("path", sorted(Path("rules").glob("*.rules")), ids=lambda path: path.name)
 def test_shipped_rules_are_formatted_and_formatting_changes_no_meaning(path):
-    from tensolog.rules.language.layout import format_file
+    from tensolog.rules.language.formatter import format_file
 
     text = path.read_text(encoding="utf-8")
     spelled = format_file(text, path.name)
@@ -293,7 +293,7 @@ def test_reject_moves_a_false_rule_with_its_witness(cli, false_file, tmp_path):
 
 
 def test_reject_leaves_other_rules_where_they_are(tmp_path):
-    from tensolog.rules.language.layout import cut_rule
+    from tensolog.rules.language.formatter import cut_rule
 
     text = f"# A head.\n\n{FALSE}\n{OTHER}"
     rule, other = parse_rules(text)

@@ -32,7 +32,7 @@ from .plan import (
     StratumPlan,
     Value,
 )
-from .scalars import FUNCTIONS, chosen, closure, signed, taken, unsigned
+from .scalars import FUNCTIONS, chosen, closure, key_values, signed, unsigned
 
 Rows = dict[Row, None]
 _BATCH = 1_000  # bindings that a step is given at most
@@ -148,7 +148,7 @@ class _Stratum:
                 if all(map(rows.__getitem__, clause.reads)):
                     clause.solve(tables, rows[clause.relation])
             return
-        taken_values = [taken(rows[number], keys) for number, keys in self.choices]
+        taken_values = [key_values(rows[number], keys) for number, keys in self.choices]
         derived: dict[int, Rows] = {number: {} for number, _ in self.choices}
         for number, facts in self.facts:
             derived.get(number, rows[number]).update(facts)

@@ -64,7 +64,9 @@ def counted(first: int, last: int, step: int | None = None) -> Iterable[int]:
     return range(first, last, step)
 
 
-def taken(rows: Iterable[tuple[Any, ...]], keys: tuple[tuple[int, ...], ...]) -> list[set[Any]]:
+def key_values(
+    rows: Iterable[tuple[Any, ...]], keys: tuple[tuple[int, ...], ...]
+) -> list[set[Any]]:
     """Collect the values that rows have in the columns of each key."""
     return [{tuple(row[column] for column in key) for row in rows} for key in keys]
 

@@ -340,7 +340,7 @@ class Compiler:
         base, recursive = self._split(members)
         start: list[Statement] = []
         derive: dict[str, list[str]] = {r.name: [] for r in members}
-        settle: list[Statement] = []
+        merge: list[Statement] = []
         for relation in members:
             parts = self._base(relation, base[relation.name])
             start.append(create(relation.sql, union(parts) if parts else self._empty(relation)))
@@ -350,7 +350,7 @@ class Compiler:
         for relation in members:
             delta, new = _delta(relation), _new(relation)
             if relation.keys:
-                settle.append(Choice(new, relation.sql, relation.columns, _keys(relation)))
+                merge.append(Choice(new, relation.sql, relation.columns, _keys(relation)))
             start.append(create(delta, f"SELECT * FROM {relation.sql}"))
             columns = ", ".join(relation.columns)
             kept = f"SELECT {columns} FROM {new} AS n"
@@ -358,14 +358,14 @@ class Compiler:
                 every = f"(SELECT * FROM {new} UNION ALL SELECT * FROM {relation.sql})"
                 beaten = self._beaten(relation, new, every)
                 kept += f" ANTI JOIN ({beaten}) AS b ON n.rowid = b.id"
-            settle.append(create(delta, kept))
+            merge.append(create(delta, kept))
             if relation.dominances and not _grows(relation, members):
-                settle.append(self._remove(relation, delta))
-            settle.append(f"INSERT INTO {relation.sql} SELECT {columns} FROM {delta}")
+                merge.append(self._remove(relation, delta))
+            merge.append(f"INSERT INTO {relation.sql} SELECT {columns} FROM {delta}")
         for relation in members:
             if _grows(relation, members):
                 # What makes a tuple lose may be new where both tuples are old.
-                settle.append(self._remove(relation, relation.sql))
+                merge.append(self._remove(relation, relation.sql))
         for relation, rule, atoms in recursive:
             for atom in atoms:
                 special = {
@@ -392,7 +392,7 @@ class Compiler:
         ]
         full = f"SELECT {' OR '.join(limits)}" if limits else None
         return Loop(
-            tuple(start), tuple(derived), tuple(settle), f"SELECT {counts}", tuple(finish), full
+            tuple(start), tuple(derived), tuple(merge), f"SELECT {counts}", tuple(finish), full
         )
 
 

@@ -386,7 +386,7 @@ class _Run:
             if loop.full is not None and self.connection.execute(loop.full).fetchall()[0][0]:
                 break
             self._check_size(step)
-            _execute_all((*loop.derive, *loop.settle), self.connection)
+            _execute_all((*loop.derive, *loop.merge), self.connection)
         _execute_all(loop.finish, self.connection)
         self._check_size(step)
 
@@ -543,7 +543,7 @@ def explain(program: Program) -> str:
         else:
             lines.extend(f"{statement};" for statement in step.loop.start)
             lines.append("-- repeat while something is new")
-            lines.extend(f"{s};" for s in (*step.loop.derive, *step.loop.settle))
+            lines.extend(f"{s};" for s in (*step.loop.derive, *step.loop.merge))
         lines.append("")
     reason = database_only(program)
     told = "in memory" if reason is None else f"statements, too: it has {reason}"

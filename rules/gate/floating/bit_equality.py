@@ -36,7 +36,13 @@ from ...prover.terms import elements
 from ...prover.work_clock import limit
 from ..counterexample.symbol_values import endable_solver
 from ..onnx_models import allows
-from .ieee754 import NotFloatingError, is_of_elements, is_of_indices, place, placed
+from .ieee754 import (
+    NotFloatingError,
+    condition_formula,
+    index_formula,
+    is_of_elements,
+    is_of_indices,
+)
 from .inlining import NotScalarError, inlined_element
 from .scalar_bits import Bits, Problem, equal_bits
 
@@ -308,14 +314,14 @@ def _places(
     limit(solver, _INDEX_S)
     for assumption in statement.assumptions:
         try:
-            solver.add(placed(assumption))
+            solver.add(condition_formula(assumption))
         except NotFloatingError:
             continue  # one assumption less: less is seen to be equal
     for symbol in statement.symbols:
         if symbol.kind == "dimension":
             solver.add(z3.Int(symbol.name) >= 0)
     for index, extent in zip(output.indices, output.shape, strict=True):
-        solver.add(place(index) >= 0, place(index) < place(extent))
+        solver.add(index_formula(index) >= 0, index_formula(index) < index_formula(extent))
     named: dict[Read, str] = {}
     leaders: dict[str, list[Read]] = {}
     for read in sorted(found, key=str):
@@ -333,4 +339,6 @@ def _same_place(solver: z3.Solver, one: Read, other: Read) -> bool:
     pairs = [(a, b) for a, b in zip(one.indices, other.indices, strict=True) if a != b]
     if not pairs:
         return True
-    return bool(solver.check(z3.Or(*(place(a) != place(b) for a, b in pairs))) == z3.unsat)
+    return bool(
+        solver.check(z3.Or(*(index_formula(a) != index_formula(b) for a, b in pairs))) == z3.unsat
+    )

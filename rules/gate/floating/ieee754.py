@@ -127,7 +127,7 @@ class Formulas:
                 return _LOGIC[function](*(self.truth(argument) for argument in arguments))
             case Apply(function, (left, right)) if function in RELATIONS:
                 if is_of_indices(left) and is_of_indices(right):
-                    return _RELATIONS[function](place(left), place(right))
+                    return _RELATIONS[function](index_formula(left), index_formula(right))
                 return _COMPARE[function](self.value(left), self.value(right))
         raise NotFloatingError(f"{term} is no condition")
 
@@ -178,7 +178,7 @@ def is_of_elements(term: Term) -> bool:
             return False
 
 
-def place(term: Term) -> Formula:
+def index_formula(term: Term) -> Formula:
     """Return a size or an index as an integer of Z3; raises NotFloatingError."""
     match term:
         case bool():
@@ -190,22 +190,24 @@ def place(term: Term) -> Formula:
         case Variable():
             return z3.Int(str(term))
         case Select(condition, then, otherwise):
-            return z3.If(placed(condition), place(then), place(otherwise))
+            return z3.If(
+                condition_formula(condition), index_formula(then), index_formula(otherwise)
+            )
         case Apply(function, arguments) if function in _INTEGER:
-            return _INTEGER[function](*(place(argument) for argument in arguments))
+            return _INTEGER[function](*(index_formula(argument) for argument in arguments))
     raise NotFloatingError(f"{term} is no size or index")
 
 
-def placed(term: Term) -> Formula:
+def condition_formula(term: Term) -> Formula:
     """Return a condition on sizes and indices; raises NotFloatingError."""
     match term:
         case bool():
             return z3.BoolVal(term)
         case Apply("and" | "or" | "not" as function, arguments):
-            parts = [placed(argument) for argument in arguments]
+            parts = [condition_formula(argument) for argument in arguments]
             return {"and": z3.And, "or": z3.Or, "not": z3.Not}[function](*parts)
         case Apply(function, (left, right)) if function in RELATIONS:
-            return _RELATIONS[function](place(left), place(right))
+            return _RELATIONS[function](index_formula(left), index_formula(right))
     raise NotFloatingError(f"{term} is no condition on sizes")
 
 

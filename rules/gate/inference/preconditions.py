@@ -28,7 +28,7 @@ from ..counterexample.refute import Matching
 from ..counterexample.search import find_first
 from ..counterexample.symbol_values import SymbolSampler
 from ..evaluation.arithmetic import NoValueError
-from .candidates import Candidate, added, candidates, with_conditions
+from .condition_candidates import Candidate, added, candidates, with_conditions
 
 _Usable = tuple[Candidate, tuple[Expression, ...]]
 Prover = Callable[[Statement, float], Outcome]

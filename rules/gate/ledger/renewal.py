@@ -11,7 +11,7 @@ from ..gate import TIMEOUT_S
 from ..parallel import prove_rules
 from ..verdict import Verdict
 from .ledger import Entry, Ledger
-from .replay import group, scripts_beside, store_scripts
+from .replay import group, scripts_path, store_scripts
 
 Progress = Callable[[Rule, Verdict, Entry], None]
 
@@ -42,7 +42,7 @@ def renew(
     """
     path = shipped_path() if path is None else path
     ledger = Ledger.load(path)
-    scripts = Scripts.read(scripts_beside(path))
+    scripts = Scripts.read(scripts_path(path))
     wanted = [rule for rule in rules if again or not ledger.holds(rule)]
     unmeasured = [rule for rule in wanted if floating or not _keeps_class(ledger, rule)]
     gone = ledger.keep(whole) if whole else []
@@ -62,7 +62,7 @@ def renew(
         if gone:
             ledger.save(path)
         if wanted or gone:
-            scripts.write(scripts_beside(path))
+            scripts.write(scripts_path(path))
     return ledger
 
 

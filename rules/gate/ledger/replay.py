@@ -125,6 +125,6 @@ def replay(
     return tuple(found)
 
 
-def scripts_beside(ledger: Path) -> Path:
+def scripts_path(ledger: Path) -> Path:
     """Return where the scripts of a ledger are kept."""
     return ledger.with_name("obligations.xz")

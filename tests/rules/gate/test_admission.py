@@ -7,8 +7,8 @@ from tensolog.catalog import Catalog
 from tensolog.rules import load_rules
 from tensolog.rules.gate.ledger import admission, ledger
 from tensolog.rules.gate.ledger.admission import applicable, proved
-from tensolog.rules.gate.ledger.catalog_rows import store_verdicts
 from tensolog.rules.gate.ledger.ledger import Ledger
+from tensolog.rules.gate.ledger.proof_tables import store_verdicts
 from tensolog.rules.gate.verdict import Verdict
 from tensolog.rules.language.rank_bounds import Within
 

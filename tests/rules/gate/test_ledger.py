@@ -14,8 +14,8 @@ from tensolog.catalog import Catalog
 from tensolog.rules import parse_rules
 from tensolog.rules.gate.ledger import fingerprints
 from tensolog.rules.gate.ledger import ledger as module
-from tensolog.rules.gate.ledger.catalog_rows import store_ledger, store_verdicts
 from tensolog.rules.gate.ledger.ledger import Ledger, LedgerError, admitted, locked
+from tensolog.rules.gate.ledger.proof_tables import store_ledger, store_verdicts
 from tensolog.rules.gate.ledger.replay import (
     ReplayError,
     group,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tensolog.rules import parse_rules
-from tensolog.rules.gate.inference.candidates import candidates, with_conditions
+from tensolog.rules.gate.inference.condition_candidates import candidates, with_conditions
 from tensolog.rules.gate.inference.preconditions import infer_conditions
 from tensolog.rules.prover.cases.case_split import statements
 from tensolog.rules.prover.prove import prove

@@ -13,8 +13,8 @@ from tensolog.rules.gate import parallel
 from tensolog.rules.gate.counterexample import refute as numbers
 from tensolog.rules.gate.gate import prove_rule
 from tensolog.rules.gate.inference import preconditions as inference
-from tensolog.rules.gate.ledger.catalog_rows import store_verdicts
 from tensolog.rules.gate.ledger.ledger import Ledger, admitted
+from tensolog.rules.gate.ledger.proof_tables import store_verdicts
 from tensolog.rules.gate.ledger.replay import replay, store_scripts, stored
 from tensolog.rules.gate.parallel import prove_rules
 from tensolog.rules.gate.vacuity import same_program

@@ -8,10 +8,10 @@ import z3
 from tensolog.catalog.operators.terms import Symbol
 from tensolog.rules import parse_rules
 from tensolog.rules.gate.gate import prove_rule
-from tensolog.rules.gate.inference import region as module
+from tensolog.rules.gate.inference import partial_region as module
 from tensolog.rules.gate.inference.implicants import NotPlainError, implicants
 from tensolog.rules.gate.inference.inequalities import Conditions
-from tensolog.rules.gate.inference.region import region_text, synthesize_region, with_region
+from tensolog.rules.gate.inference.partial_region import region_text, synthesize_region, with_region
 from tensolog.rules.gate.inference.sampled_region import learned_region
 from tensolog.rules.gate.quick_check import quick_check
 from tensolog.rules.language.canonical_text import expression_text

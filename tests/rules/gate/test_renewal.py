@@ -6,7 +6,7 @@ import pytest
 from tensolog.rules.gate.ledger import renewal as module
 from tensolog.rules.gate.ledger.ledger import Ledger, admitted, locked
 from tensolog.rules.gate.ledger.renewal import orphans, renew
-from tensolog.rules.gate.ledger.replay import ReplayError, replay, scripts_beside, stored
+from tensolog.rules.gate.ledger.replay import ReplayError, replay, scripts_path, stored
 from tensolog.rules.prover.solve.smt_scripts import Scripts
 
 from .test_ledger import RULES, SAT, proved
@@ -65,7 +65,7 @@ def test_a_refutation_that_holds_is_not_sought_again(path, gate):
 
 def test_scripts_are_kept_beside_the_ledger(path, gate):
     ledger = renew(EVERY, path)
-    scripts = Scripts.read(scripts_beside(path))
+    scripts = Scripts.read(scripts_path(path))
     assert {one.answer for one in replay(stored(ledger, scripts))} == {"unsat"}
 
 
@@ -80,7 +80,7 @@ def test_rules_that_are_gone_go_when_all_are_given(path, gate, whole):
     assert len(gate) == asked
     left = 1 if whole else len(EVERY)
     assert len(ledger.entries) == len(Ledger.load(path).entries) == left
-    assert len(Scripts.read(scripts_beside(path)).groups) == left
+    assert len(Scripts.read(scripts_path(path)).groups) == left
 
 
 def test_an_interruption_loses_no_verdict(path, monkeypatch):
@@ -93,11 +93,11 @@ def test_an_interruption_loses_no_verdict(path, monkeypatch):
         renew(EVERY, path)
     ledger = Ledger.load(path)
     assert admitted(EVERY, ledger) == EVERY[:1]
-    assert len(list(stored(ledger, Scripts.read(scripts_beside(path))))) == 1
+    assert len(list(stored(ledger, Scripts.read(scripts_path(path))))) == 1
 
 
 def test_scripts_of_another_proof_are_told(path, gate):
     ledger = renew(EVERY, path)
     ledger.record(EVERY[0], proved(EVERY[0], script=SAT))
     with pytest.raises(ReplayError, match="are not those that its proof rests on"):
-        list(stored(ledger, Scripts.read(scripts_beside(path))))
+        list(stored(ledger, Scripts.read(scripts_path(path))))

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from onnx import helper, numpy_helper
 from tensolog.profiles.kernels.accuracy import accuracy
-from tensolog.profiles.kernels.as_run import as_run
 from tensolog.profiles.kernels.kernel_model import build_model
+from tensolog.profiles.kernels.runtime_kernels import runtime_kernels
 from tensolog.profiles.sessions.feeds import random_feeds
 from tensolog.profiles.sessions.operators_run import operators_run
 from tensolog.profiles.sessions.session import AS_WRITTEN, DEFAULTS
@@ -24,16 +24,16 @@ def built(name):
 @pytest.mark.parametrize("name", MODELS)
 def test_as_written_every_node_is_run_with_its_inferred_shapes(name):
     model, feeds = built(name)
-    run = as_run(model.SerializeToString(), feeds, threads=1, execution=AS_WRITTEN)
+    run = runtime_kernels(model.SerializeToString(), feeds, threads=1, execution=AS_WRITTEN)
     assert Counter(run.kernels) == Counter(kernel for _, kernel in static_kernels(model))
-    assert not run.left_out
+    assert not run.unknown_operators
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_what_the_runtime_makes_of_a_model_can_be_timed_alone(name):
     model, feeds = built(name)
     source = model.SerializeToString()
-    kernels = as_run(source, feeds, threads=1).kernels
+    kernels = runtime_kernels(source, feeds, threads=1).kernels
     counted = operators_run(source, feeds, threads=1, execution=DEFAULTS)
     assert sorted(kernel.op_type for kernel in kernels) == sorted(counted.elements())
     assert len(kernels) < len(model.graph.node)
@@ -49,7 +49,7 @@ def test_constants_are_counted_once_each():
     graph = helper.make_graph(nodes, "shared", given, made, [weights])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
     feeds = {name: np.ones((2, 8), dtype=np.float32) for name in ("a", "b")}
-    run = as_run(model.SerializeToString(), feeds, threads=1, execution=AS_WRITTEN)
+    run = runtime_kernels(model.SerializeToString(), feeds, threads=1, execution=AS_WRITTEN)
     assert run.constant_bytes == 8 * 8 * 4
 
 
@@ -72,7 +72,7 @@ def test_subgraphs_and_what_they_give_are_left_out():
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     feeds = {"x": np.ones(3, np.float32), "c": np.array(True)}
-    run = as_run(model.SerializeToString(), feeds, threads=1, execution=AS_WRITTEN)
+    run = runtime_kernels(model.SerializeToString(), feeds, threads=1, execution=AS_WRITTEN)
     assert {"Abs", "Add"} <= {kernel.op_type for kernel in run.kernels}
 
 
@@ -81,7 +81,7 @@ def test_every_kernel_has_its_share(execution):
     model, feeds = built("mlp")
     source = model.SerializeToString()
     found = accuracy(source, feeds, threads=1, execution=execution, rounds=3)
-    run = as_run(source, feeds, threads=1, execution=execution).kernels
+    run = runtime_kernels(source, feeds, threads=1, execution=execution).kernels
     assert sum(share.count for share in found.shares) == len(run)
     assert {share.kernel for share in found.shares} == set(run)
     assert found.measured_ns > 0 and not found.untimed

@@ -33,7 +33,7 @@ _BINARY = {**_COMPARISONS, "times": "*", "and_": "and", "or_": "or"}
 Node = Tree[Token] | Token
 
 
-def laid_out(rule: Tree[Token]) -> list[str]:
+def formatted(rule: Tree[Token]) -> list[str]:
     """Lay out a rule; returns its lines."""
     name, *clauses = rule.children
     lines = [f"rule {name}"]
@@ -275,7 +275,7 @@ def format_file(text: str, path: str = "<rules>") -> str:
     for rule, tree in reversed(list(zip(parse_rules(text, path), trees, strict=True))):
         start, end = _block(lines, rule)
         moved = [f"# {said}" for line in lines[start:end] if (said := _comment(line))]
-        lines[start:end] = [*moved, *laid_out(tree)]
+        lines[start:end] = [*moved, *formatted(tree)]
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 

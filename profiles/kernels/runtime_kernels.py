@@ -47,7 +47,7 @@ _PROFILED = {
 
 
 @dataclass(frozen=True)
-class AsRun:
+class RuntimeKernels:
     """What runs for a model: its kernels, and the operators that aren't known as such.
 
     The latter have tensors that are none, or depend on what is inside of subgraphs. The constants
@@ -55,7 +55,7 @@ class AsRun:
     """
 
     kernels: tuple[Kernel, ...]
-    left_out: tuple[str, ...]
+    unknown_operators: tuple[str, ...]
     constant_bytes: int
 
     @property
@@ -64,13 +64,13 @@ class AsRun:
         return Counter(kernel for kernel in self.kernels if not kernel.is_constant)
 
 
-def as_run(
+def runtime_kernels(
     source: Path | bytes,
     feeds: Mapping[str, Array],
     *,
     threads: int,
     execution: Execution = DEFAULTS,
-) -> AsRun:
+) -> RuntimeKernels:
     """Return what runs for a model opened like this; raises what ONNX Runtime raises.
 
     The model is opened twice. Its weights are written to a file, and not read.
@@ -98,7 +98,7 @@ def as_run(
     known = kernels_of(model.graph, types, arrays.get, opsets)
     named = {name for name, _ in known}
     left_out = (node.op_type for node in model.graph.node if node.name not in named)
-    return AsRun(
+    return RuntimeKernels(
         tuple(kernel for _, kernel in known),
         tuple(operator for operator in left_out if operator != "Constant"),
         sum(TensorSpec(*types[tensor.name]).size_bytes for tensor in model.graph.initializer),

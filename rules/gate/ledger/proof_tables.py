@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from ....catalog.store.merging import PROOFS
-from ...catalog_rows import store_rules
 from ...language.syntax import Rule
 from ...prover.solve.smt_scripts import canonical, script_hash
+from ...rule_tables import store_rules
 from ..verdict import FloatingRecord, Verdict
 from .fingerprints import normaliser
 from .ledger import Entry, Ledger, entry_of, shipped
