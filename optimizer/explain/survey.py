@@ -187,12 +187,14 @@ def profile_model(
     *,
     threads: int | None = None,
     budget: float = 30.0,
+    level: str = "all",
     input_shapes: Mapping[str, Sequence[int]] | None = None,
     catalog: Catalog,
     progress: Progress | None = None,
 ) -> list[dict[str, Any]]:
     """Measure a model's kernels, dearest first, for `budget` seconds; what is stored is reused.
 
+    `level` is the runtime's optimization level, a key of `profiles.sessions.LEVELS`.
     Returns one row a kernel: kernel (a label), operator, calls, nodes, median_ns, spread_ns, source
     ("measured" or "bound"), failure. The model itself is not stored. Raises as `optimize` does.
     """
@@ -204,6 +206,7 @@ def profile_model(
         kernels,
         threads=setting.threads,
         budget_s=setting.budget,
+        configuration=level,
         progress=lambda done, total, label: tell("measuring", done, total, label),
     )
     return [

@@ -2,12 +2,17 @@
 
 In: measurements of the catalog, files of TpuGraphs, times of other devices. Out: rows of the
 catalog, predictions and how good they are, configurations to use. Begin with `archive.py` for data,
-`baselines.py` for costs of kernels, `chooser.py` for configurations.
+`baselines.py` for costs of kernels, `network.py` for the graph network, `chooser.py` for
+configurations. Modules marked with * need torch.
 
 | module | holds |
 |---|---|
 | `archive.py`, `cost_graphs.py` | TpuGraphs' files, and the same as rows |
-| `features.py`, `baselines.py` | kernels described and predicted |
+| `features.py`, `kernel_graphs.py`, `kernel_samples.py` | kernels as numbers and as graphs |
+| `baselines.py` | kernels predicted, and how well |
+| `examples.py` | graphs as a network reads them |
+| `network.py`*, `segments.py`*, `training.py`*, `training_options.py`, `ensemble.py` | training |
+| `exported.py`, `predictor.py` | the network as an ONNX model, and what ONNX Runtime makes of it |
 | `chooser.py` | configurations chosen on a new device |
-| `metrics.py` | how well predictions rank and foretell |
+| `metrics.py`, `errors.py` | how well predictions rank and foretell; why nothing is learned |
 """

@@ -1,4 +1,4 @@
-"""Costs of kernels predicted without a runtime: the bound, boosted trees, and a perceptron.
+"""Costs of kernels predicted without a runtime: the bound, trees, a perceptron, a graph network.
 
 Each is trained on the measured kernels of some architectures and scored on those of another, none
 of whose kernels it has seen.
@@ -6,42 +6,27 @@ of whose kernels it has seen.
 
 from __future__ import annotations
 
+import importlib.util
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ...catalog import Catalog
-from ...catalog.errors import TensologError
-from ..kernel import Kernel
 from ..kernels.roofline import bound_ns
-from ..machine import Device, load_device
-from ..sessions.session import RUNTIME, runtime_version
+from ..machine import Device
+from .ensemble import train_ensemble
+from .errors import LearningError
 from .features import features, operator_name
+from .kernel_graphs import PRIOR_FEATURE
+from .kernel_samples import Sample, examples_of
 from .metrics import kendall_tau, mean_error, noise_ceiling, ordered_pair_accuracy
+from .predictor import CostPredictor
 
 Array = np.ndarray[Any, Any]
 Regression = Callable[[Array, Array, Array], Array]
 """Takes rows (n, f) and logarithms of their times (n), and other rows (m, f); returns (m)."""
-
-
-class LearningError(TensologError):
-    """Too little was measured to learn from, or what learns is not installed."""
-
-
-@dataclass(frozen=True)
-class Sample:
-    """A kernel of an architecture, how often it is called there, and its measured time in ns."""
-
-    architecture: str
-    kernel: Kernel
-    calls: int
-    time_ns: float
-    spread_ns: float
-    samples: int
 
 
 @dataclass(frozen=True)
@@ -49,7 +34,8 @@ class Score:
     """How one model predicts one architecture that it was not trained on.
 
     `error` is the mean relative one of single kernels, `total` the sum of all calls over the
-    measured one, `tau` and `accuracy` (of ordered pairs) say how kernels are ranked.
+    measured one, `tau` and `accuracy` (of ordered pairs) say how kernels are ranked. `covered` is
+    the share of kernels whose time lies within the interval, of models that give one.
     """
 
     model: str
@@ -60,41 +46,15 @@ class Score:
     total: float
     tau: float
     accuracy: float
-
-
-def measured_samples(
-    catalog: Catalog, architecture: str, kernels: Iterable[tuple[str, Kernel]], threads: int
-) -> list[Sample]:
-    """Return the kernels (node, Kernel) of a model that were measured on this machine, each once.
-
-    Those of constants only, which run when the model is loaded, are left out.
-    """
-    calls: Counter[str] = Counter()
-    distinct: dict[str, Kernel] = {}
-    for _, kernel in kernels:
-        if not kernel.is_constant:
-            calls[kernel.hash] += 1
-            distinct[kernel.hash] = kernel
-    rows = catalog.connection.execute(
-        "SELECT kernel_hash, median_ns, spread_ns, samples FROM measurement"
-        " WHERE device_id = ? AND runtime = ? AND runtime_version = ? AND configuration = 'all'"
-        " AND threads = ? AND median_ns > 0 AND kernel_hash IN (SELECT unnest(?::VARCHAR[]))"
-        " ORDER BY measurement_id",  # of several the newest stands
-        [load_device(catalog).device_id, RUNTIME, runtime_version(), threads, list(distinct)],
-    ).fetchall()
-    newest = {key: (time_ns, spread_ns or 0.0, count) for key, time_ns, spread_ns, count in rows}
-    return [
-        Sample(architecture, kernel, calls[key], *newest[key])
-        for key, kernel in distinct.items()
-        if key in newest
-    ]
+    covered: float | None = None
 
 
 def score_baselines(samples: Sequence[Sample], machine: Device, threads: int) -> list[Score]:
     """Leave each architecture out in turn; return the scores of each model, the ceiling last.
 
     The ceiling is what a second measurement would score, by the spread of the first. Raises
-    LearningError for fewer than two architectures, or where scikit-learn is missing.
+    LearningError for fewer than two architectures, or where scikit-learn is missing. Where torch
+    is, a graph network is among the models.
     """
     regressions = _regressions()
     architectures = list(dict.fromkeys(sample.architecture for sample in samples))
@@ -104,6 +64,8 @@ def score_baselines(samples: Sequence[Sample], machine: Device, threads: int) ->
             "with tensolog costs collect"
         )
     table = _table(samples, machine, threads)
+    networks = importlib.util.find_spec("torch") is not None
+    examples = examples_of(samples, machine, threads) if networks else []
     scores = []
     for architecture in architectures:
         test = [n for n, sample in enumerate(samples) if sample.architecture == architecture]
@@ -126,6 +88,21 @@ def score_baselines(samples: Sequence[Sample], machine: Device, threads: int) ->
             predictions[name] = np.exp(regression(table[train], logs, table[test]))
         for name, predicted in predictions.items():
             scores.append(_score(name, tested, len(train), predicted))
+        if networks:
+            network = CostPredictor(
+                train_ensemble(
+                    [examples[n] for n in train], prior_feature=PRIOR_FEATURE
+                ).SerializeToString()
+            )
+            each = [network.predict(examples[n]) for n in test]
+            predicted, least, most = (
+                np.concatenate([getattr(one, name) for one in each])
+                for name in ("times_ns", "least_ns", "most_ns")
+            )
+            times = np.array([sample.time_ns for sample in tested])
+            covered = float(np.mean((least <= times) & (times <= most)))
+            scored = _score("graph network", tested, len(train), predicted)
+            scores.append(replace(scored, covered=covered))
         scores.append(_ceiling(tested, len(train)))
     if not scores:
         raise LearningError(

@@ -8,7 +8,7 @@ does not exist, since 0 is the logarithm of a size.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -37,6 +37,11 @@ NAMES = (
     "bound",
 )  # fmt: skip
 
+# Small numbers and counts, of which no logarithm is taken.
+_AS_THEY_ARE = frozenset(
+    {"contractions", "element_bytes", "inputs", "outputs", "group", "stride", "dilation"}
+)
+
 
 def operator_name(kernel: Kernel) -> str:
     """Return the operator with its domain."""
@@ -45,6 +50,17 @@ def operator_name(kernel: Kernel) -> str:
 
 def features(kernel: Kernel, machine: Device, threads: int) -> Array:
     """Return the features of a kernel on a machine, in the order of NAMES, as float64."""
+    values = quantities(kernel, machine, threads)
+    return np.array(
+        [
+            value if name in _AS_THEY_ARE else _log(value)
+            for name, value in zip(NAMES, values, strict=True)
+        ]
+    )
+
+
+def quantities(kernel: Kernel, machine: Device, threads: int) -> list[float]:
+    """Return what features are made of, in the order of NAMES: sizes, not their logarithms."""
     done = work(kernel)
     specs = [spec for spec in kernel.inputs if spec is not None]
     outputs = [shape for shape in output_shapes(kernel) if shape is not None]
@@ -58,15 +74,15 @@ def features(kernel: Kernel, machine: Device, threads: int) -> Array:
         outputs[0][1] if outputs else (),
     ]
     values = [
-        _log(done.flops),
-        _log(count),
-        _log(done.bytes),
-        _log(kernel.input_bytes),
-        _log(kernel.constant_bytes),
-        _log(output_bytes),
-        _log(done.flops / done.bytes if done.bytes else 0.0),
-        _log(math.prod(shapes[2])) if outputs else -1.0,
-        _log(math.prod(contracted)) if contracted else -1.0,
+        done.flops,
+        _known(count),
+        done.bytes,
+        float(kernel.input_bytes),
+        float(kernel.constant_bytes),
+        output_bytes,
+        done.flops / done.bytes if done.bytes else 0.0,
+        float(math.prod(shapes[2])) if outputs else -1.0,
+        float(math.prod(contracted)) if contracted else -1.0,
         float(len(contracted)),
         float(numpy_dtype(specs[0].dtype).itemsize) if specs else -1.0,
         float(len(specs)),
@@ -76,17 +92,25 @@ def features(kernel: Kernel, machine: Device, threads: int) -> Array:
         float(math.prod(kernel.attribute("dilations", (1,)))),
     ]
     for shape in shapes:
-        last = [_log(size) for size in shape[-_MOST_DIMENSIONS:]]
-        values += [-1.0] * (_MOST_DIMENSIONS - len(last)) + last
-    values.append(_log(bound_ns(kernel, machine, threads)))
-    return np.array(values)
+        values += extents(shape)
+    values.append(bound_ns(kernel, machine, threads))
+    return values
 
 
-def _log(value: object) -> float:
+def extents(shape: Sequence[int]) -> list[float]:
+    """Return the last dimensions of a shape, -1 before them where there are fewer."""
+    last = [float(size) for size in shape[-_MOST_DIMENSIONS:]]
+    return [-1.0] * (_MOST_DIMENSIONS - len(last)) + last
+
+
+def _known(value: object) -> float:
+    """Return a number, and -1 where nothing is known."""
+    return float(value) if isinstance(value, (int, float)) and value >= 0 else -1.0
+
+
+def _log(value: float) -> float:
     """Return log(1 + value), and -1 where nothing is known."""
-    if not isinstance(value, (int, float)) or value < 0:
-        return -1.0
-    return math.log1p(value)
+    return math.log1p(value) if value >= 0 else -1.0
 
 
 @lru_cache(maxsize=1024)

@@ -6,6 +6,7 @@ import click
 
 from .costs_data import export_data, import_data
 from .costs_learn import collect, score
+from .costs_train import train
 
 
 @click.group()
@@ -19,11 +20,12 @@ def costs() -> None:
     \b
     Examples:
       tensolog costs collect a.onnx b.onnx c.onnx --threads 1 --budget 600
+      tensolog costs train a.onnx b.onnx c.onnx --threads 1 -o costs.onnx
       tensolog costs score a.onnx b.onnx c.onnx --threads 1
       tensolog costs import npz/
       tensolog costs export data/
     """
 
 
-for command in (collect, score, import_data, export_data):
+for command in (collect, train, score, import_data, export_data):
     costs.add_command(command)

@@ -14,12 +14,21 @@ from . import options as shared
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..profiles.learning.archive import CostGraph
+
 _models = click.argument("models", metavar="IN.onnx…", nargs=-1, required=True, type=shared.FILE)
 
 
 @click.command(no_args_is_help=True, short_help="Measure the kernels of several models.")
 @_models
 @shared.threads_option
+@click.option(
+    "--level",
+    type=click.Choice(["disabled", "basic", "extended", "all"]),
+    default="all",
+    show_default=True,
+    help="Optimization level of ONNX Runtime; below all, nothing is computed in blocked layouts.",
+)
 @shared.budget_option
 @shared.catalog_option
 @shared.json_option
@@ -27,6 +36,7 @@ _models = click.argument("models", metavar="IN.onnx…", nargs=-1, required=True
 def collect(
     models: Sequence[Path],
     threads: int | None,
+    level: str,
     budget: float,
     catalog_path: str | None,
     as_json: bool,
@@ -38,18 +48,27 @@ def collect(
     anew to go on. The tables device, kernel and measurement say on which machine, under which
     release, with how many threads, how long, and how much the time varied.
 
+    Each kernel is a graph with timed configurations then, which tensolog costs export writes: those
+    are the numbers of threads and the levels that it was measured with, in all runs together.
+
     \b
-    Example:
+    Examples:
       tensolog costs collect resnet.onnx bert.onnx --threads 1 --budget 600
+      tensolog costs collect resnet.onnx bert.onnx --threads 1 --level basic
     """
     from ..progress import Progress
 
     rows: list[dict[str, Any]] = []
     with on_interrupt("what was measured is kept"), Progress(quiet=quiet) as progress:
+        from ..catalog import Catalog
         from ..catalog.store.staging import stage
         from ..optimizer import profile_model
+        from ..optimizer.explain.survey import kernels_of_model
+        from ..profiles.learning.cost_graphs import store_cost_graph
+        from ..profiles.learning.kernel_samples import measured_graphs
 
         end = time.monotonic() + budget
+        graphs: list[CostGraph] = []
         with stage(catalog_path) as catalog:
             for model in models:
                 progress("reading", 0, 1, str(model))
@@ -57,16 +76,22 @@ def collect(
                     model,
                     threads=threads,
                     budget=max(end - time.monotonic(), 0.0),
+                    level=level,
                     catalog=catalog,
                     progress=progress,
                 )
+                graphs += measured_graphs(catalog, model.stem, kernels_of_model(model))
                 failed = sum(kernel["failure"] is not None for kernel in kernels)
                 bounds = sum(kernel["source"] != "measured" for kernel in kernels) - failed
                 known = len(kernels) - bounds - failed
                 rows.append(
                     {"model": str(model), "measured": known, "left": bounds, "failed": failed}
                 )
-    _echo(rows, as_json)
+        # Not in the staged file: what joins a catalog from there replaces nothing.
+        with Catalog(catalog_path) as shared_catalog, shared_catalog.transaction():
+            for graph in graphs:
+                store_cost_graph(shared_catalog, graph)
+    print_rows(rows, as_json)
 
 
 @click.command(no_args_is_help=True, short_help="Say how well costs are predicted.")
@@ -81,9 +106,11 @@ def score(
 
     Each model is an architecture that is left out: none of its kernels is trained on. Beside the
     roofline bound there are boosted trees and a perceptron over features of operators'
-    specifications. error is the mean relative one of a kernel, total the sum of the model's kernels
+    specifications, and with torch a graph network over operands, operator and results. error is the
+    mean relative one of a kernel, total the sum of the model's kernels
     over what they take, tau and opa say how kernels are ranked (Kendall's tau, ordered pair
-    accuracy). 'measured again' is what a second measurement would score.
+    accuracy). covered is the share of kernels whose time lies within the network's 90 % interval.
+    'measured again' is what a second measurement would score.
 
     Nothing is measured: tensolog costs collect does that. It needs scikit-learn
     (pip install 'tensolog[learn]').
@@ -96,7 +123,8 @@ def score(
     from dataclasses import asdict
 
     from ..optimizer.explain.survey import kernels_of_model
-    from ..profiles.learning.baselines import measured_samples, score_baselines
+    from ..profiles.learning.baselines import score_baselines
+    from ..profiles.learning.kernel_samples import measured_samples
     from ..profiles.machine import cores, load_device
 
     used = cores() if threads is None else threads
@@ -107,10 +135,11 @@ def score(
             for model in dict.fromkeys(models)
             for sample in measured_samples(catalog, str(model), kernels_of_model(model), used)
         ]
-    _echo([asdict(row) for row in score_baselines(samples, machine, used)], as_json)
+    print_rows([asdict(row) for row in score_baselines(samples, machine, used)], as_json)
 
 
-def _echo(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
+def print_rows(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
+    """Print rows of equal keys as a table, or as JSON."""
     if as_json:
         from ..json_text import json_text
 
@@ -121,6 +150,9 @@ def _echo(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
     cells = [tuple(name.replace("_", " ") for name in rows[0])]
     for row in rows:
         cells.append(
-            tuple(f"{one:.3f}" if isinstance(one, float) else str(one) for one in row.values())
+            tuple(
+                f"{value:.3f}" if isinstance(value, float) else "" if value is None else str(value)
+                for value in row.values()
+            )
         )
     click.echo(columns(cells, right=range(1, len(cells[0])), indent=""))

@@ -5,13 +5,10 @@ import math
 import numpy as np
 import pytest
 from tensolog.profiles.kernel import Kernel, TensorSpec
-from tensolog.profiles.learning.baselines import (
-    LearningError,
-    Sample,
-    measured_samples,
-    score_baselines,
-)
+from tensolog.profiles.learning.baselines import score_baselines
+from tensolog.profiles.learning.errors import LearningError
 from tensolog.profiles.learning.features import NAMES, features
+from tensolog.profiles.learning.kernel_samples import Sample, measured_samples
 from tensolog.profiles.machine import Device
 
 from tensolog import Catalog

@@ -1,0 +1,181 @@
+"""Times predicted by a trained network, with an interval: NumPy and ONNX Runtime alone.
+
+An interval is the prediction times or divided by a factor. The factor comes from graphs of
+architectures that a member of the ensemble was not trained on (conformal prediction over folds:
+Barber et al., Predictive inference with the jackknife+, arXiv 1905.02928): of those a stated share
+lay within it.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+
+from ...catalog.errors import TensologError
+from .archive import CostGraph
+from .examples import Array, Example, batch_of, example_of, segments_of
+from .exported import FORMAT, METADATA
+
+# Configurations of a graph are compared with each other so many at a time.
+_TOGETHER = 64
+_SEED = 0
+
+
+class PredictorError(TensologError):
+    """A file is no model of costs, or not of the graphs that it is asked about."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The predicted times of a graph's configurations in ns, with the interval's ends."""
+
+    times_ns: Array
+    least_ns: Array
+    most_ns: Array
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A graph that was trained on: its name, its least time, and how far it lies from another."""
+
+    label: str
+    time_ns: float
+    distance: float
+
+
+class CostPredictor:
+    """A model of costs that was trained by `tensolog costs train`."""
+
+    def __init__(self, model: bytes | Path) -> None:
+        """Load a model; raises PredictorError for a file that is none."""
+        name = str(model) if isinstance(model, Path) else "the model"
+        try:
+            content = model.read_bytes() if isinstance(model, Path) else model
+            options = onnxruntime.SessionOptions()
+            options.intra_op_num_threads = 1
+            self._session = onnxruntime.InferenceSession(
+                content, options, providers=["CPUExecutionProvider"]
+            )
+            described = self._session.get_modelmeta().custom_metadata_map[METADATA]
+            self.metadata: dict[str, Any] = json.loads(described)
+            known = self.metadata["format"] == FORMAT
+            self._codes = np.array(self.metadata["codes"], np.int64)
+            shapes = {entry.name: entry.shape for entry in self._session.get_inputs()}
+            self._features = int(shapes["features"][1])
+            self._configured = int(shapes["configurations"][2])
+            self._members, self._width = (int(shapes["elsewhere"][n]) for n in (0, 3))
+        except OSError:
+            raise
+        except Exception as error:  # whatever ONNX Runtime raises for what is no model
+            raise PredictorError(
+                f"{name} is no model of costs: make one with tensolog costs train"
+            ) from error
+        if not known:
+            raise PredictorError(
+                f"{name} is of format {self.metadata['format']}, not {FORMAT}: train it anew "
+                "with tensolog costs train"
+            )
+
+    @property
+    def coverage(self) -> float:
+        """The share of left-out graphs whose time lay within the interval."""
+        return float(self.metadata["interval"]["coverage"])
+
+    def example(self, graph: CostGraph) -> Example:
+        """Describe a graph as this network was trained to read it; PredictorError if it can't."""
+        example = example_of(
+            graph, hops=self.metadata["hops"], prior=self.metadata["prior_feature"]
+        )
+        found = (example.features.shape[1], example.configurations.shape[2])
+        if found != (self._features, self._configured):
+            raise PredictorError(
+                f"{graph.path} has {found[0]} features of nodes and {found[1]} of configurations, "
+                f"and the model reads {self._features} and {self._configured}: train one on such "
+                "graphs"
+            )
+        return example
+
+    def predict(self, example: Example) -> Prediction:
+        """Predict the time of each configuration of a graph."""
+        logs = self.member_logs(example).mean(axis=0)
+        factor = float(self.metadata["interval"]["factor"])
+        times = np.exp(logs)
+        return Prediction(times, times / factor, times * factor)
+
+    def nearest(self, example: Example, count: int = 2) -> list[Neighbour]:
+        """Name the graphs that were trained on and are most like this one, of the same opcodes.
+
+        The distance is that of the means of their nodes' features, in scaled units.
+        """
+        own, signature = summary(example), graph_signature(example)
+        likes = [
+            Neighbour(
+                known["label"],
+                float(known["time_ns"]),
+                float(np.linalg.norm(own - np.array(known["summary"]))),
+            )
+            for known in self.metadata.get("known", ())
+            if known["signature"] == signature
+        ]
+        return sorted(likes, key=lambda like: (like.distance, like.label))[:count]
+
+    def member_logs(self, example: Example) -> Array:
+        """Return log(time in ns) by each member of the ensemble: (members, c)."""
+        count = len(example.prior)
+        order = np.random.default_rng(_SEED).permutation(count)
+        made = np.empty((self._members, count))
+        for part in np.array_split(order, max(1, -(-count // _TOGETHER))):
+            made[:, part] = self._run(example, part)
+        return made
+
+    def _run(self, example: Example, chosen: Array) -> Array:
+        sums = np.zeros((self._members, 1, len(chosen), self._width), np.float32)
+        logs = np.zeros((self._members, 1, len(chosen)), np.float32)
+        for nodes in segments_of(example, int(self.metadata["segment_nodes"])):
+            batch = batch_of([(example, nodes, chosen)], self._codes)
+            sums, logs = self._session.run(
+                ["sums", "log_time"],
+                {
+                    "opcodes": batch.opcodes,
+                    "features": batch.features,
+                    "configurations": batch.configurations,
+                    "consumers": batch.consumers,
+                    "producers": batch.producers,
+                    "reading": batch.reading,
+                    "feeding": batch.feeding,
+                    "segments": batch.segments,
+                    "nodes": np.array([example.nodes], np.float32),
+                    "prior": example.prior[None, chosen].astype(np.float32),
+                    "elsewhere": sums,
+                },
+            )
+        return logs[:, 0]
+
+
+def summary(example: Example) -> Array:
+    """Return the mean of the scaled features of a graph's nodes (f)."""
+    mean: Array = example.features.mean(axis=0, dtype=np.float64)
+    return mean
+
+
+def graph_signature(example: Example) -> int:
+    """Return a checksum of which opcodes a graph has, and how often each."""
+    return zlib.crc32(np.sort(example.opcodes).astype("<i8").tobytes())
+
+
+def conformal_factor(errors: Sequence[float] | Array, coverage: float) -> float:
+    """Return the factor of an interval that holds a new time with a probability of `coverage`.
+
+    `errors` are |log(time) - log(predicted)| of graphs that were not trained on, exchangeable with
+    the new one. With n of them it is the ceil((n + 1) coverage)-th smallest; infinity for too few.
+    """
+    ordered = np.sort(np.asarray(errors, dtype=np.float64))
+    rank = int(np.ceil((len(ordered) + 1) * coverage - 1e-9))
+    return float(np.exp(ordered[rank - 1])) if 1 <= rank <= len(ordered) else float("inf")

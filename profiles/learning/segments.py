@@ -1,0 +1,118 @@
+"""Graph segment training: gradients through a few segments of a graph, a table for the others.
+
+Of J segments k are computed with gradients in a step. What the others were when they were last
+computed stands in a table; each of these stale embeddings is kept with probability p, and those
+computed anew are weighted by eta = p + (1 - p) J / k, so that the sum is right on average. p = 1 is
+historical embeddings without dropout, p = 0 no historical embeddings; with one segment it is full
+training. Memory grows with a segment, and with the table, which holds one vector a segment and
+configuration. Source: Cao et al., Large Graph Property Prediction via Graph Segment Training,
+arXiv 2305.12322, sections 3.2 and 3.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from .examples import Array, Example, batch_of
+from .network import Parameters, Tensor, encode
+
+
+def fresh_weight(kept: float, segments: int, fresh: int) -> float:
+    """Return eta: what a segment computed anew counts, so that sums are right on average."""
+    return kept + (1.0 - kept) * segments / fresh
+
+
+@dataclass
+class Table:
+    """The embeddings of segments as they were last computed, by graph, (J, c, width) each."""
+
+    width: int
+    values: dict[str, Tensor] = field(default_factory=dict)
+    known: dict[str, Array] = field(default_factory=dict)
+
+    def rows(self, example: Example, segments: int, dtype: Any) -> tuple[Tensor, Array]:
+        """Return a graph's embeddings, and which of them were ever computed."""
+        key = example.path
+        if key not in self.values:
+            shape = (segments, len(example.logs))
+            self.values[key] = torch.zeros((*shape, self.width), dtype=dtype)
+            self.known[key] = np.zeros(shape, dtype=bool)
+        return self.values[key], self.known[key]
+
+    def forget(self) -> None:
+        """Forget all embeddings."""
+        self.values.clear()
+        self.known.clear()
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A graph in a step: its segments, those computed with gradients, its configurations."""
+
+    example: Example
+    segments: Sequence[Array]
+    fresh: Array
+    chosen: Array
+
+
+def graph_sums(
+    parameters: Parameters,
+    selections: Sequence[Selection],
+    table: Table,
+    codes: Array,
+    kept: float,
+    random: np.random.Generator,
+) -> Tensor:
+    """Return the sums over the nodes of graphs (b, c, width), with gradients of fresh segments.
+
+    What is computed is written to the table. A stale embedding that was never computed is computed
+    once, without gradients, where `kept` is above 0.
+    """
+    parts = [
+        (one.example, one.segments[number], one.chosen)
+        for one in selections
+        for number in one.fresh
+    ]
+    embedded = encode(parameters, batch_of(parts, codes))
+    sums, first = [], 0
+    for one in selections:
+        count = len(one.segments)
+        mine = embedded[first : first + len(one.fresh)]
+        first += len(one.fresh)
+        total = fresh_weight(kept, count, len(one.fresh)) * mine.sum(dim=0)
+        stale = np.setdiff1d(np.arange(count), one.fresh)
+        if count > 1 and kept > 0.0:
+            stale = stale[random.random(len(stale)) < kept]
+            values, known = table.rows(one.example, count, mine.dtype)
+            for number in stale[~known[np.ix_(stale, one.chosen)].all(axis=1)]:
+                _renew(parameters, one, int(number), values, known, codes)
+            total = total + values[np.ix_(stale, one.chosen)].sum(dim=0)
+            values[np.ix_(one.fresh, one.chosen)] = mine.detach()
+            known[np.ix_(one.fresh, one.chosen)] = True
+        sums.append(total)
+    return torch.stack(sums)
+
+
+def fresh_sums(
+    parameters: Parameters, example: Example, segments: Sequence[Array], chosen: Array, codes: Array
+) -> Tensor:
+    """Return the sum over a graph's nodes (1, c, width), a segment at a time, without gradients."""
+    with torch.no_grad():
+        total: Tensor = sum(
+            encode(parameters, batch_of([(example, nodes, chosen)], codes)) for nodes in segments
+        )
+    return total
+
+
+def _renew(
+    parameters: Parameters, one: Selection, number: int, values: Tensor, known: Array, codes: Array
+) -> None:
+    part = (one.example, one.segments[number], one.chosen)
+    with torch.no_grad():
+        values[number, one.chosen] = encode(parameters, batch_of([part], codes))[0]
+    known[number, one.chosen] = True

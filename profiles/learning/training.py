@@ -1,0 +1,143 @@
+"""Training a graph network on cost graphs: steps over random graphs, segments, configurations.
+
+The loss is that of log(time) and of the order of configurations of one graph. With a seed, the same
+examples give the same parameters on one machine. This needs torch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from .examples import Array, Example, segments_of
+from .network import (
+    Parameters,
+    Shape,
+    Tensor,
+    initial,
+    predict,
+    ranking_loss,
+    time_loss,
+    trained,
+)
+from .segments import Selection, Table, fresh_sums, graph_sums
+from .training_options import Progress, Training
+
+# A share of opcodes is hidden in each step, so that an operator that is unknown has a cost too.
+_HIDDEN = 0.05
+_MOST_GRADIENT = 1.0
+# The last steps train what is behind the sums alone, on sums that are not stale.
+_FINAL_SHARE = 0.2
+
+
+def fit(
+    examples: Sequence[Example],
+    shape: Shape,
+    training: Training,
+    *,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Parameters:
+    """Return the parameters of a network trained on the examples, of which each has a time."""
+    random = np.random.default_rng(seed)
+    with _one_thread():
+        parameters = initial(shape, list(examples), seed)
+        table = Table(shape.width)
+        segments = {
+            example.path: segments_of(example, training.segment_nodes) for example in examples
+        }
+        divided = any(len(parts) > 1 for parts in segments.values())
+        final = training.steps - round(_FINAL_SHARE * training.steps) if divided else training.steps
+        weights = trained(parameters)
+        for value in weights.values():
+            value.requires_grad_(True)
+        optimizer = torch.optim.AdamW(
+            weights.values(), lr=training.rate, weight_decay=1e-3, fused=True
+        )
+        for step in range(training.steps):
+            for group in optimizer.param_groups:
+                group["lr"] = training.rate * _schedule(step / training.steps)
+            selections = _draw(examples, segments, training, random)
+            optimizer.zero_grad()
+            if step < final:
+                hidden = [_with_hidden_opcodes(one, random) for one in selections]
+                sums = graph_sums(parameters, hidden, table, shape.codes, training.kept, random)
+            else:
+                sums = torch.cat(
+                    [
+                        fresh_sums(parameters, one.example, one.segments, one.chosen, shape.codes)
+                        for one in selections
+                    ]
+                )
+            loss_of(parameters, selections, sums, training.ranking).backward()
+            torch.nn.utils.clip_grad_norm_(weights.values(), _MOST_GRADIENT)
+            optimizer.step()
+            if progress is not None:
+                progress(step + 1, training.steps)
+    return {name: value.detach() for name, value in parameters.items()}
+
+
+def loss_of(
+    parameters: Parameters, selections: Sequence[Selection], sums: Tensor, ranking: float
+) -> Tensor:
+    """Return the loss of a step, from the sums over the nodes of its graphs (b, c, width)."""
+    nodes = torch.tensor([one.example.nodes for one in selections])
+    prior, logs = (
+        torch.as_tensor(np.stack([values[one.chosen] for one, values in pairs]))
+        for pairs in (
+            [(one, one.example.prior) for one in selections],
+            [(one, one.example.logs) for one in selections],
+        )
+    )
+    predicted = predict(parameters, sums, nodes, prior)
+    scale = parameters["fixed_scale"]
+    loss = time_loss(predicted / scale, logs / scale)
+    return loss + ranking * ranking_loss(predicted, logs)
+
+
+def _draw(
+    examples: Sequence[Example],
+    segments: dict[str, list[Array]],
+    training: Training,
+    random: np.random.Generator,
+) -> list[Selection]:
+    """Draw the graphs, configurations and fresh segments of a step."""
+    count = min(training.graphs, len(examples))
+    drawn = [examples[number] for number in random.permutation(len(examples))[:count]]
+    most = min(training.configurations, *(len(example.logs) for example in drawn))
+    return [
+        Selection(
+            example,
+            (parts := segments[example.path]),
+            np.sort(random.permutation(len(parts))[: training.fresh]),
+            random.permutation(len(example.logs))[:most],
+        )
+        for example in drawn
+    ]
+
+
+def _with_hidden_opcodes(one: Selection, random: np.random.Generator) -> Selection:
+    codes = one.example.opcodes
+    hidden = np.where(random.random(len(codes)) < _HIDDEN, -1, codes)
+    return replace(one, example=replace(one.example, opcodes=hidden))
+
+
+def _schedule(done: float) -> float:
+    """Return the share of the learning rate: it rises for a twentieth, and falls as a cosine."""
+    return min(done / 0.05, 1.0) * (0.01 + 0.99 * 0.5 * (1.0 + math.cos(math.pi * done)))
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """Compute with one thread: the matrices are small, and sums of one order repeat exactly."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
