@@ -341,9 +341,38 @@ def startup(path: str) -> dict[str, Any]:
     return {"seconds": seconds}
 
 
+def segments(nodes: int, full: bool) -> dict[str, Any]:
+    """Train a synthetic cost graph for ten steps; return the peak memory and the start's."""
+    import numpy as np
+    from tensolog.profiles.learning.examples import example_of
+    from tensolog.profiles.learning.network import Shape
+    from tensolog.profiles.learning.training import fit
+    from tensolog.profiles.learning.training_options import Training
+
+    from .segments import synthetic
+
+    start = peak_bytes()
+    example = example_of(synthetic(nodes))
+    widths = (example.features.shape[1], example.configurations.shape[2])
+    training = Training(steps=10, segment_nodes=nodes if full else 1000)
+    fit([example], Shape(np.unique(example.opcodes), *widths), training)
+    return {"peak_bytes": peak_bytes(), "start_bytes": start}
+
+
 STEPS = {
     step.__name__: step
-    for step in (build, optimize, race, compare, predict, startup, rewrite, attempt, contest)
+    for step in (
+        build,
+        optimize,
+        race,
+        compare,
+        predict,
+        startup,
+        rewrite,
+        attempt,
+        contest,
+        segments,
+    )
 }
 
 

@@ -28,6 +28,8 @@ Array = np.ndarray[Any, Any]
 
 METADATA = "tensolog.costs"
 FORMAT = 1
+# Features are cut at so many deviations from their means: beyond, a network would say anything.
+MOST_DEVIATIONS = 4.0
 _OPSET = 18
 
 _HEAD = """
@@ -38,6 +40,8 @@ costs (
   int64[n] segments, float[b] nodes, float[b, c] prior, float[{members}, b, c, {width}] elsewhere
 ) => (float[{members}, b, c, {width}] sums, float[{members}, b, c] log_time) {{
   last = Constant <value_ints = [-1]> ()
+  least = Constant <value_float = -{most}> ()
+  most = Constant <value_float = {most}> ()
   both = Constant <value_ints = [1, 2]> ()
   first = Constant <value_ints = [0]> ()
   middle = Constant <value_ints = [1]> ()
@@ -58,10 +62,12 @@ costs (
 """
 _MEMBER = """
   {p}feature_0 = Sub (features, {p}fixed_features_mean)
-  {p}feature = Div ({p}feature_0, {p}fixed_features_deviation)
+  {p}feature_1 = Div ({p}feature_0, {p}fixed_features_deviation)
+  {p}feature = Clip ({p}feature_1, least, most)
   {p}setting_0 = Sub (configurations, {p}fixed_configurations_mean)
   {p}setting_1 = Div ({p}setting_0, {p}fixed_configurations_deviation)
-  {p}setting = MatMul ({p}setting_1, {p}configured)
+  {p}setting_2 = Clip ({p}setting_1, least, most)
+  {p}setting = MatMul ({p}setting_2, {p}configured)
   {p}embedded = Gather <axis = 0> ({p}embedding, opcodes)
   {p}given = Concat <axis = 1> ({p}embedded, {p}feature)
   {p}node_2 = MatMul ({p}given, {p}node)
@@ -126,6 +132,7 @@ def cost_model(
     width = first["pool"].shape[0]
     text = _HEAD.format(
         opset=_OPSET,
+        most=MOST_DEVIATIONS,
         features=len(first["fixed_features_mean"]),
         configured=len(first["fixed_configurations_mean"]),
         members=len(members),

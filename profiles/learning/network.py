@@ -20,6 +20,7 @@ import numpy as np
 import torch
 
 from .examples import Batch, Example
+from .exported import MOST_DEVIATIONS
 
 Array = np.ndarray[Any, Any]
 # torch.Tensor, whose types a machine without torch does not know.
@@ -77,9 +78,9 @@ def initial(shape: Shape, examples: list[Example], seed: int, dtype: Any = None)
     features = np.concatenate([example.features for example in examples])
     configurations = np.concatenate([_few_configurations(example) for example in examples])
     for name, values in (("features", features), ("configurations", configurations)):
-        mean, deviation = values.mean(axis=0), values.std(axis=0)
+        mean, deviation = (each(values, axis=0, dtype=np.float64) for each in (np.mean, np.std))
         # What is the same in all examples says nothing, and is not blown up where it differs later.
-        deviation = np.where(deviation > 1e-6, deviation, 1.0)
+        deviation = np.where(deviation > 1e-3, deviation, 1.0)
         parameters[f"fixed_{name}_mean"] = torch.as_tensor(mean).to(kind)
         parameters[f"fixed_{name}_deviation"] = torch.as_tensor(deviation).to(kind)
     errors = np.concatenate([example.logs - example.prior for example in examples])
@@ -100,9 +101,9 @@ def encode(parameters: Parameters, batch: Batch) -> Tensor:
     reading = torch.as_tensor(batch.reading).to(kind)[:, None, None]
     feeding = torch.as_tensor(batch.feeding).to(kind)[:, None, None]
     features = torch.as_tensor(batch.features).to(kind)
-    features = (features - p["fixed_features_mean"]) / p["fixed_features_deviation"]
+    features = _standard(p, "features", features)
     configured = torch.as_tensor(batch.configurations).to(kind)
-    configured = (configured - p["fixed_configurations_mean"]) / p["fixed_configurations_deviation"]
+    configured = _standard(p, "configurations", configured)
     embedded = p["embedding"][torch.as_tensor(batch.opcodes)]
     node = torch.cat([embedded, features], dim=1) @ p["node"]
     state = torch.relu(node[:, None, :] + configured @ p["configured"] + p["start"])
@@ -125,6 +126,12 @@ def encode(parameters: Parameters, batch: Batch) -> Tensor:
     pooled = torch.relu(state @ p["pool"] + p["pool_bias"])
     sums = torch.zeros((batch.count, *pooled.shape[1:]), dtype=kind)
     return sums.index_add(0, torch.as_tensor(batch.segments), pooled)
+
+
+def _standard(parameters: Parameters, name: str, values: Tensor) -> Tensor:
+    """Return values in deviations from the mean, cut at what was hardly ever seen in training."""
+    mean, deviation = (parameters[f"fixed_{name}_{part}"] for part in ("mean", "deviation"))
+    return torch.clamp((values - mean) / deviation, -MOST_DEVIATIONS, MOST_DEVIATIONS)
 
 
 def predict(parameters: Parameters, sums: Tensor, nodes: Tensor, prior: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import click
 
 from .costs_data import export_data, import_data
 from .costs_learn import collect, score
-from .costs_train import train
+from .costs_train import show, train
 
 
 @click.group()
@@ -27,5 +27,5 @@ def costs() -> None:
     """
 
 
-for command in (collect, train, score, import_data, export_data):
+for command in (collect, train, score, show, import_data, export_data):
     costs.add_command(command)

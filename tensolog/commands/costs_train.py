@@ -1,9 +1,9 @@
-"""`tensolog costs train` and `costs show`: a graph network trained, and what it predicts."""
+"""`tensolog costs train` and `show`, `explain --costs`: a network trained, and what it predicts."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,8 @@ from . import options as shared
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from ..optimizer.explain.predicted_costs import PredictedCost
 
 
 @click.command(short_help="Train a graph network on measured times.")
@@ -128,3 +130,129 @@ def train(
             f"{interval['left_out']} left out, {interval['coverage']:.0%} of the times lie within "
             f"{interval['factor']:.2f} times of what is predicted"
         )
+
+
+@click.command(no_args_is_help=True, short_help="Plot predicted against measured times.")
+@click.argument("models", metavar="IN.onnx…", nargs=-1, required=True, type=shared.FILE)
+@click.option(
+    "--costs",
+    metavar="FILE",
+    required=True,
+    type=shared.FILE,
+    help="A model of tensolog costs train.",
+)
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE.svg",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Plot to write.",
+)
+@shared.threads_option
+@shared.catalog_option
+def show(
+    models: Sequence[Path],
+    costs: Path,
+    output: Path,
+    threads: int | None,
+    catalog_path: str | None,
+) -> None:
+    """Plot what a model of costs predicts of kernels against what was measured, as SVG.
+
+    A point is a kernel that was measured on this machine; where it is red, its time lies outside of
+    the interval, the band about the diagonal. Nothing is measured.
+
+    \b
+    Example:
+      tensolog costs show bert.onnx vit.onnx --costs costs.onnx -o costs.svg
+    """
+    from ..catalog.files import replacing
+    from ..profiles.learning.errors import LearningError
+    from ..scatter import scatter
+
+    if not output.parent.is_dir():
+        raise click.BadParameter(f"there is no folder {output.parent}", param_hint="-o")
+    rows: dict[str, PredictedCost] = {}
+    factor = 1.0
+    for model in dict.fromkeys(models):
+        predicted, interval = _predictions(model, costs, threads, {}, catalog_path)
+        factor = interval["factor"]
+        rows |= {row.kernel: row for row in predicted}
+    points = [
+        (row.kernel, row.measured_ns, row.predicted_ns, bool(row.is_within))
+        for row in rows.values()
+        if row.measured_ns is not None
+    ]
+    if not points:
+        raise LearningError(
+            "no kernel of these models was measured on this machine with as many threads: "
+            "tensolog costs collect measures them"
+        )
+    inside = sum(within for *_, within in points)
+    title = f"{inside} of {len(points)} kernels within {factor:.2f} times of what is predicted"
+    with replacing(output) as file:
+        file.write(scatter(points, factor, title).encode())
+    echo(f"wrote {output}: {title}")
+
+
+def print_predictions(
+    model: Path,
+    costs: Path,
+    threads: int | None,
+    input_shapes: shared.Shapes,
+    catalog_path: str | None,
+    as_json: bool,
+) -> None:
+    """Print what a model of costs says of another model's kernels, for `explain --costs`."""
+    rows, interval = _predictions(model, costs, threads, input_shapes, catalog_path)
+    if as_json:
+        from dataclasses import asdict
+
+        from ..json_text import json_text
+
+        click.echo(json_text({"interval": interval, "kernels": [asdict(row) for row in rows]}))
+        return
+    from ..summary import columns
+    from ..units import format_time
+
+    cells = [("kernel", "calls", "predicted", "interval", "measured", "", "nearest trained on")]
+    for row in rows:
+        outside = row.is_within is False
+        cells.append(
+            (
+                row.kernel,
+                str(row.calls),
+                format_time(row.predicted_ns),
+                f"{format_time(row.least_ns)} to {format_time(row.most_ns)}",
+                format_time(row.measured_ns),
+                "outside" if outside else "",
+                "; ".join(f"{near.label} {format_time(near.time_ns)}" for near in row.nearest)
+                or "none of its operators",
+            )
+        )
+    click.echo(columns(cells, right=range(1, 5), indent=""))
+    total = format_time(sum(row.calls * row.predicted_ns for row in rows))
+    echo(
+        f"all calls together: {total} predicted. Of {interval['left_out']} that were left out, "
+        f"{interval['coverage']:.0%} of the times lay within the interval. optimize asks none of "
+        "this: it measures"
+    )
+
+
+def _predictions(
+    model: Path,
+    costs: Path,
+    threads: int | None,
+    input_shapes: shared.Shapes,
+    catalog_path: str | None,
+) -> tuple[list[PredictedCost], dict[str, Any]]:
+    from ..optimizer.explain.predicted_costs import predicted_costs
+    from ..profiles.learning.predictor import CostPredictor
+
+    predictor = CostPredictor(costs)
+    with shared.open_to_read(catalog_path) as catalog:
+        rows = predicted_costs(
+            model, predictor, threads=threads, input_shapes=input_shapes or None, catalog=catalog
+        )
+    return rows, predictor.metadata["interval"]

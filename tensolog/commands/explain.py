@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     metavar="NAME",
     help="This node only: what becomes of it, what else could, at what cost, and why it is not so.",
 )
+@click.option(
+    "--costs",
+    metavar="FILE",
+    type=shared.FILE,
+    help="What this model of tensolog costs train says of the kernels, beside what was measured.",
+)
 @shared.target_option
 @shared.threads_option
 @shared.allow_option
@@ -38,6 +44,7 @@ def explain(
     model: Path,
     rule: str | None,
     node: str | None,
+    costs: Path | None,
     target: str,
     threads: int | None,
     allow: tuple[str, ...],
@@ -58,11 +65,20 @@ def explain(
       tensolog explain model.onnx --rule FoldBatchNormalizationIntoConv
       tensolog explain model.onnx --node /layer1/attention/MatMul
       tensolog explain model.onnx --node /layer1/attention/MatMul --rule FoldScaleIntoMatMulWeight
+      tensolog explain model.onnx --costs costs.onnx
       tensolog explain plan
       tensolog explain model.onnx --json | jq '.near_misses[].condition'
     """
     if model.is_dir():
         _explain_deployment(model, as_json)
+        return
+
+    if costs is not None:
+        if rule is not None or node is not None:
+            raise click.UsageError("--costs says nothing of a rule or a node: leave those away")
+        from .costs_train import print_predictions
+
+        print_predictions(model, costs, threads, input_shapes, catalog_path, as_json)
         return
 
     from ..optimizer import explain_model, explain_node

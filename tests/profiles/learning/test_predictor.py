@@ -56,14 +56,15 @@ def by_hand(p, example, chosen, codes):
     for node in range(example.nodes):
         features = example.features[node] - p["fixed_features_mean"]
         embedded = p["embedding"][known.get(int(example.opcodes[node]), 0)]
-        given = np.r_[embedded, features / p["fixed_features_deviation"]] @ p["node"]
+        features = np.clip(features / p["fixed_features_deviation"], -4, 4)
+        given = np.r_[embedded, features] @ p["node"]
         for number, configuration in enumerate(chosen):
             place = example.places[node]
             setting = np.full(len(p["configured"]), absent)
             if place >= 0:
                 setting = example.configurations[configuration, place]
             setting = setting - p["fixed_configurations_mean"]
-            setting = setting / p["fixed_configurations_deviation"]
+            setting = np.clip(setting / p["fixed_configurations_deviation"], -4, 4)
             state[node, number] = np.maximum(given + setting @ p["configured"] + p["start"], 0)
     for layer in range(LAYERS):
         middle = state - state.mean(axis=2, keepdims=True)
