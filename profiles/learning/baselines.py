@@ -23,6 +23,7 @@ from .kernel_graphs import PRIOR_FEATURE
 from .kernel_samples import Sample, examples_of
 from .metrics import kendall_tau, mean_error, noise_ceiling, ordered_pair_accuracy
 from .predictor import CostPredictor
+from .training_options import Progress, Training
 
 Array = np.ndarray[Any, Any]
 Regression = Callable[[Array, Array, Array], Array]
@@ -49,12 +50,19 @@ class Score:
     covered: float | None = None
 
 
-def score_baselines(samples: Sequence[Sample], machine: Device, threads: int) -> list[Score]:
+def score_baselines(
+    samples: Sequence[Sample],
+    machine: Device,
+    threads: int,
+    *,
+    training: Training | None = None,
+    progress: Progress | None = None,
+) -> list[Score]:
     """Leave each architecture out in turn; return the scores of each model, the ceiling last.
 
     The ceiling is what a second measurement would score, by the spread of the first. Raises
     LearningError for fewer than two architectures, or where scikit-learn is missing. Where torch
-    is, a graph network is among the models.
+    is, a graph network is among the models; `training` says how long it is trained.
     """
     regressions = _regressions()
     architectures = list(dict.fromkeys(sample.architecture for sample in samples))
@@ -67,7 +75,9 @@ def score_baselines(samples: Sequence[Sample], machine: Device, threads: int) ->
     networks = importlib.util.find_spec("torch") is not None
     examples = examples_of(samples, machine, threads) if networks else []
     scores = []
-    for architecture in architectures:
+    for number, architecture in enumerate(architectures):
+        if progress is not None:
+            progress(number, len(architectures))
         test = [n for n, sample in enumerate(samples) if sample.architecture == architecture]
         seen = {samples[n].kernel.hash for n in test}
         train = list(
@@ -91,7 +101,9 @@ def score_baselines(samples: Sequence[Sample], machine: Device, threads: int) ->
         if networks:
             network = CostPredictor(
                 train_ensemble(
-                    [examples[n] for n in train], prior_feature=PRIOR_FEATURE
+                    [examples[n] for n in train],
+                    prior_feature=PRIOR_FEATURE,
+                    training=training,
                 ).SerializeToString()
             )
             each = [network.predict(examples[n]) for n in test]

@@ -99,8 +99,13 @@ def collect(
 @shared.threads_option
 @shared.catalog_option
 @shared.json_option
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
 def score(
-    models: Sequence[Path], threads: int | None, catalog_path: str | None, as_json: bool
+    models: Sequence[Path],
+    threads: int | None,
+    catalog_path: str | None,
+    as_json: bool,
+    quiet: bool,
 ) -> None:
     """Predict the measured kernels of each model from those of the others.
 
@@ -126,6 +131,7 @@ def score(
     from ..profiles.learning.baselines import score_baselines
     from ..profiles.learning.kernel_samples import measured_samples
     from ..profiles.machine import cores, load_device
+    from ..progress import Progress
 
     used = cores() if threads is None else threads
     with shared.open_to_read(catalog_path) as catalog:
@@ -135,7 +141,16 @@ def score(
             for model in dict.fromkeys(models)
             for sample in measured_samples(catalog, str(model), kernels_of_model(model), used)
         ]
-    print_rows([asdict(row) for row in score_baselines(samples, machine, used)], as_json)
+    with Progress(quiet=quiet) as progress:
+        rows = score_baselines(
+            samples,
+            machine,
+            used,
+            progress=lambda done, total: progress(
+                "learning", done, total, "architectures left out"
+            ),
+        )
+    print_rows([asdict(row) for row in rows], as_json)
 
 
 def print_rows(rows: Sequence[dict[str, Any]], as_json: bool) -> None:

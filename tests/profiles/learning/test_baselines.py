@@ -9,10 +9,12 @@ from tensolog.profiles.learning.baselines import score_baselines
 from tensolog.profiles.learning.errors import LearningError
 from tensolog.profiles.learning.features import NAMES, features
 from tensolog.profiles.learning.kernel_samples import Sample, measured_samples
+from tensolog.profiles.learning.training_options import Training
 from tensolog.profiles.machine import Device
 
 from tensolog import Catalog
 
+BRIEFLY = Training(steps=20)  # where torch is, a graph network is among the models
 MACHINE = Device(1, "test", 1, 50e9, 100e9)
 
 
@@ -71,7 +73,8 @@ def samples():
 def test_models_learn_what_bounds_do_not_know():
     pytest.importorskip("sklearn", reason="learning needs scikit-learn")
     scores = {
-        (one.model, one.architecture): one for one in score_baselines([*samples()], MACHINE, 1)
+        (one.model, one.architecture): one
+        for one in score_baselines([*samples()], MACHINE, 1, training=BRIEFLY)
     }
     for architecture in "ab":
         bound = scores["roofline", architecture]
@@ -89,7 +92,7 @@ def test_no_kernel_of_the_architecture_is_trained_on():
     shared, only = matmul(8, 8, 8), [matmul(size, 8, 8) for size in range(10, 30)]
     rows = [Sample("a", shared, 1, 10.0, 0.1, 9), Sample("b", shared, 1, 10.0, 0.1, 9)]
     rows += [Sample("b", kernel, 1, 20.0, 0.1, 9) for kernel in only]
-    scores = score_baselines(rows, MACHINE, 1)
+    scores = score_baselines(rows, MACHINE, 1, training=BRIEFLY)
     assert {one.trained_on for one in scores if one.architecture == "a"} == {len(only)}
     assert not [one for one in scores if one.architecture == "b"]  # nothing is left to learn from
 
