@@ -9,7 +9,7 @@ configurations. Modules marked with * need torch.
 |---|---|
 | `archive.py`, `cost_graphs.py` | TpuGraphs' files, and the same as rows |
 | `features.py`, `kernel_graphs.py`, `kernel_samples.py` | kernels as numbers and as graphs |
-| `baselines.py` | kernels predicted, and how well |
+| `baselines.py`, `graph_scores.py` | how well kernels and configurations are told |
 | `examples.py` | graphs as a network reads them |
 | `network.py`*, `segments.py`*, `training.py`*, `training_options.py`, `ensemble.py` | training |
 | `exported.py`, `predictor.py` | the network as an ONNX model, and what ONNX Runtime makes of it |

@@ -91,15 +91,16 @@ class CostGraph:
         return digest.hexdigest()
 
 
-def read_archive(path: Path, name: str | None = None) -> CostGraph:
+def read_archive(path: Path, name: str | None = None, content: bytes | None = None) -> CostGraph:
     """Read a file of TpuGraphs; `name` is its path in the data set, by default that of the file.
 
-    Nothing in it is executed: arrays of Python objects are refused. Raises ArchiveError for what is
-    damaged or of another format, OSError for what can't be read.
+    `content` is what the file holds, where it does not lie in a folder. Nothing in it is executed:
+    arrays of Python objects are refused. Raises ArchiveError for what is damaged or of another
+    format, OSError for what can't be read.
     """
     name = path.name if name is None else name
     try:
-        with zipfile.ZipFile(path) as file:
+        with zipfile.ZipFile(path if content is None else io.BytesIO(content)) as file:
             arrays = _read_arrays(path, file)
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         raise ArchiveError(

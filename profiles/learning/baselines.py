@@ -64,7 +64,7 @@ def score_baselines(
     LearningError for fewer than two architectures, or where scikit-learn is missing. Where torch
     is, a graph network is among the models; `training` says how long it is trained.
     """
-    regressions = _regressions()
+    learners = regressions()
     architectures = list(dict.fromkeys(sample.architecture for sample in samples))
     if len(architectures) < 2:
         raise LearningError(
@@ -94,7 +94,7 @@ def score_baselines(
         predictions = {
             "roofline": np.array([bound_ns(one.kernel, machine, threads) for one in tested])
         }
-        for name, regression in regressions.items():
+        for name, regression in learners.items():
             predictions[name] = np.exp(regression(table[train], logs, table[test]))
         for name, predicted in predictions.items():
             scores.append(_score(name, tested, len(train), predicted))
@@ -164,7 +164,8 @@ def _table(samples: Sequence[Sample], machine: Device, threads: int) -> Array:
     return np.array([rows[sample.kernel.hash] for sample in samples])
 
 
-def _regressions() -> Mapping[str, Regression]:
+def regressions() -> Mapping[str, Regression]:
+    """Return the models that see a row of features, by their names; the first is a category."""
     try:
         # scikit-learn takes a second to import, and comes with an extra only.
         from sklearn.compose import make_column_transformer

@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
@@ -14,6 +16,7 @@ import pyarrow as pa
 
 from ...catalog import Catalog
 from ...catalog.files import replacing
+from ..machine import available_memory_bytes
 from .archive import ArchiveError, Array, CostGraph, read_archive, write_archive
 
 Outcome = Literal["added", "replaced", "known"]
@@ -40,9 +43,38 @@ def import_archives(catalog: Catalog, source: Path) -> dict[Outcome, int]:
     """
     outcomes: dict[Outcome, int] = {"added": 0, "replaced": 0, "known": 0}
     with catalog.transaction():
-        for file, name in archives_of(source):
-            outcomes[store_cost_graph(catalog, read_archive(file, name))] += 1
+        for graph in read_archives(source):
+            outcomes[store_cost_graph(catalog, graph)] += 1
     return outcomes
+
+
+def read_archives(source: Path) -> Iterator[CostGraph]:
+    """Yield the graphs of a folder, of a zip file of npz files, or of one npz file.
+
+    Raises ArchiveError where there is none, or one is damaged.
+    """
+    if source.suffix != ".zip":
+        for file, name in archives_of(source):
+            yield read_archive(file, name)
+        return
+    try:
+        with zipfile.ZipFile(source) as packed:
+            members = [info for info in packed.infolist() if info.filename.endswith(".npz")]
+            if not members:
+                raise ArchiveError(f"{source} holds no npz file: name one of TpuGraphs' files")
+            room = available_memory_bytes() // 2
+            for info in sorted(members, key=lambda info: info.filename):
+                if info.file_size > room:
+                    raise ArchiveError(
+                        f"{source}: {info.filename} has {info.file_size:,} bytes, and {room:,} "
+                        "bytes of memory may be used: read it on a larger machine"
+                    )
+                content = packed.read(info)
+                yield read_archive(source / info.filename, info.filename, content)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+        raise ArchiveError(
+            f"{source} is no zip file, or is damaged ({error}): get it again"
+        ) from error
 
 
 def store_cost_graph(catalog: Catalog, graph: CostGraph) -> Outcome:

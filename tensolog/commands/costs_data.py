@@ -11,11 +11,11 @@ from . import options as shared
 
 
 @click.command(name="import", no_args_is_help=True, short_help="Read files of TpuGraphs.")
-@click.argument("source", metavar="DIR", type=click.Path(exists=True, path_type=Path))
+@click.argument("source", metavar="DIR|ZIP", type=click.Path(exists=True, path_type=Path))
 @shared.catalog_option
 @shared.json_option
 def import_data(source: Path, catalog_path: str | None, as_json: bool) -> None:
-    """Read the npz files of TpuGraphs in a folder, or one of them, into the catalog.
+    """Read the npz files of TpuGraphs in a folder, in a zip file, or one of them, into the catalog.
 
     All of them are stored, or none: a file that is damaged is refused. A file read before is left
     as it is, or replaces what was read from its path. Nothing in a file is executed.
@@ -23,6 +23,7 @@ def import_data(source: Path, catalog_path: str | None, as_json: bool) -> None:
     \b
     Examples:
       tensolog costs import npz/
+      tensolog costs import benchmarks/data/kernels.zip
       tensolog costs import alexnet.npz --json
       tensolog sql "SELECT path, count(*) FROM cost_graph JOIN cost_graph_configuration
                     USING (graph_hash) GROUP BY ALL"

@@ -94,8 +94,8 @@ def collect(
     print_rows(rows, as_json)
 
 
-@click.command(no_args_is_help=True, short_help="Say how well costs are predicted.")
-@_models
+@click.command(short_help="Say how well costs are predicted.")
+@click.argument("models", metavar="[IN.onnx…]", nargs=-1, type=shared.FILE)
 @shared.threads_option
 @shared.catalog_option
 @shared.json_option
@@ -108,6 +108,10 @@ def score(
     quiet: bool,
 ) -> None:
     """Predict the measured kernels of each model from those of the others.
+
+    Without models: rank the configurations of the graphs of each architecture that the catalog
+    holds (tensolog costs import), by what is learned from the other architectures. top 1, 5 and 10
+    are the slowdown of the best of so many that are predicted to be best.
 
     Each model is an architecture that is left out: none of its kernels is trained on. Beside the
     roofline bound there are boosted trees and a perceptron over features of operators'
@@ -124,6 +128,7 @@ def score(
     Examples:
       tensolog costs score resnet.onnx bert.onnx vit.onnx --threads 1
       tensolog costs score *.onnx --threads 1 --json
+      tensolog costs score
     """
     from dataclasses import asdict
 
@@ -133,6 +138,17 @@ def score(
     from ..profiles.machine import cores, load_device
     from ..progress import Progress
 
+    if not models:
+        from ..profiles.learning.cost_graphs import load_cost_graphs
+        from ..profiles.learning.graph_scores import score_graphs
+
+        with Progress(quiet=quiet) as progress, shared.open_to_read(catalog_path) as catalog:
+            ranked = score_graphs(
+                load_cost_graphs(catalog),
+                progress=lambda done, total: progress("learning", done, total, "architectures"),
+            )
+        print_rows([asdict(row) for row in ranked], as_json)
+        return
     used = cores() if threads is None else threads
     with shared.open_to_read(catalog_path) as catalog:
         machine = load_device(catalog)

@@ -1,11 +1,17 @@
 """`tensolog costs` as a user types it."""
 
 import json
+import zipfile
+from xml.etree import ElementTree
 
 import numpy as np
 import onnx
+import pytest
+from tensolog.profiles.learning.exported import cost_model
+from tensolog.profiles.learning.kernel_graphs import FEATURES, PRIOR_FEATURE
 
 from ..profiles.learning.test_archive import assert_equal, layout, saved
+from ..profiles.learning.test_predictor import described, parameters
 from .commandline import leftovers, model_proto
 
 
@@ -42,3 +48,67 @@ def test_kernels_are_collected_and_too_few_to_learn_from(cli, tmp_path):
     assert (row["measured"], row["failed"]) == (0, 0)
     assert row["left"] == 4
     assert "two models at least" in cli("costs", "score", *arguments).refused()
+
+
+def test_a_data_set_may_be_one_file(cli, tmp_path):
+    saved(tmp_path / "a.npz", layout())
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as packed:
+        for name in ("npz/a.npz", "npz/b.npz"):
+            packed.write(tmp_path / "a.npz", name)
+    assert "2 added" in cli("costs", "import", tmp_path / "all.zip").out
+    cli("costs", "export", tmp_path / "out")
+    assert_equal(layout(), dict(np.load(tmp_path / "out/npz/b.npz", allow_pickle=False)))
+    (tmp_path / "bad.zip").write_bytes(b"PK")
+    assert "bad.zip is no zip file" in cli("costs", "import", tmp_path / "bad.zip").refused()
+    with zipfile.ZipFile(tmp_path / "half.zip", "w") as packed:
+        packed.write(tmp_path / "a.npz", "a.npz")
+        packed.writestr("b.npz", b"PK")
+    assert "b.npz is no npz file" in cli("costs", "import", tmp_path / "half.zip").refused()
+
+
+def test_graphs_of_one_architecture_are_too_few_to_score(cli, tmp_path):
+    pytest.importorskip("sklearn", reason="learning needs scikit-learn")
+    saved(tmp_path / "a.npz", layout())
+    cli("costs", "import", tmp_path / "a.npz")
+    assert "1 architecture with timed" in cli("costs", "score").refused()
+
+
+@pytest.fixture
+def costs(tmp_path):
+    """A model of costs of kernels that nothing was learned by."""
+    drawn = parameters(0, 0, len(FEATURES), 2)
+    metadata = described(np.array([], int), prior_feature=PRIOR_FEATURE, threads=1)
+    onnx.save(cost_model([drawn], metadata), tmp_path / "costs.onnx")
+    return tmp_path / "costs.onnx"
+
+
+def test_what_is_predicted_is_told_beside_what_was_measured(cli, tmp_path, costs):
+    model = tmp_path / "small.onnx"
+    onnx.save(model_proto(), model)
+    plot = tmp_path / "plot.svg"
+    shown = ("costs", "show", model, "--costs", costs, "-o", plot)
+    assert "no kernel of these models was measured" in cli(*shown).refused()
+    assert not plot.exists()
+    cli("costs", "collect", model, "--threads", 1, "--budget", 20)
+    told = json.loads(cli("explain", model, "--costs", costs, "--json").out)
+    assert len(told["kernels"]) == 4
+    for row in told["kernels"]:
+        assert row["least_ns"] * 1.5 == pytest.approx(row["predicted_ns"])
+        assert row["most_ns"] == pytest.approx(1.5 * row["predicted_ns"])
+        assert row["measured_ns"] > 0 and row["nearest"] == []
+    text = cli("explain", model, "--costs", costs).out
+    assert "none of its operators" in text and "left out" in text
+    cli(*shown)
+    svg = ElementTree.parse(plot).getroot()
+    assert len(svg.findall("{http://www.w3.org/2000/svg}circle")) == 4
+    exported = tmp_path / "graphs"
+    assert "wrote 4 files" in cli("costs", "export", exported).out
+    assert len(list(exported.rglob("small_*.npz"))) == 4
+
+
+def test_a_model_of_something_else_tells_no_costs(cli, tmp_path):
+    model = tmp_path / "small.onnx"
+    onnx.save(model_proto(), model)
+    line = cli("explain", model, "--costs", model).refused()
+    assert "small.onnx is no model of costs" in line
+    assert "leave those away" in cli("explain", model, "--costs", model, "--rule", "X").refused()

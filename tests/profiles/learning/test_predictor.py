@@ -91,7 +91,7 @@ def by_hand(p, example, chosen, codes):
 
 
 def described(codes, **changes):
-    interval = {"coverage": 0.9, "factor": 1.5}
+    interval = {"coverage": 0.9, "factor": 1.5, "left_out": "architectures"}
     metadata = {"codes": codes.tolist(), "hops": None, "prior_feature": None, "interval": interval}
     return metadata | {"segment_nodes": 1000} | changes
 

@@ -1,0 +1,155 @@
+"""How well the configurations of graphs are ranked that nothing of their architecture was seen of.
+
+Each architecture is left out in turn. Beside a graph network there are boosted trees and a
+perceptron, which see means and maxima over a graph's nodes. The metrics are those of TpuGraphs. Its
+format says nothing of noise, so that there is no ceiling to compare with.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .archive import CostGraph
+from .baselines import regressions
+from .ensemble import subset, train_ensemble
+from .errors import LearningError
+from .examples import Array, Example, example_of
+from .kernel_graphs import prior_feature_of
+from .metrics import kendall_tau, mean_error, ordered_pair_accuracy, top_k_error
+from .predictor import CostPredictor, graph_signature
+from .training_options import Progress, Training
+
+# Of a graph's configurations, so many at most teach the models that see graphs as rows.
+_MOST_ROWS = 200
+
+
+@dataclass(frozen=True)
+class GraphScore:
+    """How one model ranks the configurations of an architecture's graphs, on average.
+
+    `accuracy` is that of ordered pairs, `top_1` to `top_10` the slowdown of the best of so many
+    that are predicted to be best, `error` the mean relative one, `covered` the share of times
+    within the interval. Only graphs whose configurations take different times are ranked.
+    """
+
+    model: str
+    architecture: str
+    graphs: int
+    trained_on: int
+    accuracy: float
+    tau: float
+    top_1: float
+    top_5: float
+    top_10: float
+    error: float
+    covered: float | None = None
+
+
+def score_graphs(
+    graphs: Iterable[CostGraph],
+    *,
+    hops: int | None = None,
+    training: Training | None = None,
+    progress: Progress | None = None,
+) -> list[GraphScore]:
+    """Leave each architecture out in turn; return the scores of each model.
+
+    Raises LearningError for fewer than two architectures, or where scikit-learn is missing. Where
+    torch is, a graph network is among the models.
+    """
+    learners = regressions()
+    examples, prior = [], None
+    for graph in graphs:
+        if len(graph.arrays["config_runtime"]) and len(graph.arrays["node_opcode"]):
+            prior = prior_feature_of(graph)
+            examples.append(example_of(graph, hops=hops, prior=prior))
+    architectures = sorted({example.architecture for example in examples})
+    if len(architectures) < 2:
+        raise LearningError(
+            f"{len(architectures)} architecture{'' if len(architectures) == 1 else 's'} with timed "
+            "configurations in the catalog, and one is left out at a time: import or collect more"
+        )
+    networks = importlib.util.find_spec("torch") is not None
+    scores = []
+    for number, architecture in enumerate(architectures):
+        if progress is not None:
+            progress(number, len(architectures))
+        known = [one for one in examples if one.architecture != architecture]
+        unseen = [one for one in examples if one.architecture == architecture]
+        table = np.concatenate([_rows(_few(one)) for one in known])
+        logs = np.concatenate([_few(one).logs for one in known])
+        tested = np.concatenate([_rows(one) for one in unseen])
+        ends = np.cumsum([len(one.logs) for one in unseen])[:-1]
+        for name, regression in learners.items():
+            predicted = np.exp(regression(table, logs, tested))
+            times = np.split(predicted, ends)
+            scores.append(_score(name, architecture, len(known), unseen, times))
+        if networks:
+            model = train_ensemble(known, hops=hops, prior_feature=prior, training=training)
+            predictor = CostPredictor(model.SerializeToString())
+            made = [predictor.predict(one) for one in unseen]
+            within = [
+                (each.least_ns <= np.exp(one.logs)) & (np.exp(one.logs) <= each.most_ns)
+                for each, one in zip(made, unseen, strict=True)
+            ]
+            times = [each.times_ns for each in made]
+            covered = float(np.mean(np.concatenate(within)))
+            scores.append(_score("graph network", architecture, len(known), unseen, times, covered))
+    return scores
+
+
+def _score(
+    model: str,
+    architecture: str,
+    trained_on: int,
+    unseen: Sequence[Example],
+    predicted: Sequence[Array],
+    covered: float | None = None,
+) -> GraphScore:
+    pairs = [(np.exp(one.logs), times) for one, times in zip(unseen, predicted, strict=True)]
+    ranked = [pair for pair in pairs if pair[0].min() < pair[0].max()]
+    ranks = [
+        (
+            ordered_pair_accuracy(*pair),
+            # Equal predictions rank nothing.
+            0.0 if math.isnan(tau := kendall_tau(*pair)) else tau,
+            *(top_k_error(*pair, k) for k in (1, 5, 10)),
+        )
+        for pair in ranked
+    ]
+    means = np.mean(ranks, axis=0).tolist() if ranks else [math.nan] * 5
+    error = float(np.mean([mean_error(*pair) for pair in pairs]))
+    return GraphScore(model, architecture, len(unseen), trained_on, *means, error, covered)
+
+
+def _few(example: Example) -> Example:
+    stride = max(1, len(example.logs) // _MOST_ROWS)
+    return subset(example, np.arange(len(example.logs))[::stride])
+
+
+def _rows(example: Example) -> Array:
+    """Return a row for each configuration: what graph it is, means and maxima of features."""
+    values = example.configurations
+    if not values.shape[1]:
+        values = np.full((len(values), 1, values.shape[2]), -1.0, np.float32)
+    graph = np.r_[
+        float(graph_signature(example)),
+        example.prior[0],
+        math.log(example.nodes),
+        example.features.mean(axis=0),
+        example.features.max(axis=0),
+    ]
+    return np.concatenate(
+        [
+            np.repeat(graph[None], len(values), axis=0),
+            values.mean(axis=1),
+            values.max(axis=1),
+            values.min(axis=1),
+        ],
+        axis=1,
+    )
