@@ -44,6 +44,13 @@ if TYPE_CHECKING:
     metavar="NODES",
     help="Train larger graphs a segment of so many nodes at a time.",
 )
+@click.option(
+    "--leave-out",
+    "left_out",
+    multiple=True,
+    metavar="NAME",
+    help="Train on no graph of this architecture (a model's or graph's name); repeatable.",
+)
 @click.option("--seed", type=int, default=0, show_default=True, help="Of all that is random.")
 @shared.threads_option
 @shared.catalog_option
@@ -55,6 +62,7 @@ def train(
     steps: int,
     hops: int | None,
     segment: int,
+    left_out: tuple[str, ...],
     seed: int,
     threads: int | None,
     catalog_path: str | None,
@@ -73,11 +81,13 @@ def train(
     Examples:
       tensolog costs train a.onnx b.onnx c.onnx --threads 1 -o costs.onnx
       tensolog costs train --hops 1 -o layouts.onnx
+      tensolog costs train --leave-out bert --leave-out unet -o costs.onnx
     """
     from ..catalog.files import replacing
     from ..optimizer.explain.survey import kernels_of_model
     from ..profiles.learning.cost_graphs import load_cost_graphs
     from ..profiles.learning.ensemble import train_on_graphs, train_on_kernels
+    from ..profiles.learning.examples import architecture_of
     from ..profiles.learning.kernel_samples import measured_samples
     from ..profiles.learning.predictor import CostPredictor
     from ..profiles.learning.training_options import Training
@@ -98,13 +108,18 @@ def train(
                 samples = [
                     sample
                     for path in dict.fromkeys(models)
+                    if path.stem not in left_out
                     for sample in measured_samples(catalog, path.stem, kernels_of_model(path), used)
                 ]
                 model = train_on_kernels(
                     samples, load_device(catalog), used, training=options, seed=seed, progress=tell
                 )
             else:
-                graphs = load_cost_graphs(catalog)
+                graphs = (
+                    graph
+                    for graph in load_cost_graphs(catalog)
+                    if architecture_of(graph.path) not in left_out
+                )
                 model = train_on_graphs(
                     graphs, hops=hops, training=options, seed=seed, progress=tell
                 )
