@@ -54,7 +54,7 @@ def train_ensemble(
             "training a graph network needs torch: pip install 'tensolog[learn]'"
         ) from error
     used = training or Training()
-    features, configured = _widths(examples)
+    features, configured = widths_of(examples)
     left_out, folds = _folds(examples, members)
     codes = np.unique(np.concatenate([example.opcodes for example in examples]))
     shape = Shape(codes, features, configured)
@@ -170,8 +170,8 @@ def _stride(example: Example) -> int:
     return max(1, len(example.logs) // _MOST_ERRORS)
 
 
-def _widths(examples: Sequence[Example]) -> tuple[int, int]:
-    """Return how many features nodes and configurations have, which must be equal for all."""
+def widths_of(examples: Sequence[Example]) -> tuple[int, int]:
+    """Return how many features nodes and configurations have; LearningError where they differ."""
     if not examples:
         raise LearningError(
             "there are no graphs with timed configurations: measure kernels with tensolog costs "

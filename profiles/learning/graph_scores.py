@@ -16,7 +16,7 @@ import numpy as np
 
 from .archive import CostGraph
 from .baselines import regressions
-from .ensemble import subset, train_ensemble
+from .ensemble import subset, train_ensemble, widths_of
 from .errors import LearningError
 from .examples import Array, Example, example_of
 from .kernel_graphs import prior_feature_of
@@ -59,8 +59,8 @@ def score_graphs(
 ) -> list[GraphScore]:
     """Leave each architecture out in turn; return the scores of each model.
 
-    Raises LearningError for fewer than two architectures, or where scikit-learn is missing. Where
-    torch is, a graph network is among the models.
+    Raises LearningError for fewer than two architectures, for graphs of different features, or
+    where scikit-learn is missing. Where torch is, a graph network is among the models.
     """
     learners = regressions()
     examples, prior = [], None
@@ -74,6 +74,7 @@ def score_graphs(
             f"{len(architectures)} architecture{'' if len(architectures) == 1 else 's'} with timed "
             "configurations in the catalog, and one is left out at a time: import or collect more"
         )
+    widths_of(examples)
     networks = importlib.util.find_spec("torch") is not None
     scores = []
     for number, architecture in enumerate(architectures):
@@ -117,14 +118,27 @@ def _score(
         (
             ordered_pair_accuracy(*pair),
             # Equal predictions rank nothing.
-            0.0 if math.isnan(tau := kendall_tau(*pair)) else tau,
+            0.0 if math.isnan(order := kendall_tau(*pair)) else order,
             *(top_k_error(*pair, k) for k in (1, 5, 10)),
         )
         for pair in ranked
     ]
     means = np.mean(ranks, axis=0).tolist() if ranks else [math.nan] * 5
+    accuracy, tau, top_1, top_5, top_10 = means
     error = float(np.mean([mean_error(*pair) for pair in pairs]))
-    return GraphScore(model, architecture, len(unseen), trained_on, *means, error, covered)
+    return GraphScore(
+        model,
+        architecture,
+        len(unseen),
+        trained_on,
+        accuracy,
+        tau,
+        top_1,
+        top_5,
+        top_10,
+        error,
+        covered,
+    )
 
 
 def _few(example: Example) -> Example:
