@@ -18,25 +18,10 @@ from tensolog.rules.language.canonical_text import expression_text
 from tensolog.rules.prover.cases.case_split import statements
 from tensolog.rules.prover.statement import Outcome
 
+from ..partial_rule import REGION, SPLIT_CONV
 from .statements_by_hand import sum_of_products
 
-# The rows beside the cut see padding in the place of their neighbours.
-CUT = """
-rule SplitConvIntoHalves
-  tags explore
-  opset >= 13
-  given X [n, c, h, w] float, W [o, c, 3, 3], h > 6
-  match
-    Y = Conv<pads=[1, 1, 1, 1]>(X, W)
-  rewrite
-    A = Conv<pads=[1, 1, 1, 1]>(Slice(X, [0], [4], [2]), W)
-    B = Conv<pads=[1, 1, 1, 1]>(Slice(X, [4], [h], [2]), W)
-    Y = Concat<axis=2>(A, B)
-  correct
-    F = Conv<pads=[0, 1, 0, 1]>(Slice(X, [2], [6], [2]), W)
-    Y = Concat<axis=2>(Slice(Y, [0], [3], [2]), F, Slice(Y, [5], [h], [2]))
-  equal partial
-"""
+CUT = SPLIT_CONV.replace(f" {REGION}", "")
 UNCORRECTED = CUT[: CUT.index("  correct")] + "  equal partial\n"
 
 
