@@ -107,17 +107,17 @@ def optimize(
         raise OptionError(
             f"unknown on_interrupt {on_interrupt!r}; known: {', '.join(ON_INTERRUPT)}"
         )
-    kept, keeps = None if keep is None else Path(keep), on_interrupt == "keep"
+    search_file, keeps = None if keep is None else Path(keep), on_interrupt == "keep"
     base = applicable() if rules is None else tuple(rules)
     source = _source(model, example_inputs, phases)
     if isinstance(catalog, Catalog):
-        return _run(catalog, setting, choice, phases, base, source, kept, keeps=keeps)
+        return _run(catalog, setting, choice, phases, base, source, search_file, keeps=keeps)
     if str(catalog) == ":memory:":
         memory = Catalog(":memory:")
-        return _run(memory, setting, choice, phases, base, source, kept, keeps=keeps)
+        return _run(memory, setting, choice, phases, base, source, search_file, keeps=keeps)
     staged = Stage(catalog)
     try:
-        result = _run(staged, setting, choice, phases, base, source, kept, keeps=keeps)
+        result = _run(staged, setting, choice, phases, base, source, search_file, keeps=keeps)
     except BaseException as error:
         staged.__exit__(type(error), error, error.__traceback__)
         raise
@@ -148,7 +148,7 @@ def _run(
     phases: Phases,
     rules: Sequence[Rule],
     source: Source,
-    kept: Path | None,
+    search_file: Path | None,
     *,
     keeps: bool,
 ) -> Optimization:
@@ -160,7 +160,7 @@ def _run(
             phases=phases,
             rules=rules,
             candidate_files=candidate_files,
-            kept=kept,
+            search_file=search_file,
         )
         try:
             try:

@@ -24,7 +24,7 @@ from itertools import accumulate, groupby
 import numpy as np
 
 from ..rules import ABSENT
-from .graph.axes import given_axes
+from .graph.axes import explicit_axes
 from .graph.graph import Graph, Node
 from .graph.maker import Maker
 from .graph.simplify import remove_dead
@@ -116,7 +116,7 @@ def _lookup(graph: Graph, value: int) -> Lookup | None:
     node, reduction = graph.nodes[number], ABSENT
     form: tuple[object, ...] = ()
     if node.operator in REDUCTIONS:
-        if given_axes(graph, number) not in MIDDLE or graph.attribute(number, "keepdims") != 0:
+        if explicit_axes(graph, number) not in MIDDLE or graph.attribute(number, "keepdims") != 0:
             return None
         reduction, form = number, (node.op_type,)
         inner = graph.producer.get(node.inputs[0])

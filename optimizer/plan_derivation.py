@@ -55,7 +55,7 @@ def search(state: State, seconds: float) -> Iterator[Plan]:
         # From the model as it is: what is always applied is a choice there too.
         bare = planner.simplify("no rules", rules=())
         count = BEST_PLANS if is_roomy(state.contest) else 1
-        given = ("e-graph", bare, state.sizes, count, state.kept)
+        given = ("e-graph", bare, state.sizes, count, state.search_file)
         yield from planner.grow(*given, hold=may_lay_out(state))
 
 
@@ -91,17 +91,17 @@ def lay_out(state: State, seconds: float) -> Iterator[Plan]:
         if not state.setting.fuses:
             return
     state.prices.remaining_s = seconds / 2
-    laid, *state.laid = planner.lay_out("laid out", state.start or state.first, sizes)
+    laid, *state.laid_out = planner.lay_out("laid out", state.start or state.first, sizes)
     state.prices.remaining_s += seconds / 2
     harmful = state.screening.harmful()
-    joint, further = planner.lay_out_jointly("laid out with rules", harmful, state.kept)
+    joint, further = planner.lay_out_jointly("laid out with rules", harmful, state.search_file)
     if further is not None:
-        state.laid.append(further)
+        state.laid_out.append(further)
     for plan in (laid, joint):
         if plan is None:
             continue
         if any(node.domain == NCHWC for node in plan.graph.nodes.values()):
-            state.laid.append(plan)
+            state.laid_out.append(plan)
         if often and reorders_less(plan.graph, run):
             yield plan
 

@@ -139,7 +139,7 @@ def choose_finalists(state: State, seconds: float) -> Iterator[Plan]:
 def fuse(state: State, seconds: float) -> Iterator[Plan]:
     """Put generated kernels into the finalists, and into plans in blocks."""
     bases = [plan for plan in state.finalists if plan.base is None]
-    fused = state.kernel_plans.plans([*bases, *_alike(state)], state.laid, seconds)
+    fused = state.kernel_plans.plans([*bases, *_alike(state)], state.laid_out, seconds)
     for plan in fused:
         yield plan
         state.finalists.append(plan)

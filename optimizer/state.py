@@ -55,11 +55,11 @@ class State:
     """The model, the plans derived from it, what was found out about them, and the winner so far.
 
     `start` is the plan that rules and layouts chosen by races lead to, `explored` the one of single
-    rewrites that gain, `laid` those with blocked values, whether they take part themselves or not.
-    `rivals` are plans that may be faster than the original, `finalists` those that race on.
+    rewrites that gain, `laid_out` those with blocked values, whether they take part themselves or
+    not. `rivals` are plans that may be faster than the original, `finalists` those that race on.
     `losing` are steps of rules that lose NaN or infinities, and are in no plan. `problem` says why
     there is no contest, where there is none. `only_processors` are those that the winner's kernels
-    run on, where not on all. `libraries` are files that go with the winner, `kept`
+    run on, where not on all. `libraries` are files that go with the winner, `search_file`
     is a file that the search is written to.
     """
 
@@ -67,7 +67,7 @@ class State:
     setting: Setting
     phases: Phases
     candidate_files: CandidateFiles
-    kept: Path | None
+    search_file: Path | None
     model_id: int
     skeleton: onnx.ModelProto
     original: Plan
@@ -77,7 +77,7 @@ class State:
     planner: Planner
     schedule: Schedule
     plans: list[Plan] = field(default_factory=list)
-    laid: list[Plan] = field(default_factory=list)
+    laid_out: list[Plan] = field(default_factory=list)
     losing: list[Step] = field(default_factory=list)
     start: Plan | None = None
     explored: Plan | None = None
@@ -223,7 +223,7 @@ def read(
     phases: Phases,
     rules: Sequence[Rule],
     candidate_files: CandidateFiles,
-    kept: Path | None,
+    search_file: Path | None,
 ) -> State:
     """Read a model: the state that the first pass finds."""
     with phases("reading", str(source) if isinstance(source, (str, Path)) else ""):
@@ -245,7 +245,7 @@ def read(
         setting=setting,
         phases=phases,
         candidate_files=candidate_files,
-        kept=kept,
+        search_file=search_file,
         model_id=model_id,
         skeleton=skeleton,
         original=original,

@@ -4,9 +4,9 @@ python -m benchmarks.fusion.sparse            all programs
 python -m benchmarks.fusion.sparse --quick    small matrices: a check that it works
 python -m benchmarks.fusion.sparse --only gradient
 
-What is fused chooses by a race in its first calls (optimizer/fuse/tracing/race.py); these are made
-before anything is timed. Then both take turns. The ratio is fused over plain, the median of the
-rounds' ratios, with the interval of order statistics that has it with 96 %.
+What is fused chooses by a race in its first calls (optimizer/fuse/tracing/region_race.py); these
+are made before anything is timed. Then both take turns. The ratio is fused over plain, the median
+of the rounds' ratios, with the interval of order statistics that has it with 96 %.
 """
 
 from __future__ import annotations

@@ -44,13 +44,13 @@ def _reduces(node: Node) -> bool:
 
 def _counted(graph: Graph, number: int) -> tuple[int, ...] | None:
     """Give a reduction's axes from the front; None where they are so already, or not known."""
-    shape, axes = graph.shape(graph.nodes[number].inputs[0]), given_axes(graph, number)
+    shape, axes = graph.shape(graph.nodes[number].inputs[0]), explicit_axes(graph, number)
     if not shape or axes is None or all(axis >= 0 for axis in axes):
         return None
     return tuple(axis % len(shape) for axis in axes)
 
 
-def given_axes(graph: Graph, number: int) -> tuple[int, ...] | None:
+def explicit_axes(graph: Graph, number: int) -> tuple[int, ...] | None:
     """Return a reduction's axes as they are written; None where none are given, or not known."""
     node = graph.nodes[number]
     if node.op_type in CHOICES:

@@ -8,7 +8,7 @@ from ...rules import ABSENT
 from .graph import Graph
 
 # Constants up to this size are told apart by their elements, larger ones by their names.
-TOLD_APART_BYTES = 4096
+COMPARED_BYTES = 4096
 
 
 def signature(graph: Graph) -> str:
@@ -21,7 +21,7 @@ def signature(graph: Graph) -> str:
             text = graph.names[value]
             if constant is not None and constant.type.dtype != "string":
                 size = constant.type.size_bytes
-                if size is not None and size <= TOLD_APART_BYTES:
+                if size is not None and size <= COMPARED_BYTES:
                     text = f"{constant.type}{constant.array().tobytes()!r}"
             values[value] = text
         return values[value]

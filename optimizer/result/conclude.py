@@ -54,8 +54,8 @@ def conclude(state: State, choice: TargetChoice) -> Optimization:
         for plan in (original, *state.plans)
     ]
     deviations = [item for plan in state.plans for item in plan.deviations]
-    if state.kept is not None:
-        keep_plans((original, *state.plans), candidates, state.kept)
+    if state.search_file is not None:
+        keep_plans((original, *state.plans), candidates, state.search_file)
     with state.phases("recording"), state.catalog.transaction():
         result_id = state.model_id
         if winner is not original:

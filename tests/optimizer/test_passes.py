@@ -28,7 +28,7 @@ def state():
             phases=Phases(),
             rules=(),
             candidate_files=candidate_files,
-            kept=None,
+            search_file=None,
         )
 
 

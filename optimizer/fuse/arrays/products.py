@@ -3,7 +3,7 @@
 Axes have labels. Labels of one operand alone that the result doesn't have are summed first; then
 two operands at a time become one, those whose product takes the fewest multiplications: by
 elements, where they have all labels in common, else as a product of matrices. Chains of products
-of matrices are put into their cheapest order later (program/rewrite.py).
+of matrices are put into their cheapest order later (program/value_rewrites.py).
 """
 
 from __future__ import annotations

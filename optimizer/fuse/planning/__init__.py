@@ -3,16 +3,16 @@
 Enters: a program and the machine's rates. Leaves: a plan, fused operators and plain ones in
 execution order. Begin with planner.py. The source of all is Boehm et al., PVLDB 11(12), 2018.
 
-    planner     from a program to its plan
-    plan        what a plan is
-    candidates  which nodes may be fused with which: templates.dl over the program as relations
-    graph       the program as the planner reads it
-    plan_space  a partition's plans: which nodes are stored, what each operator covers then
-    search      the cheapest of them (MPSkipEnum, by lower bounds), or one by a heuristic
-    costs       what one operator costs, by which template
-    work        how much computing an operator is, from its specification
-    sparsity    what fused operators do where nothing is stored
-    machine     the rates of this machine
+    planner         from a program to its plan
+    plan            what a plan is
+    candidates      which nodes may be fused with which: templates.dl over the program as relations
+    graph           the program as the planner reads it
+    plan_space      a partition's plans: which nodes are stored, what each operator covers then
+    search          the cheapest of them (MPSkipEnum, by lower bounds), or one by a heuristic
+    template_costs  what one operator costs, by which template
+    work            how much computing an operator is, from its specification
+    sparsity        what fused operators do where nothing is stored
+    machine         the rates of this machine
 """
 
 from .machine import Limits, Machine

@@ -17,9 +17,9 @@ from functools import cached_property
 from itertools import permutations
 
 from .candidates import Edge
-from .costs import ROW_S, Cover, Prices
 from .graph import Graph, mask, members
 from .plan import FusedOperator, PlainOperator
+from .template_costs import ROW_S, Cover, TemplateCosts
 
 # The groupings of so many aggregates are all tried: 203 of six.
 FEW = 6
@@ -109,7 +109,7 @@ class Minima:
     at the entries of the sparsest one.
     """
 
-    def __init__(self, prices: Prices, nodes: tuple[int, ...], edges: Set[Edge]) -> None:
+    def __init__(self, prices: TemplateCosts, nodes: tuple[int, ...], edges: Set[Edge]) -> None:
         self.prices = prices
         self.graph = prices.graph
         self.machine = prices.machine
@@ -216,7 +216,7 @@ class Minima:
         return self._fusing[nodes]
 
     def _is_row_buffer(self, number: int, readers: int) -> bool:
-        """Whether a Row operator keeps a node's rows for one of these readers (costs.py)."""
+        """Whether a Row operator keeps a node's rows for one of these (template_costs.py)."""
         by_row = self._by_row_alone[number] & readers
         if self.graph.nodes[number].op == "MatMul":
             return by_row != 0
@@ -301,7 +301,7 @@ class Region:
 
     def __init__(
         self,
-        prices: Prices,
+        prices: TemplateCosts,
         nodes: Iterable[int],
         edges: Iterable[Edge],
         candidates: Iterable[int],

@@ -17,7 +17,6 @@ from ....profiles.machine import cores
 from ...garbage import seldom_collected
 from ..program.dag import Program
 from .candidates import Conditions, conditions
-from .costs import INFINITE, Prices
 from .graph import Graph, Operand, mask, members
 from .machine import Limits, Machine
 from .plan import (
@@ -31,7 +30,8 @@ from .plan import (
     Point,
 )
 from .plan_space import Operator, Region
-from .search import Found, Pruning, fuse_all, fuse_no_redundancy, search, stored_by
+from .search import Pruning, SearchResult, fuse_all, fuse_no_redundancy, search, stored_by
+from .template_costs import INFINITE, TemplateCosts
 
 _KEPT = 1024
 # Kernels that take fewer times as long as a call of one may be left to NumPy.
@@ -111,7 +111,7 @@ def make_plan(
 ) -> FusionPlan:
     """Plan a program whose conditions are known; see plan."""
     graph = Graph(program, conditions if heuristic != "none" else Conditions())
-    prices = Prices(graph, machine, limits or Limits())
+    prices = TemplateCosts(graph, machine, limits or Limits())
     operators: list[Operator] = []
     partitions: list[Partition] = []
     counts: list[PlanCounts] = []
@@ -152,12 +152,12 @@ def make_plan(
 
 def unfused_s(program: Program, machine: Machine) -> float:
     """Return the seconds that a program takes node by node."""
-    prices = Prices(Graph(program, Conditions()), machine, Limits())
+    prices = TemplateCosts(Graph(program, Conditions()), machine, Limits())
     return sum(prices.plain(number).cost_s for number in prices.graph.forced)
 
 
 def _without_small(
-    prices: Prices, machine: Machine, operators: Sequence[Operator]
+    prices: TemplateCosts, machine: Machine, operators: Sequence[Operator]
 ) -> list[Operator]:
     """Leave to NumPy what it does sooner than a kernel that takes little more than its call.
 
@@ -165,7 +165,7 @@ def _without_small(
     and a chain is one operator. NumPy's calls, which are shorter, have their own price here.
     """
     called = replace(machine, dispatch_s=machine.plain_s)
-    numpy = Prices(prices.graph, called, prices.limits)
+    numpy = TemplateCosts(prices.graph, called, prices.limits)
     stored = {output for one in operators for output in one.outputs}
     found: list[Operator] = []
     plain: dict[int, Operator] = {}
@@ -187,7 +187,7 @@ def _is_dense(graph: Graph, operator: FusedOperator) -> bool:
     return all(graph.nodes[at].nnz is None for at in (*operator.nodes, *operator.inputs))
 
 
-def regions(prices: Prices, joining: bool = True) -> list[Region]:
+def regions(prices: TemplateCosts, joining: bool = True) -> list[Region]:
     """Return the partitions of a program as regions, in order of their first nodes."""
     graph = prices.graph
     conditions = graph.conditions
@@ -228,17 +228,19 @@ def memo_table(graph: Graph) -> tuple[MemoEntry, ...]:
     return tuple(entries)
 
 
-def _choose(region: Region, heuristic: Heuristic, pruning: Pruning) -> tuple[Found, list[Operator]]:
+def _choose(
+    region: Region, heuristic: Heuristic, pruning: Pruning
+) -> tuple[SearchResult, list[Operator]]:
     if heuristic == "cost":
         found = search(region, pruning)
         return found, region.operators(found.stored) if found.cost_s < INFINITE else []
     chosen = fuse_all(region) if heuristic == "all" else fuse_no_redundancy(region)
     counts = PlanCounts(1 << len(region.candidates), 1, 0, 0)
     cost_s = sum(one.cost_s for one in chosen)
-    return Found(stored_by(region, chosen), cost_s, counts, 0.0), chosen
+    return SearchResult(stored_by(region, chosen), cost_s, counts, 0.0), chosen
 
 
-def _alone(prices: Prices, number: int, heuristic: Heuristic) -> Operator:
+def _alone(prices: TemplateCosts, number: int, heuristic: Heuristic) -> Operator:
     """Return the operator of a node that nothing can be fused with."""
     if heuristic == "none":
         operator: Operator | None = prices.plain(number)
@@ -250,7 +252,9 @@ def _alone(prices: Prices, number: int, heuristic: Heuristic) -> Operator:
     return operator
 
 
-def _partition(number: int, region: Region, found: Found, chosen: Iterable[Operator]) -> Partition:
+def _partition(
+    number: int, region: Region, found: SearchResult, chosen: Iterable[Operator]
+) -> Partition:
     graph = region.graph
     kinds = graph.conditions.points
     inside = set(region.nodes)
@@ -294,7 +298,7 @@ def _no_plan(region: Region) -> FusionError:
     return _exceeded(region.prices, region.nodes[-1])
 
 
-def _exceeded(prices: Prices, number: int) -> FusionError:
+def _exceeded(prices: TemplateCosts, number: int) -> FusionError:
     node = prices.graph.nodes[number]
     return FusionError(
         f"node {number} ({node.op} of shape {node.shape}) does not keep to the limits"

@@ -306,7 +306,7 @@ class Pruning:
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """The best plan: the candidates that it stores, its seconds, and what finding it took.
 
     No plan costs less than `bound_s`, which is `cost_s` where the search was complete.
@@ -375,7 +375,7 @@ class _Search:
             plan += size
 
 
-def search(region: Region, pruning: Pruning) -> Found:
+def search(region: Region, pruning: Pruning) -> SearchResult:
     """Return the cheapest plan of a region; exact unless its bound is lower."""
     cut = best_cut(region) if pruning.by_structure and len(region.candidates) > 2 else None
     if cut is not None:
@@ -415,7 +415,7 @@ def search(region: Region, pruning: Pruning) -> Found:
     counts = PlanCounts(
         space, state.costed, state.skipped_by_cost, state.skipped_by_structure, state.bounds
     )
-    return Found(state.best, state.least, counts, min(state.least, state.bound_s))
+    return SearchResult(state.best, state.least, counts, min(state.least, state.bound_s))
 
 
 def _stored(region: Region, plan: int) -> int:

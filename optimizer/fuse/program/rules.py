@@ -31,7 +31,7 @@ from ...graph.graph import Node as GraphNode
 from ...match.rewrite import attribute_proto
 from .dag import LISTS, Node, Program, type_code
 from .operators import FUNCTIONS, OPSET
-from .rewrite import Builder
+from .value_rewrites import Builder
 
 if TYPE_CHECKING:
     from ....rules import Rule

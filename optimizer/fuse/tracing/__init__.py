@@ -13,7 +13,7 @@ Enters: a function and its arguments. Leaves: its results, as real arrays. Begin
     liveness       which local variables are read again, by the function's bytecode
     region_engine  expressions that wait as a program, prepared once and kept by structure
     prepare        a program rewritten, planned, compiled
-    race           kernels against SciPy, in a region's first calls
+    region_race    kernels against SciPy, in a region's first calls
     replay         calls known to do what one before did, which aren't traced
     report         `explain`, and the tables behind `sql`
 """

@@ -18,8 +18,8 @@ from ....catalog.errors import TensologError
 from ....profiles.machine import memory_bytes
 from ..program.dag import Node, Program
 from ..program.evaluate import run
-from ..program.rewrite import rewrite
-from .race import Race
+from ..program.value_rewrites import rewrite
+from .region_race import Race
 
 if TYPE_CHECKING:
     from ..codegen.compiled import CompiledPlan

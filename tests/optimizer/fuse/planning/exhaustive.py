@@ -7,7 +7,7 @@ any cover that is closed under edges to nodes that are not stored, and any group
 import itertools
 import math
 
-from tensolog.optimizer.fuse.planning.costs import Cover
+from tensolog.optimizer.fuse.planning.template_costs import Cover
 
 
 def cheapest(prices, nodes, edges, forced, joins):

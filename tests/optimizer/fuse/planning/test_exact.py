@@ -9,10 +9,10 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from tensolog.optimizer.fuse.planning import Limits, Machine, Pruning
 from tensolog.optimizer.fuse.planning.candidates import all_conditions
-from tensolog.optimizer.fuse.planning.costs import Prices
 from tensolog.optimizer.fuse.planning.graph import Graph, mask, members
 from tensolog.optimizer.fuse.planning.planner import make_plan, regions
 from tensolog.optimizer.fuse.planning.search import Bound, fuse_all, fuse_no_redundancy, search
+from tensolog.optimizer.fuse.planning.template_costs import TemplateCosts
 
 from tests.campaigns import examples
 
@@ -48,7 +48,7 @@ def draw_regions(seed, producers=8):
         else:
             programs.append(random_program(source, source.choice([6, 9, 12])))
     for program, held in zip(programs, all_conditions(programs), strict=True):
-        prices = Prices(Graph(program, held), draw_machine(source), Limits())
+        prices = TemplateCosts(Graph(program, held), draw_machine(source), Limits())
         for region in regions(prices):
             if len({c for _, c in region.edges}) <= producers:
                 yield program, region
@@ -84,7 +84,7 @@ def test_products_that_feed_products_are_planned_as_cheaply_and_bounded(seed):
         machine = draw_machine(source)
         cache = machine.write * source.choice([1.0, 4.0, 16.0])
         machine = replace(machine, cache=cache, matmul=source.choice([1e9, 4e10, 1e11]))
-        for region in regions(Prices(Graph(program, held), machine, Limits())):
+        for region in regions(TemplateCosts(Graph(program, held), machine, Limits())):
             if len({c for _, c in region.edges}) > 8:
                 continue
             expected = oracle(region)
@@ -101,7 +101,7 @@ def test_a_row_beside_a_column_is_bounded_by_the_rows_of_both():
     program = b.program(b.op("Sub", b.given(1, 60), column))
     (held,) = all_conditions([program])
     machine = Machine(read=1e11, write=5e9, cache=1e11, flops=1e11, products=1e10, dispatch_s=0.0)
-    (region,) = regions(Prices(Graph(program, held), machine, Limits()))
+    (region,) = regions(TemplateCosts(Graph(program, held), machine, Limits()))
     assert search(region, Pruning()).cost_s == pytest.approx(oracle(region), rel=1e-9)
 
 

@@ -3,10 +3,10 @@
 import pytest
 from tensolog.optimizer.fuse.planning import Machine
 from tensolog.optimizer.fuse.planning.candidates import Conditions
-from tensolog.optimizer.fuse.planning.costs import Prices
 from tensolog.optimizer.fuse.planning.graph import Graph
 from tensolog.optimizer.fuse.planning.machine import Limits
 from tensolog.optimizer.fuse.planning.planner import plan, unfused_s
+from tensolog.optimizer.fuse.planning.template_costs import TemplateCosts
 from tensolog.optimizer.fuse.program.dag import Node, Program
 
 from .build import Build
@@ -60,7 +60,9 @@ def test_short_rows_cost_a_product_with_a_vector():
         vector = build.given(rows if turned else columns)
         found = build.matmul(build.t(matrix) if turned else matrix, vector)
         program = build.program(found)
-        prices = Prices(Graph(program, Conditions()), Machine(near=4.0, near_bytes=1e9), Limits())
+        prices = TemplateCosts(
+            Graph(program, Conditions()), Machine(near=4.0, near_bytes=1e9), Limits()
+        )
         return prices.plain(found).cost_s
 
     for turned in (False, True):
@@ -73,7 +75,7 @@ def test_numpy_is_never_faster_than_a_kernels_loops():
         for op in ("Exp", "Pow", "Log2", "Sinh", "Add"):
             for dtype in ("float64", "float32"):
                 program = one(op, *([1] if op in ("Pow", "Add") else []), dtype=dtype)
-                prices = Prices(Graph(program, Conditions()), machine, Limits())
+                prices = TemplateCosts(Graph(program, Conditions()), machine, Limits())
                 assert prices._rate(program.outputs[0]) <= machine.flops
 
 

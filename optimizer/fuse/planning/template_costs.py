@@ -45,7 +45,7 @@ class Cover:
         return self.roots[0]
 
 
-class Prices:
+class TemplateCosts:
     """Costs of operators over one program on one machine."""
 
     def __init__(self, graph: Graph, machine: Machine, limits: Limits) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tensolog.catalog.operators.evaluate import evaluate as specified
 from tensolog.optimizer.fuse.program import evaluate
 from tensolog.optimizer.fuse.program.dag import Node, Program, ProgramError
-from tensolog.optimizer.fuse.program.rewrite import rewrite
+from tensolog.optimizer.fuse.program.value_rewrites import rewrite
 
 from tensolog import fuse
 from tests.campaigns import examples

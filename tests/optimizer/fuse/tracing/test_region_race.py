@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tensolog.optimizer.fuse.tracing import prepare, race
-from tensolog.optimizer.fuse.tracing.race import LOOKS, Race
+from tensolog.optimizer.fuse.tracing import prepare, region_race
+from tensolog.optimizer.fuse.tracing.region_race import LOOKS, Race
 
 from tensolog import fuse
 
@@ -123,7 +123,7 @@ def test_other_sizes_and_densities_are_raced_anew(monkeypatch: pytest.MonkeyPatc
         clock.order.clear()
         for _ in range(8):
             fused(*operands(m, n, density))
-        assert clock.order.count("SciPy") == 1 + min(race.LOOKS), (m, n, density)
+        assert clock.order.count("SciPy") == 1 + min(region_race.LOOKS), (m, n, density)
 
 
 @pytest.mark.parametrize(
