@@ -10,6 +10,7 @@ from ..match.rewrite import Step
 from .embed import RULE
 from .grow import Found
 from .kernel_trial import KERNEL, OPERATORS
+from .product.text import EACH
 
 # A kernel that isn't faster than this alone, relative to what it replaces, isn't tried further:
 # but for an attention, which in the model may have a mask that leaves half of it out, and for a
@@ -137,7 +138,7 @@ def step_of(kind: Kind, one: Found, names: tuple[str, ...]) -> Step:
     """Describe one region of a kind fused, its nodes by the names of the model's own."""
     alone = kind.alone
     how = f"{kind.form}, {kind.times}, kernel" if kind.convolves else "one kernel,"
-    if kind.multiplies and kind.rank:
+    if kind.multiplies and kind.form != EACH:
         how = f"{how} {kind.form},"
     return Step(
         rule=CONVERT if kind.convolves else RULE,

@@ -24,6 +24,8 @@
 #define TILES_PIECES(depth) (((depth) + TILES_DEPTH - 1) / TILES_DEPTH)
 #define TILES_PIECE(depth) (((depth) + 32 * TILES_PIECES(depth) - 1) / (32 * TILES_PIECES(depth)) * 32)
 #define TILES_PANELS 8
+/* rows of a panel of numbers of 16 bits that are float32 at a time, for product_halves.h */
+#define HALVES_DEPTH 256
 
 #define INLINED inline __attribute__((always_inline))
 

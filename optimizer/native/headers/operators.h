@@ -279,6 +279,12 @@ static void arrange_product(call *c, i64 grain) {
   c->share = (i64)sizeof(float) * c->block * PRODUCT_PANEL;
 }
 
+/* The same where the matrix has 16 bits: a task has room for a piece of a panel in float32. */
+static void arrange_halves(call *c, i64 grain) {
+  arrange_product(c, grain);
+  c->share += (i64)sizeof(float) * HALVES_DEPTH * PRODUCT_PANEL;
+}
+
 /* The same where seven products stand for eight: a unit is a block of rows for two panels. Tasks claim
    units until none is left: sums of rows are made by as many of them as threads run. */
 static void arrange_seven(call *c, i64 grain) {

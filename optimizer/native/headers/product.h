@@ -157,12 +157,36 @@ static int product_claim(const call *whole, i64 *unit, i64 *end, i64 run) {
   return *unit < c->units;
 }
 
+/* S += x w for a block of rows and the n columns of a piece of a panel. `next` is fetched meanwhile, `step`
+   bytes for each step of the depth of a tile. */
+static APART void product_piece(
+    const float *x, i64 apart, i64 rows, const float *w, i64 n, float *S, i64 depth, const char *next, i64 step) {
+  const i64 tall = (rows + PRODUCT_ROWS - 1) / PRODUCT_ROWS;
+  for (i64 at = 0; at < n; at += PRODUCT_STRIP) {
+    const i64 vectors = LEAST(PRODUCT_VECTORS, (n - at + LANES_32 - 1) / LANES_32);
+    if (vectors < PRODUCT_VECTORS) {
+      product_narrow((int)rows, (int)vectors, x, apart, w + at, S + at, depth);
+      continue;
+    }
+    i64 left = tall;
+    for (i64 r = 0, count; r < rows; r += count) {
+      count = product_tall(rows - r, left--);
+      product_rows((int)count, x + r * apart, apart, w + at, S + r * PRODUCT_PANEL + at, depth, next, step);
+      next += step * depth;
+    }
+  }
+}
+/* The tiles that pass a piece of a panel. */
+static inline i64 product_tiles(i64 rows) {
+  return (rows + PRODUCT_ROWS - 1) / PRODUCT_ROWS * (PRODUCT_PANEL / PRODUCT_STRIP);
+}
+
 /* S = start + x w for a block of rows and the n columns of a panel of K rows; `start` is n elements
    or NULL. What lies behind the panel is fetched where it is the next to be read (`more`). */
 static APART void product_block(
     const float *x, i64 apart, i64 rows, const float *w, const float *start, i64 n, float *S, i64 K, int more) {
   const i64 pieces = (K + PRODUCT_DEPTH - 1) / PRODUCT_DEPTH, most = (K + pieces - 1) / pieces;
-  const i64 tall = (rows + PRODUCT_ROWS - 1) / PRODUCT_ROWS, tiles = tall * (PRODUCT_PANEL / PRODUCT_STRIP);
+  const i64 tiles = product_tiles(rows);
   product_start(S, rows, start, n);
 #if defined(LEVEL_AVX2)
   if (rows <= 2 && n > PRODUCT_PANEL / 2) { product_few(rows, x, apart, w, S, K); return; }
@@ -173,18 +197,6 @@ static APART void product_block(
     const int follows = more || k + depth < K;
     const char *next = (const char *)(follows ? piece + depth * PRODUCT_PANEL : piece);
     const i64 step = follows ? (4 * PRODUCT_PANEL + tiles - 1) / tiles : 0;
-    for (i64 at = 0; at < n; at += PRODUCT_STRIP) {
-      const i64 vectors = LEAST(PRODUCT_VECTORS, (n - at + LANES_32 - 1) / LANES_32);
-      if (vectors < PRODUCT_VECTORS) {
-        product_narrow((int)rows, (int)vectors, x + k, apart, piece + at, S + at, depth);
-        continue;
-      }
-      i64 left = tall;
-      for (i64 r = 0, count; r < rows; r += count) {
-        count = product_tall(rows - r, left--);
-        product_rows((int)count, x + r * apart + k, apart, piece + at, S + r * PRODUCT_PANEL + at, depth, next, step);
-        next += step * depth;
-      }
-    }
+    product_piece(x + k, apart, rows, piece, n, S, depth, next, step);
   }
 }

@@ -30,8 +30,8 @@ from ..loops.lower import (
     label,
     named,
 )
-from .panels import PANEL, Likeness, Panels, pairs_of
-from .text import EACH, SEVEN, TILES, product_text
+from .panels import PANEL, Likeness, Panels, fits_half, pairs_of
+from .text import EACH, HALVES, SEVEN, TILES, product_text
 
 # Products and sums that are worth a task of their own.
 GRAIN = 1 << 20
@@ -42,11 +42,17 @@ SEVEN_ROWS, SEVEN_COLUMNS, SEVEN_DEPTH = 192, 4 * PANEL, 128
 # Rows and depth that fill matrix tiles.
 TILES_ROWS = TILES_DEPTH = 32
 # Forms beside EACH, by how much they round: tiles count very small numbers as zero.
-RANKS = {TILES: 1, SEVEN: 2}
+RANKS = {HALVES: 0, TILES: 1, SEVEN: 2}
 # What the forms of products are told of their work, and what they need.
-ARRANGED = {EACH: "arrange_product", SEVEN: "arrange_seven", TILES: "arrange_tiles"}
+ARRANGED = {
+    EACH: "arrange_product",
+    HALVES: "arrange_halves",
+    SEVEN: "arrange_seven",
+    TILES: "arrange_tiles",
+}
 SUPPORT = {
     EACH: "product.h",
+    HALVES: "elements.h product.h product_halves.h",
     SEVEN: "product.h product_seven.h",
     TILES: "product.h product_tiles.h",
 }
@@ -276,6 +282,10 @@ def _lowered(
     after = Between(meanings, chain, out, output, shape, own) if chain else None
     accesses = [] if after is None else after.loads
     ways: list[Panels | Likeness] = [Panels(matrix.transposed)]
+    if form == HALVES:
+        if not fits_half(graph.constants[matrix.value].array()):
+            raise LoweringError("a matrix that 16 bits don't hold")
+        ways = [Panels(matrix.transposed, "float16")]
     if form == SEVEN:
         _check_seven(given, int(width), int(depth))
         ways.append(Likeness(matrix.transposed))
@@ -355,6 +365,8 @@ def _laid_out(meanings: Meanings, matrix: Matrix, how: Panels | Likeness) -> int
         depth, width = map(int, meanings.shape(matrix.value)[:: -1 if matrix.transposed else 1])
         panels = isinstance(how, Panels)
         shape = (-(-width // PANEL), depth, PANEL) if panels else (pairs_of(width),)
-        name = f"{graph.names[matrix.value]}.{'panels' if panels else 'alike'}"
-        meanings.packed[key] = graph.new_value(name, TensorType("float32", shape))
+        dtype = how.dtype if isinstance(how, Panels) else "float32"
+        kind = ("halves" if dtype == "float16" else "panels") if panels else "alike"
+        name = f"{graph.names[matrix.value]}.{kind}"
+        meanings.packed[key] = graph.new_value(name, TensorType(dtype, shape))
     return meanings.packed[key]

@@ -16,13 +16,14 @@ APART, LARGEST = 8.0, 1e15
 
 @dataclass(frozen=True)
 class Panels:
-    """How a matrix is laid out, or its transpose."""
+    """How a matrix is laid out, or its transpose, and in which element type."""
 
     transposed: bool
+    dtype: str = "float32"
 
     def lay(self, array: np.ndarray) -> np.ndarray:
         """Return the panels of it, see `packed`."""
-        return packed(array.T if self.transposed else array)
+        return packed(array.T if self.transposed else array).astype(self.dtype, copy=False)
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,15 @@ def packed(matrix: np.ndarray) -> np.ndarray:
     if whole < panels:
         made[whole, :, : columns - whole * PANEL] = matrix[:, whole * PANEL :]
     return made
+
+
+def fits_half(matrix: np.ndarray) -> bool:
+    """Tell whether float16 holds each number of a matrix without loss."""
+    with np.errstate(over="ignore"):
+        return all(
+            np.array_equal(rows.astype(np.float16), rows)
+            for rows in np.array_split(matrix, max(1, len(matrix) // 64))
+        )
 
 
 def alike(matrix: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ from ..loops.cells import Access
 # How products are computed.
 EACH, SEVEN = "product by product", "seven products for eight"
 TILES = "three parts of each number, on matrix tiles"
+HALVES = "the matrix in 16 bits"
 
 
 def product_text(
@@ -28,13 +29,15 @@ def product_text(
     seven products stand for eight, the third input says of which panels.
     """
     outer = len(extents) - 2
+    kind = "uint16_t" if form == HALVES else "float"
     start = "NULL" if bias is None else f"(const float *)c->in[{bias}] + column"
     lines = [
         "static void NAME(i64 *given) {",
         "  const task *own = (const task *)given;",
         "  const call *c = own->whole;",
         f"  const i64 width = c->extent[{outer}], depth = c->extent[{outer + 1}];",
-        "  const float *x = (const float *)c->in[0], *w = (const float *)c->in[1];",
+        "  const float *x = (const float *)c->in[0];",
+        f"  const {kind} *w = (const {kind} *)c->in[1];",
         "  float *out = (float *)c->out[0];",
     ]
     for number, access in enumerate(accesses):
@@ -42,12 +45,22 @@ def product_text(
         base = f"(const {kind} *)c->in[{inputs.index(access.value)}] + c->offset[{number}]"
         lines.append(f"  const {kind} *a{number} = {base};")
     ending = _ending(extents, accesses, after)
-    write = {EACH: _each, SEVEN: _seven, TILES: _tiles}[form]
+    write = {EACH: _each, HALVES: _halves, SEVEN: _seven, TILES: _tiles}[form]
     return "\n".join([*lines, *write(start, ending), "}"])
 
 
 def _each(start: str, ending: Sequence[str]) -> list[str]:
     """Return the loops of a task: blocks of rows, parts of these, panels."""
+    return _blocks("product_block", "S, depth", start, ending)
+
+
+def _halves(start: str, ending: Sequence[str]) -> list[str]:
+    """Return the same with a piece of a panel in float32 behind the sums."""
+    wide = ["  float *wide = (float *)own->scratch + c->block * PRODUCT_PANEL;"]
+    return [*wide, *_blocks("product_block_halves", "S, depth, wide", start, ending)]
+
+
+def _blocks(function: str, room: str, start: str, ending: Sequence[str]) -> list[str]:
     return [
         "  float *S = (float *)own->scratch;",
         "  for (i64 unit = own->first, run; unit < own->end; unit += run) {",
@@ -62,8 +75,8 @@ def _each(start: str, ending: Sequence[str]) -> list[str]:
         "      const i64 n = LEAST(PRODUCT_PANEL, width - column);",
         "      const int more = panel + 1 < left + run;",
         f"      const float *start = {start};",
-        "      product_block(",
-        "          x + first * depth, depth, count, w + column * depth, start, n, S, depth,",
+        f"      {function}(",
+        f"          x + first * depth, depth, count, w + column * depth, start, n, {room},",
         "          more);",
         *(f"  {line}" for line in ending),
         "    }",
