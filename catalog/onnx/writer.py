@@ -11,7 +11,7 @@ from ..store.catalog import Catalog
 from ..store.constants import constant_bytes, constant_rows
 from ..tensors import CONSTANT_KEY, data_type, entry, fill, model_tensors, refer, unrefer
 from .assembly import reference_models
-from .files import write_model
+from .model_files import write_model
 from .side_file import make_inline, refer_to_side_file, referring
 
 __all__ = [

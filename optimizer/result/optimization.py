@@ -25,7 +25,7 @@ from ..race.verify import Deviation
 from ..report.notebook import Text, heading, page, paragraphs, table
 from ..report.schema import steps_json
 from .candidate import FEW_ROUNDS, Candidate
-from .files import Deliverable
+from .deliverable import Deliverable
 
 if TYPE_CHECKING:
     from ..explain.node_story import NodeStory, Question

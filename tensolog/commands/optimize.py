@@ -144,7 +144,7 @@ def optimize(
         from ..catalog.store.staging import stage
         from ..optimizer import ORIGINAL
         from ..optimizer import optimize as run
-        from ..optimizer.result.files import check_place
+        from ..optimizer.result.deliverable import check_place
         from ..optimizer.setting import MOST_S
 
         progress.budget_s = MOST_S if budget is None else budget

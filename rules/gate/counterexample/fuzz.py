@@ -35,7 +35,7 @@ from ..verdict import Counterexample
 from .difference import Difference
 from .minimize import minimize
 from .operand_values import draw
-from .program import models_program, statement_program
+from .python_program import models_program, statement_program
 from .search import certain
 
 _INVALID = (onnx.checker.ValidationError, onnx.shape_inference.InferenceError)

@@ -37,8 +37,8 @@ from .fuzz import (
     suspicious,
 )
 from .minimize import minimize
-from .program import statement_program
-from .realize import NoInstanceError, realize
+from .python_program import statement_program
+from .rule_instance import NoInstanceError, realize
 from .search import certain, find_first
 
 _MINIMIZE_S = 3.0

@@ -11,7 +11,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from ..counterexample.program import models_program
+from ..counterexample.python_program import models_program
 
 Array = NDArray[Any]
 _NARROW = (TensorProto.FLOAT, TensorProto.FLOAT16)

@@ -23,8 +23,8 @@ from ...prover.cases.composition import UndescribedError
 from ...prover.prove import prove
 from ...prover.statement import Outcome, Statement
 from ..counterexample.operand_values import assign
-from ..counterexample.realize import NoInstanceError, realize
 from ..counterexample.refute import Matching
+from ..counterexample.rule_instance import NoInstanceError, realize
 from ..counterexample.search import find_first
 from ..counterexample.symbol_values import SymbolSampler
 from ..evaluation.arithmetic import NoValueError

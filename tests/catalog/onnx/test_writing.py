@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from tensolog.catalog import Catalog, CatalogError, ModelError
-from tensolog.catalog.onnx import files as onnx_files
+from tensolog.catalog.onnx import model_files as onnx_files
 from tensolog.catalog.onnx import side_file
 from tensolog.catalog.onnx.reader import read_model, store_model
 from tensolog.catalog.onnx.writer import (

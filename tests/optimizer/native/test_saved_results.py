@@ -11,8 +11,8 @@ import pytest
 from onnx import helper
 from tensolog.catalog import Catalog, ModelError
 from tensolog.catalog.onnx.reader import store_model
-from tensolog.optimizer.result import files
-from tensolog.optimizer.result.files import Deliverable
+from tensolog.optimizer.result import deliverable as module
+from tensolog.optimizer.result.deliverable import Deliverable
 from tensolog.profiles.sessions.deployed import LIBRARY, MODEL, NOTE
 from tensolog.profiles.sessions.execution import Execution, embed
 
@@ -272,7 +272,7 @@ def test_where_writing_fails_all_is_as_it_was(older, catalog, tmp_path, monkeypa
     def fails(new, target):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files, "put_in_place", fails)
+    monkeypatch.setattr(module, "put_in_place", fails)
     with pytest.raises(ModelError, match="No space left"):
         deliverable(catalog).write(catalog, path)
     assert content(tmp_path) == before

@@ -252,7 +252,7 @@ def test_a_region_is_left_out():
 
 
 def test_programs_in_plain_python_run():
-    from tensolog.rules.gate.counterexample.program import statement_program
+    from tensolog.rules.gate.counterexample.python_program import statement_program
 
     for statement in (sum_of_products(), quotient(), wrong_from(6)):
         _, difference = find([statement], SECONDS)

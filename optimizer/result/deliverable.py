@@ -17,7 +17,7 @@ from pathlib import Path
 from ...catalog import Catalog
 from ...catalog.errors import ModelError
 from ...catalog.files import put_in_place
-from ...catalog.onnx.files import has_side_file
+from ...catalog.onnx.model_files import has_side_file
 from ...catalog.onnx.writer import write_model
 from ...profiles.sessions.deployed import MARK, MODEL, NAMES, NOTE
 from ...profiles.sessions.execution import DEFAULTS, LEVELS, Execution
