@@ -36,18 +36,37 @@ class Materialized:
     devices: dict[str, tuple[int, ...]]
 
 
+@dataclass(frozen=True)
+class Divided:
+    """A plan as a graph; `devices` says by node who computes it: all but Slice, Concat, Identity.
+
+    `cells` has the values that are divided: their boxes, each with the value that it is.
+    """
+
+    graph: Graph
+    devices: dict[int, tuple[int, ...]]
+    cells: dict[int, list[tuple[Box, int]]]
+
+
 def materialize(problem: Problem, plan: Plan) -> Materialized:
     """Write a plan as a model. Raises PlanError for an operator set older than 13."""
+    made = divide(problem, plan)
+    names = {made.graph.node_name(node): devices for node, devices in made.devices.items()}
+    return Materialized(to_model(made.graph), names)
+
+
+def divide(problem: Problem, plan: Plan) -> Divided:
+    """Write a plan as a graph; PlanError where it divides a model of an older set than 13."""
     writer = _Writer(problem, plan)
     writer.write()
-    return Materialized(to_model(writer.graph), writer.devices)
+    return Divided(writer.graph, writer.devices, writer.cells)
 
 
 @dataclass
 class _Writer:
     problem: Problem
     plan: Plan
-    devices: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    devices: dict[int, tuple[int, ...]] = field(default_factory=dict)
     graph: Graph = field(init=False)
     # The cells that a value lies in, each with the value of the new graph that it is.
     cells: dict[int, list[tuple[Box, int]]] = field(default_factory=dict)
@@ -55,14 +74,18 @@ class _Writer:
 
     def write(self) -> None:
         self.graph = self.problem.workload.graph.copy()
-        if self.graph.opset() < _OLDEST_OPSET:
+        divided = [n for n, config in enumerate(self.plan) if config.cuts]
+        if divided and self.graph.opset() < _OLDEST_OPSET:
             raise PlanError(
                 f"a model of operator set {self.graph.opset()} can't be divided: convert it to"
                 f" {_OLDEST_OPSET} or newer"
             )
-        divided = [n for n, config in enumerate(self.plan) if config.cuts]
+        for operator, config in zip(self.problem.workload.operators, self.plan, strict=True):
+            self.devices[operator.node] = config.devices
         for number in divided:
-            self.graph.remove_node(self.problem.workload.operators[number].node)
+            node = self.problem.workload.operators[number].node
+            self.graph.remove_node(node)
+            del self.devices[node]
         for number in divided:
             self.operator(number, self.plan[number])
         # What is not divided reads whole values, by their names.
@@ -111,8 +134,7 @@ class _Writer:
                 for value, box in zip(operator.outputs, part.gives, strict=True)
             )
             name = f"{operator.name}/part{place}"
-            self.devices[name] = config.holders(place)
-            self.graph.add_node(
+            node = self.graph.add_node(
                 replace(
                     original,
                     inputs=tuple(inputs),
@@ -122,6 +144,7 @@ class _Writer:
                     proto=None,
                 )
             )
+            self.devices[node] = config.holders(place)
             results.append(outputs)
         combine = next((cut.combine for cut, _ in config.cuts if cut.combine != "concat"), None)
         for output, value in enumerate(operator.outputs):
@@ -137,8 +160,8 @@ class _Writer:
                 for count, other in enumerate(pieces[1:]):
                     name = f"{operator.name}/output{output}/cell{place}/{count}"
                     total = self.value(value, cell.box, f"cell{place}")
-                    self.add(_COMBINE[combine or "sum"], (joined, other), total, name)
-                    self.devices[name] = cell.holders
+                    node = self.add(_COMBINE[combine or "sum"], (joined, other), total, name)
+                    self.devices[node] = cell.holders
                     joined = total
                 self.cells[value].append((cell.box, joined))
 
@@ -223,8 +246,8 @@ class _Writer:
         output: int,
         name: str,
         **attributes: onnx.AttributeProto,
-    ) -> None:
-        self.graph.add_node(Node(op_type, "", inputs, (output,), attributes, name=name))
+    ) -> int:
+        return self.graph.add_node(Node(op_type, "", inputs, (output,), attributes, name=name))
 
 
 def _attributes(original: Node, whole: Kernel, part: Kernel) -> dict[str, onnx.AttributeProto]:

@@ -1,7 +1,7 @@
 """This machine as devices and links: what each of several processes computes while all are busy.
 
-Devices are processes on cores of their own, as instances of a model are. Links are what a tensor
-takes from one to the other: it is written into shared memory, read, and written on.
+Devices are processes on cores of their own, as instances of a model are. Links are what it adds
+that a part of a model runs in the other process: a message, and reading what that one wrote.
 """
 
 from __future__ import annotations
@@ -11,9 +11,12 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
+from onnx import TensorProto, helper
 
 from ..profiles.control_groups import memory_limit_bytes
 from ..profiles.kernel import Kernel, TensorSpec
@@ -23,6 +26,12 @@ from ..profiles.machine import identity, memory_bytes, processors
 from .devices import Cluster, ClusterError, Device, Link
 from .serving.instance import Array, Instance, Start
 from .serving.pinning import here, topology
+from .serving.worker_group import WorkerGroup, starts_of
+from .simulation.placement import whole_on
+from .simulation.tasks import Problem
+from .simulation.times import Times
+from .stage_models import part
+from .workload import read_workload
 
 _MATRIX = 384  # as in profiles/machine.py, whose peak is that of one core with the others idle
 # Larger than what caches hold, so that memory itself is measured.
@@ -30,7 +39,7 @@ _STREAMED_BYTES = 64 << 20
 _COPIES = 16
 _SECONDS, _RUNS = 0.2, 5
 _LARGE_BYTES, _SMALL_BYTES = 16 << 20, 64
-_ECHOES = 15
+_HOPS, _ROUNDS = 7, 15
 _LIMIT_S = 60.0
 
 Tell = Callable[[str, int, int, str], None]
@@ -64,8 +73,7 @@ def measure_machine(
             medians[what] = _busy(model, feeds, threads, places)
         if tell is not None:
             tell("measuring", len(kernels), len(kernels) + 1, "links")
-        model, _ = kernels["one operator"]
-        latency_s, bytes_per_s = _link(model, places)
+        latency_s, bytes_per_s = _link(folder, places) if processes > 1 else (0.0, 1.0)
     memory = min(memory_limit_bytes() or memory_bytes(), memory_bytes())
     several = (medians["more operators"] - medians["one operator"]) / (_COPIES - 1)
     facts = identity()
@@ -131,23 +139,57 @@ def _busy(
     return statistics.median(float(np.median(entry)) for entry in times) * 1e-9
 
 
-def _link(model: Path, places: tuple[tuple[int, ...], ...]) -> tuple[float, float]:
-    """Return the latency in s of a message and the bytes/s of a large one, there and back."""
-    instance = Instance(Start(model, 1, places[-1]))
+def _link(folder: Path, places: tuple[tuple[int, ...], ...]) -> tuple[float, float]:
+    """Return what it adds in s that a stage runs elsewhere, and the bytes/s of what it reads there.
+
+    That is the time of a row of operators that two processes compute in turns, without that of
+    one process that computes all of them.
+    """
+    small_s, large_s = (_hop(folder, size, places) for size in (_SMALL_BYTES, _LARGE_BYTES))
+    return max(0.0, small_s), _LARGE_BYTES / max(1e-9, large_s - small_s)
+
+
+def _hop(folder: Path, size: int, places: tuple[tuple[int, ...], ...]) -> float:
+    """Return the seconds that each change of the process adds."""
+    devices = tuple(
+        Device(f"p{n}", memory_bytes=1, flops_per_s=1e9, memory_bytes_per_s=1e9) for n in range(2)
+    )
+    links = tuple(Link(a.name, b.name, 0.0, 1e9) for a, b in itertools.permutations(devices, 2))
+    cluster = Cluster("two", devices, links)
+    problem = Problem(read_workload(_row(size)), cluster, Times(cluster))
+    groups: list[WorkerGroup] = []
     try:
-        instance.ready()
-        small_s, large_s = (
-            _echo(instance, np.zeros(size, np.uint8)) for size in (_SMALL_BYTES, _LARGE_BYTES)
-        )
+        for number, other in enumerate((0, 1)):
+            plan = tuple(whole_on(other * (place % 2)) for place in range(_HOPS + 1))
+            parted = part(problem, plan)
+            own = replace(parted.partition, memory_bytes=(0,) * len(parted.partition.devices))
+            target = folder / f"row{size}-{number}"
+            target.mkdir()
+            parted.write(target)
+            start = Start(target / "model.onnx", 1)
+            pinned = (places[0][:1], places[-1][:1])[: len(own.devices)]
+            groups.append(WorkerGroup(own, starts_of(own, start, pinned), 1))
+        for group in groups:
+            group.ready()
+        lanes = [group.lane(0) for group in groups]
+        array = np.zeros(max(1, size // 4), np.float32)
+        times: tuple[list[float], list[float]] = ([], [])
+        for _ in range(_ROUNDS):
+            for lane, found in zip(lanes, times, strict=True):
+                start_s = time.perf_counter()
+                lane.run({"x": [array]}, _LIMIT_S)
+                found.append(time.perf_counter() - start_s)
+        alone_s, apart_s = map(statistics.median, times)
+        return (apart_s - alone_s) / _HOPS
     finally:
-        instance.close()
-    return small_s, _LARGE_BYTES / max(1e-9, large_s - small_s)
+        for group in groups:
+            group.close()
 
 
-def _echo(instance: Instance, array: Array) -> float:
-    times = []
-    for _ in range(_ECHOES):
-        start = time.perf_counter()
-        instance.echo({"x": array}, _LIMIT_S)
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
+def _row(size: int) -> onnx.ModelProto:
+    """Make a row of operators on a tensor of so many bytes."""
+    names = ["x", *(f"v{n}" for n in range(_HOPS)), "y"]
+    nodes = [helper.make_node("Neg", [a], [b], name=b) for a, b in itertools.pairwise(names)]
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, (max(1, size // 4),)) for n in "xy"]
+    graph = helper.make_graph(nodes, "row", ends[:1], ends[1:])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)

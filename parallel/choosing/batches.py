@@ -13,7 +13,8 @@ import numpy as np
 
 from ...catalog.errors import ModelError
 from ...profiles.sessions.feeds import random_feeds
-from ..serving.instance import Array, Instance, RunError, Slot
+from ..serving.instance import Array, Instance, Slot
+from ..serving.process import RunError
 
 # Free sizes that nobody gave: enough to be no special case, little enough to be quick.
 DEFAULT_SIZE = 16

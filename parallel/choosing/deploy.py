@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from ...catalog import Catalog
 from ...catalog.errors import ModelError
@@ -21,7 +22,7 @@ from ...profiles.machine import cores as usable_cores
 from ...profiles.machine import identity
 from ...profiles.sessions.deployed import MODEL, MODEL_FOLDER, model_file
 from ...profiles.sessions.session import runtime_version
-from ..devices import ClusterError, read_cluster
+from ..devices import Cluster
 from ..serving.instance import Array, Slot
 from .batches import BatchAxis, drawn_feeds, find_batch_axis
 from .choose import Choice, choose
@@ -32,7 +33,17 @@ from .deployment import (
     files_beside,
     read_deployment,
 )
-from .settings import GOALS, MOST_ROWS, Goal, Limit, LimitError, batch_ladder, read_limit, summarize
+from .settings import (
+    GOALS,
+    MOST_ROWS,
+    Goal,
+    Limit,
+    LimitError,
+    Measured,
+    batch_ladder,
+    read_limit,
+    summarize,
+)
 
 Progress = Callable[[str, int, int, str], None]
 Shapes = Mapping[str, Sequence[int]]
@@ -58,6 +69,7 @@ def deploy(
     input_shapes: Shapes | None = None,
     budget: float = BUDGET_S,
     optimize: bool = False,
+    devices: Cluster | None = None,
     catalog: Catalog | None = None,
     progress: Progress | None = None,
 ) -> Deployment:
@@ -68,6 +80,8 @@ def deploy(
     more than the affinity mask and the container allow; batches have at most `most_rows` rows.
     `input_shapes` gives free dimensions by input, `budget` is in seconds. With `optimize` the model
     is optimized for the number of threads chosen, in `catalog`, and the result taken where it wins.
+    With `devices` it may be divided among processes that stand for them, at the sizes of
+    `input_shapes`, see over_devices.py; the proofs of cuts are kept in `catalog`.
     Raises ModelError, LimitError where no setting keeps the limits, DeploymentError where the
     folder can't be written.
     """
@@ -88,6 +102,8 @@ def deploy(
     asked = _Question(
         wanted, bounds, cores or allowed, most_rows, input_shapes or {}, budget, progress
     )
+    if devices is not None:
+        return _divided(asked, devices, source, target, catalog)
     best = asked.answer(source, ORIGINAL)
     if not optimize:
         return _written(asked, best, source, target, time.monotonic() - start)
@@ -102,17 +118,6 @@ def deploy(
             why = "nothing that was tried is faster than the original"
         best.choice.reasons.append(why)
         return _written(asked, best, source, target, time.monotonic() - start)
-
-
-def cores_of(path: Path) -> int:
-    """Return the cores of the device that a TOML file describes; ClusterError for several."""
-    cluster = read_cluster(path)
-    if len(cluster.devices) > 1:
-        raise ClusterError(
-            f"{path} describes {len(cluster.devices)} devices: a model is deployed on one machine, "
-            "as one [[device]] with its cores"
-        )
-    return cluster.devices[0].cores
 
 
 @dataclass
@@ -145,7 +150,7 @@ class _Question:
 
     def answer(self, model: Path, variant: str) -> _Answer:
         """Measure a model and choose its setting."""
-        self._tell("opening", str(model))
+        self.tell("opening", str(model))
         with Crews(model_file(model), self.cores) as crews:
             instance = crews.first()
             for slot in instance.outputs:
@@ -156,7 +161,7 @@ class _Question:
                     )
             sizes = self._sizes
             feeds = drawn_feeds(instance.inputs, sizes, None)
-            self._tell("checking the batch", str(model))
+            self.tell("checking the batch", str(model))
             axis = find_batch_axis(instance, sizes)
             if not axis.is_free:
                 given = next((array for array in feeds.values() if array.ndim), None)
@@ -209,7 +214,7 @@ class _Question:
             for number in range(_FINAL_ROUNDS):
                 order = [(0, first), (1, second)]
                 for side, crews in order if number % 2 else order[::-1]:
-                    self._tell("comparing with the original", answers[side].variant)
+                    self.tell("comparing with the original", answers[side].variant)
                     rounds[side].append(crews.time(settings[side], _FINAL_S, _FINAL_RUNS))
             memory = [c.memory_bytes(s) for c, s in zip((first, second), settings, strict=True)]
         timed = [summarize(*entry) for entry in zip(settings, rounds, memory, strict=True)]
@@ -219,7 +224,8 @@ class _Question:
             return timed[0].p50_ms < 0.99 * timed[1].p50_ms
         return timed[0].rows_per_s > 1.01 * timed[1].rows_per_s
 
-    def _tell(self, phase: str, detail: str) -> None:
+    def tell(self, phase: str, detail: str) -> None:
+        """Report progress."""
         if self.progress is not None:
             self.progress(phase, 0, 0, detail)
 
@@ -235,7 +241,6 @@ def _written(
 ) -> Deployment:
     """Make the plan of an answer, write it, and read what was written."""
     choice, chosen = answer.choice, answer.choice.chosen
-    here = identity()
     waiting = _WAITING_BATCHES * chosen.setting.instances
     plan = Deployment(
         model=f"{MODEL_FOLDER}/{MODEL}",
@@ -245,7 +250,7 @@ def _written(
         batch=answer.axis,
         delay_ms=_delay_ms(asked, answer),
         queue=waiting * (chosen.setting.batch if answer.axis.is_free else 1),
-        deadline_s=max(_LEAST_DEADLINE_S, _DEADLINE_RUNS * chosen.p99_ms / 1e3),
+        deadline_s=_deadline_s(chosen),
         inputs=answer.inputs,
         outputs=answer.outputs,
         chosen=chosen,
@@ -254,16 +259,77 @@ def _written(
         reasons=(*choice.reasons, f"batches: {answer.axis.reason}"),
         complete=choice.complete,
         variant=answer.variant,
-        machine={
-            "name": here.name,
-            "cores": asked.cores,
-            "memory_bytes": here.memory_bytes,
-            "fingerprint": here.fingerprint,
-        },
-        versions={"tensolog": version_of("tensolog"), "onnxruntime": runtime_version()},
+        machine=_machine(asked.cores),
+        versions=_versions(),
         measuring_s=round(seconds, 3),
     )
     return read_deployment(plan.write(source, target))
+
+
+def _divided(
+    asked: _Question, devices: Cluster, source: Path, target: Path, catalog: Catalog | None
+) -> Deployment:
+    """Deploy over several devices: choose, write, and read what was written."""
+    # The search for plans is loaded where there are several devices.
+    from .over_devices import choose_over_devices
+
+    start = time.monotonic()
+    found = choose_over_devices(
+        source,
+        devices,
+        asked.goal,
+        asked.limits,
+        asked.shapes,
+        budget_s=asked.budget_s,
+        catalog=catalog,
+        tell=asked.tell,
+    )
+    setting = found.chosen.setting
+    partition = None if found.parted is None else found.parted.partition
+    lanes = 1 if partition is None else partition.slots
+    plan = Deployment(
+        model=f"{MODEL_FOLDER}/{MODEL}",
+        goal=asked.goal,
+        limits=tuple(limit.text for limit in asked.limits),
+        setting=setting,
+        batch=BatchAxis(
+            False, "what is deployed over devices has the sizes planned for", found.rows
+        ),
+        delay_ms=0.0,
+        queue=_WAITING_BATCHES * setting.instances * lanes,
+        deadline_s=_deadline_s(found.chosen),
+        inputs=found.inputs,
+        outputs=found.outputs,
+        chosen=found.chosen,
+        baseline=found.baseline,
+        measured=tuple(found.measured),
+        reasons=tuple(found.reasons),
+        complete=found.complete,
+        variant=ORIGINAL,
+        machine=_machine(sum(device.cores for device in devices.devices)),
+        versions=_versions(),
+        measuring_s=round(time.monotonic() - start, 3),
+        partition=partition,
+    )
+    return read_deployment(plan.write(source, target, found.parted))
+
+
+def _machine(cores: int) -> dict[str, Any]:
+    here = identity()
+    return {
+        "name": here.name,
+        "cores": cores,
+        "memory_bytes": here.memory_bytes,
+        "fingerprint": here.fingerprint,
+    }
+
+
+def _versions() -> dict[str, Any]:
+    return {"tensolog": version_of("tensolog"), "onnxruntime": runtime_version()}
+
+
+def _deadline_s(chosen: Measured) -> float:
+    return max(_LEAST_DEADLINE_S, _DEADLINE_RUNS * chosen.p99_ms / 1e3)
 
 
 def _delay_ms(asked: _Question, answer: _Answer) -> float:

@@ -15,7 +15,7 @@ import tempfile
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnx
 
@@ -25,13 +25,19 @@ from ...catalog.onnx.source import open_source
 from ...catalog.tensors import model_tensors
 from ...profiles.sessions.deployed import AS_A_WHOLE, MODEL, MODEL_FOLDER, model_file
 from ...profiles.sessions.execution import embedded
+from ..partition import Partition
 from ..serving.instance import Slot
 from .batches import BatchAxis
 from .settings import Goal, Measured, Setting, measured_from_json, read_limit
 from .typed_values import read_as
 
+if TYPE_CHECKING:
+    from ..stage_models import Parted
+
 PLAN = "plan.json"
 FORMAT, VERSION = "tensolog.deployment", 1
+# Of deployments whose model is divided: others need not know of it.
+DIVIDED_VERSION = 2
 # What lies in a folder that may be replaced.
 _NAMES = frozenset({PLAN, MODEL_FOLDER})
 _HEAD_BYTES = 200  # of plan.json, which says in its first lines what it is
@@ -47,7 +53,9 @@ class Deployment:
 
     `model` is its file, relative to the folder. A request waits at most `delay_ms` for others to
     join its batch; `queue` requests may wait, further ones are held back; an instance that has not
-    answered after `deadline_s` is replaced. `variant` is "original" or "optimized".
+    answered after `deadline_s` is replaced. `variant` is "original" or "optimized". With a
+    `partition` each instance is a group of processes that run parts of the model; these lie beside
+    it.
     """
 
     model: str
@@ -69,6 +77,7 @@ class Deployment:
     machine: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     measuring_s: float = 0.0
+    partition: Partition | None = None
     folder: Path = Path()
 
     @property
@@ -88,7 +97,7 @@ class Deployment:
             "version": VERSION,
             **{key: getattr(self, key) for key in _PLAIN},
             "limits": list(self.limits),
-            "setting": asdict(self.setting),
+            "setting": self.setting.to_json(),
             "batch": asdict(self.batch),
             "inputs": [_slot_json(slot) for slot in self.inputs],
             "outputs": [_slot_json(slot) for slot in self.outputs],
@@ -97,10 +106,12 @@ class Deployment:
             "measured": [entry.to_json() for entry in self.measured],
             "reasons": list(self.reasons),
         }
+        if self.partition is not None:
+            values |= {"version": DIVIDED_VERSION, "partition": self.partition.to_json()}
         return values
 
-    def write(self, source: Path, target: Path) -> Path:
-        """Write the folder, whole or not at all, with the model that lies at `source`.
+    def write(self, source: Path, target: Path, parted: Parted | None = None) -> Path:
+        """Write the folder, whole or not at all, with the model at `source` and its parts.
 
         An older deployment there is replaced. Raises DeploymentError, ModelError.
         """
@@ -110,6 +121,8 @@ class Deployment:
         atexit.register(remove)  # a second interrupt ends the process before the block ends
         try:
             copy_model(source, made / MODEL_FOLDER)
+            if parted is not None:
+                parted.write(made / MODEL_FOLDER)
             text = json.dumps(self.to_json(), indent=2)
             (made / PLAN).write_text(text + "\n", encoding="utf-8")
             put_in_place(made, target)
@@ -143,10 +156,10 @@ def read_deployment(path: str | Path) -> Deployment:
             raise DeploymentError(
                 f"{file} is a plan of another kind: {kind!r}; name a folder that deploy wrote"
             )
-        if version != VERSION:
+        if version not in (VERSION, DIVIDED_VERSION):
             raise DeploymentError(
-                f"{file} is of version {version!r}, and this tensolog reads {VERSION}: deploy the "
-                "model again"
+                f"{file} is of version {version!r}, and this tensolog reads {DIVIDED_VERSION}: "
+                "deploy the model again"
             )
         read = replace(_plan_of(values), folder=folder)
         inside = read.model_path.resolve().is_relative_to(folder.resolve())
@@ -158,6 +171,12 @@ def read_deployment(path: str | Path) -> Deployment:
         raise DeploymentError(
             f"{file} names {read.model!r}, which is missing: move the whole folder"
         )
+    for stage in read.partition.stages if read.partition is not None else ():
+        model = read.model_path.parent / stage.model
+        if model.name != stage.model or not model.is_file():
+            raise DeploymentError(
+                f"{file} names {stage.model!r}, which is missing: move the whole folder"
+            )
     return read
 
 
@@ -183,6 +202,12 @@ def _plan_of(values: dict[str, Any]) -> Deployment:
             raise ValueError(f"{name} is {time:g}")
     for text in plan.limits:
         read_limit(text)
+    if plan.partition is not None:
+        own = plan.partition
+        names = [own.tensors[number].name for number in own.inputs]
+        named = (set(names), {output.name for output in own.outputs})
+        if named != ({slot.name for slot in plan.inputs}, {slot.name for slot in plan.outputs}):
+            raise ValueError("its partition is of another model")
     return plan
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from ..partition import CALLER, Partition
 from .deployment import Deployment
 from .settings import INDIFFERENCE, Measured, read_limit
 
@@ -12,10 +13,12 @@ def deployment_text(plan: Deployment) -> str:
     """Lay a deployment out for a terminal: the setting, the reasons, and all that was measured."""
     unit = "rows" if plan.batch.is_free else "runs"
     gain = plan.chosen.rows_per_s / plan.baseline.rows_per_s
+    # Where one instance can't be served, what was chosen stands for it.
+    over = f", {gain:.2f} times one instance's" * (not plan.baseline.setting.plan)
     lines = [
         f"{plan.folder}: {plan.setting}, of the {plan.variant} model",
         f"  goal        {plan.goal}{''.join(f', {limit}' for limit in plan.limits)}",
-        f"  throughput  {_rate(plan, plan.chosen):.4g} {unit}/s, {gain:.2f} times one instance's",
+        f"  throughput  {_rate(plan, plan.chosen):.4g} {unit}/s{over}",
         f"  a batch     p50 {plan.chosen.p50_ms:.3g} ms, p99 {plan.chosen.p99_ms:.3g} ms, with all "
         "instances busy",
         f"  memory      {plan.chosen.memory_bytes / 1e6:.0f} MB, of all instances",
@@ -24,9 +27,26 @@ def deployment_text(plan: Deployment) -> str:
         lines.append(f"  a request waits at most {plan.delay_ms:g} ms for others to join its batch")
     machine = plan.machine.get("name", "a machine")
     lines.append(f"  measured    on {machine}, {plan.machine.get('cores', '?')} cores")
+    if plan.partition is not None:
+        lines += ["", "Where", *map("  {}".format, _where(plan.partition))]
     lines += ["", "Why", *(f"  {reason}" for reason in plan.reasons)]
     lines += ["", f"Measured, all instances busy (in {plan.measuring_s:.3g} s)", _table(plan, unit)]
     return "\n".join(lines)
+
+
+def _where(partition: Partition) -> Iterator[str]:
+    """Say what each device computes, stage by stage, and what it gets from others for that."""
+    names = partition.devices
+    for number, stage in enumerate(partition.stages):
+        text = f"{names[stage.device]}  stage {number}: {stage.operators}"
+        others = [
+            n for n in stage.reads if partition.tensors[n].owner not in (stage.device, CALLER)
+        ]
+        if others:
+            kib = sum(partition.tensors[n].size_bytes for n in others) / 1024
+            owners = dict.fromkeys(names[partition.tensors[n].owner] for n in others)
+            text += f", with {kib:.1f} KiB from {', '.join(owners)}"
+        yield text
 
 
 def _table(plan: Deployment, unit: str) -> str:
@@ -64,8 +84,11 @@ def _rate(plan: Deployment, entry: Measured) -> float:
 
 
 def _remark(plan: Deployment, entry: Measured) -> str:
+    divided = entry.setting.plan
     if entry.setting == plan.setting:
-        return "chosen"
+        return f"chosen: {divided}" if divided else "chosen"
+    if divided:
+        return divided
     broken = [text for text in plan.limits if not read_limit(text).holds(entry)]
     if broken:
         return f"breaks {broken[0]}"

@@ -30,11 +30,16 @@ class LimitError(TensologError, ValueError):
 
 @dataclass(frozen=True, order=True)
 class Setting:
-    """So many instances of a model, threads in each, and rows in a batch."""
+    """So many instances of a model, threads in each, and rows in a batch.
+
+    `plan` names the plan by which each instance is divided among processes of so many threads; "":
+    it is not.
+    """
 
     instances: int
     threads: int
     batch: int
+    plan: str = ""
 
     def __str__(self) -> str:
         """Read as people say it."""
@@ -44,7 +49,12 @@ class Setting:
             (self.threads, "thread"),
         ):
             parts.append(f"{count} {unit}{'' if count == 1 else 's'}")
-        return f"{' x '.join(parts)} x batch of {self.batch}"
+        divided = f", each {self.plan}" if self.plan else ""
+        return f"{' x '.join(parts)} x batch of {self.batch}{divided}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Give plain values; the plan only where there is one."""
+        return {key: value for key, value in asdict(self).items() if key != "plan" or value}
 
 
 @dataclass(frozen=True)
@@ -66,7 +76,8 @@ class Measured:
     def to_json(self) -> dict[str, Any]:
         """Give plain values; `measured_from_json` reads them."""
         values = asdict(self)
-        return {**values.pop("setting"), **values}
+        del values["setting"]
+        return {**self.setting.to_json(), **values}
 
 
 def measured_from_json(values: Any, place: str = "") -> Measured:

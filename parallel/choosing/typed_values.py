@@ -35,6 +35,9 @@ def _read(kind: Any, value: Any, place: str) -> Any:
         return value
     origin, arguments = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
+        some = [choice for choice in arguments if choice is not types.NoneType]
+        if value is not None and len(some) == 1:  # what is wrong within it is told
+            return _read(some[0], value, place)
         for choice in arguments:
             try:
                 return _read(choice, value, place)

@@ -16,9 +16,9 @@ from ...catalog.errors import TensologError
 from ...optimizer.result.summary import version_of
 from ..choosing.deployment import Deployment
 from ..choosing.settings import Setting
-from .instance import RunError
 from .open_inference import HEADER, ProtocolError, metadata, read_request, write_answer
 from .pool import ClosedError, FeedError, FullError, ParallelSession
+from .process import RunError
 
 try:
     import uvicorn

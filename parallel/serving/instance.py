@@ -7,42 +7,22 @@ InstanceError, as does one that doesn't answer in time, which is ended: both can
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import signal
-import socket
-import subprocess
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...catalog.errors import ModelError, TensologError
+from ...catalog.errors import ModelError
+from .process import RunError, WorkerProcess
 from .shared_memory import SharedMemory
 
 Array = np.ndarray[Any, Any]
 
-_CODE = (
-    "import json, sys; arguments = json.loads(sys.argv[1]); sys.path[:] = arguments.pop('path')\n"
-    "from {package}.worker import main; main(arguments)"
-)
 # Opening a model of gigabytes takes minutes on a slow disk.
 START_S = 300.0
-_END_S = 2.0
-# numpy's own library of linear algebra would start a thread for each processor of the machine.
-_ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-
-
-class InstanceError(TensologError):
-    """An instance is gone: its process died, or did not answer in time and was ended."""
-
-
-class RunError(TensologError):
-    """The runtime refused to run the model on what it was given; the instance is well."""
 
 
 @dataclass(frozen=True)
@@ -77,57 +57,41 @@ class Start:
     spins: bool = True
     memory_limit_bytes: int = 0
 
+    def arguments(self) -> dict[str, Any]:
+        """Give plain values, as the process reads them."""
+        return {**asdict(self), "model": os.fspath(self.model.absolute())}
+
 
 class Instance:
     """A worker process; `ready` waits until it has opened the model."""
 
     def __init__(self, start: Start) -> None:
         """Start the process, without waiting for it."""
-        if os.name == "nt":
-            raise TensologError(
-                "instances are processes that inherit descriptors, which Windows does not know: "
-                "use tensolog.open_session here"
-            )
         self._model = start.model
         self._inputs, self._outputs = SharedMemory(), SharedMemory()
-        here, there = socket.socketpair()
-        passed = (there.fileno(), self._inputs.descriptor, self._outputs.descriptor)
-        arguments = {
-            "path": [entry or os.getcwd() for entry in sys.path],  # noqa: PTH109
-            "model": os.fspath(start.model.absolute()),
-            "threads": start.threads,
-            "processors": list(start.processors),
-            "spins": start.spins,
-            "memory_limit_bytes": start.memory_limit_bytes,
-            **dict(zip(("pipe", "inputs", "outputs"), passed, strict=True)),
-        }
-        code = _CODE.format(package=__package__)
-        try:
-            with there, _interrupts_wait():
-                self._process = subprocess.Popen(
-                    [sys.executable, "-c", code, json.dumps(arguments)],
-                    stdin=subprocess.DEVNULL,
-                    pass_fds=passed,
-                    env={**os.environ, **_ONE_THREAD},
-                )
-        except OSError as error:
-            here.close()
-            raise InstanceError(f"no process could be started: {error.strerror}") from error
-        self._connection = Connection(here.detach())
+        memories = {"inputs": self._inputs.descriptor, "outputs": self._outputs.descriptor}
+        self._process = WorkerProcess(
+            "worker", {**start.arguments(), **memories}, memories.values()
+        )
         self.inputs: tuple[Slot, ...] = ()
         self.outputs: tuple[Slot, ...] = ()
         self.open_s = 0.0
         self.resident_bytes = 0
 
     @property
-    def pid(self) -> int:
-        """Return the process's number."""
-        return self._process.pid
+    def pids(self) -> list[int]:
+        """Number the process."""
+        return [self._process.pid]
+
+    @property
+    def is_lost(self) -> bool:
+        """Tell whether it is known to be no more: who runs it is told so."""
+        return False
 
     def ready(self) -> None:
         """Wait until the model is open; ModelError where the runtime refuses it."""
         try:
-            details = self._receive(START_S)
+            details = self._process.receive(START_S)
         except RunError as error:
             self.close()
             raise ModelError(f"ONNX Runtime can't open {self._model}: {error}") from error
@@ -145,11 +109,6 @@ class Instance:
         """
         return self._outputs.read(self._call("run", limit_s, self._inputs.write(feeds)))
 
-    def echo(self, feeds: Mapping[str, Array], limit_s: float) -> dict[str, Array]:
-        """Send tensors there and back."""
-        places = self._inputs.write({name: [array] for name, array in feeds.items()})
-        return self._outputs.read(self._call("echo", limit_s, places))
-
     def load(self, key: str, feeds: Mapping[str, Array], limit_s: float) -> None:
         """Bind tensors to be timed, and run them twice; see `start_timing`."""
         places = self._inputs.write({name: [array] for name, array in feeds.items()})
@@ -157,24 +116,20 @@ class Instance:
 
     def start_timing(self, key: str, seconds: float, least_runs: int) -> None:
         """Have what was loaded run for so long, at least so many times; `timed` waits for it."""
-        self._send("time", key, seconds, least_runs)
+        self._process.send("time", key, seconds, least_runs)
 
     def timed(self, limit_s: float) -> list[float]:
         """Wait for the nanoseconds of each run that `start_timing` began."""
-        times: list[float] = self._receive(limit_s)
+        times: list[float] = self._process.receive(limit_s)
         return times
 
     def leave(self) -> None:
         """Tell the process that nobody asks any more; `close` waits until it has ended."""
-        self._connection.close()
+        self._process.leave()
 
     def close(self) -> None:
         """End the process, by force if it is busy; nothing of it is left."""
-        self.leave()
-        try:
-            self._process.wait(_END_S if self._process.poll() is None else 0)
-        except subprocess.TimeoutExpired:
-            self.kill()
+        self._process.close()
         for memory in (self._inputs, self._outputs):
             with contextlib.suppress(OSError):  # closed already
                 memory.close()
@@ -182,51 +137,10 @@ class Instance:
     def kill(self) -> None:
         """End the process at once, also one that is stopped."""
         self._process.kill()
-        self._process.wait()
 
     def _call(self, asked: str, limit_s: float, *details: Any) -> Any:
-        self._send(asked, *details)
-        return self._receive(limit_s)
-
-    def _send(self, *message: Any) -> None:
-        try:
-            self._connection.send(message)
-        except OSError as error:
-            raise InstanceError(self._ending()) from error
-
-    def _receive(self, limit_s: float) -> Any:
-        try:
-            if not self._connection.poll(limit_s):
-                self.kill()
-                raise InstanceError(f"an instance had not answered after {limit_s:.3g} s")
-            kind, content = self._connection.recv()
-        except (EOFError, OSError) as error:
-            raise InstanceError(self._ending()) from error
-        if kind == "failed":
-            raise RunError(content)
-        return content
-
-    def _ending(self) -> str:
-        try:
-            code = self._process.wait(_END_S)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            return "an instance closed its pipe"
-        ended = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-        return f"the process of an instance ended {ended}"
-
-
-@contextlib.contextmanager
-def _interrupts_wait() -> Iterator[None]:
-    """Start a process in which Ctrl-C waits, as long as it can't say yet what it makes of it.
-
-    Ctrl-C reaches all processes of a terminal; one that loads Python would print a traceback.
-    """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        self._process.send(asked, *details)
+        return self._process.receive(limit_s)
 
 
 _DTYPES = {

@@ -47,13 +47,20 @@ def assign(
 
     Raises ValueError where there are too few.
     """
-    if instances * threads > len(available):
-        raise ValueError(f"{instances} x {threads} threads on {len(available)} processors")
+    return assign_each([threads] * instances, available)
+
+
+def assign_each(
+    counts: Sequence[int], available: Sequence[Processor]
+) -> tuple[tuple[int, ...], ...]:
+    """Give each instance as many processors as `counts` says; ValueError where there are few."""
+    if sum(counts) > len(available):
+        raise ValueError(f"{_asked(counts)} on {len(available)} processors")
     nodes: dict[int, list[Processor]] = {}
     for processor in sorted(available, key=lambda entry: (entry.sibling, entry.number)):
         nodes.setdefault(processor.node, []).append(processor)
     assigned = []
-    for _ in range(instances):
+    for threads in counts:
         # The emptiest node; where none has room enough, what is free anywhere.
         free = max(nodes.values(), key=len)
         if len(free) >= threads:
@@ -73,9 +80,20 @@ def here(instances: int, threads: int) -> tuple[tuple[int, ...], ...]:
 
     Raises ValueError where there are too few.
     """
-    if instances * threads > cores():
-        raise ValueError(f"{instances} x {threads} threads, and {cores()} cores may be used")
-    return assign(instances, threads, topology(processors()))
+    return here_each([threads] * instances)
+
+
+def here_each(counts: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """Assign the processors that this process may use, as many to each instance as it asks for."""
+    if sum(counts) > cores():
+        raise ValueError(f"{_asked(counts)}, and {cores()} cores may be used")
+    return assign_each(counts, topology(processors()))
+
+
+def _asked(counts: Sequence[int]) -> str:
+    equal = len(set(counts)) == 1
+    asked = f"{len(counts)} x {counts[0]}" if equal else " + ".join(map(str, counts))
+    return f"{asked} threads"
 
 
 def _number(path: Path) -> int:

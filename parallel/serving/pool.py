@@ -16,6 +16,7 @@ import warnings
 import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -24,9 +25,12 @@ from ...catalog.errors import TensologError, TensologWarning
 from ...profiles.machine import cores
 from ..choosing.deployment import Deployment, DeploymentError, read_deployment
 from ..choosing.settings import Setting
-from .instance import Array, Instance, InstanceError, RunError, Slot, Start
-from .pinning import here
+from .instance import Array, Instance, Slot, Start
+from .pinning import here, here_each
+from .process import InstanceError, RunError
 from .requests import MOST_LOSSES, Part, Queue, Request
+from .source import GroupSource, InstanceSource, Runner, Source
+from .worker_group import WorkerGroup, starts_of
 
 # Instances that can't be started so often in a row are given up.
 _MOST_FAILED_STARTS = 3
@@ -65,12 +69,12 @@ class ParallelSession:
             plan.queue, plan.setting.batch, plan.delay_ms / 1e3, joins=plan.batch.is_free
         )
         self._drivers: list[_Driver] = []
-        self._alive = self.setting.instances
         self._lock = threading.Lock()
-        self.restarts = 0
-        places = here(self.setting.instances, self.setting.threads)
-        for processors in places:
-            driver = _Driver(self, processors)
+        self._sources = self._divided() if plan.partition is not None else self._whole()
+        lanes = 1 if plan.partition is None else plan.partition.slots
+        self._alive = len(self._sources) * lanes
+        for source, number in itertools.product(self._sources, range(lanes)):
+            driver = _Driver(self, source, number)
             self._drivers.append(driver)
             driver.thread.start()
         # A session that nobody has any more ends its instances; so does the interpreter's end.
@@ -82,6 +86,47 @@ class ParallelSession:
         except BaseException:
             self.close()
             raise
+
+    def _whole(self) -> list[Source]:
+        """Return where instances come from that each have the whole model."""
+        places = here(self.setting.instances, self.setting.threads)
+        return [InstanceSource(self._start(place)) for place in places]
+
+    def _divided(self) -> list[Source]:
+        """Return where groups of workers come from, each with the parts of a model."""
+        partition, instances = self.plan.partition, self.setting.instances
+        assert partition is not None
+        slots = partition.slots
+        try:
+            places = here_each(list(partition.threads) * instances)
+        except ValueError as error:
+            warnings.warn(
+                f"{error}: workers take turns; deploy the model here", TensologWarning, stacklevel=4
+            )
+            places = ((),) * (len(partition.devices) * instances)
+        sources: list[Source] = []
+        width = len(partition.devices)
+        for first in range(0, len(places), width):
+            group = places[first : first + width]
+            starts = starts_of(partition, self._start(()), group)
+            sources.append(GroupSource(partial(WorkerGroup, partition, starts, slots)))
+        return sources
+
+    def _start(self, processors: tuple[int, ...]) -> Start:
+        return Start(
+            self.plan.model_path,
+            self.setting.threads,
+            processors,
+            # Threads that wait busily for each other cost others nothing where each has a processor
+            # of its own; where instances can't be pinned they would take turns with them.
+            spins=self.setting.instances == 1 or hasattr(os, "sched_setaffinity"),
+            memory_limit_bytes=self._memory_limit_bytes,
+        )
+
+    @property
+    def restarts(self) -> int:
+        """Count the instances, or groups of workers, that were replaced."""
+        return sum(max(0, source.opened - 1) for source in self._sources)
 
     @property
     def inputs(self) -> tuple[Slot, ...]:
@@ -101,7 +146,8 @@ class ParallelSession:
     @property
     def pids(self) -> list[int]:
         """Number the processes of the instances."""
-        return [driver.instance.pid for driver in self._drivers if driver.instance is not None]
+        runners = [driver.instance for driver in self._drivers if driver.instance is not None]
+        return list(dict.fromkeys(pid for runner in runners for pid in runner.pids))
 
     def run(
         self,
@@ -177,7 +223,7 @@ class ParallelSession:
     def _check_model(self) -> None:
         """Raise DeploymentError where the model is not the one that the plan was made for."""
         instance = self._drivers[0].instance
-        if instance is None:
+        if not isinstance(instance, Instance):  # parts that don't fit together can't be opened
             return
         for found, planned in ((instance.inputs, self.inputs), (instance.outputs, self.outputs)):
             if [(s.name, s.dtype) for s in found] != [(s.name, s.dtype) for s in planned]:
@@ -266,22 +312,13 @@ class ParallelSession:
 class _Driver:
     """The thread of one instance, which owns it: forms batches, and replaces what is lost."""
 
-    def __init__(self, session: ParallelSession, processors: tuple[int, ...]) -> None:
-        setting = session.setting
-        self._start = Start(
-            session.plan.model_path,
-            setting.threads,
-            processors,
-            # Threads that wait busily for each other cost others nothing where each has a processor
-            # of its own; where instances can't be pinned they would take turns with them.
-            spins=setting.instances == 1 or hasattr(os, "sched_setaffinity"),
-            memory_limit_bytes=session._memory_limit_bytes,
-        )
+    def __init__(self, session: ParallelSession, source: Source, number: int) -> None:
+        self._source, self._number = source, number
         self._session = weakref.ref(session)
         self._queue, self._deadline_s = session._queue, session._deadline_s
         self._joins = session.plan.batch.is_free
         self.opened: Future[None] = Future()
-        self.instance: Instance | None = None
+        self.instance: Runner | None = None
         self._stopped = False
         self.thread = threading.Thread(target=self._serve, name="tensolog-instance", daemon=True)
 
@@ -295,8 +332,6 @@ class _Driver:
         try:
             self._open()
         except Exception as error:  # what whoever opens the session sees
-            if self.instance is not None:
-                self.instance.close()
             self.opened.set_exception(error)
             return
         self.opened.set_result(None)
@@ -305,20 +340,28 @@ class _Driver:
                 batch = [part for part in taken if not part.request.future.done()]
                 if not batch:
                     continue
+                if self.instance is None or self.instance.is_lost:  # that of another driver's group
+                    self._queue.put_back(batch)
+                    self._reopen()
+                    continue
                 try:
-                    self._answer(batch)
+                    with self._source.turn(alone=any(part.losses for part in batch)):
+                        self._answer(batch)
                 except InstanceError as error:
                     self._after_loss(batch, error)
         except Exception as error:
             self._give_up(error)
         finally:
-            if self.instance is not None:
-                self.instance.close()
-                self.instance = None
+            self._close()
 
     def _open(self) -> None:
-        self.instance = Instance(self._start)
-        self.instance.ready()
+        self._close()
+        self.instance = self._source.open(self._number)
+
+    def _close(self) -> None:
+        instance, self.instance = self.instance, None
+        if instance is not None:
+            instance.close()
 
     def _answer(self, batch: list[Part]) -> None:
         """Run a batch and give each part its rows; parts that are refused together run alone."""
@@ -358,15 +401,13 @@ class _Driver:
             else:
                 part.request.fail(InstanceError(f"{error}; so did {part.losses - 1} before it"))
         self._queue.put_back([part for part in again if not part.request.future.done()])
-        session = self._session()
-        if session is not None:
-            session.restarts += 1
-        del session
         if self._stopped:
             raise error
+        self._reopen()
+
+    def _reopen(self) -> None:
+        """Open what runs requests again; raises what that raises, when it has often enough."""
         for attempt in range(1, _MOST_FAILED_STARTS + 1):
-            if self.instance is not None:
-                self.instance.close()
             try:
                 self._open()
                 break

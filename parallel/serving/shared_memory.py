@@ -69,6 +69,10 @@ class SharedMemory:
             for name, place in places.items()
         }
 
+    def reserve(self, size_bytes: int) -> None:
+        """Make room for so many bytes, before others open it."""
+        self._mapped(size_bytes, grow=True)
+
     def close(self) -> None:
         """Let go of it; views that are still used keep the memory."""
         self._map = None

@@ -30,6 +30,21 @@ _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 
 def main(arguments: dict[str, Any]) -> None:
     """Open the model and answer until nobody asks any more."""
+    connection = confine(arguments)
+    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        try:
+            worker = Worker(arguments)
+        except Exception as error:  # whatever the runtime raises is its reason to refuse
+            connection.send(("failed", line_of(error)))
+            return
+        connection.send(("ready", worker.describe()))
+        while True:
+            connection.send(worker.answer(connection.recv()))
+    os._exit(0)  # nobody asks any more: to shut down takes long with so many libraries loaded
+
+
+def confine(arguments: dict[str, Any]) -> Connection:
+    """Take the processors and the memory that the process is to have; return its pipe."""
     _end_with_parent()
     # What a library of operators prints must not come between the lines of a program's output.
     os.dup2(2, 1)
@@ -39,31 +54,26 @@ def main(arguments: dict[str, Any]) -> None:
     if arguments["memory_limit_bytes"]:
         limit = arguments["memory_limit_bytes"]
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-    connection = Connection(arguments["pipe"])
-    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        try:
-            worker = Worker(arguments)
-        except Exception as error:  # whatever the runtime raises is its reason to refuse
-            connection.send(("failed", _line(error)))
-            return
-        connection.send(("ready", worker.describe()))
-        while True:
-            connection.send(worker.answer(connection.recv()))
-    os._exit(0)  # nobody asks any more: to shut down takes long with so many libraries loaded
+    return Connection(arguments["pipe"])
+
+
+def open_model(path: str, arguments: dict[str, Any]) -> onnxruntime.InferenceSession:
+    """Open a model with the threads that the process is to have."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = arguments["threads"]
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    spins = str(int(arguments["spins"]))
+    options.add_session_config_entry("session.intra_op.allow_spinning", spins)
+    return open_deployed(Path(path), options)
 
 
 class Worker:
     """A session, and the memory that its tensors come and go by."""
 
     def __init__(self, arguments: dict[str, Any]) -> None:
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = arguments["threads"]
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 4
-        spins = str(int(arguments["spins"]))
-        options.add_session_config_entry("session.intra_op.allow_spinning", spins)
         start = time.perf_counter()
-        self._session = open_deployed(Path(arguments["model"]), options)
+        self._session = open_model(arguments["model"], arguments)
         self._open_s = time.perf_counter() - start
         self._inputs = SharedMemory(arguments["inputs"])
         self._outputs = SharedMemory(arguments["outputs"])
@@ -85,7 +95,7 @@ class Worker:
         try:
             return ("done", getattr(self, f"_{asked}")(*details))
         except Exception as error:  # whatever the runtime raises is its reason to refuse
-            return ("failed", _line(error))
+            return ("failed", line_of(error))
 
     def _run(self, places: dict[str, Any]) -> dict[str, Any]:
         """Run the model on the tensors that lie there; say where the outputs lie."""
@@ -114,16 +124,13 @@ class Worker:
             times.append(run.time())
         return times
 
-    def _echo(self, places: dict[str, Any]) -> dict[str, Any]:
-        """Give tensors back as they came: what a message takes by itself."""
-        return self._outputs.write({k: [v] for k, v in self._inputs.read(places).items()})
-
 
 def _slot(entry: Any) -> tuple[str, str, tuple[int | str | None, ...]]:
     return entry.name, entry.type, tuple(entry.shape or ())
 
 
-def _line(error: Exception) -> str:
+def line_of(error: Exception) -> str:
+    """Say in a line why something failed."""
     return str(error) if isinstance(error, TensologError) else reason_of(error)
 
 

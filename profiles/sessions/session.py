@@ -85,7 +85,7 @@ def open_session(
     if profile_prefix is not None:
         options.enable_profiling = True
         options.profile_file_prefix = str(profile_prefix)
-    values = [_ort_value(array) for array in (constants or {}).values()]
+    values = [ort_value(array) for array in (constants or {}).values()]
     if constants:
         options.add_external_initializers(list(constants), values)
     if hasattr(options, "set_load_cancellation_flag"):  # from ONNX Runtime 1.21 on
@@ -187,7 +187,7 @@ class BoundRun:
             self._options = None
 
     def _bind(self) -> Any:
-        values = {name: _ort_value(array) for name, array in self.feeds.items()}
+        values = {name: ort_value(array) for name, array in self.feeds.items()}
         names = [entry.name for entry in self._session.get_outputs()]
         outputs = self._session.run_with_ort_values(names, values, self._options)
         binding = self._session.io_binding()
@@ -219,7 +219,8 @@ class BoundRun:
         return float(statistics.median(times))
 
 
-def _ort_value(array: np.ndarray[Any, Any]) -> Any:
+def ort_value(array: np.ndarray[Any, Any]) -> Any:
+    """Return an array as a value of the runtime, which reads and writes the array's memory."""
     if array.dtype.kind in "biufO" or array.dtype.kind in "SU":
         return onnxruntime.OrtValue.ortvalue_from_numpy(array)
     from ..kernel import element_type  # loads onnx

@@ -46,7 +46,9 @@ if TYPE_CHECKING:
     metavar="auto|FILE.toml",
     default="auto",
     show_default=True,
-    help="This machine, or the cores that a description of it with one device has.",
+    help="This machine; or a description: with one device, of the cores that may be used, with "
+    "several, of processes that the model may be divided among, each with cores and memory of its "
+    "own.",
 )
 @click.option(
     "--max-batch",
@@ -101,6 +103,7 @@ def deploy(
       tensolog deploy model.onnx --goal latency -o plan
       tensolog deploy model.onnx --limit 'p99 < 50 ms' --optimize -o plan
       tensolog deploy bert.onnx --input-shape input_ids=1,128 --max-batch 16 -o plan
+      tensolog deploy model.onnx --devices cluster.toml -o plan
       tensolog deploy model.onnx -o plan --json | jq .setting
     """
     from ..progress import Progress
@@ -110,10 +113,16 @@ def deploy(
         Progress(quiet=quiet) as progress,
     ):
         progress("reading", 0, 1, str(model))
-        from ..parallel.choosing.deploy import cores_of
         from ..parallel.choosing.deploy import deploy as run
+        from ..parallel.devices import read_cluster
 
-        cores = None if devices == "auto" else cores_of(Path(devices))
+        cluster = None if devices == "auto" else read_cluster(devices)
+        several = cluster if cluster is not None and len(cluster.devices) > 1 else None
+        if several is not None and optimizes:
+            raise click.UsageError(
+                "--optimize is for one device: optimize first, deploy the result"
+            )
+        cores = None if cluster is None or several is not None else cluster.devices[0].cores
 
         def chosen(catalog: Catalog | None) -> Deployment:
             return run(
@@ -126,11 +135,12 @@ def deploy(
                 input_shapes=input_shapes or None,
                 budget=budget,
                 optimize=optimizes,
+                devices=several,
                 catalog=catalog,
                 progress=progress,
             )
 
-        if optimizes:
+        if optimizes or several is not None:
             from ..catalog.store.staging import stage
 
             with stage(catalog_path) as catalog:

@@ -11,6 +11,7 @@ from tensolog.parallel.choosing.settings import Measured, Setting
 from tensolog.parallel.serving.instance import Slot
 
 FEATURES = 8
+TWO = Setting(2, 1, 4)
 
 
 def model(nodes, inputs, outputs, initializers=()):
@@ -49,7 +50,7 @@ def expected(x):
     return np.maximum(x @ weight, 0)
 
 
-def deployed(proto, folder: Path, setting=Setting(2, 1, 4), *, delay_ms=2.0, queue=64, **changes):  # noqa: B008
+def deployed(proto, folder: Path, setting=TWO, *, delay_ms=2.0, queue=64, parted=None, **changes):
     """Write a deployment of a model as `deploy` would, without measuring."""
     file = folder / "source.onnx"
     onnx.save(proto, file)
@@ -84,5 +85,8 @@ def deployed(proto, folder: Path, setting=Setting(2, 1, 4), *, delay_ms=2.0, que
         "complete": True,
         "variant": "original",
     }
+    if parted is not None:
+        values["partition"] = parted.partition
+        values["batch"] = BatchAxis(False, "the plan is for these sizes")
     plan = Deployment(**{**values, **changes})
-    return read_deployment(plan.write(file, folder / "plan"))
+    return read_deployment(plan.write(file, folder / "plan", parted))

@@ -16,14 +16,14 @@ from onnx import TensorProto, helper, numpy_helper
 from tensolog.catalog.errors import ModelError
 from tensolog.parallel.choosing import deploy as deploy_module
 from tensolog.parallel.choosing.batches import drawn_feeds, find_batch_axis
-from tensolog.parallel.choosing.deploy import cores_of, deploy
+from tensolog.parallel.choosing.deploy import deploy
 from tensolog.parallel.choosing.deployment import DeploymentError, copy_model, read_deployment
 from tensolog.parallel.choosing.deployment_text import deployment_text
 from tensolog.parallel.choosing.settings import LimitError
-from tensolog.parallel.devices import ClusterError
 from tensolog.parallel.serving.instance import Instance, Start
 
 import tensolog
+from tensolog.cli import run
 
 from .plans import FEATURES, deployed, layer, model
 from .test_typed_values import JSON as ANY_VALUE
@@ -300,11 +300,11 @@ def test_a_model_whose_outputs_are_no_tensors_is_not_deployed(tmp_path):
     assert not (tmp_path / "plan").exists()
 
 
-def test_the_cores_of_a_described_machine(tmp_path):
-    file = tmp_path / "machine.toml"
+def test_the_cores_of_a_described_machine(tmp_path, capsys):
+    file, model = tmp_path / "machine.toml", tmp_path / "model.onnx"
+    onnx.save(layer(), model)
     rates = "memory_gib = 1\ngflops_per_s = 1\nmemory_gb_per_s = 1\n"
-    file.write_text(f'[[device]]\nname = "host"\ncores = 3\n{rates}')
-    assert cores_of(file) == 3
-    file.write_text(f'[[device]]\nname = "host"\ncount = 2\n{rates}')
-    with pytest.raises(ClusterError, match="describes 2 devices"):
-        cores_of(file)
+    file.write_text(f'[[device]]\nname = "host"\ncores = 9999\n{rates}')
+    arguments = ["deploy", str(model), "--devices", str(file), "-o", str(tmp_path / "plan")]
+    assert run(arguments) == 2
+    assert "9999 cores can't be used" in capsys.readouterr().err

@@ -21,8 +21,9 @@ from tensolog.parallel.choosing.batches import BatchAxis
 from tensolog.parallel.choosing.deployment import DeploymentError
 from tensolog.parallel.choosing.settings import Setting
 from tensolog.parallel.serving import pool as pool_module
-from tensolog.parallel.serving.instance import Instance, InstanceError, RunError, Start
+from tensolog.parallel.serving.instance import Instance, Start
 from tensolog.parallel.serving.pool import ClosedError, FeedError, FullError
+from tensolog.parallel.serving.process import InstanceError, RunError
 
 from tensolog import open_parallel
 

@@ -1,0 +1,415 @@
+"""Deploying over several devices, each a process of this machine: plans of cuts, measured.
+
+In: a model and a description of devices. The plan that the search finds, a pipeline over all
+devices, an instance for each device (data parallelism) and one instance with all cores race in
+turns; none of their processes may have more memory than the description gives a device. A divided
+model is chosen only where it is surely better than any that is whole and fits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Protocol
+
+import onnx
+from onnx import TensorProto, helper
+
+from ...catalog import Catalog
+from ...catalog.errors import TensologError
+from ...profiles.machine import cores as usable_cores
+from ...profiles.sessions.deployed import model_file
+from ..devices import Cluster, ClusterError
+from ..partition import Partition
+from ..planning import ParallelPlan
+from ..planning import plan as find_plan
+from ..search.goals import PlanError
+from ..search.stages import staged
+from ..serving.instance import Instance, Slot, Start
+from ..serving.pinning import here_each
+from ..serving.source import Runner
+from ..serving.worker_group import WorkerGroup, starts_of
+from ..simulation.placement import whole_on
+from ..simulation.simulator import Simulation
+from ..simulation.tasks import Plan, Problem
+from ..stage_models import Parted, part
+from ..workload import Workload, read_workload
+from .batches import drawn_feeds
+from .contest import Contender, Feeds, closing, lead, race, warm
+from .deployment import files_beside
+from .settings import Goal, Limit, LimitError, Measured, Setting, best
+
+Tell = Callable[[str, str], None]
+Opened = tuple[list[Runner], int]
+"""What runs requests, and the bytes of memory that it has."""
+
+# What a plan counts is not all that the runtime takes: where it is too much, plans are made for
+# this share of the memory, and for less, so many times.
+_MEMORY_SHARE, _TRIES = 0.6, 3
+_LIMIT_S = 600.0
+
+
+@dataclass
+class Divided:
+    """What was chosen: a setting, the parts of a model that is divided, and all that was measured.
+
+    `partition` is none where the whole model is served.
+    """
+
+    chosen: Measured
+    baseline: Measured
+    measured: list[Measured]
+    reasons: list[str]
+    complete: bool
+    inputs: tuple[Slot, ...]
+    outputs: tuple[Slot, ...]
+    rows: int
+    parted: Parted | None
+    plan: ParallelPlan | None
+
+
+def check_devices(cluster: Cluster) -> None:
+    """Raise ClusterError unless this machine can stand for the devices."""
+    asked, allowed = sum(device.cores for device in cluster.devices), usable_cores()
+    other = next((device.name for device in cluster.devices if device.kind != "cpu"), None)
+    if other is not None:
+        raise ClusterError(
+            f"{other} is no processor of this machine: tensolog.parallel.plan plans for devices of "
+            "other kinds, and models are deployed on this one"
+        )
+    if asked > allowed:
+        raise ClusterError(
+            f"{cluster.name} has {asked} cores in all, and this process may use {allowed}: "
+            "deploy on devices that are here, as tensolog devices measure describes them"
+        )
+
+
+def choose_over_devices(
+    model: Path,
+    cluster: Cluster,
+    goal: Goal,
+    limits: Sequence[Limit],
+    input_shapes: Mapping[str, Sequence[int]],
+    *,
+    budget_s: float,
+    catalog: Catalog | None,
+    tell: Tell,
+) -> Divided:
+    """Choose how a model is served on several devices, at the sizes of `input_shapes`.
+
+    Raises ModelError for a model whose sizes are not known, ClusterError for devices that are not
+    here, PlanError, with the number of devices that would do, where none of them holds the model
+    together, LimitError where nothing keeps the limits.
+    """
+    check_devices(cluster)
+    with tempfile.TemporaryDirectory(prefix="tensolog-parts-") as folder:
+        question = _Question(
+            model, cluster, goal, limits, input_shapes, budget_s, catalog, tell, Path(folder)
+        )
+        return question.answer()
+
+
+@dataclass
+class _Question:
+    model: Path
+    cluster: Cluster
+    goal: Goal
+    limits: Sequence[Limit]
+    input_shapes: Mapping[str, Sequence[int]]
+    budget_s: float
+    catalog: Catalog | None
+    tell: Tell
+    folder: Path
+    contenders: list[Contender] = field(default_factory=list)
+    parts: dict[Setting, tuple[Parted, ParallelPlan | None]] = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)
+
+    def answer(self) -> Divided:
+        self.tell("reading", str(self.model))
+        workload = read_workload(model_file(self.model), self.input_shapes)
+        inputs, outputs = slots_of(workload)
+        feeds = drawn_feeds(inputs, {}, None)
+        rows = next((slot.shape[0] for slot in inputs if slot.shape), 1)
+        rows = rows if isinstance(rows, int) else 1
+        with closing(self.contenders):
+            self.open_whole(rows, feeds)
+            self.open_divided(workload, rows, feeds)
+            complete = race(
+                self.contenders,
+                feeds,
+                self.goal,
+                budget_s=self.budget_s,
+                limit_s=_LIMIT_S,
+                tell=lambda text: self.tell("measuring", text),
+            )
+            chosen, baseline = self.chosen()
+        parted, found = self.parts.get(chosen.setting, (None, None))
+        return Divided(
+            chosen,
+            baseline,
+            [one.measured() for one in self.contenders],
+            self.reasons,
+            complete,
+            inputs,
+            outputs,
+            rows,
+            parted,
+            found,
+        )
+
+    # ---- what races
+    def open_whole(self, rows: int, feeds: Feeds) -> None:
+        """Open one instance with all cores, and, where it has the memory, one for each device."""
+        cores = [device.cores for device in self.cluster.devices]
+        memory = [device.memory_bytes for device in self.cluster.devices]
+        most = [max(memory)]
+        fits = self.enter(
+            Setting(1, sum(cores), rows), feeds, lambda: self.instances([sum(cores)], most)
+        )
+        if fits and len(set(cores)) == 1:  # instances are alike
+            setting = Setting(len(cores), cores[0], rows)
+            self.enter(setting, feeds, lambda: self.instances(cores, memory))
+
+    def instances(self, cores: Sequence[int], memory: Sequence[int]) -> Opened:
+        opened: list[Instance] = []
+        with _closed_on_error(opened):
+            for threads, place, limit in zip(cores, here_each(cores), memory, strict=False):
+                start = Start(model_file(self.model), threads, place, memory_limit_bytes=limit)
+                opened.append(Instance(start))
+            for instance in opened:
+                instance.ready()
+        return list(opened), sum(instance.resident_bytes for instance in opened)
+
+    def open_divided(self, workload: Workload, rows: int, feeds: Feeds) -> None:
+        """Open the plan that the search finds, and a pipeline; less memory where it is too much."""
+        base = runtime_bytes()
+        share = 1.0
+        for _ in range(_TRIES):
+            cluster = _with_memory(self.cluster, base, share)
+            try:
+                found = self.plan(workload, cluster)
+            except PlanError as error:
+                if self.contenders:
+                    self.reasons.append(f"no plan over several devices: {error}")
+                    return
+                if share == 1.0:
+                    raise
+                raise PlanError(
+                    f"{error} (plans that fill them to the brim could not be opened: "
+                    f"{self.reasons[-1]})"
+                ) from error
+            plans = {found.name: [one.plan for one in found.instances]}
+            plans |= self.pipeline(found.problem)
+            opened = [
+                self.open_plan(name, instances, found, rows, feeds)
+                for name, instances in plans.items()
+            ]
+            if any(opened) or self.contenders:
+                return
+            share *= _MEMORY_SHARE
+        raise PlanError(
+            f"no process of {self.cluster.name} could run its part within its memory: "
+            f"{'; '.join(self.reasons[-2:])}; give each device more memory, or add devices"
+        )
+
+    def plan(self, workload: Workload, cluster: Cluster) -> ParallelPlan:
+        return find_plan(
+            workload,
+            cluster,
+            goal=self.goal,
+            catalog=self.catalog,
+            progress=lambda text: self.tell("planning", text),
+        )
+
+    def pipeline(self, problem: Problem) -> dict[str, list[Plan]]:
+        """Return a pipeline over all devices, where they can hold it."""
+        count = len(problem.cluster.devices)
+        if not problem.all_linked(range(count)):
+            return {}
+        operators = problem.workload.operators
+        seconds = [problem.times.operator(one.kernel, 0) for one in operators]
+        plan = staged([whole_on(0)] * len(operators), seconds, [(n,) for n in range(count)])
+        held = Simulation(problem, plan).memory_bytes()
+        if any(held.get(n, 0) > one.memory_bytes for n, one in enumerate(problem.cluster.devices)):
+            return {}
+        return {f"pipeline of {count}": [plan]}
+
+    def open_plan(
+        self,
+        name: str,
+        instances: Sequence[Plan],
+        found: ParallelPlan,
+        rows: int,
+        feeds: Feeds,
+    ) -> bool:
+        """Open a plan, unless it divides nothing; tell whether it runs."""
+        parted = [self.limited(part(found.problem, plan, name)) for plan in instances]
+        first = parted[0].partition
+        if len(first.devices) < 2 or not all(one.partition.is_like(first) for one in parted):
+            return False
+        if any(first.stages == other.partition.stages for other, _ in self.parts.values()):
+            return False
+        setting = Setting(len(instances), first.threads[0], rows, name)
+        place = self.folder / f"plan{len(self.parts)}"
+        place.mkdir()
+        file = model_file(self.model)
+        for beside in files_beside(file):  # stages name weights that the whole model has there
+            _link(file.parent / beside, place / beside)
+        parted[0].write(place)
+        self.parts[setting] = (parted[0], found)
+        return self.enter(setting, feeds, lambda: self.groups(first, len(instances), place))
+
+    def limited(self, parted: Parted) -> Parted:
+        """Give each device the memory that the description says, not what was planned with."""
+        own = parted.partition
+        memory = tuple(self.cluster.device(name).memory_bytes for name in own.devices)
+        return replace(parted, partition=replace(own, memory_bytes=memory))
+
+    def groups(self, partition: Partition, count: int, folder: Path) -> Opened:
+        width = len(partition.devices)
+        places = here_each(list(partition.threads) * count)
+        opened: list[WorkerGroup] = []
+        with _closed_on_error(opened):
+            for number in range(count):
+                start = Start(folder / "model.onnx", 1)
+                starts = starts_of(partition, start, places[number * width : (number + 1) * width])
+                opened.append(WorkerGroup(partition, starts, partition.slots))
+            for group in opened:
+                group.ready()
+        lanes = [lane for group in opened for lane in group.lanes()]
+        return list(lanes), sum(group.resident_bytes for group in opened)
+
+    def enter(self, setting: Setting, feeds: Feeds, opens: Callable[[], Opened]) -> bool:
+        """Open what a setting has and run it; what can't be opened is left out, with the reason."""
+        self.tell("opening", str(setting))
+        try:
+            contender = Contender(setting, *opens())
+            try:
+                warm(contender, feeds, _LIMIT_S)
+            except BaseException:
+                contender.close()
+                raise
+        except TensologError as error:
+            self.reasons.append(f"{setting} can't be served: {error}")
+            return False
+        self.contenders.append(contender)
+        return True
+
+    # ---- what is chosen
+    def chosen(self) -> tuple[Measured, Measured]:
+        """Return what is served, and one instance with all cores; the former for one that can't be.
+
+        What is divided has to be surely better than all that is whole.
+        """
+        by_setting = {one.setting: one for one in self.contenders}
+        measured = {one.setting: one.measured() for one in self.contenders}
+        kept = [one for one in measured.values() if all(limit.holds(one) for limit in self.limits)]
+        if not kept:
+            nearest = min(
+                measured.values(), key=lambda one: max(limit.excess(one) for limit in self.limits)
+            )
+            broken = max(self.limits, key=lambda limit: limit.excess(nearest))
+            raise LimitError(
+                f"nothing over these devices keeps '{broken.text}': nearest is {nearest.setting}"
+            )
+        whole = best([one for one in kept if not one.setting.plan], self.goal)
+        first = best(kept, self.goal)
+        assert first is not None
+        if whole is not None and first.setting.plan:
+            found = lead(by_setting[first.setting], by_setting[whole.setting], self.goal)
+            if not found.is_sure:
+                first = whole
+        for setting, one in by_setting.items():
+            if setting != first.setting:
+                found = lead(one, by_setting[first.setting], self.goal)
+                what = "speed" if self.goal == "latency" else "throughput"
+                bounds = f"({found.low:.2f} to {found.high:.2f})"
+                self.reasons.append(f"{setting} has {found.factor:.2f} {bounds} of its {what}")
+        if first.setting.plan and whole is None:
+            self.reasons.append("no process has the memory for the whole model")
+        single = (m for s, m in measured.items() if s.instances == 1 and not s.plan)
+        return first, next(single, first)
+
+
+@cache
+def runtime_bytes() -> int:
+    """Return the bytes of its own that a process has which runs hardly anything; 0 if unknown."""
+    node = helper.make_node("Identity", ["x"], ["y"])
+    slots = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1,)) for name in "xy"]
+    graph = helper.make_graph([node], "least", slots[:1], slots[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    with tempfile.TemporaryDirectory(prefix="tensolog-least-") as folder:
+        file = Path(folder) / "least.onnx"
+        onnx.save(model, file)
+        instance = Instance(Start(file, 1))
+        try:
+            instance.ready()
+            status = Path(f"/proc/{instance.pids[0]}/status").read_text(encoding="ascii")
+        except OSError:
+            return 0
+        finally:
+            instance.close()
+    found = re.search(r"^VmData:\s+(\d+) kB", status, re.MULTILINE)
+    return int(found[1]) << 10 if found else 0
+
+
+def _with_memory(cluster: Cluster, runtime: int, share: float) -> Cluster:
+    """Return devices with that share of the memory that the runtime leaves of theirs."""
+    for device in cluster.devices:
+        if device.memory_bytes <= runtime:
+            raise ClusterError(
+                f"{device.name} has {device.memory_bytes / 1e6:.0f} MB, and the runtime alone "
+                f"takes {runtime / 1e6:.0f}: give it more"
+            )
+    return replace(
+        cluster,
+        devices=tuple(
+            replace(device, memory_bytes=max(1, round((device.memory_bytes - runtime) * share)))
+            for device in cluster.devices
+        ),
+    )
+
+
+def slots_of(workload: Workload) -> tuple[tuple[Slot, ...], tuple[Slot, ...]]:
+    """Return what the model takes and gives, at the sizes that are planned for."""
+    graph = workload.graph
+    defaults = {tensor.name for tensor in graph.base.graph.initializer}
+    sides = []
+    for values in (graph.graph_inputs, graph.graph_outputs):
+        slots = []
+        for value in values:
+            if graph.names[value] not in defaults or values is graph.graph_outputs:
+                type_ = graph.types[value]
+                slots.append(Slot(graph.names[value], type_.dtype, type_.shape or ()))
+        sides.append(tuple(slots))
+    return sides[0], sides[1]
+
+
+def _link(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.link(source, target)
+    except OSError:  # on another file system
+        shutil.copyfile(source, target)
+
+
+class _Closable(Protocol):
+    def close(self) -> None: ...
+
+
+@contextlib.contextmanager
+def _closed_on_error(opened: Sequence[_Closable]) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        for one in opened:
+            with contextlib.suppress(TensologError, OSError):
+                one.close()
+        raise

@@ -1,0 +1,122 @@
+"""Where a driver gets what runs its requests, and another one when that was lost.
+
+A single instance belongs to one driver. The lanes of a group of workers belong to one driver each,
+and are lost together: the first driver that notices starts the next group.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from .instance import Array, Instance, Start
+from .process import InstanceError
+from .worker_group import WorkerGroup
+
+
+class Runner(Protocol):
+    """Runs one request at a time."""
+
+    def run(self, feeds: Mapping[str, Sequence[Array]], limit_s: float) -> dict[str, Array]:
+        """Run the model; outputs may be views, good until the next run."""
+        ...
+
+    def kill(self) -> None:
+        """End it at once."""
+        ...
+
+    def close(self) -> None:
+        """End it, or leave it to others."""
+        ...
+
+    @property
+    def pids(self) -> list[int]:
+        """Number its processes."""
+        ...
+
+    @property
+    def is_lost(self) -> bool:
+        """Tell whether it is known to be no more."""
+        ...
+
+
+class Source:
+    """Opens what runs requests; `opened` counts how often that had to be."""
+
+    def __init__(self) -> None:
+        self.opened = 0
+        self._gate = threading.Condition()
+        self._running = 0
+
+    def open(self, number: int) -> Runner:
+        """Return what runs the requests of a driver; raises what opening the model raises."""
+        raise NotImplementedError
+
+    @contextmanager
+    def turn(self, *, alone: bool) -> Iterator[None]:
+        """Wait until others have let go, and keep them waiting if it is to be `alone`.
+
+        What has lost its workers before runs alone: others shall not be lost with it.
+        """
+        with self._gate:
+            while self._running < 0 or (alone and self._running):
+                self._gate.wait()
+            self._running = -1 if alone else self._running + 1
+        try:
+            yield
+        finally:
+            with self._gate:
+                self._running = 0 if alone else self._running - 1
+                self._gate.notify_all()
+
+
+class InstanceSource(Source):
+    """Gives a driver an instance of its own."""
+
+    def __init__(self, start: Start) -> None:
+        super().__init__()
+        self._start = start
+
+    def open(self, number: int) -> Runner:
+        """Start an instance, and wait until it is ready."""
+        self.opened += 1
+        instance = Instance(self._start)
+        try:
+            instance.ready()
+        except BaseException:
+            instance.close()
+            raise
+        return instance
+
+
+class GroupSource(Source):
+    """Gives drivers the lanes of one group."""
+
+    def __init__(self, make: Callable[[], WorkerGroup]) -> None:
+        super().__init__()
+        self._make = make
+        self._lock = threading.Lock()
+        self._group: WorkerGroup | None = None
+
+    def open(self, number: int) -> Runner:
+        """Return a lane of the group that is there, or of a new one where it was lost."""
+        with self._lock:
+            while True:
+                if self._group is None:
+                    self._group = self._started()
+                try:
+                    return self._group.lane(number)
+                except InstanceError:
+                    self._group = None
+
+    def _started(self) -> WorkerGroup:
+        self.opened += 1
+        group = self._make()
+        try:
+            group.ready()
+        except BaseException:
+            group.close()
+            raise
+        return group

@@ -1,0 +1,117 @@
+"""Models deployed over several devices: what runs, what is chosen, and what is refused."""
+
+import os
+
+import numpy as np
+import onnx
+import pytest
+from tensolog.parallel.choosing.contest import Contender, lead
+from tensolog.parallel.choosing.deploy import deploy
+from tensolog.parallel.choosing.over_devices import check_devices, runtime_bytes
+from tensolog.parallel.choosing.settings import Setting
+from tensolog.parallel.devices import ClusterError, parse_cluster
+from tensolog.profiles.machine import cores
+
+from tensolog import open_parallel
+from tensolog.cli import run
+
+from .models import perceptron
+from .test_materialized import inputs_of
+from .test_materialized import run as run_whole
+
+two_cores = pytest.mark.skipif(
+    os.name == "nt" or cores() < 2, reason="two workers need a POSIX system, and a core each"
+)
+
+
+def description(memory_bytes, count=2, kind="cpu"):
+    return f"""
+        name = "workers"
+        [[device]]
+        name = "worker"
+        kind = "{kind}"
+        count = {count}
+        memory_bytes = {memory_bytes}
+        gflops_per_s = 50
+        memory_gb_per_s = 10
+        launch_us = 3
+        [[link]]
+        latency_us = 5000
+        gb_per_s = 5
+        """
+
+
+@two_cores
+def test_a_model_larger_than_a_worker_s_memory_runs_over_two(tmp_path, capsys):
+    model, file, plan = perceptron(4, 1024, 8), tmp_path / "model.onnx", tmp_path / "plan"
+    onnx.save(model, file)
+    devices = tmp_path / "devices.toml"
+    devices.write_text(description(runtime_bytes() + (26 << 20)))
+    arguments = ["deploy", str(file), "--devices", str(devices), "--budget", "0", "-o", str(plan)]
+    assert run([*arguments, "--catalog", str(tmp_path / "c.duckdb")]) == 0
+    told = capsys.readouterr().out
+    assert "1 instance x 2 threads x batch of 4 can't be served: ONNX Runtime can't open" in told
+    assert "no process has the memory for the whole model" in told
+    assert "worker1  stage 1: " in told and "KiB from worker0" in told
+    with open_parallel(plan) as session:
+        assert len(session.pids) == 2
+        for seed in range(3):
+            feeds = inputs_of(model, seed)
+            (expected,) = run_whole(model, feeds)
+            np.testing.assert_allclose(session.run(feeds)[0], expected, rtol=2e-4, atol=2e-5)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="instances need a POSIX system")
+def test_memory_that_does_not_do_is_refused_with_the_number_of_devices(tmp_path, capsys):
+    file, devices = tmp_path / "model.onnx", tmp_path / "devices.toml"
+    onnx.save(perceptron(4, 1024, 8), file)
+    devices.write_text(description(runtime_bytes() + (9 << 20)))
+    arguments = ["deploy", str(file), "--devices", str(devices), "-o", str(tmp_path / "plan")]
+    assert run([*arguments, "--catalog", str(tmp_path / "c.duckdb")]) == 2
+    assert "devices like worker0 would do" in capsys.readouterr().err
+    assert not (tmp_path / "plan").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (description(1 << 30, count=400), "400 cores in all, and this process may use"),
+        (description(1 << 30, kind="gpu"), "worker0 is no processor of this machine"),
+    ],
+)
+def test_devices_that_are_not_here_are_refused(text, what):
+    with pytest.raises(ClusterError, match=what):
+        check_devices(parse_cluster(text))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="instances need a POSIX system")
+def test_devices_too_small_for_the_runtime_are_refused(tmp_path):
+    file = tmp_path / "model.onnx"
+    onnx.save(perceptron(), file)
+    with pytest.raises(ClusterError, match="worker0 has 1 MB, and the runtime alone takes"):
+        deploy(file, tmp_path / "plan", devices=parse_cluster(description(1_000_000)))
+
+
+# ---- the race
+
+
+def contender(plan, values):
+    """A way to serve that gave these milliseconds, round by round."""
+    found = Contender(Setting(1, 1, 1, plan), ())
+    found.rounds = [[[value * 1e6] * 3] for value in values]
+    return found
+
+
+def test_a_lead_is_sure_where_rounds_agree():
+    slow, fast = contender("", [10.0, 11.0, 10.5, 10.0]), contender("p", [9.0, 9.8, 9.6, 9.1])
+    found = lead(fast, slow, "latency")
+    assert found.is_sure and found.low < found.factor < found.high
+    assert found.factor == pytest.approx(1.107, rel=0.01)
+    assert not lead(slow, fast, "latency").is_sure
+    assert lead(slow, fast, "throughput").factor == pytest.approx(1 / found.factor)
+
+
+def test_a_lead_is_not_sure_where_rounds_differ():
+    one, other = contender("", [10.0, 20.0, 10.0, 20.0]), contender("p", [15.0, 10.0, 18.0, 12.0])
+    assert not lead(one, other, "latency").is_sure and not lead(other, one, "latency").is_sure
+    assert not lead(contender("", [10.0]), contender("p", [1.0]), "latency").is_sure
