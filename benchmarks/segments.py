@@ -29,7 +29,8 @@ from .environment import RESULTS
 from .rows import load_rows, rows_file, write_rows
 
 CONFIGURATIONS, TESTED = 2000, 1000
-SEGMENT = 100
+# Pruned to what is an edge from a configurable node, and in segments small enough to be several.
+HOPS, SEGMENT = 1, 20
 # What each variant trains: nodes of a segment, and the probability that a stale embedding counts.
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "full training": {"segment_nodes": 10**9},
@@ -46,7 +47,7 @@ def accuracy(file: Path, variant: str, seed: int, steps: int) -> dict[str, Any]:
     from tensolog.profiles.learning.segments import fresh_sums
     from tensolog.profiles.learning.training import fit
 
-    example = example_of(read_archive(file))
+    example = example_of(read_archive(file), hops=HOPS)
     order = np.random.default_rng(0).permutation(len(example.logs))
     known, unseen = subset(example, order[:CONFIGURATIONS]), subset(example, order[-TESTED:])
     shape = Shape(
@@ -119,7 +120,7 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="memory of full training instead")
     parser.add_argument("--variant", choices=VARIANTS, help="one of them")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--out", type=rows_file, default=RESULTS / "segments.json")
     arguments = parser.parse_args()
     rows = load_rows(arguments.out)

@@ -166,6 +166,12 @@ def subset(example: Example, chosen: Array) -> Example:
     )
 
 
+def without(examples: Sequence[Example], unseen: Sequence[Example]) -> list[Example]:
+    """Return the examples whose graph is none of those, whatever architecture they are of."""
+    contents = {example.content for example in unseen}
+    return [example for example in examples if example.content not in contents]
+
+
 def _stride(example: Example) -> int:
     return max(1, len(example.logs) // _MOST_ERRORS)
 
@@ -219,11 +225,11 @@ def _folds(
         ]
     folds = []
     for number in range(min(members, groups.max() + 1)):
-        unseen = groups % members == number
-        folds.append(
-            (
-                [one for one, out in zip(examples, unseen, strict=True) if not out],
-                [one for one, out in zip(examples, unseen, strict=True) if out],
-            )
-        )
+        unseen = [
+            one for one, group in zip(examples, groups, strict=True) if group % members == number
+        ]
+        if known := without(examples, unseen):
+            folds.append((known, unseen))
+    if not folds:  # all have the same graphs
+        return "nothing", [(list(examples), [])] * members
     return what, folds

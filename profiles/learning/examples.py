@@ -6,9 +6,11 @@ since 0 is a value. Arrays only: training and prediction share this, and only tr
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -45,6 +47,18 @@ class Example:
     def nodes(self) -> int:
         """Number of nodes."""
         return len(self.opcodes)
+
+    @cached_property
+    def content(self) -> str:
+        """A digest of the graph, whatever it is called and however long it takes.
+
+        Architectures share kernels: what is learned from one is no test in another.
+        """
+        digest = hashlib.sha256()
+        for array in (self.opcodes, self.features, self.edges):
+            digest.update(f"{array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import numpy as np
 
 from .archive import CostGraph
 from .baselines import regressions
-from .ensemble import subset, train_ensemble, widths_of
+from .ensemble import subset, train_ensemble, widths_of, without
 from .errors import LearningError
 from .examples import Array, Example, example_of
 from .kernel_graphs import prior_feature_of
@@ -80,8 +80,10 @@ def score_graphs(
     for number, architecture in enumerate(architectures):
         if progress is not None:
             progress(number, len(architectures))
-        known = [one for one in examples if one.architecture != architecture]
         unseen = [one for one in examples if one.architecture == architecture]
+        known = without(examples, unseen)
+        if not known:
+            continue
         table = np.concatenate([_rows(_few(one)) for one in known])
         logs = np.concatenate([_few(one).logs for one in known])
         tested = np.concatenate([_rows(one) for one in unseen])
@@ -101,6 +103,8 @@ def score_graphs(
             times = [each.times_ns for each in made]
             covered = float(np.mean(np.concatenate(within)))
             scores.append(_score("graph network", architecture, len(known), unseen, times, covered))
+    if not scores:
+        raise LearningError("the architectures have the same graphs, so none can be left out")
     return scores
 
 
