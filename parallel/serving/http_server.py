@@ -144,6 +144,9 @@ class _Endpoints:
 
     async def infer(self, request: Request) -> Response:
         """Run the model."""
+        announced = request.headers.get("content-length", "")
+        if announced.isdecimal() and (len(announced) > 15 or int(announced) > MOST_BYTES):
+            return _error(413, f"a request has at most {MOST_BYTES} bytes")
         chunks, size = [], 0
         async for chunk in request.stream():
             size += len(chunk)

@@ -72,6 +72,10 @@ class CostGraph:
     arrays: Mapping[str, Array]
 
     def __post_init__(self) -> None:
+        try:
+            self.path.encode()
+        except UnicodeEncodeError as error:
+            raise ArchiveError(f"its name {self.path!r} is no UTF-8: rename it") from error
         _check_types(self.collection, self.arrays)
         _check_values(self.arrays, _check_shapes(self.collection, self.arrays))
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ..interrupts import on_interrupt
 from ..printing import echo
 from . import options as shared
 
@@ -59,7 +60,10 @@ def export_data(folder: Path, catalog_path: str | None, as_json: bool) -> None:
     """
     from ..profiles.learning.cost_graphs import export_archives, load_cost_graphs
 
-    with shared.open_to_read(catalog_path) as catalog:
+    with (
+        on_interrupt("what was written by then is whole"),
+        shared.open_to_read(catalog_path) as catalog,
+    ):
         files = export_archives(load_cost_graphs(catalog), folder)
     if as_json:
         from ..json_text import json_text

@@ -76,7 +76,7 @@ def datalog() -> None:
 @click.option(
     "--limit-s",
     metavar="SECONDS",
-    type=click.FloatRange(min=0),
+    type=shared.SECONDS,
     help="End the evaluation after so many seconds; 0: never.  [default: 60 for each recursion "
     "that makes values, since only such may never end]",
 )

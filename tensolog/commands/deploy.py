@@ -9,6 +9,7 @@ import click
 
 from ..interrupts import on_interrupt, stop_if_interrupted
 from ..printing import echo
+from . import completion
 from . import options as shared
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 @click.option(
     "--devices",
     metavar="auto|FILE.toml",
+    shell_complete=completion.file,
     default="auto",
     show_default=True,
     help="This machine; or a description: with one device, of the cores that may be used, with "
@@ -60,7 +62,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--budget",
-    type=click.FloatRange(min=0),
+    type=shared.SECONDS,
     default=60.0,
     show_default=True,
     metavar="SECONDS",

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @shared.threads_option
 @click.option(
     "--budget",
-    type=click.FloatRange(min=0),
+    type=shared.SECONDS,
     metavar="SECONDS",
     help="Time for everything; reading and verifying may take 10 more.  [default: 30 for measuring "
     "and races, those of a large model 90 alone, and 120 for everything]",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +19,23 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 
 EQUALITIES = ("exact", "rounding", "finite_math")
+_MOST_NUMBERS = 2**48
 
+
+class _Seconds(click.FloatRange):
+    """A time. NaN is none: it is neither before nor after anything."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        seconds: float = super().convert(value, param, ctx)
+        if math.isnan(seconds):
+            self.fail("nan is no number of seconds.", param, ctx)
+        return seconds
+
+
+SECONDS = _Seconds(min=0)
+SECONDS_ABOVE_0 = _Seconds(min=0, min_open=True)
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -38,6 +55,8 @@ def _shapes(_: click.Context, option: click.Parameter, values: tuple[str, ...]) 
             ) from None
         if min(shape) < 1:
             raise click.BadParameter(f"{value!r}: every dimension must be at least 1", param=option)
+        if math.prod(shape) > _MOST_NUMBERS:
+            raise click.BadParameter(f"{value!r}: no memory holds so many numbers", param=option)
         if shapes.setdefault(name, shape) != shape:
             raise click.BadParameter(f"{name!r} is given twice, with two shapes", param=option)
     return shapes
@@ -74,7 +93,7 @@ threads_option = click.option(
 )
 budget_option = click.option(
     "--budget",
-    type=click.FloatRange(min=0),
+    type=SECONDS,
     metavar="SECONDS",
     default=30.0,
     show_default=True,
@@ -126,7 +145,7 @@ def timeout_option(what: str) -> Callable[[F], F]:
     """Return the option of the seconds for one thing."""
     return click.option(
         "--timeout",
-        type=click.FloatRange(min=0, min_open=True),
+        type=SECONDS_ABOVE_0,
         metavar="S",
         default=20.0,
         show_default=True,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.option("--all", "everything", is_flag=True, help="All shipped rules.")
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0),
+    type=shared.SECONDS,
     metavar="S",
     default=2.0,
     show_default=True,

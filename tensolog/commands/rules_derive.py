@@ -7,6 +7,7 @@ import time
 import click
 
 from ..printing import echo
+from . import completion
 from . import options as shared
 from .rules_named import chosen, counted, rules_argument
 
@@ -19,11 +20,12 @@ from .rules_named import chosen, counted, rules_argument
     "by",
     metavar="FILE.rules|NAME",
     multiple=True,
+    shell_complete=completion.any_rule,
     help="By these rules; without it by the other shipped ones. May be repeated.",
 )
 @click.option(
     "--budget",
-    type=click.FloatRange(min=0, min_open=True),
+    type=shared.SECONDS_ABOVE_0,
     metavar="SECONDS",
     default=60.0,
     show_default=True,

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--budget",
-    type=click.FloatRange(min=0, min_open=True),
+    type=shared.SECONDS_ABOVE_0,
     metavar="SECONDS",
     default=300.0,
     show_default=True,
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--seed",
-    type=click.IntRange(min=0),
+    type=click.IntRange(min=0, max=2**63 - 1),
     metavar="N",
     default=0,
     show_default=True,
@@ -75,7 +75,9 @@ if TYPE_CHECKING:
 @shared.jobs_option
 @click.option(
     "-o",
+    "--output",
     "--out",
+    "output",
     metavar="FOUND.rules",
     type=click.Path(path_type=Path),
     help="Write the rules there.",
@@ -92,7 +94,7 @@ def generate(
     from_nothing: bool,
     constants: bool,
     jobs: int | None,
-    out: Path | None,
+    output: Path | None,
     catalog_path: str | None,
     as_json: bool,
 ) -> None:
@@ -112,10 +114,13 @@ def generate(
     """
     if bool(operators) == (model_path is not None):
         raise click.UsageError("name either --operators or a --model whose operators to take")
-    if out is not None:
-        out = shared.output_file(out, what="the rules")
-        if out.exists():
-            raise click.ClickException(f"{out} exists: name another file with --out")
+    names = [name.strip() for some in operators for name in some.split(",") if name.strip()]
+    if model_path is None and not names:
+        raise click.UsageError("--operators names none: MatMul,Concat are two")
+    if output is not None:
+        output = shared.output_file(output, what="the rules")
+        if output.exists():
+            raise click.ClickException(f"{output} exists: name another file with --output")
     from ..catalog import Catalog
     from ..catalog.files import replacing
     from ..catalog.onnx import read_model, skeleton_model
@@ -127,9 +132,8 @@ def generate(
     from ..rules import load_rules
     from ..rules.generation import generate as run
     from ..rules.generation import generate_for_model as run_for_model
+    from ..rules.generation.for_model import operator_sets
     from ..rules.generation.rows import Journal, Judgements, judgements
-
-    names = [name.strip() for some in operators for name in some.split(",") if name.strip()]
 
     def recall(run_hash: str) -> Judgements:
         with shared.open_to_read(catalog_path) as known:
@@ -160,10 +164,15 @@ def generate(
         else:
             with Catalog(":memory:") as scratch:
                 skeleton = skeleton_model(scratch, read_model(scratch, model_path))
+            if not operator_sets(skeleton):
+                raise click.ClickException(
+                    f"{model_path} has no operators beside each other that programs can be built "
+                    "of: name others with --operators"
+                )
             results = run_for_model(skeleton, **settings)
     rules = [rule for result in results for rule in result.rules]
-    if out is not None:
-        with replacing(out) as file:
+    if output is not None:
+        with replacing(output) as file:
             file.write("\n".join(one.text for one in results if one.rules).encode())
     if as_json:
         from ..json_text import json_text
@@ -172,16 +181,21 @@ def generate(
         click.echo(json_text({"runs": records} if model_path is not None else records[0]))
         return
     for result in results:
-        _print(result)
+        _print(
+            result,
+            goes_on="the same command goes on from there, with another --output"
+            if output is not None
+            else "the same command goes on from there",
+        )
     if not results:
         echo("the budget is too short to look at any of the model's operators")
-    if out is not None:
-        echo(f"{out}: {counted(len(rules), 'rule')}")
+    if output is not None:
+        echo(f"{output}: {counted(len(rules), 'rule')}")
     elif rules:
         echo("\n" + "\n".join(one.text for one in results if one.rules))
 
 
-def _print(result: Generation) -> None:
+def _print(result: Generation, *, goes_on: str) -> None:
     from ..summary import columns
 
     echo(f"{', '.join(result.operators)}:")
@@ -196,4 +210,4 @@ def _print(result: Generation) -> None:
     totals = ", ".join(f"{count} {status}" for status, count in result.totals.items())
     echo(f"{counted(len(result.findings), 'candidate')}: {totals or 'nothing to prove'}")
     if not result.complete:
-        echo("the budget ended before all was seen: the same command goes on from there")
+        echo(f"the budget ended before all was seen: {goes_on}")

@@ -23,7 +23,7 @@ SHOWN = 5
 @click.argument("models", metavar="IN.onnx...", nargs=-1, required=True, type=shared.FILE)
 @click.option(
     "--budget",
-    type=click.FloatRange(min=0),
+    type=shared.SECONDS,
     metavar="SECONDS",
     default=10.0,
     show_default=True,

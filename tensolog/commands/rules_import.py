@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 )
 @click.argument("file", metavar="FILE", type=shared.FILE)
 @click.option(
+    "-o",
+    "--output",
     "--out",
+    "out",
     metavar="FILE.rules",
     type=click.Path(path_type=Path),
     help="Write the rules that are proved and of use there.",
@@ -36,17 +39,17 @@ def import_rules(
     Says of each whether it is proved as it stands, proved under a condition that was inferred,
     refuted with numbers, refused because its shapes don't fit, or unknown, with the reason. What
     can't be read is named with line and column, and the rest is read. Exits with 1 if a rule is
-    refuted, refused or unreadable, as `check` does; --out is written all the same.
+    refuted, refused or unreadable, as `check` does; the rules are written all the same.
 
     \b
     Examples:
-      tensolog rules import taso_rules.jsonl --out taso.rules
+      tensolog rules import taso_rules.jsonl -o taso.rules
       tensolog rules import equations.txt --json | jq .totals
     """
     if out is not None:
         out = shared.output_file(out, what="the rules")
         if out.exists():
-            raise click.ClickException(f"{out} exists: name another file with --out")
+            raise click.ClickException(f"{out} exists: name another file with --output")
     from ..profiles.machine import cores
     from ..progress import Progress
     from ..rules.foreign import import_rules as run

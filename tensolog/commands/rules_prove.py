@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @shared.jobs_option
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=shared.SECONDS_ABOVE_0,
     metavar="S",
     default=60.0,
     show_default=True,

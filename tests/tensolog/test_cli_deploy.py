@@ -47,7 +47,9 @@ def test_limits_that_nothing_keeps_are_refused(cli, model, tmp_path):
         (["--devices", "none.toml"], "none.toml can't be read"),
         (["--input-shape", "z=1,8"], "the model's inputs are x"),
         (["--input-shape", "x=1,9"], "gives 'x' the shape [1, 9]"),
+        (["--input-shape", f"x={10**20},8"], "no memory holds so many numbers"),
         (["--max-batch", "0"], "0 is not in the range x>=1"),
+        (["--budget", "nan"], "nan is no number of seconds"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_a_line(cli, model, tmp_path, arguments, what):

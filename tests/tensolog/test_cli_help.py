@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT / "docs"))
 
 from cli_reference import commands, page  # noqa: E402
 
+FLOAT = (click.FloatRange, click.types.FloatParamType)
 EVERY = {path: command for path, command, _ in commands(tensolog, "tensolog")}
 
 
@@ -53,6 +54,28 @@ def test_examples_use_options_that_exist():
         known = {name for parameter in EVERY[path].params for name in parameter.opts}
         used = {word for word in example.split() if word.startswith("-") and word != "-"}
         assert used <= known, example
+
+
+OPTIONS = [
+    pytest.param(option, id=f"{path} {option.opts[0]}")
+    for path, command in EVERY.items()
+    for option in command.params
+    if isinstance(option, click.Option)
+]
+
+
+@pytest.mark.parametrize("option", [o for o in OPTIONS if isinstance(o.values[0].type, FLOAT)])
+def test_no_number_of_an_option_may_be_nan(option):
+    with pytest.raises(click.BadParameter, match="nan is no number"):
+        option.type.convert("nan", option, None)
+
+
+def test_options_of_one_letter_mean_the_same_in_each_command():
+    meanings = {"-o": "--output", "-q": "--quiet"}
+    for path, command in EVERY.items():
+        for option in command.params:
+            for letter in meanings.keys() & set(option.opts):
+                assert meanings[letter] in option.opts, path
 
 
 def test_root_help_lists_every_command(cli):

@@ -40,7 +40,13 @@ def test_commands_are_completed():
 
 @pytest.mark.parametrize(
     "words",
-    [("rules", "show"), ("rules", "prove"), ("rules", "impact"), ("explain", "m", "--rule")],
+    [
+        ("rules", "show"),
+        ("rules", "prove"),
+        ("rules", "impact"),
+        ("rules", "derive", "--by"),
+        ("explain", "m", "--rule"),
+    ],
 )
 def test_rules_are_completed(words):
     known = [rule.name for rule in load_rules() if rule.name.startswith("EliminateI")]
@@ -52,6 +58,10 @@ def test_files_of_rules_are_left_to_the_shell():
     assert completed("rules", "show", "my")["file"] == ["my"]
     assert completed("rules", "format", "my")["file"] == ["my"]
     assert completed("optimize", "m.onnx", "--rules", "my")["file"] == ["my"]
+
+
+def test_files_that_describe_a_machine_are_left_to_the_shell():
+    assert completed("deploy", "m.onnx", "--devices", "he")["file"] == ["he"]
 
 
 def test_tables_are_completed_beside_commands():

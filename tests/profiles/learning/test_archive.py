@@ -189,6 +189,12 @@ def test_objects_are_never_unpickled(tmp_path):
     assert not (tmp_path / "exploded").exists()
 
 
+def test_a_name_that_no_table_can_hold_is_refused(tmp_path):
+    saved(tmp_path / "a.npz", layout())
+    with pytest.raises(ArchiveError, match=r"'\\udcff\.npz' is no UTF-8: rename it"):
+        read_archive(tmp_path / "a.npz", "\udcff.npz")
+
+
 def test_a_header_that_promises_more_than_there_is(tmp_path):
     path = saved(tmp_path / "a.npz", layout())
     with zipfile.ZipFile(path) as file:

@@ -56,3 +56,28 @@ def test_either_operators_or_a_model_are_named(given):
     assert result.exit_code == 2
     if given:
         assert "either --operators or a --model" in result.output
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        (["--operators", ""], "--operators names none"),
+        (["--operators", " , "], "--operators names none"),
+        (["--operators", "Add", "--seed", str(2**63)], "is not in the range"),
+    ],
+)
+def test_what_names_no_run_is_refused(given, why):
+    result = CliRunner().invoke(command, ["generate", *given, "--budget", "1"])
+    assert result.exit_code == 2
+    assert why in result.output
+
+
+def test_a_model_without_operators_to_combine_writes_nothing(tmp_path):
+    head = '<ir_version: 8, opset_import: ["": 17]> g'
+    model = onnx.parser.parse_model(head + "(float[2] x) => (float[2] y) { y = Relu(x) }")
+    onnx.save(model, tmp_path / "m.onnx")
+    arguments = ["generate", "--model", tmp_path / "m.onnx", "-o", tmp_path / "found.rules"]
+    result = CliRunner().invoke(command, [*map(str, arguments), "--catalog", ":memory:"])
+    assert result.exit_code == 1
+    assert "has no operators beside each other" in result.output
+    assert not (tmp_path / "found.rules").exists()
