@@ -7,6 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.campaigns import examples
+
 from .agreement import disagreement
 from .random_graphs import graphs
 from .rewriting import half_of, rewritten, shipped_rules
@@ -14,12 +16,12 @@ from .rewriting import half_of, rewritten, shipped_rules
 pytestmark = pytest.mark.whole
 
 SETTINGS = settings(
-    max_examples=100,
+    max_examples=examples(100),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
-MATCHING = settings(SETTINGS, max_examples=150)
+MATCHING = settings(SETTINGS, max_examples=examples(150))
 
 
 @SETTINGS
@@ -44,7 +46,7 @@ def test_rewritten_graph_agrees(graph, selection, seed):
     assert problem is None, f"{problem}; fired: {', '.join(sorted(fired))}"
 
 
-@settings(MATCHING, max_examples=50)
+@settings(MATCHING, max_examples=examples(50))
 @given(graphs(symbolic=True, least_steps=6, most_steps=30))
 def test_rewritten_graph_with_an_open_dimension_agrees(graph):
     model, feeds, exact = graph

@@ -16,6 +16,8 @@ from tensolog.parallel.choosing.settings import (
     summarize,
 )
 
+from tests.campaigns import examples
+
 BATCHES = batch_ladder(True, 1, 32)
 
 
@@ -64,7 +66,7 @@ machines = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(machines, st.sampled_from([1, 2, 4]), st.sampled_from(["throughput", "latency"]))
 def test_it_is_near_the_best_of_all_settings(machine, cores, goal):
     choice = choose(machine, cores, BATCHES, goal)
@@ -80,7 +82,7 @@ def test_it_is_near_the_best_of_all_settings(machine, cores, goal):
     assert got.rows_per_s >= 0.95 * baseline.rows_per_s or goal == "latency"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(machines, st.integers(1, 8))
 def test_limits_are_kept_where_a_setting_keeps_them(machine, factor):
     fastest = min(machine.exact(setting).p99_ms for setting in grid(2, BATCHES))

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from tensolog.catalog.datalog import DatalogError, derive, evaluate, explain, parse
 from tensolog.catalog.datalog.language import structures
 
+from tests.campaigns import examples
+
 
 def test_inputs_come_by_position_from_tables_and_queries(connection):
     connection.execute("CREATE TABLE edge AS SELECT 1 AS source, 2 AS target")
@@ -124,7 +126,7 @@ def test_rows_that_are_no_structures_are_refused(row):
         derive(parse(STRUCTURED), {"a": [row]})
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.lists(st.floats(), min_size=1, max_size=20))
 def test_floats_inside_of_structures_are_spelled_one_way(values):
     program = parse(

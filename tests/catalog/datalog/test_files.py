@@ -20,6 +20,8 @@ from tensolog.catalog.datalog.language import structures
 from tensolog.catalog.datalog.program_files import explain_file, run_files
 from tensolog.catalog.errors import TensologError
 
+from tests.campaigns import examples
+
 from .test_examples import EXAMPLES
 
 
@@ -90,7 +92,7 @@ def test_several_inputs_add_up(go):
 ROWS = st.lists(st.tuples(st.text('ab",\n \t', max_size=6), st.integers(-9, 9)), max_size=5)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(ROWS)
 def test_quoted_fields_of_several_lines(rows):
     with tempfile.TemporaryDirectory() as folder:

@@ -56,7 +56,7 @@ def test_memory_agrees_with_the_naive_evaluator_over_structures(text):
         assert found(program, {}) == reference(text)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(25), deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs(subsumption=False), GIVEN)
 def test_memory_agrees_with_the_database_over_given_rows(text, facts):
     program = checked(text + "\n" + INPUTS)

@@ -12,6 +12,8 @@ from tensolog.catalog.onnx.writer import build_model, build_models, skeleton_mod
 from tensolog.catalog.store.constants import load_constant
 from tensolog.catalog.tensors import data_type, dtype_name, size_bytes
 
+from tests.campaigns import examples
+
 NUMERIC = sorted(set(TensorProto.DataType.values()) - {TensorProto.UNDEFINED, TensorProto.STRING})
 TYPED = {
     "float_data": (st.floats(width=32), [TensorProto.FLOAT]),
@@ -232,7 +234,7 @@ def models(draw):
     return model
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=list(HealthCheck))
 @given(batch=st.lists(models(), min_size=1, max_size=5))
 def test_random_models_come_back_equal(batch, catalog):
     before = [model.SerializeToString(deterministic=True) for model in batch]
@@ -246,14 +248,14 @@ def test_random_models_come_back_equal(batch, catalog):
     assert all(same(*pair) for pair in zip(built, batch, strict=True))
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=list(HealthCheck))
 @given(model=models(), inline=st.sampled_from([-1, 8, 1 << 16]))
 def test_skeletons_are_stored_as_the_models_they_stand_for(model, inline, catalog):
     skeleton = skeleton_model(catalog, read_model(catalog, model), inline_bytes=inline)
     assert same(build_model(catalog, store_model(catalog, skeleton)), model)
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(10), deadline=None, suppress_health_check=list(HealthCheck))
 @given(model=models(), text=TEXT, location=st.sampled_from([None, TensorProto.DEFAULT]))
 def test_random_models_with_large_tensors_come_back_equal(model, text, location, catalog):
     large = model.graph.initializer.add(name="large", data_type=TensorProto.UINT8, dims=[1 << 17])

@@ -13,6 +13,8 @@ from tensolog.catalog import Catalog, CatalogError, ModelError
 from tensolog.catalog.onnx.reader import read_model, store_model
 from tensolog.catalog.onnx.writer import build_model, skeleton_model
 
+from tests.campaigns import examples
+
 
 @pytest.fixture
 def refuses(catalog, tmp_path):
@@ -81,7 +83,7 @@ def test_truncated_models(size, left, catalog, tmp_path):
         read_model(catalog, path)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(data=st.data())
 def test_damaged_models_are_read_or_refused(data, catalog):
     model = graph("g (float[2] x) => (float[2] y) { h = Relu(x) y = Clip(h) }")

@@ -15,6 +15,8 @@ from tensolog.catalog.onnx.wire import (
     write_varint,
 )
 
+from tests.campaigns import examples
+
 KEY = "here"
 
 
@@ -57,7 +59,7 @@ def models(draw):
     return model
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(models(), st.integers(0, 70))
 def test_what_is_taken_out_can_be_put_back(model, threshold):
     data = model.SerializeToString(deterministic=True)
@@ -88,14 +90,14 @@ def raw_data(data):
     return [data[span.offset : span.offset + span.length] for span in spans]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(models())
 def test_a_model_without_large_tensors_stays_as_it_is(model):
     data = model.SerializeToString()
     assert take_out(data, 1 << 20, lambda index: (KEY, "")) == (data, [])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(models(), st.data())
 def test_cut_models_are_errors_or_shorter_models(model, data):
     whole = model.SerializeToString()

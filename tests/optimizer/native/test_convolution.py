@@ -21,6 +21,8 @@ from tensolog.optimizer.native.library import build
 from tensolog.optimizer.native.loops.kernel_region import Meanings
 from tensolog.optimizer.native.product.kernel import supply
 
+from tests.campaigns import examples
+
 from .build import blocked_model, needs_compiler, opened
 
 pytestmark = needs_compiler
@@ -235,7 +237,7 @@ def check_any(case, level=None, in_pieces=False, flags=FLAGS):
 
 
 @given(cases(), st.sampled_from(RUNNABLE), st.booleans())
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 def test_sizes_of_all_kinds(case, level, in_pieces):
     check_any(case, level, in_pieces)
 

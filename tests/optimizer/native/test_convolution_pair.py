@@ -17,6 +17,8 @@ from tensolog.optimizer.native.convolution import pair as convolution_pair
 from tensolog.optimizer.native.convolution.pair import pairs
 from tensolog.optimizer.native.loops.kernel_region import Meanings
 
+from tests.campaigns import examples
+
 from .build import blocked_model, needs_compiler, opened, replaced
 from .test_convolution import blocked, normal, plain
 
@@ -126,7 +128,7 @@ def check_any(case, level=None, held_bytes=1 << 17, flags=FLAGS):
 
 
 @given(cases(), st.sampled_from(RUNNABLE), st.sampled_from([0, 10_000, 1 << 17]))
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=examples(4), deadline=None)
 def test_pairs_of_all_sizes(case, level, held_bytes):
     check_any(case, level, held_bytes)
 

@@ -30,7 +30,7 @@ def any_large_product(draw):
 
 
 @given(any_large_product(), st.sampled_from(RUNNABLE))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 def test_sizes_of_all_kinds(case, level):
     proto, feeds = case
     _, library = check(proto, feeds, expect=1, threads=2, levels=(level,), form=SEVEN)

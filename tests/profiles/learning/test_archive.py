@@ -19,6 +19,7 @@ from tensolog.profiles.learning.cost_graphs import (
 )
 
 from tensolog import Catalog
+from tests.campaigns import examples
 
 PUBLISHED = Path(__file__).resolve().parents[4] / "shared/data/tpugraphs/alexnet_layout.npz"
 
@@ -97,7 +98,7 @@ def catalog():
         yield opened
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(graph=cost_graphs())
 def test_rows_and_files_lose_nothing(catalog, graph):
     store_cost_graph(catalog, graph)

@@ -10,6 +10,8 @@ from tensolog.rules.prover.cases.case_split import statements
 from tensolog.rules.prover.prove import prove
 from tensolog.rules.prover.statement import Outcome
 
+from tests.campaigns import search_s
+
 from .test_counterexample import FALSE, rule_of
 
 SECONDS = 60.0
@@ -55,7 +57,8 @@ def test_nothing_is_inferred_that_is_not_proved():
     def undecided(statement, timeout):
         return Outcome("open", "not today")
 
-    assert infer_conditions(rule_of(FALSE["EliminateQuotient"]), 5.0, undecided) is None
+    limit_s = search_s(5.0)
+    assert infer_conditions(rule_of(FALSE["EliminateQuotient"]), limit_s, undecided) is None
 
 
 def test_no_condition_is_returned_that_excludes_everything():

@@ -25,6 +25,8 @@ from tensolog.rules.language.syntax import (
 )
 from tensolog.rules.matching.symmetry import mirrored_nodes
 
+from tests.campaigns import examples
+
 MERGE = """
 # Merge runs two products as one.
 rule Merge
@@ -164,7 +166,7 @@ logic = st.recursive(
 
 
 @given(logic)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_expressions_print_and_read_back(expression):
     text = with_given(f"X [m, k, n1], c [*perm], {expression_text(expression)}")
     assert one(text).given == (expression,)
@@ -265,7 +267,7 @@ def test_errors_of_several_files_are_told(tmp_path):
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_damaged_rules_are_refused_or_read(data):
     cut = data.draw(st.integers(0, len(MERGE)))
     width = data.draw(st.integers(0, 12))
@@ -279,7 +281,7 @@ def test_damaged_rules_are_refused_or_read(data):
 @given(st.text(max_size=60))
 @example("rule \x00")
 @example("rule R tags always match *")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_any_text_is_refused_or_read(text):
     try:
         parse_rules(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -39,8 +40,14 @@ def rule_of(text):
     return rule
 
 
+@cache
+def statements_of(rule):
+    """Its statements, which don't depend on what becomes of them; those of lists are hundreds."""
+    return statements(rule)
+
+
 def lifted(rule, widest=2):
-    found = statements(rule)
+    found = statements_of(rule)
     return lift(rule, found, [Outcome("proved", widest=widest)] * len(found)).ranks
 
 

@@ -58,8 +58,9 @@ def test_the_time_that_passes_changes_no_verdict(monkeypatch):
     hours = count(start=1e9, step=3600.0)
     monkeypatch.setattr(time, "perf_counter", lambda: next(hours))
     monkeypatch.setattr(time, "monotonic", lambda: next(hours))
-    verdict = prove_rule(RULES[ASKED], infer=0.0)
+    verdict = prove_rule(RULES["EliminateExpand"], infer=0.0)
     assert verdict.status in ("proved", "bounded")
+    assert len(verdict.obligations) > 10
     assert {one.opinion for one in verdict.obligations} <= {"agree", "absent"}
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensolog import fuse
+from tests.campaigns import examples
 
 RNG = np.random.default_rng(0)
 SIGNS = ["==", "!=", "<", "<=", ">", ">="]
@@ -69,7 +70,7 @@ USES = [
 ]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(
     st.sampled_from(SIGNS),
     st.sampled_from(NUMBERS),

@@ -25,7 +25,7 @@ def test_random_regions(case):
     )
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(regions(sparse=True))
 def test_random_regions_over_sparse_rows(case):
     pytest.importorskip("scipy")

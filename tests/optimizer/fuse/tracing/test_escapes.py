@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from tensolog.optimizer.fuse.tracing.marker_types import is_lazy
 
 from tensolog import fuse
+from tests.campaigns import examples
 
 pytestmark = pytest.mark.usefixtures("node_by_node")
 
@@ -258,7 +259,7 @@ def test_a_coroutine_that_goes_on_later() -> None:
     np.testing.assert_array_equal(found, X * 2)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(st.lists(st.sampled_from(sorted(HOLDERS)), min_size=1, max_size=3))
 def test_what_holds_what_holds_it(hows: list[str]) -> None:
     def function(x: Any) -> Any:

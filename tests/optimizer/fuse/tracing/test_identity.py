@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tensolog import fuse
+from tests.campaigns import examples
 
 SHAPES = [(5,), (3, 4), (1, 4), (3, 1, 2), (0, 3), (), (1,)]
 TEXTS = [
@@ -55,7 +56,7 @@ def test_an_array_and_what_is_made_of_it(text: str) -> None:
             np.testing.assert_array_equal(other, one)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(st.lists(st.sampled_from([text for text in TEXTS if "out=" not in text]), max_size=4))
 def test_what_was_computed_and_what_is_made_of_it(texts: list[str]) -> None:
     def function(x: Any) -> Any:
