@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..catalog import Catalog
+from ..catalog.store.staging import Scratch
 from ..profiles.kernel import Kernel
 from .cuts.cut_rules import admit, rule_of
 from .cuts.derivation import Cut, cuts_of
@@ -202,7 +203,7 @@ class _Planner:
         if self.catalog is not None:
             admitted = admit(used, self.catalog)
         else:
-            with Catalog(":memory:") as memory:
+            with Scratch() as memory:
                 admitted = admit(used, memory)
         return {one for one in used if not admitted.holds(*one)}
 

@@ -87,6 +87,13 @@ class StageFile(Catalog):
                     raise not_ours(self.path, problem)
 
 
+class Scratch(StageFile):
+    """A catalog in memory for one piece of work: nobody sees its rows afterwards."""
+
+    def __init__(self) -> None:
+        super().__init__(":memory:")
+
+
 class Stage(StageFile):
     """A catalog for one run: it knows what the shared one does, and hands over what it finds.
 

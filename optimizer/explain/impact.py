@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ...catalog import Catalog
 from ...catalog.onnx.reader import read_model
 from ...catalog.onnx.writer import skeleton_model
+from ...catalog.store.staging import Scratch
 from ...profiles.kernels.costs import CostModel
 from ...profiles.machine import cores
 from ...rules import Rule
@@ -91,7 +92,7 @@ def impact_of(
     """
     tell = progress or (lambda phase, done, total, detail: None)
     setting = Setting(target=for_rules(target), threads=cores() if threads is None else threads)
-    with Catalog(":memory:") as scratch, CandidateFiles(scratch) as candidate_files:
+    with Scratch() as scratch, CandidateFiles(scratch) as candidate_files:
         model_id = read_model(scratch, model)
         skeleton = skeleton_model(scratch, model_id)
         graph, nodes = candidate_files.read(skeleton), len(skeleton.graph.node)

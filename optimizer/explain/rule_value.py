@@ -19,6 +19,7 @@ import duckdb
 from ...catalog import Catalog
 from ...catalog.onnx.reader import read_model
 from ...catalog.onnx.writer import skeleton_model
+from ...catalog.store.staging import Scratch
 from ...rules import Rule
 from ..driver import optimize
 from ..graph.infer import infer_types
@@ -122,7 +123,7 @@ def value_of(
 
 def _places(rules: Sequence[Rule], model: Source, setting: Setting) -> dict[str, int]:
     """Count the matches of rules that may be applied to a model, as it is read."""
-    with Catalog(":memory:") as scratch, CandidateFiles(scratch) as candidate_files:
+    with Scratch() as scratch, CandidateFiles(scratch) as candidate_files:
         graph = candidate_files.read(skeleton_model(scratch, read_model(scratch, model)))
         graph.types = infer_types(graph)
         allowed = [rule for rule in rules if not setting.bar(rule, graph.opset())]

@@ -12,6 +12,7 @@ from ...catalog.errors import ModelError
 from ...catalog.interruption import interruptible
 from ...catalog.onnx.reader import read_model
 from ...catalog.onnx.writer import skeleton_model
+from ...catalog.store.staging import Scratch
 from ...profiles.kernel import Kernel
 from ...profiles.kernels.costs import CostModel
 from ...profiles.kernels.profile import profile
@@ -57,7 +58,7 @@ def explain_model(
     base = applicable() if rules is None else tuple(rules)
     if rule is not None:
         _named(base, rule)
-    with Catalog(":memory:") as catalog, CandidateFiles(catalog) as candidate_files:
+    with Scratch() as catalog, CandidateFiles(catalog) as candidate_files:
         model_id = read_model(catalog, model)
         graph = candidate_files.read(skeleton_model(catalog, model_id))
         graph.types = infer_types(graph)
@@ -137,7 +138,7 @@ def explain_node(
         allow=allowed(allow),
         threads=cores() if threads is None else threads,
     )
-    with Catalog(":memory:") as scratch, CandidateFiles(scratch) as candidate_files:
+    with Scratch() as scratch, CandidateFiles(scratch) as candidate_files:
         model_id = read_model(scratch, model)
         graph = candidate_files.read(skeleton_model(scratch, model_id))
         graph.types = infer_types(graph)
@@ -231,7 +232,7 @@ def kernels_of_model(
 
     Raises ModelError for a model that can't be read, or where no shape is known.
     """
-    with Catalog(":memory:") as scratch, CandidateFiles(scratch) as candidate_files:
+    with Scratch() as scratch, CandidateFiles(scratch) as candidate_files:
         model_id = read_model(scratch, model)
         graph = candidate_files.read(skeleton_model(scratch, model_id))
         graph.types = infer_types(graph)
