@@ -6,7 +6,7 @@ First each rule found is run by ONNX Runtime, which knows nothing of the specifi
 instances and numbers: both sides must agree. Then each rule of SAMPLES (as `tensolog rules import
 FILE --out SAMPLES.rules` writes those of TASO and TENSAT that are true) is drawn at some sizes;
 both sides go into one e-graph with the rules found and nothing else, or with the shipped ones too.
-What is not derived is told by class.
+What is not derived is tried again in a larger saturation; what isn't then either is told by class.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from tensolog.optimizer.egraph.equalities import BUDGET
 from tensolog.optimizer.egraph.redundancy import redundancy
 from tensolog.rules import Rule, load_rules
 from tensolog.rules.gate.floating.input_families import feeds
@@ -26,8 +28,22 @@ from .environment import describe, markdown
 
 # Instances of each rule found, each on numbers of two kinds.
 _INSTANCES = 8
+# What tells a saturation that is too short from rules that are missing.
+_LARGER = replace(BUDGET, rounds=8, nodes=12_000, matches=2_000)
 # Operators that make the constants of TASO and TENSAT: identities, ones, pooling kernels.
 _CONSTANTS = frozenset(("ConstantOfShape", "EyeLike", "Expand", "Tile"))
+
+
+def named_apart(rules: Sequence[Rule]) -> list[Rule]:
+    """Rules of several runs, each once, those that share a name with a number behind it."""
+    seen: dict[str, Rule] = {}
+    for rule in {rule.hash: rule for rule in rules}.values():
+        name, number = rule.name, 1
+        while name in seen:
+            number += 1
+            name = f"{rule.name}{number}"
+        seen[name] = replace(rule, name=name)
+    return list(seen.values())
 
 
 def disagreement(rule: Rule, instances: int, seed: int) -> str | None:
@@ -58,6 +74,16 @@ def disagreement(rule: Rule, instances: int, seed: int) -> str | None:
     return None if ran else ""
 
 
+def outcome_of(rule: Rule, known: Sequence[Rule], nodes: int, operators: set[str]) -> str:
+    """Whether rules derive another one, and if not, the class of it."""
+    first = redundancy(rule, known, draws=1).status
+    if first != "new":
+        return first
+    if redundancy(rule, known, draws=1, budget=_LARGER).status == "derived":
+        return "derived in a larger saturation only"
+    return why_not(rule, nodes, operators)
+
+
 def why_not(rule: Rule, nodes: int, operators: set[str]) -> str:
     """The class of a rule that is not derived."""
     used = {name for node in (*rule.match, *rule.rewrite) for name in node.operators}
@@ -83,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seed", type=int, default=0, help="draws instances and numbers")
     parser.add_argument("--write", type=Path)
     given = parser.parse_args(arguments)
-    found = [rule for path in given.found for rule in load_rules([path])]
+    found = named_apart([rule for path in given.found for rule in load_rules([path])])
     known = [*found, *(load_rules() if given.shipped else ())]
     verdicts = {rule.name: disagreement(rule, _INSTANCES, given.seed) for rule in found}
     false = {name: reason for name, reason in verdicts.items() if reason}
@@ -93,10 +119,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     missed: dict[str, list[str]] = {}
     for path in given.samples:
         for rule in load_rules([path]):
-            outcome = redundancy(rule, known, draws=1).status
-            if outcome == "new":
-                outcome = why_not(rule, given.nodes, operators)
+            outcome = outcome_of(rule, known, given.nodes, operators)
             counts[outcome] += 1
+            print(f"{rule.name}: {outcome}", flush=True)
             if outcome != "derived":
                 missed.setdefault(outcome, []).append(rule.name)
     lines = [

@@ -19,6 +19,8 @@ from .saturation.saturate import Budget
 
 # Draws of a rule's sizes at which it has to be derived: one alone may be a special case.
 DRAWS = 3
+# Where sizes are tied, a draw may fail: it is tried anew so often.
+_SEEDS = 8
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,8 @@ def redundancy(
     rule: Rule, others: Sequence[Rule], *, draws: int = DRAWS, budget: Budget = BUDGET
 ) -> Redundancy:
     """Try to derive a rule by others, at so many draws of its sizes."""
-    drawn = draw_sides(rule, draws, 0, "float32")
+    tried = (draw_sides(rule, draws, seed, "float32") for seed in range(_SEEDS))
+    drawn: Sequence[SideModels] = next(filter(None, tried), ())
     known = [other for other in others if other.name != rule.name]
     needed: dict[str, None] = {}
     for sides in drawn:

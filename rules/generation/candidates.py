@@ -25,6 +25,8 @@ from .terms import Apply, Number, Sort, Term, Variable, operators, renamed, vari
 
 # A variable that occurs more often, on both sides together, is left as it is.
 _MOST_OCCURRENCES = 8
+# A side of so many operators may become one of one more: Relu(X) is never made Relu(Relu(X)).
+_LEAST_GROWN = 2
 # Between the terms of several outputs.
 BESIDE = "; "
 
@@ -33,8 +35,8 @@ BESIDE = "; "
 class Candidate:
     """Two terms with one characteristic vector: `left` would be rewritten to `right`.
 
-    `both`: the other way would be a rule as well, and cost decides. `beside` it are the sides of
-    further outputs.
+    `both`: the other way would be a rule as well, of about as many operators, and cost decides.
+    `beside` it are the sides of further outputs.
     """
 
     left: Term
@@ -74,10 +76,20 @@ class Candidate:
         return len(variables(self.left))
 
     @cached_property
-    def rank(self) -> tuple[int, int, int, str]:
-        """The order of candidates: small ones first, of these general ones."""
-        nodes = self.left.nodes + self.right.nodes
-        return nodes, -self.variables, len(self.text), self.text
+    def repeats(self) -> int:
+        """How often variables occur again, on both sides."""
+        return sum(_leaves(side) - len(variables(side)) for side in (self.left, self.right))
+
+    @cached_property
+    def rank(self) -> tuple[int, int, int, int, str]:
+        """The order of candidates: small ones first, of these general ones.
+
+        What repeats a variable is often an instance of a larger law that doesn't: a repetition
+        counts as an operator. What broadcasts follows what doesn't.
+        """
+        nodes = self.left.nodes + self.right.nodes + self.repeats
+        broadcast = sum(1 in v.sort.shapes[0] for v in self.given)
+        return nodes, -self.variables, broadcast, len(self.text), self.text
 
 
 def candidate_of(one: Term, other: Term, pool: Sequence[Variable]) -> Candidate | None:
@@ -91,7 +103,8 @@ def candidate_of(one: Term, other: Term, pool: Sequence[Variable]) -> Candidate 
         options.append((one, other))
     if backward and (other.nodes >= one.nodes or not forward):
         options.append((other, one))
-    both = forward and backward and one.nodes == other.nodes
+    is_worth = one.nodes == other.nodes or min(one.nodes, other.nodes) >= _LEAST_GROWN
+    both = forward and backward and is_worth and abs(one.nodes - other.nodes) < 2
     found = [_named(left, right, pool) for left, right in options]
     left, right = min(found, key=lambda pair: (len(str(pair[0])), str(pair[0]), str(pair[1])))
     return Candidate(left, right, both)
@@ -111,6 +124,76 @@ def _named(left: Term, right: Term, pool: Sequence[Variable]) -> tuple[Term, Ter
 def in_order(candidates: Iterable[Candidate]) -> list[Candidate]:
     """Candidates each once, small and general ones first."""
     return sorted(dict.fromkeys(candidates), key=lambda one: one.rank)
+
+
+def _leaves(term: Term) -> int:
+    if isinstance(term, Apply):
+        return sum(_leaves(operand) for operand in term.operands)
+    return int(isinstance(term, Variable))
+
+
+# -------------------------------------------------------------------------------- instances
+
+
+class Instances:
+    """Equalities that hold, and which candidates are instances of them: terms for variables."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, list[Candidate]] = {}
+        self._seen: set[Candidate] = set()
+
+    def add(self, candidate: Candidate) -> None:
+        """Take an equality that holds; of several outputs none is an instance."""
+        if candidate in self._seen or candidate.beside:
+            return
+        self._seen.add(candidate)
+        for root in {_root(candidate.left), _root(candidate.right)}:
+            self._known.setdefault(root, []).append(candidate)
+
+    def general(self, candidate: Candidate) -> Candidate | None:
+        """The first equality taken that a candidate is an instance of, sorts aside."""
+        pairs = ((candidate.left, candidate.right), (candidate.right, candidate.left))
+        for known in self._known.get(_root(candidate.left), ()):
+            for one, other in pairs:
+                for names in _matches(known.left, one, {}):
+                    if next(_matches(known.right, other, names), None) is not None:
+                        return known
+        return None
+
+
+def _root(term: Term) -> str:
+    return term.operation.op_type if isinstance(term, Apply) else ""
+
+
+def _matches(
+    pattern: Term, term: Term, names: Mapping[Term, Term]
+) -> Iterator[Mapping[Term, Term]]:
+    """Yield the terms for the variables of a pattern that make it a term."""
+    if isinstance(pattern, Variable):
+        if names.get(pattern, term) == term:
+            yield {**names, pattern: term}
+        return
+    if not isinstance(pattern, Apply) or not isinstance(term, Apply):
+        if pattern == term:
+            yield names
+        return
+    if pattern.operation != term.operation:
+        return
+    orders = [term.operands]
+    if pattern.operation.commutative and len(term.operands) > 1:
+        orders.append(term.operands[::-1])
+    for operands in orders:
+        yield from _all_match(pattern.operands, operands, names)
+
+
+def _all_match(
+    patterns: Sequence[Term], terms: Sequence[Term], names: Mapping[Term, Term]
+) -> Iterator[Mapping[Term, Term]]:
+    if not patterns:
+        yield names
+        return
+    for some in _matches(patterns[0], terms[0], names):
+        yield from _all_match(patterns[1:], terms[1:], some)
 
 
 # --------------------------------------------------------------------------- more variables

@@ -43,12 +43,15 @@ class Workload:
 
     Laws are stated with few operators, of which few repeat a variable: at most so many different
     `operators`, so many `repeats` of variables, and so much `said` that may be left out, each
-    counted as an operator. Constants stand in terms of up to `constant` operators, once in each.
+    counted as an operator. Of what an operator leaves to choose on the same operands, the first
+    `choices` stand for all: attributes stay open in rules. Constants stand in terms of up to
+    `constant` operators, once in each.
     """
 
     operators: int = 3
     repeats: int = 1
     said: int = 4
+    choices: int = 4
     free: int = 2
     constant: int = 1
 
@@ -189,6 +192,10 @@ class Enumeration:
         self._class_of: dict[tuple[Sort, bytes], int] = {}
         self._programs = Programs()
         self._built: dict[int, Term] = {}
+        self._seed = seed
+        self._redundant: dict[tuple[Operation, tuple[Sort, ...]], bool] = {}
+        self._meanings: dict[tuple[Sort, ...], set[tuple[Sort, bytes]]] = {}
+        self._first_size: dict[tuple[Operation, tuple[_Kind, ...]], int] = {}
         self._largest = _GROWTH * max(
             int(np.prod(shape)) for one in inputs for shape in one.sort.shapes
         )
@@ -223,22 +230,64 @@ class Enumeration:
         for op_type in self.operators:
             for slots in slots_of(op_type):
                 for sizes in _compositions(nodes - 1, len(slots)):
-                    for operation, sorts, made in self._fitting(op_type, sizes):
+                    for operation, sorts, made in self._fitting(op_type, sizes, nodes):
                         if not self._apply(level, operation, sorts, made, sizes, last):
                             level.complete = False
                             return level
         return level
 
     def _fitting(
-        self, op_type: str, sizes: tuple[int, ...]
+        self, op_type: str, sizes: tuple[int, ...], nodes: int
     ) -> Iterator[tuple[Operation, tuple[Sort, ...], Sort]]:
         options = [[s for s, k in self._known.items() if k.by_size.get(n)] for n in sizes]
+        is_large = self.workload is not None and nodes > self.workload.free
         for sorts in [*product(*options)]:
+            count = 0
             for operation, made in operations_on(op_type, sorts):
                 if operation.commutative and not _ordered(sorts, sizes, self._order):
                     continue
-                if max(int(np.prod(shape)) for shape in made.shapes) <= self._largest:
-                    yield operation, sorts, made
+                if max(int(np.prod(shape)) for shape in made.shapes) > self._largest:
+                    continue
+                if self._was_seen_redundant(operation, sorts, made, nodes):
+                    continue
+                if self.workload is not None and is_large and count == self.workload.choices:
+                    break
+                count += 1
+                yield operation, sorts, made
+
+    def _was_seen_redundant(
+        self, operation: Operation, sorts: tuple[Sort, ...], made: Sort, nodes: int
+    ) -> bool:
+        """Whether smaller terms showed that an operation adds nothing on any such operands.
+
+        It gives an operand, as a Transpose that permutes nothing, or what an earlier operation
+        gives. That is seen on the smallest operands of the kind; all others are instances of it.
+        """
+        kinds = tuple(_kind(sort) for sort in sorts)
+        if self._first_size.setdefault((operation, kinds), nodes) == nodes:
+            self._is_redundant(operation, sorts, made)
+            return False
+        return self._is_redundant(operation, sorts, made)
+
+    def _is_redundant(self, operation: Operation, sorts: tuple[Sort, ...], made: Sort) -> bool:
+        key = (operation, sorts)
+        if key not in self._redundant:
+            anything = [Variable(f"any{slot}", sort) for slot, sort in enumerate(sorts)]
+            given = input_vectors(anything, self._seed + 1, places=self.places)
+            meanings = self._meanings.setdefault(
+                sorts,
+                {(s, *digests(v)) for s, v in zip(sorts, given, strict=True)},  # type: ignore[misc]
+            )
+            programs = self._programs.of(operation, sorts, made)
+            results = [
+                program.run([vectors[at] for vectors in given])
+                for at, program in enumerate(programs)
+            ]
+            (digest,) = digests(tuple(values for values, _ in results))
+            is_defined = all(defined.all() for _, defined in results)
+            self._redundant[key] = is_defined and (made, digest) in meanings
+            meanings.add((made, digest))
+        return self._redundant[key]
 
     def _order(self, sort: Sort) -> int:
         return list(self._known).index(sort)
@@ -352,6 +401,14 @@ class Enumeration:
                         if expansions and reads_by_element(expansions[0]):
                             return True
         return False
+
+
+# What matters of a sort where sizes don't: its type, its rank, and where it has one element.
+_Kind = tuple[str, tuple[bool, ...]]
+
+
+def _kind(sort: Sort) -> _Kind:
+    return sort.dtype, tuple(size == 1 for size in sort.shapes[0])
 
 
 def _compositions(total: int, count: int) -> Iterator[tuple[int, ...]]:

@@ -12,7 +12,7 @@ from ..language import schemas
 from ..language.canonical_text import rule_text as formatted
 from ..language.errors import RuleError
 from ..language.parser import parse_rules
-from ..language.syntax import Call, Rule, walk
+from ..language.syntax import Call, Operand, Rule, walk
 from .candidates import Candidate
 from .wording import Spelling, rule_name, rule_text, spellings
 
@@ -200,50 +200,63 @@ def _reverse(attempts: Sequence[Attempt], provers: Provers) -> None:
 # --------------------------------------------------------------------------- floating point
 
 
-def polish(attempts: Sequence[Attempt], provers: Provers) -> None:
+@dataclass(frozen=True)
+class Measured:
+    """A proved rule with what it promises in floating point; no rule where it keeps no promise."""
+
+    rule: Rule | None
+    verdict: Verdict
+
+
+def polish(rules: Sequence[Rule], provers: Provers) -> list[Measured]:
     """Say of proved rules what they promise in floating point, and drop types they don't need.
 
-    What loses accuracy under every class is proved no longer: the gate's reason stands.
+    To measure takes ten times as long as to prove, so that what a proof decides comes first. What
+    loses accuracy under every class is no rule any more: the verdict has the gate's reason.
     """
-    found = [(one, rule, verdict) for one in attempts for rule, verdict in one.proved]
-    measured = _ask([rule for _, rule, _ in found], 0.0, provers, floating=True)
-    kept: list[tuple[Attempt, Proved] | None] = []
-    for (one, rule, _), verdict in zip(found, measured, strict=True):
-        kept.append((one, (rule, verdict)) if verdict.status in PROVED else None)
-        if verdict.status not in PROVED:
-            one.general = verdict
-    for variant in (_finite, _for_any_type, _exact):
-        places, rules = [], []
-        for place, (_, rule, _) in enumerate(found):
-            current = kept[place]
-            known = (rule, measured[place]) if current is None else current[1]
-            changed = variant(*known)
-            if changed is not None:
-                places.append(place)
-                rules.append(changed)
-        verdicts = _ask(rules, 0.0, provers, floating=True)
-        for place, rule, verdict in zip(places, rules, verdicts, strict=True):
-            if verdict.status in PROVED:
-                kept[place] = (found[place][0], (rule, verdict))
-    for one in attempts:
-        one.proved = tuple(known[1] for known in kept if known is not None and known[0] is one)
+    rules = _if_proved(rules, _for_any_type, provers)
+    known = _measured(rules, provers)
+    finite = {at: _finite(rules[at]) for at, one in enumerate(known) if one.rule is None}
+    asked = {at: rule for at, rule in finite.items() if rule is not None}
+    for at, one in zip(asked, _measured(list(asked.values()), provers), strict=True):
+        if one.rule is not None:
+            known[at] = one
+    return [_with_class(one) for one in known]
 
 
-def _finite(rule: Rule, verdict: Verdict) -> Rule | None:
-    """A rule that was refused in floating point, promised for finite numbers only."""
-    return None if verdict.status in PROVED else _changed(replace(rule, finite_math=True))
+def _if_proved(
+    rules: Sequence[Rule], variant: Callable[[Rule], Rule | None], provers: Provers
+) -> list[Rule]:
+    """The variants of rules that are proved as well, and the others as they are."""
+    changed = {at: other for at, one in enumerate(rules) if (other := variant(one)) is not None}
+    verdicts = _ask(list(changed.values()), 0.0, provers)
+    proved = {at for at, verdict in zip(changed, verdicts, strict=True) if verdict.status in PROVED}
+    return [changed[at] if at in proved else rule for at, rule in enumerate(rules)]
 
 
-def _for_any_type(rule: Rule, verdict: Verdict) -> Rule | None:
-    """A rule for elements of any type, of the class that was seen."""
-    if verdict.status not in PROVED or not any(operand.dtypes for operand in rule.operands):
-        return None
-    if not _has_one_type(rule):
+def _measured(rules: Sequence[Rule], provers: Provers) -> list[Measured]:
+    verdicts = _ask(rules, 0.0, provers, floating=True)
+    return [
+        Measured(rule if verdict.status in PROVED else None, verdict)
+        for rule, verdict in zip(rules, verdicts, strict=True)
+    ]
+
+
+def _finite(rule: Rule) -> Rule | None:
+    """A rule promised for finite numbers only."""
+    return _changed(replace(rule, finite_math=True))
+
+
+def _for_any_type(rule: Rule) -> Rule | None:
+    """A rule for elements of any type."""
+    if not any(operand.dtypes for operand in rule.operands) or not _has_one_type(rule):
         return None
     operands = tuple(replace(operand, dtypes=()) for operand in rule.operands)
-    said = tuple(o for o in operands if o.shape is not None or o.const)
-    equal = "exact" if _keeps_bits(rule, verdict) else rule.equal
-    return _changed(replace(rule, operands=said, equal=equal))
+    return _changed(replace(rule, operands=_said(operands)))
+
+
+def _said(operands: Sequence[Operand]) -> tuple[Operand, ...]:
+    return tuple(one for one in operands if one.shape is not None or one.const)
 
 
 def _has_one_type(rule: Rule) -> bool:
@@ -263,11 +276,16 @@ def _has_one_type(rule: Rule) -> bool:
     return True
 
 
-def _exact(rule: Rule, verdict: Verdict) -> Rule | None:
-    """A rule that was seen to be equal in all bits, said to be."""
-    if rule.equal == "exact" or not _keeps_bits(rule, verdict):
-        return None
-    return _changed(replace(rule, equal="exact"))
+def _with_class(one: Measured) -> Measured:
+    """A rule that was seen to be equal in all bits, said to be: the numbers are those of both."""
+    rule, record = one.rule, one.verdict.floating
+    if rule is None or record is None or rule.equal == "exact":
+        return one
+    exact = _changed(replace(rule, equal="exact")) if _keeps_bits(rule, one.verdict) else None
+    if exact is None:
+        return one
+    record = replace(record, hash=exact.hash)
+    return Measured(exact, replace(one.verdict, hash=exact.hash, floating=record))
 
 
 def _keeps_bits(rule: Rule, verdict: Verdict) -> bool:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from .enumeration import Enumeration, Level
     from .run import Finding, Generation
 
+# The status of what is proved, and open as long as it is not known what it does to rounded numbers.
+_PROVED = "proved"
+_NOT_MEASURED = "proved; what it does in floating point is not measured yet"
 _LEVEL = ("terms", "undefined", "classes")
 
 
@@ -39,7 +42,7 @@ def judgements(catalog: Catalog, run_hash: str) -> Judgements:
     """What an earlier run decided of candidates; nothing where there was none."""
     rows = catalog.sql(
         "SELECT left_term, right_term, status, reason, derived_by, rules "
-        "FROM generation_candidate WHERE run_hash = ? AND status <> 'open'",
+        "FROM generation_candidate WHERE run_hash = ? AND (status <> 'open' OR len(rules) > 0)",
         [run_hash],
     ).fetchall()
     hashes = sorted({one for row in rows for one in row[5]})
@@ -53,7 +56,10 @@ def judgements(catalog: Catalog, run_hash: str) -> Judgements:
     pairs = {rules[one].name for one in made if one in rules}
     return {
         (left, right): Judgement(
-            status, reason, tuple(derived_by), tuple(rules[one] for one in found)
+            _PROVED if status == "open" else status,
+            "" if status == "open" else reason,
+            tuple(derived_by),
+            tuple(rules[one] for one in found),
         )
         for left, right, status, reason, derived_by, found in rows
         if all(one in rules for one in found) and BESIDE not in left and not pairs & set(derived_by)
@@ -160,8 +166,8 @@ class Journal:
                     "right_term": one.candidate.texts[1],
                     "operators": list(one.candidate.operators),
                     "variables": one.candidate.variables,
-                    "status": one.status,
-                    "reason": one.reason,
+                    "status": "open" if one.status == _PROVED else one.status,
+                    "reason": _NOT_MEASURED if one.status == _PROVED else one.reason,
                     "derived_by": list(one.derived_by),
                     "rules": [rule.hash for rule in one.rules],
                 }

@@ -16,7 +16,7 @@ from ..gate.verdict import Verdict
 from ..language.canonical_text import format_rules
 from ..language.syntax import Rule
 from ..load import load_rules
-from .candidates import Candidate, Generalising, candidate_of, in_order
+from .candidates import Candidate, Generalising, Instances, candidate_of, in_order
 from .choices import named_operators
 from .constants import constants_of
 from .enumeration import Enumeration, Level, Workload
@@ -32,11 +32,17 @@ if TYPE_CHECKING:
 Report = Callable[[str, int, int, str], None]
 Pair = tuple[str, str]
 
-# Candidates proved at a time, for each worker: what they make derivable is seen after each chunk.
-_CHUNK = 4
+# Candidates looked at together, for each worker: what they make derivable is seen after each chunk.
+_CHUNK = 8
 # Equalities put into one e-graph: together they share rounds, and budget.
 _BATCH = 200
+# The share of the budget after which nothing more is proved: what was is looked at once more.
+_PROVING = 0.7
 _BESIDE = "only in an e-graph with terms of other candidates"
+# The share after which no more is derived: what is left is for floating point.
+_DERIVING = 0.8
+# Candidates with repeated variables of which a general one is looked for, the first in order.
+_MOST_GENERALISED = 6_000
 # The share of what is left of the budget that enumerating one size may take.
 _ENUMERATING = 0.4
 
@@ -59,8 +65,9 @@ class Saturation(Protocol):
 class Finding:
     """A candidate and what became of it.
 
-    kept: `rules` stand for it, one, or one for each direction. derived: by the rules `derived_by`.
-    refuted, refused, unknown: as the gate says, for `reason`. open: the budget ended before it.
+    kept: `rules` stand for it, one, or one for each direction. proved: likewise, but what they do
+    in floating point was not measured yet. derived: by the rules `derived_by`. refuted, refused,
+    unknown: as the gate says, for `reason`. open: the budget ended before it.
     """
 
     candidate: Candidate
@@ -95,6 +102,11 @@ class Generation:
     @property
     def rules(self) -> tuple[Rule, ...]:
         """The rules found, each proved, none derived by the others and those known before."""
+        return tuple(r for one in self.findings if one.status == "kept" for r in one.rules)
+
+    @property
+    def proved(self) -> tuple[Rule, ...]:
+        """Those, and the ones that are still to be measured in floating point."""
         return tuple(rule for one in self.findings for rule in one.rules)
 
     @property
@@ -218,9 +230,17 @@ class _Run:
     before: Mapping[tuple[str, str], Judgement]
     generalising: Generalising = field(init=False)
     enumerating_until: float = 0.0
+    # Findings that are known to hold, and those that are instances of them, with what they are
+    # instances of: these are derived in the end, all at once.
+    holding: Instances = field(default_factory=Instances)
+    instances: dict[int, Candidate] = field(default_factory=dict)
+    known_as: dict[Candidate, Finding] = field(default_factory=dict)
 
-    def late(self) -> bool:
-        return time.monotonic() > self.began + self.budget
+    def late(self, share: float = 1.0) -> bool:
+        return time.monotonic() > self.began + share * self.budget
+
+    def proved_enough(self) -> bool:
+        return self.late(_PROVING)
 
     def enumerated_enough(self) -> bool:
         return time.monotonic() > self.enumerating_until
@@ -254,85 +274,120 @@ class _Run:
             first = len(result.findings)
             findings = [Finding(one, nodes, first + at) for at, one in enumerate(new)]
             result.findings += findings
-            findings += self.recall(findings)
+            self.recall(findings)
             if self.journal is not None:
                 self.journal.level(result, level, enumeration, findings)
-            self.judge([one for one in findings if one.status == "open"])
-            if self.late() or not level.complete:
-                return
-        self.minimise()
-        self.pair()
-        result.complete = not self.late()
-
-    def recall(self, findings: Sequence[Finding]) -> list[Finding]:
-        """Take over what an earlier run decided; return what it found beside, more general ones."""
-        waiting = dict(self.before)
-        for one in findings:
-            self.decided(one, waiting)
-        more: list[Finding] = []
-        for one in findings:
-            if not any(known.status == "kept" for known in waiting.values()):
+            if not level.complete:
                 break
-            candidate = self.generalising.general(one.candidate)
-            if _key(candidate) in waiting:
-                general = Finding(candidate, one.nodes, len(self.result.findings))
-                self.decided(general, waiting)
-                self.result.findings.append(general)
-                more.append(general)
-        self.before = waiting
-        return more
+        self.generalise()
+        # A law of large terms may be more general than those of small ones: all are in one order.
+        while True:
+            waiting = [one for one in result.findings if one.status == "open"]
+            self.judge(sorted(waiting, key=lambda one: one.candidate.rank))
+            self.minimise()
+            self.pair()
+            self.measure()
+            if self.proved_enough() or all(one.status != "open" for one in result.findings):
+                break
+        complete = all(level.complete for level in result.levels)
+        result.complete = complete and not self.late()
 
-    def decided(self, one: Finding, waiting: dict[tuple[str, str], Judgement]) -> None:
-        known = waiting.pop(_key(one.candidate), None)
-        if known is not None:
-            one.status, one.reason = known.status, known.reason
-            one.derived_by, one.rules = known.derived_by, known.rules
+    def recall(self, findings: Sequence[Finding]) -> None:
+        """Take over what an earlier run decided."""
+        for one in findings:
+            known = self.before.get(_key(one.candidate))
+            if known is not None:
+                one.status, one.reason = known.status, known.reason
+                one.derived_by, one.rules = known.derived_by, known.rules
 
-    def judge(self, findings: Sequence[Finding]) -> None:
-        """Keep what is proved and not derived, the general ones first."""
-        for start in range(0, len(findings), _BATCH):
-            waiting = list(findings[start : start + _BATCH])
-            while waiting and not self.late():
-                waiting = self.without_derived(waiting)
-                most = _CHUNK * self.workers
-                chunk, waiting = waiting[:most], waiting[most:]
-                done = min(start + _BATCH, len(findings)) - len(waiting)
-                self.told("proving", done, len(findings))
-                self.prove(self.generalised(chunk))
-                waiting = [one for one in chunk if one.status == "open"] + waiting
-
-    def generalised(self, chunk: Sequence[Finding]) -> list[Finding]:
-        """Put candidates of which these are instances in their place, unless they were tried.
+    def generalise(self) -> None:
+        """Add the candidates of which those with repeated variables are instances.
 
         What the general one derives needs no rule; where it is not proved, its instances follow.
         """
-        known = {one.candidate: one for one in self.result.findings}
-        found: dict[int, Finding] = {}
-        for one in chunk:
+        self.known_as = {one.candidate: one for one in self.result.findings}
+        repeating = [one for one in self.result.findings if one.candidate.repeats]
+        repeating = sorted(repeating, key=lambda one: one.candidate.rank)[:_MOST_GENERALISED]
+        new: list[Finding] = []
+        for at, one in enumerate(repeating):
+            if at % _BATCH == 0:
+                self.told("generalising", at, len(repeating))
             candidate = self.generalising.general(one.candidate)
-            general = known.get(candidate)
-            if general is None:
+            if candidate not in self.known_as:
                 general = Finding(candidate, one.nodes, len(self.result.findings))
+                self.known_as[candidate] = general
                 self.result.findings.append(general)
-                known[candidate] = general
-            chosen = general if general.status == "open" else one
-            found[chosen.position] = chosen
-        self.store(list(found.values()))
-        return list(found.values())
+                new.append(general)
+        self.recall(new)
+        self.store(new)
+
+    def judge(self, findings: Sequence[Finding]) -> None:
+        """Keep what is proved and not derived, the general ones first."""
+        for one in self.result.findings:
+            self.note(one)
+        waiting = list(reversed(findings))
+        while waiting and not self.proved_enough():
+            chunk: list[Finding] = []
+            while waiting and len(chunk) < _CHUNK * self.workers:
+                one = waiting.pop()
+                if not self.is_instance(one):
+                    chunk.append(one)
+            chunk = self.without_derived(chunk)
+            self.told("proving", len(findings) - len(waiting), len(findings))
+            self.prove(chunk)
+            waiting += [one for one in reversed(chunk) if one.status == "open"]
+            if not waiting:
+                waiting = list(reversed(self.derive_instances()))
+        self.derive_instances()
+
+    def note(self, finding: Finding) -> None:
+        """Remember what holds, so that its instances wait."""
+        if finding.status in ("kept", "proved", "derived"):
+            self.holding.add(finding.candidate)
+
+    def is_instance(self, finding: Finding) -> bool:
+        """Whether it says no more than what is known to hold, which is seen to in the end."""
+        general = self.holding.general(finding.candidate)
+        if general is None or finding.position in self.instances:
+            return False
+        self.instances[finding.position] = general
+        return True
+
+    def derive_instances(self) -> list[Finding]:
+        """Take note of instances that are derived; return the others: rules may say less."""
+        findings = [one for one in self.result.findings if one.position in self.instances]
+        waiting = [one for one in findings if one.status == "open"]
+        rules = [*self.known, *self.result.proved]
+        others: list[Finding] = []
+        for start in range(0, len(waiting), _BATCH):
+            if self.late(_DERIVING):
+                return []
+            self.told("deriving", start, len(waiting))
+            some = waiting[start : start + _BATCH]
+            flags = _derived([one.candidate for one in some], rules, self.saturation)
+            for one, is_derived in zip(some, flags, strict=True):
+                if is_derived:
+                    general = self.known_as[self.instances[one.position]]
+                    names = tuple(rule.name for rule in general.rules)
+                    one.status, one.derived_by = "derived", names or general.derived_by
+                else:
+                    others.append(one)
+            self.store([one for one in some if one.status == "derived"])
+        return others
 
     def prove(self, chunk: Sequence[Finding]) -> None:
         """Put candidates through the gate, and keep those that are proved, while there is time."""
-        attempts = prove_candidates([one.candidate for one in chunk], self.provers, self.late)
+        attempts = prove_candidates(
+            [one.candidate for one in chunk], self.provers, self.proved_enough
+        )
         ended = [both for both in zip(chunk, attempts, strict=True) if both[1].ended]
-        fresh = self.undecided(ended)
         verdicts: list[tuple[Rule, Verdict]] = []
-        for one, attempt in fresh:
-            if self.late():
-                break
-            polish([attempt], self.provers)
-            one.status = "kept" if attempt.proved else attempt.status
+        for one, attempt in self.undecided(ended):
+            one.status = attempt.status
             one.reason, one.rules = attempt.reason, attempt.rules
             verdicts += attempt.proved
+        for one in chunk:
+            self.note(one)
         self.store(chunk, verdicts)
 
     def undecided(
@@ -340,7 +395,7 @@ class _Run:
     ) -> list[tuple[Finding, Attempt]]:
         """Take note of what is not proved, or derived by the ones before; return the rest."""
         fresh: list[tuple[Finding, Attempt]] = []
-        taken = {rule.name for rule in (*self.known, *self.result.rules)}
+        taken = {rule.name for rule in (*self.known, *self.result.proved)}
         for one, attempt in attempts:
             if not attempt.proved:
                 one.status, one.reason = attempt.status, attempt.reason
@@ -356,8 +411,7 @@ class _Run:
 
     def without_derived(self, waiting: Sequence[Finding]) -> list[Finding]:
         """Take note of those that the rules known by now derive; return the others."""
-        self.progress("deriving", 0, len(waiting), f"{len(self.result.rules)} rules kept")
-        rules = [*self.known, *self.result.rules]
+        rules = [*self.known, *self.result.proved]
         left = []
         flags = _derived([one.candidate for one in waiting], rules, self.saturation)
         for one, is_derived in zip(waiting, flags, strict=True):
@@ -367,18 +421,19 @@ class _Run:
             one.status = "derived"
             by = _derivation(one.candidate, rules, self.saturation)
             one.derived_by, one.reason = by or (), _BESIDE if by is None else ""
+            self.note(one)
         self.store([one for one in waiting if one.status == "derived"])
         return left
 
     def minimise(self) -> None:
         """Drop each rule that the others derive: larger general ones may have come later."""
-        kept = [one for one in self.result.findings if one.status == "kept"]
+        found = [one for one in self.result.findings if one.rules and not one.candidate.beside]
         dropped: dict[str, tuple[str, ...]] = {}
-        for at, one in enumerate(kept):
-            if self.late():
+        for at, one in enumerate(found):
+            if self.late(_DERIVING):
                 break
-            self.told("minimising", at, len(kept))
-            others = [r for r in (*self.known, *self.result.rules) if r not in one.rules]
+            self.told("minimising", at, len(found))
+            others = [r for r in (*self.known, *self.result.proved) if r not in one.rules]
             by = _derivation(one.candidate, others, self.saturation)
             if by is not None:
                 dropped.update((rule.name, by) for rule in one.rules)
@@ -388,27 +443,62 @@ class _Run:
 
     def pair(self) -> None:
         """Make rules of several outputs of those that are kept."""
-        kept = {one.candidate: one for one in self.result.findings if one.status == "kept"}
-        for candidate, said in with_two_outputs(list(kept)):
-            if self.late():
+        singles = [one for one in self.result.findings if not one.candidate.beside]
+        found = {one.candidate: one for one in singles if one.rules}
+        for candidate, said in with_two_outputs(list(found)):
+            if self.late(_DERIVING):
                 return
+            if candidate in self.known_as:
+                continue
             (attempt,) = prove_candidates([candidate], self.provers, self.late)
             if not attempt.proved:
                 continue
-            attempt.rename({rule.name for rule in (*self.known, *self.result.rules)})
-            polish([attempt], self.provers)
-            if not attempt.proved:
-                continue
+            attempt.rename({rule.name for rule in (*self.known, *self.result.proved)})
             nodes = sum(left.nodes for left, _ in candidate.sides)
-            finding = Finding(candidate, nodes, len(self.result.findings), "kept")
+            finding = Finding(candidate, nodes, len(self.result.findings), "proved")
             finding.rules = attempt.rules
             self.result.findings.append(finding)
+            self.known_as[candidate] = finding
             names = tuple(rule.name for rule in attempt.rules)
-            dropped = {rule.name: names for one in said for rule in kept[one].rules}
+            dropped = {rule.name: names for one in said for rule in found[one].rules}
             for one in said:
-                kept[one].status, kept[one].derived_by, kept[one].rules = "derived", names, ()
-            self.store([finding, *(kept[one] for one in said)], attempt.proved)
+                found[one].status, found[one].derived_by, found[one].rules = "derived", names, ()
+            self.store([finding, *(found[one] for one in said)], attempt.proved)
             self.replace(dropped)
+
+    def measure(self) -> None:
+        """Say of the rules what they promise in floating point; what keeps no promise is none.
+
+        What was derived by such a rule is open again.
+        """
+        found = [one for one in self.result.findings if one.status == "proved"]
+        refused: set[str] = set()
+        for start in range(0, len(found), self.workers):
+            if self.late():
+                return
+            self.told("measuring", start, len(found))
+            some = found[start : start + self.workers]
+            rules = [(one, rule) for one in some for rule in one.rules]
+            measured = polish([rule for _, rule in rules], self.provers)
+            for one in some:
+                own = [
+                    (rule, known)
+                    for (owner, rule), known in zip(rules, measured, strict=True)
+                    if owner is one
+                ]
+                refused |= {rule.name for rule, known in own if known.rule is None}
+                one.rules = tuple(known.rule for _, known in own if known.rule is not None)
+                one.status = "kept" if one.rules else own[0][1].verdict.status
+                one.reason = "" if one.rules else own[0][1].verdict.reason
+            verdicts = [(known.rule, known.verdict) for known in measured if known.rule is not None]
+            self.store(some, verdicts)
+        again = [one for one in self.result.findings if refused & set(one.derived_by)]
+        for one in again:
+            one.status, one.derived_by = "open", ()
+            self.instances.pop(one.position, None)
+        self.store(again)
+        if again:
+            self.holding = Instances()
 
     def replace(self, dropped: Mapping[str, tuple[str, ...]]) -> None:
         """Name in the place of rules that were dropped those that derive them."""

@@ -205,8 +205,9 @@ def _print(result: Generation, *, goes_on: str) -> None:
     ]
     echo(columns([("nodes", "terms", "classes", "equal"), *rows], right=(0, 1, 2, 3), indent=""))
     for one in result.findings:
-        for rule in one.rules:
-            echo(f"{rule.name}: {one.candidate.text}")
+        if one.status == "kept":
+            for rule in one.rules:
+                echo(f"{rule.name}: {one.candidate.text}")
     totals = ", ".join(f"{count} {status}" for status, count in result.totals.items())
     echo(f"{counted(len(result.findings), 'candidate')}: {totals or 'nothing to prove'}")
     if not result.complete:
