@@ -28,6 +28,8 @@ from .environment import describe, markdown
 
 # Instances of each rule found, each on numbers of two kinds.
 _INSTANCES = 8
+# The operator set from which on all of the operators mean what rules are generated for.
+_OPSET = 18
 # What tells a saturation that is too short from rules that are missing.
 _LARGER = replace(BUDGET, rounds=8, nodes=12_000, matches=2_000)
 # Operators that make the constants of TASO and TENSAT: identities, ones, pooling kernels.
@@ -76,6 +78,7 @@ def disagreement(rule: Rule, instances: int, seed: int) -> str | None:
 
 def outcome_of(rule: Rule, known: Sequence[Rule], nodes: int, operators: set[str]) -> str:
     """Whether rules derive another one, and if not, the class of it."""
+    rule = replace(rule, opset_from=max(rule.opset_from, _OPSET))
     first = redundancy(rule, known, draws=1).status
     if first != "new":
         return first

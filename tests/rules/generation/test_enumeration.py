@@ -72,6 +72,16 @@ def test_a_run_owes_nothing_to_luck():
     assert texts == [str(other.term(n)) for n in range(len(other.terms))]
 
 
+def test_what_gives_its_operand_back_is_built_upon_no_further():
+    _, enumeration, (first, second) = grown(("Transpose", "Relu"), inputs=1)
+    idle, others = (
+        [str(enumeration.made(one.made)) for one in level.equalities] for level in (first, second)
+    )
+    assert any("perm=[0, 1]" in text for text in idle)
+    assert others
+    assert not any("perm=[0, 1]" in text for text in others)
+
+
 def test_families_and_names_are_operators():
     assert "ReduceSum" in named_operators(["reduction"])
     assert named_operators(["Add", "Add"]) == ("Add",)

@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
-from tensolog.rules.generation.candidates import Generalising, candidate_of
+from tensolog.rules.generation.candidates import Candidate, Generalising, Instances, candidate_of
 from tensolog.rules.generation.enumeration import Enumeration
 from tensolog.rules.generation.inputs import choose_inputs
-from tensolog.rules.generation.terms import variables
+from tensolog.rules.generation.terms import Apply, Operation, renamed, variables
 
 from .oracle import compute, random_values
+
+X, Y, Z = choose_inputs(("Add",), 3)[:3]
 
 
 def general_candidates(operators, nodes):
@@ -49,3 +51,32 @@ def test_what_needs_its_variable_twice_keeps_it():
             assert general == candidate
             return
     pytest.fail("a square is never negative")
+
+
+def add(one, other, *, commutes=False):
+    return Apply(Operation("Add", (0, 1), commutative=commutes), (one, other))
+
+
+@pytest.mark.parametrize("commutes", [False, True])
+def test_an_instance_has_terms_for_the_variables_of_what_holds(commutes):
+    relu = Apply(Operation("Relu", (0,)), (Y,))
+    law = Candidate(
+        add(X, add(Y, Z, commutes=commutes)), add(add(X, Y, commutes=commutes), Z), True
+    )
+    holding = Instances()
+    holding.add(law)
+    for names in ({}, {X: relu}, {X: relu, Z: relu}, {Y: add(Z, Z), Z: X}):
+        left, right = renamed(law.left, names), renamed(law.right, names)
+        assert holding.general(Candidate(left, right, True)) == law
+        assert holding.general(Candidate(right, left, True)) == law
+    turned = add(add(Y, X, commutes=commutes), Z)
+    assert (holding.general(Candidate(law.left, turned, True)) == law) == commutes
+    assert holding.general(Candidate(law.left, add(add(X, X), Z), True)) is None
+
+
+def test_what_repeats_no_variable_comes_first():
+    law = Candidate(add(X, add(Y, Z)), add(add(X, Y), Z), True)
+    instance = Candidate(add(X, add(X, X)), add(add(X, X), X), True)
+    assert law.repeats == 0
+    assert instance.repeats == 4
+    assert law.rank < instance.rank

@@ -5,6 +5,9 @@ import pytest
 from tensolog.optimizer.egraph import equalities
 from tensolog.rules import generate, load_rules, parse_rules
 from tensolog.rules.gate.onnx_models import draw_sides
+from tensolog.rules.gate.verdict import Verdict
+from tensolog.rules.generation import run
+from tensolog.rules.generation.proving import Measured
 from tensolog.rules.generation.terms import variables
 
 from .oracle import compute, random_values
@@ -69,3 +72,15 @@ def test_shipped_rules_leave_nothing_to_find_here(found):
     assert not again.rules
     shipped = {rule.name for rule in load_rules()}
     assert all(set(one.derived_by) <= shipped and one.derived_by for one in again.findings)
+
+
+def test_what_loses_accuracy_derives_nothing(monkeypatch):
+    def refusing(rules, _):
+        reason = "all digits are lost"
+        return [Measured(None, Verdict(r.name, r.hash, "refused", reason)) for r in rules]
+
+    monkeypatch.setattr(run, "polish", refusing)
+    result = generate(["Concat"], saturation=equalities, nodes=2, inputs=1, known=(), workers=1)
+    assert result.complete and not result.rules
+    assert len(result.findings) > 2
+    assert {(one.status, one.derived_by) for one in result.findings} == {("refused", ())}
