@@ -11,6 +11,7 @@ from .eligible import steady
 from .embed import embed, place
 from .grow import Found, Grower
 from .library import Library, build
+from .lookup import lookups
 from .loops.kernel_region import Meanings
 from .product.kernel import formed, products, supply
 from .product.text import EACH
@@ -22,10 +23,12 @@ def regions(
 ) -> list[Found]:
     """Find regions of all sorts, no two of which have a node in common.
 
-    Attentions come first, then, where `multiplies`, products with constant matrices.
+    Functions of one 8-bit number come first, of any operators; then attentions, then, where
+    `multiplies`, products with constant matrices.
     """
-    left = steady(meanings, allowed)
-    found = attentions(meanings, left)
+    found = lookups(meanings, allowed)
+    left = steady(meanings, allowed) - _covered(found)
+    found += attentions(meanings, left)
     left -= _covered(found)
     if multiplies:
         found += products(meanings, left)

@@ -99,7 +99,7 @@ class Kind:
     @property
     def multiplies(self) -> bool:
         """Tell whether the kernel has a product with a constant matrix in it."""
-        return bool(self.found[0].kernel.packed) and not self.convolves
+        return bool(self.found[0].kernel.packed and self.form) and not self.convolves
 
     @property
     def is_promising(self) -> bool:

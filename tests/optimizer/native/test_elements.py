@@ -317,17 +317,14 @@ def test_what_computes_is_within_two_roundings_to_16_bits(name, fused_models):
 
 
 @pytest.mark.parametrize(
-    "nodes",
+    ("given", "nodes"),
     [
-        [node("Add", ["x", "x"], ["a"]), node("Mul", ["a", "x"], ["y"])],  # wraps around
-        [
-            node("DequantizeLinear", ["x", "s"], ["a"]),
-            node("Cast", ["a"], ["y"], to=TensorProto.INT8),  # cuts off
-        ],
+        ("int8", [node("Add", ["x", "x"], ["a"]), node("Mul", ["a", "x"], ["y"])]),
+        ("float32", [node("Neg", ["x"], ["a"]), node("Cast", ["a"], ["y"], to=TensorProto.INT8)]),
     ],
+    ids=["wrapped around", "cut off"],
 )
-def test_integers_that_wrap_around_or_are_cut_off_are_left_alone(nodes):
-    types = {"x": ("int8", [50])}, {"y": ("int8", [50])}
-    graph = load_graph(made(nodes, *types, {"s": np.float32(0.5)}))
+def test_integers_that_wrap_around_or_are_cut_off_are_left_alone(given, nodes):
+    graph = load_graph(made(nodes, {"x": (given, [50])}, {"y": ("int8", [50])}))
     graph.types = infer_types(graph)
     assert not regions(Meanings(graph), graph.nodes)

@@ -1,0 +1,218 @@
+"""Functions of one 8-bit number, computed once for all 256 of them, and looked up while it runs.
+
+A quantized model dequantizes a tensor, applies an activation to it, several operators as an
+exporter spells one, and quantizes again: whatever that is, it gives one of 256 results. The runtime
+itself computes these, so that they are equal to the bit, even where a kernel's own functions would
+round otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from onnx import helper, numpy_helper
+
+from ...catalog.operators.derive import integer_range
+from ...profiles.kernel import element_type, numpy_dtype
+from ...profiles.sessions.execution import AS_WRITTEN
+from ...profiles.sessions.session import open_session
+from ...rules import ABSENT
+from ..fuse.codegen.statements import LoweringError
+from ..graph.convert import model_around, node_proto
+from ..graph.graph import Graph, TensorType
+from ..graph.simplify import is_pure
+from .grow import MOST_NODES, Found
+from .loops.affine import Affine, loop
+from .loops.elements import C_TYPES
+from .loops.kernel_region import Meanings, Region, read_by
+from .loops.loops import Groups
+from .loops.lower import MOST_AXES, MOST_LOOPS, Kernel, Shapes, check, label, named
+
+GIVEN = frozenset({"int8", "uint8"})
+NUMBERS = 256
+# Elements of a unit, and such that are worth a task.
+BLOCK, GRAIN = 4096, 16384
+CONVERSIONS = frozenset({"QuantizeLinear", "DequantizeLinear"})
+
+
+@dataclass(frozen=True)
+class Table:
+    """The results for all numbers, from the least to the largest."""
+
+    results: bytes
+    dtype: str
+
+    def lay(self, array: np.ndarray) -> np.ndarray:
+        """Return them, whatever constant stands for them in the graph."""
+        return np.frombuffer(self.results, numpy_dtype(self.dtype))
+
+
+def lookups(meanings: Meanings, allowed: Collection[int]) -> list[Found]:
+    """Find what is a function of one 8-bit tensor, no two of which have a node in common."""
+    graph = meanings.graph
+    order = graph.order()
+    position = {number: at for at, number in enumerate(order)}
+    found: list[Found] = []
+    taken: set[int] = set()
+    starts = dict.fromkeys(
+        value
+        for number in order
+        if graph.nodes[number].operator == "DequantizeLinear"
+        for value in graph.nodes[number].inputs[:1]
+        if graph.dtype(value) in GIVEN and value not in graph.constants
+    )
+    for value in starts:
+        nodes = _function(meanings, value, set(allowed) - taken, position)
+        if nodes:
+            try:
+                one = _lowered(meanings, value, nodes)
+            except LoweringError:
+                continue
+            taken |= set(nodes)
+            found.append(one)
+    return found
+
+
+def _function(
+    meanings: Meanings, value: int, allowed: set[int], position: Mapping[int, int]
+) -> tuple[int, ...]:
+    """Return the most nodes that depend on one value alone, and give one that is needed outside."""
+    graph = meanings.graph
+    inside: dict[int, set[int]] = {}  # each node with all that it depends on
+    of: dict[int, int] = {}
+    waiting = set(graph.users.get(value, ()))
+    while waiting:
+        number = min(waiting, key=position.__getitem__)
+        waiting.remove(number)
+        node = graph.nodes[number]
+        read = [v for v in node.inputs if v != ABSENT and v not in graph.constants]
+        if number not in allowed or any(v != value and v not in of for v in read):
+            continue
+        if not _is_of_elements(meanings, number, value):
+            continue
+        inside[number] = {number}.union(*(inside[of[v]] for v in read if v in of))
+        of[node.outputs[0]] = number
+        waiting |= graph.users.get(node.outputs[0], set())
+    best: set[int] = set()
+    for number, nodes in inside.items():
+        others = {v for n in nodes - {number} for v in graph.nodes[n].outputs}
+        whole = not any(graph.is_pinned(v) or graph.users.get(v, set()) - nodes for v in others)
+        if whole and len(best) < len(nodes) <= MOST_NODES:
+            best = nodes
+    operators = {graph.nodes[number].op_type for number in best}
+    if len(best) < 2 or operators <= CONVERSIONS:
+        return ()
+    return tuple(sorted(best, key=position.__getitem__))
+
+
+def _is_of_elements(meanings: Meanings, number: int, value: int) -> bool:
+    """Tell whether a node gives for each element what depends on that, and on numbers, alone."""
+    graph, node = meanings.graph, meanings.graph.nodes[number]
+    numbers = [v for v in node.inputs if v in graph.constants]
+    return (
+        meanings.kind(number) == "elementwise"
+        and len(node.outputs) == 1
+        and is_pure(graph, node)
+        and graph.shape(node.outputs[0]) == graph.shape(value)
+        and graph.dtype(node.outputs[0]) in C_TYPES
+        and all(all(size == 1 for size in graph.shape(v) or ()) for v in numbers)
+    )
+
+
+def _lowered(meanings: Meanings, value: int, nodes: tuple[int, ...]) -> Found:
+    graph = meanings.graph
+    shape = meanings.shape(value)
+    axes = [axis for axis, size in enumerate(shape) if size != 1]
+    if not axes or len(axes) > MOST_LOOPS or len(shape) > MOST_AXES:
+        raise LoweringError("no loops, or too many")
+    (output,) = graph.nodes[nodes[-1]].outputs
+    given, made = graph.dtype(value) or "", graph.dtype(output) or ""
+    table = Table(_results(graph, value, nodes, output), made)
+    numbers = (v for n in nodes for v in graph.nodes[n].inputs if v in graph.constants)
+    source = next(numbers, None)
+    if source is None:
+        raise LoweringError("no constant that its table could stand beside")
+    key = (source, table)
+    if key not in meanings.packed:
+        name = f"{graph.names[output]}.table"
+        meanings.packed[key] = graph.new_value(name, TensorType(made, (NUMBERS,)))
+    laid = meanings.packed[key]
+    place = iter(range(len(axes)))
+    extents = tuple(shape[axis] for axis in axes)
+    shapes = Shapes(
+        ((given, shape), (made, (NUMBERS,))),
+        (),
+        extents,
+        Groups((0,) * len(axes)),
+        ((shape, tuple(Affine() if size == 1 else loop(next(place)) for size in shape)),),
+        (made,),
+    )
+    check(shapes)
+    kernel = Kernel(
+        "",
+        label([graph.nodes[number].op_type for number in nodes]),
+        _text(given, made),
+        shapes,
+        (value, laid),
+        (output,),
+        block=BLOCK,
+        grain=GRAIN,
+        flushes=False,
+        packed=((laid, source, table),),
+    )
+    region = Region(nodes, read_by(graph, nodes), (output,), shape)
+    return Found(region, named(kernel))
+
+
+def _text(given: str, made: str) -> str:
+    low = (integer_range(given) or (0, 0))[0]
+    return "\n".join(
+        [
+            "static void NAME(i64 *given) {",
+            "  const task *own = (const task *)given;",
+            "  const call *c = own->whole;",
+            f"  const {C_TYPES[given]} *restrict x = (const {C_TYPES[given]} *)c->in[0];",
+            f"  const {C_TYPES[made]} *restrict table = (const {C_TYPES[made]} *)c->in[1];",
+            f"  {C_TYPES[made]} *restrict y = ({C_TYPES[made]} *)c->out[0];",
+            f"  const i64 end = LEAST(own->end * {BLOCK}, c->inner);",
+            f"  for (i64 j = own->first * {BLOCK}; j < end; j++) y[j] = table[x[j] - ({low})];",
+            "}",
+        ]
+    )
+
+
+def _results(graph: Graph, value: int, nodes: tuple[int, ...], output: int) -> bytes:
+    """Let the runtime compute the results for all numbers; raises LoweringError where it can't."""
+    dtype = graph.dtype(value) or ""
+    low, high = integer_range(dtype) or (0, 0)
+    constants = {
+        v: np.asarray(graph.constant(v))
+        for n in nodes
+        for v in graph.nodes[n].inputs
+        if v in graph.constants
+    }
+    proto = helper.make_graph(
+        [node_proto(graph, graph.nodes[number]) for number in nodes],
+        "table",
+        [helper.make_tensor_value_info(graph.names[value], element_type(dtype), [NUMBERS])],
+        [
+            helper.make_tensor_value_info(
+                graph.names[output], element_type(graph.dtype(output) or ""), [NUMBERS]
+            )
+        ],
+        [
+            numpy_helper.from_array(array.reshape(()), graph.names[v])
+            for v, array in constants.items()
+        ],
+    )
+    numbers = np.arange(low, high + 1).astype(numpy_dtype(dtype))
+    try:
+        session = open_session(
+            model_around(graph, proto).SerializeToString(), threads=1, execution=AS_WRITTEN
+        )
+        (found,) = session.run(None, {graph.names[value]: numbers})
+    except Exception as error:  # whatever the runtime raises
+        raise LoweringError("a function that the runtime doesn't compute of 256 numbers") from error
+    return np.ascontiguousarray(found).tobytes()
