@@ -82,8 +82,8 @@ class AdditiveCosts:
                     for part in cell.parts:
                         source = config.holders(part)[replica]
                         if source != device:
-                            wire, seconds = problem.transfer(source, device, size)
-                            wires[wire] = wires.get(wire, 0.0) + seconds
+                            wire, seconds, delay = problem.transfer(source, device, size)
+                            wires[wire] = wires.get(wire, 0.0) + seconds + delay
                     busy = problem.times.moved_bytes(size * (len(cell.parts) + 1), device)
                 most = max(most, busy)
             most += max(wires.values(), default=0.0)

@@ -60,7 +60,7 @@ class ParallelSession:
                  memory_limit_bytes: int = 0) -> None:  # fmt: skip
         """Start the instances; raises what opening the model raises."""
         self.plan = plan
-        self.setting = fitted(plan.setting)
+        self.setting = plan.setting if plan.partition is not None else fitted(plan.setting)
         self._deadline_s = plan.deadline_s if deadline_s is None else deadline_s
         if not self._deadline_s > 0:
             raise FeedError(f"a deadline is more than 0 s, not {self._deadline_s}")

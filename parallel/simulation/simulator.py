@@ -44,10 +44,14 @@ class Schedule:
         return max(self.end.values(), default=0.0)
 
     def busy(self) -> dict[int, float]:
-        """Return how long each resource is occupied."""
+        """Return how long each resource works for a request where others follow it closely.
+
+        What a message takes beside its bytes counts: one request waits for several at a time, but
+        of many requests each message has to be handled, one after the other.
+        """
         found: dict[int, float] = {}
         for task in self.tasks.values():
-            found[task.resource] = found.get(task.resource, 0.0) + task.seconds
+            found[task.resource] = found.get(task.resource, 0.0) + task.seconds + task.delay
         return found
 
 
@@ -85,6 +89,7 @@ def _run(found: Schedule, free: dict[int, float]) -> Schedule:
         start = max(at, free.get(task.resource, 0.0))
         done = start + task.seconds
         free[task.resource] = done
+        done += task.delay
         begin[key], end[key] = start, done
         found.order.append(key)
         for other in then.get(key, ()):
@@ -135,7 +140,8 @@ class Simulation:
                 break
             found.order.append(key)
             found.ready[key], found.begin[key] = ready[key], self.schedule.begin[key]
-            found.end[key] = free[tasks[key].resource] = end[key]
+            found.end[key] = end[key]
+            free[tasks[key].resource] = found.begin[key] + tasks[key].seconds
         other.schedule = _run(found, free)
         return other
 
@@ -185,7 +191,7 @@ class Simulation:
             for one in self.schedule.tasks.values():
                 after = tuple((number, *other) for other in one.after) or (arrival,)
                 key = (number, *one.key)
-                tasks[key] = Task(key, one.resource, one.seconds, after, one.size_bytes)
+                tasks[key] = one._replace(key=key, after=after)
         ends = [0.0] * requests
         for key, end in schedule(tasks).end.items():
             if key[0] >= 0:

@@ -42,7 +42,8 @@ _MANY_CELLS = 8  # from so many on, arrays are faster
 class Task(NamedTuple):
     """What occupies a resource for some seconds once the tasks `after` which it runs are done.
 
-    Resources are numbers: devices, then wires. `size_bytes` is what a transfer carries.
+    Resources are numbers: devices, then wires. `size_bytes` is what a transfer carries. It has
+    arrived `delay` seconds after the wire is free for the next: latencies overlap, bytes do not.
     """
 
     key: Key
@@ -50,6 +51,7 @@ class Task(NamedTuple):
     seconds: float
     after: tuple[Key, ...]
     size_bytes: int = 0
+    delay: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -116,15 +118,18 @@ class Problem:
         """Tell whether tensors get from each of some devices to each other."""
         return all(itertools.starmap(self.linked, itertools.permutations(devices, 2)))
 
-    def transfer(self, source: int, target: int, size_bytes: int) -> tuple[int, float]:
-        """Return the wire, and the seconds on it. Raises ClusterError where there is no link."""
+    def transfer(self, source: int, target: int, size_bytes: int) -> tuple[int, float, float]:
+        """Return the wire, the seconds on it, and those on the way until all has arrived.
+
+        Raises ClusterError where there is no link.
+        """
         found = self._links.get((source, target))
         if found is None:
             devices = self.cluster.devices
             self.cluster.link(devices[source].name, devices[target].name)
             raise AssertionError
         wire, latency, bandwidth = found
-        return wire, latency + size_bytes / bandwidth
+        return wire, size_bytes / bandwidth, latency
 
     def alike(self, left: Sequence[int], right: Sequence[int]) -> bool:
         """Tell whether devices, and the links among them, are as others are, one by one."""
@@ -290,9 +295,9 @@ def _sums(problem: Problem, config: Config, number: int, output: int, value: int
                 source = config.holders(part)[replica]
                 made: Key = (number, COMPUTE, part, source)
                 if source != device:
-                    wire, seconds = problem.transfer(source, device, size)
+                    wire, seconds, delay = problem.transfer(source, device, size)
                     key = (number, PARTIAL, output, place, part, device)
-                    yield Task(key, wire, seconds, (made,), size)
+                    yield Task(key, wire, seconds, (made,), size, delay)
                     made = key
                 after.append(made)
             seconds = problem.times.moved_bytes(size * (len(cell.parts) + 1), device)
@@ -313,9 +318,10 @@ def sources(
     if made is None:
         if problem.entry is None or problem.entry == device:
             return []
-        wire, seconds = problem.transfer(problem.entry, device, size := elements(box) * item)
+        size = elements(box) * item
+        wire, seconds, delay = problem.transfer(problem.entry, device, size)
         key = (-1, MOVE, value, 0, device, *(end for pair in box for end in pair))
-        return [(key, Task(key, wire, seconds, (), size))]
+        return [(key, Task(key, wire, seconds, (), size, delay))]
     number, output = made
     assert config is not None
     cells = problem.cells(number, config, output)
@@ -326,10 +332,11 @@ def sources(
             found.append((cell_key(number, config, output, place, cells, device), None))
             continue
         source = problem.nearest(cell.holders, device)
-        wire, seconds = problem.transfer(source, device, size := elements(shared) * item)
+        size = elements(shared) * item
+        wire, seconds, delay = problem.transfer(source, device, size)
         key = (number, MOVE, output, place, device, *(end for pair in shared for end in pair))
         after = (cell_key(number, config, output, place, cells, source),)
-        found.append((key, Task(key, wire, seconds, after, size)))
+        found.append((key, Task(key, wire, seconds, after, size, delay)))
     return found
 
 

@@ -7,10 +7,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensolog.parallel.simulation.placement import Config, whole_on
 from tensolog.parallel.simulation.simulator import Simulation, schedule, weight_bytes
-from tensolog.parallel.simulation.tasks import Task, plan_tasks
+from tensolog.parallel.simulation.tasks import MOVE, Task, plan_tasks
 
 from ..campaigns import examples
-from .models import cluster, perceptron, problem, random_graph, random_plan, space, transformer
+from .models import (
+    Builder,
+    cluster,
+    perceptron,
+    problem,
+    random_graph,
+    random_plan,
+    space,
+    transformer,
+)
 
 
 @given(st.integers(0, 10**9), st.integers(1, 4))
@@ -43,12 +52,14 @@ def test_a_schedule_is_possible(seed, devices):
     by_resource = {}
     for key, task in times.tasks.items():
         assert times.begin[key] >= max((times.end[one] for one in task.after), default=0.0)
-        assert times.end[key] == times.begin[key] + task.seconds
-        by_resource.setdefault(task.resource, []).append((times.begin[key], times.end[key]))
+        free = times.begin[key] + task.seconds
+        assert times.end[key] == free + task.delay
+        by_resource.setdefault(task.resource, []).append((times.begin[key], free))
     for own_times in by_resource.values():
         for (_, end), (begin, _) in zip(sorted(own_times), sorted(own_times)[1:], strict=False):
             assert begin >= end
-    assert here.latency_s >= here.bottleneck_s * (1 - 1e-9)
+    computing = [here.schedule.busy().get(n, 0.0) for n in range(devices)]
+    assert here.latency_s >= max(computing) * (1 - 1e-9)
     assert 1 / here.requests_per_s() >= here.bottleneck_s * (1 - 1e-9)
 
 
@@ -82,6 +93,19 @@ def test_times_of_two_devices_by_hand():
         0: 4 * 512 * 512 + 2 * activation,
         1: 4 * 512 * 512 + 2 * activation,
     }
+
+
+def test_latencies_overlap_and_bytes_do_not():
+    """Two tensors over one wire: the second need not wait until the first has arrived."""
+    build = Builder()
+    x = build.input(64, 64)
+    left, right = build.node("Relu", x, shape=(64, 64)), build.node("Neg", x, shape=(64, 64))
+    model = build.model(build.node("Add", left, right, shape=(64, 64)))
+    here = Simulation(problem(model, cluster(2)), tuple(map(whole_on, (0, 0, 1)))).schedule
+    size_s, relu = 4 * 64 * 64 / 1e11, 4 * 2 * 64 * 64 / 2e11 + 1e-6
+    first, second = sorted(end for key, end in here.end.items() if key[1] == MOVE)
+    assert first == pytest.approx(relu + size_s + 5e-6)
+    assert second == pytest.approx(2 * relu + size_s + 5e-6)
 
 
 def test_a_sum_is_divided_among_those_that_computed_it():
