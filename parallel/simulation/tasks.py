@@ -35,7 +35,7 @@ Numbers = npt.NDArray[np.float64]
 Key = tuple[int, ...]
 """Names a task: the operator, the kind, and numbers; in the order in which ties are decided."""
 
-COMPUTE, PARTIAL, ADD, MOVE = range(4)
+COMPUTE, PARTIAL, ADD, MOVE, JOIN = range(5)
 _MANY_CELLS = 8  # from so many on, arrays are faster
 
 
@@ -307,7 +307,7 @@ def _sums(problem: Problem, config: Config, number: int, output: int, value: int
 def sources(
     problem: Problem, config: Config | None, value: int, box: Box, device: int
 ) -> list[tuple[Key, Task | None]]:
-    """Return the tasks after which a device has a box of a value, with those that bring it there.
+    """Return the tasks after which a device has a box of a value, with those that make it so.
 
     `config` is the division of the operator that gives the value; None for an input of the model.
     """
@@ -337,13 +337,18 @@ def sources(
         key = (number, MOVE, output, place, device, *(end for pair in shared for end in pair))
         after = (cell_key(number, config, output, place, cells, source),)
         found.append((key, Task(key, wire, seconds, after, size, delay)))
+    if len(found) > 1 or (found and found[0][1] is None and cells[place].box != box):
+        # Pieces are joined, and slices are taken, by a copy.
+        key = (number, JOIN, output, 0, device, *(end for pair in box for end in pair))
+        seconds = problem.times.moved_bytes(2 * elements(box) * item, device)
+        found.append((key, Task(key, device, seconds, tuple(key for key, _ in found))))
     return found
 
 
 def value_tasks(
     problem: Problem, plan: Plan, value: int, decided: int | None = None
 ) -> Iterator[Task]:
-    """Yield the transfers of a value to all that read it, each once.
+    """Yield the transfers of a value to all that read it, and what joins them there, each once.
 
     With `decided`, to those of the first so many operators, if a plan says no more.
     """

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensolog.parallel.simulation.placement import Config, whole_on
 from tensolog.parallel.simulation.simulator import Simulation, schedule, weight_bytes
-from tensolog.parallel.simulation.tasks import MOVE, Task, plan_tasks
+from tensolog.parallel.simulation.tasks import COMPUTE, JOIN, MOVE, Task, plan_tasks
 
 from ..campaigns import examples
 from .models import (
@@ -115,6 +115,19 @@ def test_a_sum_is_divided_among_those_that_computed_it():
     kinds = [key[1] for key in plan_tasks(own.problem, plan)]
     # Two parts; half of each is sent to the other, and added there; then both want all of it.
     assert [kinds.count(kind) for kind in range(4)] == [2 + 2, 2, 2, 2]
+
+
+def test_pieces_are_joined_by_a_copy():
+    """Halves of rows that two devices computed: who reads all of them joins them first."""
+    own = space(perceptron(rows=64, width=64, layers=1), 2)
+    rows = own.data_parallel((0, 1))
+    here = Simulation(own.problem, (rows[0], whole_on(0)))
+    (join,) = (task for key, task in here.schedule.tasks.items() if key[1] == JOIN)
+    assert join.resource == 0
+    assert join.seconds == pytest.approx(2 * 4 * 64 * 64 / 2e11 + 1e-6)
+    (relu,) = (task for key, task in here.schedule.tasks.items() if key[:2] == (1, COMPUTE))
+    assert here.schedule.begin[relu.key] == here.schedule.end[join.key]
+    assert not any(key[1] == JOIN for key in Simulation(own.problem, rows).schedule.tasks)
 
 
 def test_entry_brings_inputs_and_takes_outputs():
