@@ -44,11 +44,6 @@ class Table:
             self.known[key] = np.zeros(shape, dtype=bool)
         return self.values[key], self.known[key]
 
-    def forget(self) -> None:
-        """Forget all embeddings."""
-        self.values.clear()
-        self.known.clear()
-
 
 @dataclass(frozen=True)
 class Selection:

@@ -1,5 +1,6 @@
 """`tensolog costs` as a user types it."""
 
+import importlib.util
 import json
 import zipfile
 from xml.etree import ElementTree
@@ -104,6 +105,36 @@ def test_what_is_predicted_is_told_beside_what_was_measured(cli, tmp_path, costs
     exported = tmp_path / "graphs"
     assert "wrote 4 files" in cli("costs", "export", exported).out
     assert len(list(exported.rglob("small_*.npz"))) == 4
+
+
+WITHOUT_TORCH = importlib.util.find_spec("torch") is None
+
+
+@pytest.mark.skipif(not WITHOUT_TORCH, reason="torch is here")
+def test_training_says_what_it_needs(cli, tmp_path):
+    saved(tmp_path / "a.npz", layout())
+    cli("costs", "import", tmp_path / "a.npz")
+    line = cli("costs", "train", "-o", tmp_path / "costs.onnx", "-q").refused()
+    assert "needs torch: pip install" in line
+    assert not (tmp_path / "costs.onnx").exists()
+
+
+@pytest.mark.skipif(WITHOUT_TORCH, reason="training needs torch")
+def test_what_is_trained_is_written_whole_or_not_at_all(cli, tmp_path):
+    output = tmp_path / "costs.onnx"
+    train = ("costs", "train", "-q", "--steps", 3, "-o", output)
+    assert "there are no graphs with timed configurations" in cli(*train).refused()
+    for name in "ab":
+        saved(tmp_path / f"{name}.npz", layout())
+        cli("costs", "import", tmp_path / f"{name}.npz")
+    assert "there is no folder" in cli(*train[:-1], tmp_path / "no/costs.onnx").refused()
+    assert not output.exists()
+    done = json.loads(cli(*train, "--json").out)
+    assert (done["graphs"], done["bytes"]) == (2, output.stat().st_size)
+    model = tmp_path / "small.onnx"
+    onnx.save(model_proto(), model)
+    line = cli("explain", model, "--costs", output).refused()
+    assert "train one on such graphs" in line
 
 
 def test_a_model_of_something_else_tells_no_costs(cli, tmp_path):
