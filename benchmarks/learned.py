@@ -63,25 +63,28 @@ def score(graphs: Path, model: Path) -> list[dict[str, Any]]:
             known.append(example)
         else:
             unseen[example.architecture].append(example)
-    learners = regressions()
-    table = np.concatenate([row_of(example) for example in known])
+    # What other architectures share with one was learned from.
+    tested = {name: without(every, known) for name, every in sorted(unseen.items())}
+    together = [example for examples in tested.values() for example in examples]
+    table, others = (
+        np.concatenate([row_of(example) for example in examples]) for examples in (known, together)
+    )
     logs = np.concatenate([example.logs for example in known])
-    rows = []
-    for architecture, all_examples in sorted(unseen.items()):
-        # What other architectures share with it was learned from.
-        examples = without(all_examples, known)
-        tested = np.concatenate([row_of(example) for example in examples])
-        predictions = {"roofline": np.concatenate([np.exp(one.prior) for one in examples])}
-        for name, regression in learners.items():
-            predictions[name] = np.exp(regression(table, logs, tested))
-        made = [predictor.predict(example) for example in examples]
-        predictions["graph network"] = np.concatenate([one.times_ns for one in made])
-        times = np.exp(np.concatenate([example.logs for example in examples]))
-        within = np.concatenate([one.least_ns for one in made]) <= times
-        within &= times <= np.concatenate([one.most_ns for one in made])
+    made = [predictor.predict(example) for example in together]
+    predictions = {"roofline": np.concatenate([np.exp(one.prior) for one in together])}
+    for name, regression in regressions().items():
+        predictions[name] = np.exp(regression(table, logs, others))
+    predictions["graph network"] = np.concatenate([one.times_ns for one in made])
+    times = np.exp(np.concatenate([example.logs for example in together]))
+    within = np.concatenate([one.least_ns for one in made]) <= times
+    within &= times <= np.concatenate([one.most_ns for one in made])
+    rows, start = [], 0
+    for architecture, examples in tested.items():
+        part = slice(start, start + sum(len(example.logs) for example in examples))
+        start = part.stop
         for name, predicted in predictions.items():
-            scored = _scored(examples, times, predicted)
-            covered = float(within.mean()) if name == "graph network" else None
+            scored = _scored(examples, times[part], predicted[part])
+            covered = float(within[part].mean()) if name == "graph network" else None
             head = {"architecture": architecture, "model": name, "kernels": len(examples)}
             rows.append(head | scored | {"covered": covered})
     return rows
